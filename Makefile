@@ -1,0 +1,98 @@
+# Needs Python 3.11+ with venv and pip, and make; everything else is installed into this folder.
+# Written for GNU make 3.81, the version macOS ships.
+
+PYTHON ?= python3
+# Passed through to the tool of the target: make test ARGS="-k claim"
+ARGS ?=
+
+VENV := .venv
+ENGINE_VENV := .venv-engine
+LOCK_VENV := .venv-lock
+UV_VERSION := 0.13.7
+SOURCES := functions infra tests
+
+# Stamps are newer than the requirement files they were installed from, so nothing is installed twice.
+DEV := $(VENV)/.installed-dev
+NODE := $(VENV)/.installed-node
+ENGINE := $(ENGINE_VENV)/.installed
+
+# The notices of pip's own version are no business of this project's.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --require-hashes
+
+# A `node` that set-up installed is in .venv; the CDK looks for it on the path.
+WITH_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test check fmt lock clean
+
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(DEV) $(NODE) $(ENGINE) ## Install all that the other targets need (they do it themselves, too)
+
+test: $(DEV) $(NODE) $(ENGINE) ## Run the tests; make test ARGS="-k claim" runs some of them
+	@$(WITH_VENV) $(VENV)/bin/python -m pytest $(ARGS)
+
+check: $(DEV) ## Run the linters, the type checker and the import rules
+	@echo "ruff check" && $(VENV)/bin/ruff check $(SOURCES)
+	@echo "ruff format" && $(VENV)/bin/ruff format --check $(SOURCES)
+	@echo "mypy" && $(VENV)/bin/mypy
+	@echo "import-linter" && PYTHONPATH=functions $(VENV)/bin/lint-imports --no-logo
+
+fmt: $(DEV) ## Format the code and repair what the linter can repair
+	@$(VENV)/bin/ruff check --fix-only $(SOURCES)
+	@$(VENV)/bin/ruff format $(SOURCES)
+
+# uv only compiles; installing needs pip alone. Its environment is thrown away again.
+# No index address is written: where packages come from is the business of the machine that installs.
+COMPILE = $(LOCK_VENV)/bin/uv pip compile --no-config --python $(LOCK_VENV)/bin/python --quiet \
+  --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+  --custom-compile-command "make lock" $(ARGS)
+
+# The Lambda runtime brings botocore and what only botocore needs; a layer that carried them would be three times the size.
+IN_RUNTIME := botocore python-dateutil six urllib3
+
+# The payments layer is always laid over the runtime layer, so it leaves out what is there already.
+# (A command for the recipe, not $(shell): make would run that before the file is written.)
+IN_RUNTIME_LAYER := sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements/layer-runtime.txt
+
+lock: ## Pin the versions anew from pyproject.toml; ARGS=--upgrade raises them
+	$(call make_venv,$(LOCK_VENV),pinning the versions in requirements/)
+	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(COMPILE) --group dev --output-file requirements/dev.txt
+	@$(COMPILE) --group engine --output-file requirements/engine.txt
+	@$(COMPILE) --group node --output-file requirements/node.txt
+	@$(COMPILE) --group layer-runtime --constraint requirements/dev.txt \
+	  $(addprefix --no-emit-package ,$(IN_RUNTIME)) --output-file requirements/layer-runtime.txt
+	@$(COMPILE) --group payments --constraint requirements/dev.txt \
+	  $$($(IN_RUNTIME_LAYER)) --output-file requirements/layer-payments.txt
+	@rm -rf $(LOCK_VENV)
+
+clean: ## Remove the environments and the tools' caches
+	rm -rf $(VENV) $(ENGINE_VENV) $(LOCK_VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# venv would make an environment of any version; say what is wrong before a syntax error does.
+define make_venv
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Oncely needs Python 3.11 or newer, and '$(PYTHON)' is not: try make PYTHON=python3.12" >&2; exit 1; }
+	@echo "$(2)…"
+	@$(PYTHON) -m venv $(1)
+endef
+
+$(DEV): requirements/dev.txt
+	$(call make_venv,$(VENV),installing the development tools into $(VENV) (once))
+	@$(VENV)/bin/python $(INSTALL) -r requirements/dev.txt
+	@touch $@
+
+# The CDK runs on Node 20 or newer; a machine that has it keeps its own.
+$(NODE): requirements/node.txt $(DEV)
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null || { \
+	  echo "installing Node into $(VENV) (once)…" && \
+	  $(VENV)/bin/python $(INSTALL) -r requirements/node.txt; }
+	@touch $@
+
+$(ENGINE): requirements/engine.txt
+	$(call make_venv,$(ENGINE_VENV),installing the local AWS engine into $(ENGINE_VENV) (once))
+	@$(ENGINE_VENV)/bin/python $(INSTALL) -r requirements/engine.txt
+	@touch $@

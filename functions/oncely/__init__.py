@@ -1,0 +1,1 @@
+"""Many attempts, one real outcome: background jobs that move money or data on AWS."""

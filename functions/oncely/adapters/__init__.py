@@ -1,0 +1,1 @@
+"""The only place that knows boto3, Stripe or HTTP."""

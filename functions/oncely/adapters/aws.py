@@ -1,0 +1,70 @@
+"""AWS clients whose timeouts and retries fit the budgets that the core counts on."""
+
+from typing import Final
+
+from botocore.config import Config
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    HTTPClientError,
+)
+from botocore.exceptions import (
+    ConnectionError as AwsConnectionError,
+)
+
+# Two tries of 0.5 s to connect and 1 s to read, and a pause of at most 1 s between them: no
+# DynamoDB call takes longer than 4 s, and COMMIT_BUDGET in contract.py holds two of them.
+DYNAMODB: Final = Config(
+    connect_timeout=0.5,
+    read_timeout=1,
+    retries={"mode": "standard", "total_max_attempts": 2},
+    max_pool_connections=32,
+)
+# Queues, topics and secrets: sending one of these twice does no harm.
+MESSAGING: Final = Config(
+    connect_timeout=1,
+    read_timeout=5,
+    retries={"mode": "standard", "total_max_attempts": 3},
+    max_pool_connections=32,
+)
+
+# No answer reached us, so what we asked for may or may not have happened.
+NO_ANSWER: Final = (HTTPClientError, AwsConnectionError, ConnectionClosedError)
+
+_NO_ANSWER_CODES: Final = frozenset(
+    {
+        "InternalServerError",
+        "InternalServerErrorException",
+        "ServiceUnavailable",
+        "ServiceUnavailableException",
+        "TransactionInProgressException",
+        "RequestTimeout",
+        "RequestTimeoutException",
+    }
+)
+_BUSY_CODES: Final = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "ProvisionedThroughputExceeded",
+        "RequestLimitExceeded",
+        "ThrottlingError",
+        "ThrottlingException",
+        "TransactionConflict",
+        "TransactionConflictException",
+    }
+)
+
+
+def code_of(error: ClientError) -> str:
+    """The service's name for what went wrong."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def gave_no_answer(error: ClientError) -> bool:
+    """Whether the service failed in a way that leaves the request's fate open."""
+    return code_of(error) in _NO_ANSWER_CODES
+
+
+def is_busy(code: str) -> bool:
+    """Whether the service did nothing and wants to be asked again."""
+    return code in _BUSY_CODES

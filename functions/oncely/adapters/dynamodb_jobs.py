@@ -1,0 +1,288 @@
+"""The job store on DynamoDB: every write conditional, the last one too."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from botocore.exceptions import ClientError
+
+from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy
+from oncely.adapters.expressions import claim_update, local_update, swap_update
+from oncely.adapters.job_rows import attribute, from_attributes, to_attributes
+from oncely.domain.errors import NotConfiguredError, UnavailableError
+from oncely.domain.jobs import Claim, Job, landed
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.domain.writes import LocalWrite
+from oncely.ports import (
+    Claimed,
+    ClaimRefused,
+    ClaimResult,
+    Created,
+    CreateResult,
+    Exists,
+    LocalRefused,
+    Overtaken,
+    RequirementUnmet,
+    SwapResult,
+    Written,
+)
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# Rounds and pauses of a write that met another transaction or a throttle: about a second in all,
+# inside the commit budget. botocore does not retry a TransactionConflict by itself.
+_ROUNDS: Final = 5
+_PAUSE: Final = 0.05
+
+_REFUSED: Final = "ConditionalCheckFailed"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamoJobStore:
+    """Job rows in one table; local writes go to the tables that `tables` names."""
+
+    client: "DynamoDBClient"
+    table: str
+    tables: Mapping[str, str]
+    sleep: Callable[[float], None] = time.sleep
+
+    def get(self, key: JobKey) -> Job | None:
+        """Read a row, consistently."""
+        try:
+            row = self.client.get_item(
+                TableName=self.table,
+                Key={"job_key": attribute("job_key", key)},
+                ConsistentRead=True,
+            ).get("Item")
+        except NO_ANSWER as error:
+            raise _unavailable(key, error) from error
+        except ClientError as error:
+            raise self._misfortune(key, error) from error
+        return None if row is None else from_attributes(row)
+
+    def create(self, job: Job) -> CreateResult:
+        """Write a new row, unless there is one."""
+
+        def put() -> CreateResult:
+            self.client.put_item(
+                TableName=self.table,
+                Item=to_attributes(job),
+                ConditionExpression="attribute_not_exists(job_key)",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+            return Created(job)
+
+        def seen(row: Job | None) -> CreateResult | None:
+            if row is None:
+                return None
+            # Equal to the last digit of its time: our own, and its first reply was lost.
+            return Created(job) if row == job else Exists(row)
+
+        return self._write(job.job_key, put, seen)
+
+    def claim(self, claim: Claim) -> ClaimResult:
+        """Take a row that is absent or ready, in one write."""
+        if claim.requires_failed is not None:
+            return self._claim_after(claim, claim.requires_failed)
+
+        def update() -> ClaimResult:
+            answer = self.client.update_item(
+                TableName=self.table,
+                ReturnValues="ALL_NEW",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                **claim_update(claim),
+            )
+            return Claimed(from_attributes(answer["Attributes"]))
+
+        return self._write(claim.job_key, update, lambda row: _claim_seen(claim, row))
+
+    def swap(self, before: Job, after: Job, *, local: Sequence[LocalWrite] = ()) -> SwapResult:
+        """Replace `before` unless someone got there first; local writes all go along or none."""
+        if local:
+            return self._swap_with(before, after, local)
+
+        def update() -> SwapResult:
+            self.client.update_item(
+                TableName=self.table,
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                **swap_update(before, after),
+            )
+            return Written(after)
+
+        return self._write(
+            before.job_key, update, lambda row: _swap_seen(row, before=before, after=after)
+        )
+
+    def _swap_with(self, before: Job, after: Job, local: Sequence[LocalWrite]) -> SwapResult:
+        items: list[Any] = [
+            {
+                "Update": {
+                    "TableName": self.table,
+                    "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+                    **swap_update(before, after),
+                }
+            },
+            *(
+                {"Update": {"TableName": self._local_table(write), **local_update(write)}}
+                for write in local
+            ),
+        ]
+
+        def transact() -> SwapResult:
+            self.client.transact_write_items(
+                TransactItems=items, ClientRequestToken=_request_token(after)
+            )
+            return Written(after)
+
+        def seen(row: Job | None) -> SwapResult | None:
+            return _swap_seen(row, before=before, after=after)
+
+        def cancelled(reasons: Sequence[Mapping[str, Any]]) -> SwapResult | None:
+            ours, *theirs = reasons
+            if ours.get("Code") == _REFUSED:
+                return seen(_row_of(ours))
+            why = [
+                f"{write} ({reason.get('Code')})"
+                for write, reason in zip(local, theirs, strict=False)
+                if reason.get("Code") not in (None, "None")
+            ]
+            return LocalRefused(", ".join(why))
+
+        try:
+            return self._write(before.job_key, transact, seen, cancelled)
+        except NotConfiguredError as error:
+            # A local table is missing or forbidden: the job row alone may still take the news.
+            return LocalRefused(str(error))
+
+    def _claim_after(self, claim: Claim, first: JobKey) -> ClaimResult:
+        """Claim only if another job has failed: both are looked at in one transaction."""
+        check = {
+            "TableName": self.table,
+            "Key": {"job_key": attribute("job_key", first)},
+            "ConditionExpression": "#status = :failed",
+            "ExpressionAttributeNames": {"#status": "status"},
+            "ExpressionAttributeValues": {":failed": attribute("status", Status.FAILED)},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        update = {
+            "TableName": self.table,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            **claim_update(claim),
+        }
+        items: list[Any] = [{"ConditionCheck": check}, {"Update": update}]
+
+        def transact() -> ClaimResult:
+            self.client.transact_write_items(
+                TransactItems=items, ClientRequestToken=claim.owner[:36]
+            )
+            row = self.get(claim.job_key)
+            return _claim_seen(claim, row) or RequirementUnmet(None)
+
+        def cancelled(reasons: Sequence[Mapping[str, Any]]) -> ClaimResult | None:
+            other, ours = reasons
+            if ours.get("Code") == _REFUSED:
+                return _claim_seen(claim, _row_of(ours))
+            return RequirementUnmet(_row_of(other))
+
+        return self._write(claim.job_key, transact, lambda row: _claim_seen(claim, row), cancelled)
+
+    def _write(
+        self,
+        key: JobKey,
+        send: Callable[[], _T],
+        seen: Callable[[Job | None], _T | None],
+        cancelled: Callable[[Sequence[Mapping[str, Any]]], _T | None] | None = None,
+    ) -> _T:
+        """Send a write and learn its fate; `seen` reads that from the row, None: not there."""
+        for round_ in range(_ROUNDS):
+            try:
+                return send()
+            except NO_ANSWER as error:
+                return self._read_back(key, seen, error)
+            except ClientError as error:
+                code = code_of(error)
+                result: _T | None = None
+                if code == "ConditionalCheckFailedException":
+                    result = seen(_row_of(error.response))
+                elif code == "TransactionCanceledException" and cancelled:
+                    reasons: list[Any] = error.response.get("CancellationReasons", [])
+                    result = None if _only_busy(reasons) else cancelled(reasons)
+                elif gave_no_answer(error):
+                    return self._read_back(key, seen, error)
+                elif not is_busy(code):
+                    raise self._misfortune(key, error) from error
+                if result is not None:
+                    return result
+            self.sleep(_PAUSE * 2**round_)
+        msg = f"DynamoDB was too busy for the row of {key}; it will be tried again"
+        raise UnavailableError(msg)
+
+    def _read_back(
+        self, key: JobKey, seen: Callable[[Job | None], _T | None], error: Exception
+    ) -> _T:
+        """A write of ours without an answer is itself unknown: look before anyone decides."""
+        result = seen(self.get(key))
+        if result is None:
+            raise _unavailable(key, error) from error
+        return result
+
+    def _local_table(self, write: LocalWrite) -> str:
+        try:
+            return self.tables[write.table]
+        except KeyError:
+            msg = f"the table {write.table!r} is written but not named in the contract's needs"
+            raise NotConfiguredError(msg) from None
+
+    def _misfortune(self, key: JobKey, error: ClientError) -> Exception:
+        code = code_of(error)
+        if is_busy(code) or gave_no_answer(error):
+            return _unavailable(key, error)
+        msg = (
+            f"DynamoDB refuses {error.operation_name} on the row of {key} ({code}): check that "
+            f"table {self.table!r} and the tables {dict(self.tables)} exist and may be used"
+        )
+        return NotConfiguredError(msg)
+
+
+def _claim_seen(claim: Claim, row: Job | None) -> ClaimResult | None:
+    if row is None:
+        return None
+    # Our own token: the SDK had sent the claim again after its first reply was lost.
+    return Claimed(row) if row.owner == claim.owner else ClaimRefused(row)
+
+
+def _swap_seen(row: Job | None, *, before: Job, after: Job) -> SwapResult | None:
+    if row is None:
+        return Overtaken(None)
+    if landed(row, before=before, write=after):
+        return Written(after)
+    unchanged = (row.status, row.owner, row.version) == (
+        before.status,
+        before.owner,
+        before.version,
+    )
+    return None if unchanged else Overtaken(row)
+
+
+def _only_busy(reasons: Sequence[Mapping[str, Any]]) -> bool:
+    codes = {str(reason.get("Code", "None")) for reason in reasons} - {"None"}
+    return bool(codes) and all(map(is_busy, codes))
+
+
+def _row_of(answer: Mapping[str, Any]) -> Job | None:
+    row = answer.get("Item")
+    return from_attributes(row) if row else None
+
+
+def _request_token(after: Job) -> str:
+    """The same for the same write, so that DynamoDB itself recognises a repetition."""
+    return hashlib.sha256(f"{after.owner}:{after.version}:{after.status}".encode()).hexdigest()[:36]
+
+
+def _unavailable(key: JobKey, error: Exception) -> UnavailableError:
+    return UnavailableError(f"DynamoDB gave no answer for the row of {key}: {error}")

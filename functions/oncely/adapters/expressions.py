@@ -1,0 +1,142 @@
+"""Builds DynamoDB's update and condition expressions; every name is a placeholder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oncely.adapters.job_rows import attribute, serialized
+from oncely.domain.jobs import Claim, Job
+from oncely.domain.lifecycle import Status
+from oncely.domain.writes import LocalWrite
+
+
+@dataclass
+class Expression:
+    """Collects placeholders while an expression is written; reserved words cannot hurt it."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def name(self, attribute_name: str) -> str:
+        """The placeholder of an attribute's name."""
+        for placeholder, known in self.names.items():
+            if known == attribute_name:
+                return placeholder
+        placeholder = f"#n{len(self.names)}"
+        self.names[placeholder] = attribute_name
+        return placeholder
+
+    def value(self, serialized_value: Mapping[str, Any]) -> str:
+        """The placeholder of a value in the SDK's form."""
+        placeholder = f":v{len(self.values)}"
+        self.values[placeholder] = dict(serialized_value)
+        return placeholder
+
+    def parameters(self) -> dict[str, Any]:
+        """What the SDK wants beside the expressions."""
+        found: dict[str, Any] = {"ExpressionAttributeNames": self.names}
+        return {**found, "ExpressionAttributeValues": self.values} if self.values else found
+
+
+def claim_update(claim: Claim) -> dict[str, Any]:
+    """What `claimed` in domain/jobs.py says, as one conditional update."""
+    e = Expression()
+    one = e.value({"N": "1"})
+    zero = e.value({"N": "0"})
+    now = e.value(attribute("claimed_at", claim.now))
+    lease = e.value(attribute("lease_until", claim.lease_until))
+    status, mark = e.name("status"), e.name("fingerprint")
+    key = e.name("job_key")
+    free = f"({status} = {e.value(attribute('status', Status.READY))})"
+    if claim.fingerprint is not None:
+        same = e.value(attribute("fingerprint", claim.fingerprint))
+        free = f"({free} AND (attribute_not_exists({mark}) OR {mark} = {same}))"
+    sets = [
+        f"{status} = {e.value(attribute('status', Status.STARTED))}",
+        f"{e.name('owner')} = {e.value(attribute('owner', claim.owner))}",
+        *(f"{n} = if_not_exists({n}, {zero}) + {one}" for n in map(e.name, _COUNTED_BY_A_CLAIM)),
+        *(f"{e.name(name)} = {now}" for name in ("claimed_at", "updated_at")),
+        *(f"{e.name(name)} = {lease}" for name in ("lease_until", "due_at")),
+    ]
+    first = {
+        "created_at": now,
+        "first_sent_at": now,
+        "key_number": one,
+        "timeouts": zero,
+        "unreachable": zero,
+        "job_type": e.value(attribute("job_type", claim.job_type)),
+        "message": e.value(attribute("message", claim.message)),
+        "key_scope": e.value(attribute("key_scope", claim.key_scope)),
+        "evidence": e.value({"L": []}),
+    }
+    if claim.fingerprint is not None:
+        first["fingerprint"] = e.value(attribute("fingerprint", claim.fingerprint))
+    if claim.customer_id is not None:
+        first["customer_id"] = e.value(attribute("customer_id", claim.customer_id))
+    sets += [
+        f"{n} = if_not_exists({n}, {v})" for n, v in ((e.name(k), v) for k, v in first.items())
+    ]
+    return {
+        "Key": {"job_key": attribute("job_key", claim.job_key)},
+        "UpdateExpression": "SET " + ", ".join(sets),
+        "ConditionExpression": f"attribute_not_exists({key}) OR {free}",
+        **e.parameters(),
+    }
+
+
+_COUNTED_BY_A_CLAIM = ("fence", "version", "attempts")
+
+
+def swap_update(before: Job, after: Job) -> dict[str, Any]:
+    """Change what differs, if the row is still the one we saw: status, owner and version."""
+    e = Expression()
+    changed = {
+        name: getattr(after, name)
+        for name in after.__dataclass_fields__
+        if getattr(after, name) != getattr(before, name)
+    }
+    expected = [
+        # The row must exist: an append after its removal would make one without a status.
+        f"attribute_exists({e.name('job_key')})",
+        f"{e.name('status')} = {e.value(attribute('status', before.status))}",
+        f"{e.name('version')} = {e.value(attribute('version', before.version))}",
+        # A count cannot tell my write from yours; the owner token can.
+        f"attribute_not_exists({e.name('owner')})"
+        if before.owner is None
+        else f"{e.name('owner')} = {e.value(attribute('owner', before.owner))}",
+    ]
+    return {
+        "Key": {"job_key": attribute("job_key", before.job_key)},
+        **_update(
+            e,
+            {n: attribute(n, v) for n, v in changed.items() if v is not None},
+            [n for n, v in changed.items() if v is None],
+        ),
+        "ConditionExpression": " AND ".join(expected),
+        **e.parameters(),
+    }
+
+
+def local_update(write: LocalWrite) -> dict[str, Any]:
+    """A contract's local write."""
+    e = Expression()
+    expected = [] if write.may_create else [f"attribute_exists({e.name(n)})" for n in write.key]
+    for expect in write.expect:
+        values = ", ".join(e.value(serialized(value)) for value in expect.one_of)
+        expected.append(f"{e.name(expect.name)} IN ({values})")
+    condition = {"ConditionExpression": " AND ".join(expected)} if expected else {}
+    return {
+        "Key": {name: serialized(value) for name, value in write.key.items()},
+        **_update(e, {n: serialized(v) for n, v in write.set.items()}, list(write.remove)),
+        **condition,
+        **e.parameters(),
+    }
+
+
+def _update(e: Expression, sets: Mapping[str, Any], removes: list[str]) -> dict[str, Any]:
+    parts = []
+    if sets:
+        parts.append("SET " + ", ".join(f"{e.name(n)} = {e.value(v)}" for n, v in sets.items()))
+    if removes:
+        parts.append("REMOVE " + ", ".join(e.name(name) for name in removes))
+    return {"UpdateExpression": " ".join(parts)}

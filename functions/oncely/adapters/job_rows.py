@@ -1,0 +1,153 @@
+"""How a job stands in its DynamoDB row: the names and spellings that outside tools rely on."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+from oncely.domain.jobs import Evidence, Job
+from oncely.domain.lifecycle import Event, Status
+
+Attributes: TypeAlias = dict[str, Any]  # the SDK's own form: {"status": {"S": "ready"}}
+
+_TO: Final = TypeSerializer()
+_FROM: Final = TypeDeserializer()
+
+# TTL wants seconds since the epoch; every other time is text that sorts and that people can read.
+_EPOCH_SECONDS: Final = frozenset({"expires_at"})
+_TIMES: Final = frozenset(
+    {
+        "claimed_at",
+        "created_at",
+        "due_at",
+        "first_sent_at",
+        "lease_until",
+        "updated_at",
+    }
+)
+# Text, so that what a producer sent survives as it was: DynamoDB knows no floats, rounds long
+# numbers and nests 32 levels only.
+_JSON: Final = frozenset({"message", "result"})
+_NAMES: Final = tuple(field.name for field in fields(Job))
+
+
+def to_attributes(job: Job) -> Attributes:
+    """The row of a job; a field without a value has no attribute."""
+    return {
+        name: attribute(name, getattr(job, name))
+        for name in _NAMES
+        if getattr(job, name) is not None
+    }
+
+
+def from_attributes(row: Mapping[str, Any]) -> Job:
+    """The job of a row; attributes that this version does not know are left alone."""
+    known: dict[str, Any] = {name: _value(name, row[name]) for name in _NAMES if name in row}
+    return Job(**known)
+
+
+def attribute(name: str, value: object) -> Attributes:
+    """One field in the SDK's form."""
+    return serialized(_spelled(name, value))
+
+
+def serialized(value: object) -> Attributes:
+    """Any plain value in the SDK's form."""
+    return dict(_TO.serialize(_without_floats(value)))
+
+
+def plain(row: Mapping[str, Any]) -> dict[str, object]:
+    """A whole row of some table as plain values; whole numbers become int."""
+    return {name: _whole(_FROM.deserialize(value)) for name, value in row.items()}
+
+
+def time_text(at: datetime) -> str:
+    """A time in UTC with all its digits, so that text sorts as time does."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _spelled(name: str, value: object) -> object:
+    if name in _JSON:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    match value:
+        case datetime() if name in _EPOCH_SECONDS:
+            return int(value.timestamp())
+        case datetime():
+            return time_text(value)
+        case tuple():
+            return [_entry(entry) for entry in value]
+        case _:
+            return value
+
+
+def _value(name: str, found: Any) -> object:  # noqa: ANN401  # the SDK's own form
+    value = _whole(_FROM.deserialize(found))
+    if name in _JSON:
+        return json.loads(str(value))
+    if name in _EPOCH_SECONDS:
+        return datetime.fromtimestamp(float(str(value)), UTC)
+    if name in _TIMES:
+        return datetime.fromisoformat(str(value))
+    if name == "status":
+        return Status(str(value))
+    if name == "evidence" and isinstance(value, list):
+        return tuple(_evidence(entry) for entry in value)
+    return value
+
+
+def _entry(entry: Evidence) -> dict[str, object]:
+    row: dict[str, object] = {
+        "at": time_text(entry.at),
+        "event": str(entry.event),
+        "old": None if entry.old is None else str(entry.old),
+        "new": str(entry.new),
+        "reason": entry.reason,
+        "actor": entry.actor,
+    }
+    if entry.last_at is None:
+        return row
+    return {**row, "count": entry.count, "last_at": time_text(entry.last_at)}
+
+
+def _evidence(entry: Mapping[str, Any]) -> Evidence:
+    last_at = entry.get("last_at")
+    return Evidence(
+        at=datetime.fromisoformat(entry["at"]),
+        event=Event(entry["event"]),
+        old=None if entry["old"] is None else Status(entry["old"]),
+        new=Status(entry["new"]),
+        reason=entry["reason"],
+        actor=entry["actor"],
+        count=int(entry.get("count", 1)),
+        last_at=None if last_at is None else datetime.fromisoformat(last_at),
+    )
+
+
+def _without_floats(value: object) -> object:
+    match value:
+        case float():
+            return Decimal(str(value))
+        case Mapping():
+            return {name: _without_floats(inner) for name, inner in value.items()}
+        case list():
+            return [_without_floats(inner) for inner in value]
+        case _:
+            return value
+
+
+def _whole(value: object) -> object:
+    match value:
+        case Decimal() if value == value.to_integral_value():
+            return int(value)
+        case Decimal():
+            return float(value)
+        case dict():
+            return {name: _whole(inner) for name, inner in value.items()}
+        case list():
+            return [_whole(inner) for inner in value]
+        case _:
+            return value

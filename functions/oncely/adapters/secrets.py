@@ -1,0 +1,34 @@
+"""Secrets Manager: provider keys, read when first needed and again every few minutes."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from aws_lambda_powertools.utilities.parameters import SecretsProvider
+from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
+
+from oncely.domain.errors import NotConfiguredError
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+# A rotated key is picked up within this time, without a deployment.
+SECRET_AGE: Final = timedelta(minutes=5)
+
+
+def secret_reader(client: "SecretsManagerClient") -> Callable[[str], str]:
+    """A function that reads a secret by its name or ARN."""
+    provider = SecretsProvider(boto3_client=client)
+
+    def read(secret_id: str) -> str:
+        try:
+            value = provider.get(secret_id, max_age=int(SECRET_AGE.total_seconds()))
+        except GetParameterError as error:
+            msg = f"secret {secret_id!r} cannot be read: create it and put the key in ({error})"
+            raise NotConfiguredError(msg) from error
+        if not isinstance(value, str) or not value.strip():
+            msg = f"secret {secret_id!r} is empty: put the provider's key in"
+            raise NotConfiguredError(msg)
+        return value.strip()
+
+    return read

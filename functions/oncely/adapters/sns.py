@@ -1,0 +1,32 @@
+"""SNS: tells a person."""
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from oncely.ports import Alert
+
+if TYPE_CHECKING:
+    from mypy_boto3_sns import SNSClient
+
+_SUBJECT_LENGTH: Final = 100  # SNS takes no more, and ASCII only
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SnsAlerts:
+    """Publishes alerts to the alert topic."""
+
+    client: "SNSClient"
+    topic_arn: str
+
+    def tell(self, alert: Alert) -> None:
+        """Publish; a topic that fails must not undo a job, so that is logged and alarmed on."""
+        printable = "".join(c if c.isprintable() else " " for c in alert.subject)
+        subject = printable.encode("ascii", "replace").decode()[:_SUBJECT_LENGTH]
+        try:
+            self.client.publish(TopicArn=self.topic_arn, Subject=subject, Message=alert.text)
+        except (BotoCoreError, ClientError):
+            _log.exception("alert not delivered", extra={"job_key": alert.job_key})

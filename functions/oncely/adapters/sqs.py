@@ -1,0 +1,105 @@
+"""SQS: the queue a worker is fed from, and the one a producer sends to."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.type_defs import (
+        MessageAttributeValueTypeDef,
+        SendMessageBatchRequestEntryTypeDef,
+    )
+
+BATCH_ENTRIES: Final = 10
+# SQS takes 1 MiB in one batch, and took 256 KiB for most of its life; engines still do.
+BATCH_BYTES: Final = 256 * 1024
+_TRIES: Final = 3
+_REASON_LENGTH: Final = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqsInbox:
+    """The worker's side of a queue."""
+
+    client: "SQSClient"
+    queue_url: str
+    rejects_url: str
+
+    def show_again(self, receipt: str, *, after: timedelta) -> None:
+        """Let a received message be delivered again after this time."""
+        self.client.change_message_visibility(
+            QueueUrl=self.queue_url,
+            ReceiptHandle=receipt,
+            VisibilityTimeout=int(after.total_seconds()),
+        )
+
+    def reject(self, body: str, *, reason: str, message_id: str) -> None:
+        """Put a message aside, with the reason beside the untouched body."""
+        self.client.send_message(
+            QueueUrl=self.rejects_url,
+            MessageBody=_sendable(body) or "(empty)",
+            MessageAttributes={
+                "reason": _text(reason[:_REASON_LENGTH]),
+                "message_id": _text(message_id),
+                "queue": _text(self.queue_url.rsplit("/", 1)[-1]),
+            },
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqsOutbox:
+    """The producer's side of a queue."""
+
+    client: "SQSClient"
+    queue_url: str
+
+    def send(self, bodies: Sequence[str], *, delay: timedelta = timedelta(0)) -> list[bool]:
+        """Send in batches within SQS's limits; what SQS does not take is tried again, briefly."""
+        sent = [False] * len(bodies)
+        for batch in batches(bodies):
+            left = batch
+            for _ in range(_TRIES):
+                left = self._send(bodies, left, delay)
+                if not left:
+                    break
+            for index in set(batch) - set(left):
+                sent[index] = True
+        return sent
+
+    def _send(self, bodies: Sequence[str], indexes: list[int], delay: timedelta) -> list[int]:
+        entries: list[SendMessageBatchRequestEntryTypeDef] = [
+            {
+                "Id": str(index),
+                "MessageBody": bodies[index],
+                "DelaySeconds": int(delay.total_seconds()),
+            }
+            for index in indexes
+        ]
+        answer = self.client.send_message_batch(QueueUrl=self.queue_url, Entries=entries)
+        return [int(failure["Id"]) for failure in answer.get("Failed", [])]
+
+
+def batches(bodies: Sequence[str]) -> Iterator[list[int]]:
+    """Group bodies, by index, so that each group fits one SendMessageBatch."""
+    group: list[int] = []
+    size = 0
+    for index, body in enumerate(bodies):
+        length = len(body.encode())
+        if group and (len(group) == BATCH_ENTRIES or size + length > BATCH_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(index)
+        size += length
+    if group:
+        yield group
+
+
+def _text(value: str) -> "MessageAttributeValueTypeDef":
+    return {"DataType": "String", "StringValue": _sendable(value) or "-"}
+
+
+def _sendable(text: str) -> str:
+    """A lone surrogate cannot be sent as UTF-8: spell it out instead of losing the message."""
+    return text.encode(errors="backslashreplace").decode()

@@ -1,0 +1,143 @@
+"""Reads Stripe's words: an intent's state, or an error, as an answer."""
+
+from ssl import SSLCertVerificationError
+from typing import Final
+
+import stripe
+from requests.exceptions import ConnectTimeout
+from urllib3.exceptions import MaxRetryError, NewConnectionError
+
+from oncely.domain.answers import (
+    Absent,
+    Answer,
+    Done,
+    Json,
+    NotSent,
+    Odd,
+    Processing,
+    Refused,
+    Unclear,
+)
+from oncely.ports import Payment
+
+_UNAUTHORIZED: Final = frozenset({401, 403})
+_RATE_LIMITED: Final = 429
+_CARD_REFUSED: Final = 402
+_NOT_TAKEN: Final = frozenset({400, 404})
+
+
+def from_intent(intent: stripe.PaymentIntent, payment: Payment) -> Answer:
+    """What an intent's own state says about our charge."""
+    match intent.status:
+        case "succeeded":
+            return _succeeded(intent, payment)
+        case "processing":
+            return Processing(f"Stripe is still processing {intent.id}")
+        case "requires_confirmation":
+            return Absent(f"{intent.id} was not confirmed, so nothing was charged")
+        case "requires_payment_method" if intent.last_payment_error is not None:
+            return _declined(intent)
+        case "requires_action":
+            return _refused(intent, "authentication_required", "the bank wants the customer")
+        case "canceled":
+            return _refused(intent, "canceled", "the payment was canceled")
+        case other:
+            return Odd(f"{intent.id} is {other}, which a charge never leads to", intent.id)
+
+
+def turned_away_unsent(error: stripe.StripeError) -> Answer | None:
+    """The answer if Stripe certainly did nothing; None: it may have."""
+    if isinstance(error, stripe.APIConnectionError) and _never_left(error):
+        return NotSent(f"Stripe could not be reached: {in_words(error)}")
+    if error.http_status in _UNAUTHORIZED:
+        return NotSent(f"Stripe refuses our key: {in_words(error)}", alarm=True)
+    if error.http_status == _RATE_LIMITED:
+        return NotSent(f"Stripe limits our rate: {in_words(error)}")
+    return None
+
+
+def turned_away(error: stripe.StripeError) -> Answer:
+    """The answer to a request that cannot have moved money."""
+    if unsent := turned_away_unsent(error):
+        return unsent
+    if error.http_status == _CARD_REFUSED:
+        return Refused(f"declined: {in_words(error)}", code=_code(error))
+    if is_definite(error):
+        return Odd(f"Stripe does not take the payment: {in_words(error)}")
+    return Unclear(f"preparing the payment: {in_words(error)}")
+
+
+def is_definite(error: stripe.StripeError) -> bool:
+    """Whether Stripe understood the request and will not perform it as it is."""
+    return error.http_status in _NOT_TAKEN
+
+
+def in_words(error: stripe.StripeError) -> str:
+    """One line for a person, with the request id that Stripe's support asks for."""
+    status = f"HTTP {error.http_status}" if error.http_status else type(error).__name__
+    request = f" (request {error.request_id})" if error.request_id else ""
+    return f"{status} {_code(error)}: {str(error.user_message or error)[:200]}{request}"
+
+
+def _code(error: stripe.StripeError) -> str:
+    # The SDK fills `.code` for some classes only.
+    return str(error.code or (error.error.code if error.error else None) or "no_code")
+
+
+def _never_left(error: stripe.APIConnectionError) -> bool:
+    """Refused, no such host, no connection in time, or a certificate we do not trust."""
+    cause = error.__cause__
+    if isinstance(cause, ConnectTimeout):
+        return True
+    inner = cause.args[0] if cause is not None and cause.args else None
+    reason = inner.reason if isinstance(inner, MaxRetryError) else None
+    if isinstance(reason, NewConnectionError):
+        return True
+    # Other TLS errors can come after the request was sent: those prove nothing.
+    return (
+        reason is not None
+        and bool(reason.args)
+        and isinstance(reason.args[0], SSLCertVerificationError)
+    )
+
+
+def _succeeded(intent: stripe.PaymentIntent, payment: Payment) -> Answer:
+    charge = intent.latest_charge
+    charge_id = charge.id if isinstance(charge, stripe.Charge) else str(charge or "")
+    result: dict[str, Json] = {
+        "charge_id": charge_id,
+        "payment_intent": intent.id,
+        "amount": intent.amount_received,
+        "currency": intent.currency,
+        "request_id": _request_id(intent),
+    }
+    money = payment.money
+    if (intent.amount_received, intent.currency) != (money.amount, money.currency):
+        return Odd(
+            f"{intent.id} took {intent.amount_received} {intent.currency}, not {money}",
+            intent.id,
+            result,
+        )
+    if isinstance(charge, stripe.Charge) and charge.amount_refunded:
+        return Odd(f"{charge_id} was charged and refunded", intent.id, result)
+    return Done(f"charged {money} as {charge_id}", intent.id, result)
+
+
+def _declined(intent: stripe.PaymentIntent) -> Refused:
+    error = intent.last_payment_error
+    code = str(getattr(error, "code", None) or "declined")
+    why = getattr(error, "decline_code", None) or getattr(error, "message", None) or code
+    return _refused(intent, code, str(why))
+
+
+def _refused(intent: stripe.PaymentIntent, code: str, why: str) -> Refused:
+    return Refused(
+        f"{code}: {why}",
+        code=code,
+        result={"payment_intent": intent.id, "request_id": _request_id(intent)},
+    )
+
+
+def _request_id(intent: stripe.PaymentIntent) -> str | None:
+    response = intent.last_response
+    return response.request_id if response is not None else None

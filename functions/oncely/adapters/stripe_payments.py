@@ -1,0 +1,135 @@
+"""Stripe through its official SDK: an unconfirmed intent first, and the intent's state as truth."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import stripe
+
+from oncely.adapters.stripe_answers import (
+    from_intent,
+    in_words,
+    is_definite,
+    turned_away,
+    turned_away_unsent,
+)
+from oncely.domain.answers import Absent, Answer, NotSent, Odd, Prepared, Unclear, Unreachable
+from oncely.domain.keys import ProviderKey
+from oncely.domain.profiles import STRIPE
+from oncely.ports import Payment
+
+# What the answers below were written against; raise it together with a look at the changelog.
+API_VERSION: Final = "2026-10-28.endive"
+CONNECT_TIMEOUT: Final = timedelta(seconds=3)
+
+
+def stripe_client(api_key: str, *, api_base: str | None = None) -> stripe.StripeClient:
+    """A client that never sends a request twice by itself."""
+    # Off: it would write a file under HOME and send figures of the last request along.
+    stripe.enable_telemetry = False
+    return stripe.StripeClient(
+        api_key,
+        stripe_version=API_VERSION,
+        max_network_retries=0,
+        base_addresses={"api": api_base} if api_base else {},
+        http_client=stripe.RequestsClient(
+            timeout=(
+                CONNECT_TIMEOUT.total_seconds(),
+                (STRIPE.request_timeout - CONNECT_TIMEOUT).total_seconds(),
+            )
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class StripePayments:
+    """Charges through PaymentIntents; the same intent is never confirmed into two charges."""
+
+    client: stripe.StripeClient
+    credential: str = ""
+
+    @classmethod
+    def with_key(cls, api_key: str, *, api_base: str | None = None) -> "StripePayments":
+        """Wire the SDK; the scope is a digest, so that no key is stored with a job."""
+        credential = hashlib.sha256(api_key.encode()).hexdigest()[:12]
+        return cls(stripe_client(api_key, api_base=api_base), credential)
+
+    def scope(self) -> str:
+        """Within what our keys are unique."""
+        return f"stripe:{self.credential}"
+
+    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
+        """Create an intent that is not confirmed: it has moved nothing and cannot by itself."""
+        try:
+            intent = self.client.v1.payment_intents.create(
+                {
+                    "amount": payment.money.amount,
+                    "currency": payment.money.currency,
+                    "customer": payment.customer,
+                    "payment_method": payment.method,
+                    "capture_method": "automatic",
+                    # No redirects: nobody is there to follow one.
+                    "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
+                    "metadata": {"job_key": payment.job_key, "order_id": payment.order_id},
+                },
+                {"idempotency_key": key},
+            )
+        except stripe.StripeError as error:
+            return turned_away(error)
+        return Prepared(intent.id)
+
+    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+        """Confirm; after any error the answer is the intent's own state, never the HTTP code."""
+        try:
+            intent = self.client.v1.payment_intents.confirm(
+                ref,
+                {
+                    "off_session": True,
+                    "error_on_requires_action": True,
+                    "expand": ["latest_charge"],
+                },
+                {"idempotency_key": key},
+            )
+        except stripe.StripeError as error:
+            return turned_away_unsent(error) or self._state_after(error, ref, payment)
+        return from_intent(intent, payment)
+
+    def look_up(self, ref: str, payment: Payment) -> Answer:
+        """Read the intent."""
+        try:
+            intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
+        except stripe.StripeError as error:
+            return Unreachable(f"reading {ref} failed: {in_words(error)}")
+        return from_intent(intent, payment)
+
+    def cancel(self, ref: str, *, key: ProviderKey) -> Answer | None:
+        """Cancel an intent of a former attempt; None: it can never be paid any more."""
+        try:
+            self.client.v1.payment_intents.cancel(ref, {}, {"idempotency_key": key})
+        except stripe.StripeError as error:
+            return turned_away_unsent(error) or self._cancelled_after(error, ref)
+        return None
+
+    def _state_after(self, error: stripe.StripeError, ref: str, payment: Payment) -> Answer:
+        match self.look_up(ref, payment):
+            case Absent() if is_definite(error):
+                return Odd(
+                    f"Stripe does not take the confirmation of {ref}: {in_words(error)}", ref
+                )
+            case Absent() | Unreachable():
+                return Unclear(f"confirming {ref}: {in_words(error)}")
+            case answer:
+                return answer
+
+    def _cancelled_after(self, error: stripe.StripeError, ref: str) -> Answer | None:
+        told = f"cancelling {ref} of the former attempt: {in_words(error)}"
+        try:
+            status = self.client.v1.payment_intents.retrieve(ref).status
+        except stripe.StripeError:
+            return NotSent(told)
+        if status == "canceled":
+            return None
+        if status in {"succeeded", "processing", "requires_capture"}:
+            return Odd(f"the former attempt's payment {ref} is {status} after all", ref)
+        return NotSent(told)

@@ -1,0 +1,227 @@
+"""The contract: the one class that says everything about a job type."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from oncely.domain.answers import Answer, CannotAsk, Done, Json, Odd, Prepared
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey, ProviderKey, provider_key
+from oncely.domain.lifecycle import Event
+from oncely.domain.profiles import Safety, Terms
+from oncely.domain.writes import LocalWrite
+from oncely.ports import Tools
+
+# Two DynamoDB calls of 4 s at worst (adapters/aws.py): the write that ends a job, and the read
+# that tells whether it arrived when its reply did not.
+COMMIT_BUDGET: Final = timedelta(seconds=8)
+
+
+class Message(BaseModel):
+    """What a producer sends; strict, so that a wrong type is an answer and not a guess."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    job: str
+    v: int
+
+    def as_json(self) -> dict[str, Json]:
+        """What the row keeps: only what the producer said."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+M = TypeVar("M", bound=Message)
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proceed(Generic[F]):
+    """The check found nothing against it: these are the facts to act on."""
+
+    facts: F
+    values: Mapping[str, object]  # the resolved business values; the fingerprint is over these
+    customer_id: str | None = None
+    requires_failed: JobKey | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled(Generic[F]):
+    """The check knows the end already: done before, or nothing that could be done."""
+
+    answer: Done | Odd
+    facts: F | None = None
+    values: Mapping[str, object] | None = None
+    customer_id: str | None = None
+    writes: tuple[LocalWrite, ...] = ()
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The message says something else than our own rows: a conflict, before any call."""
+
+    reason: str
+
+
+Standing: TypeAlias = Proceed[F] | Settled[F] | Mismatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Generic[F]):
+    """One try of an effect: the job as it was claimed, and the facts to act on."""
+
+    job: Job
+    facts: F
+    key_length: int = 255
+
+    def key(self, step: str) -> ProviderKey:
+        """The idempotency key of a step: the same on every try."""
+        job = self.job
+        return provider_key(job.job_key, step, job.key_number, longest=self.key_length)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a job type needs around it; the stack is derived from this."""
+
+    queue: str
+    tables: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """The contract in plain language, for people who do not read code."""
+
+    outside: str  # what can happen outside
+    rows: str  # which rows change
+    success: str  # what success is
+    failure: str  # what a plain "no" is
+    alerts: tuple[str, ...] = field(default=())  # when a person is told, beyond the stop rules
+
+
+class Contract(ABC, Generic[M, F]):
+    """One job type. Class attributes say what it is; an instance can run it."""
+
+    job_type: ClassVar[str]
+    # A class variable cannot name M; `parse` of the registry returns it typed all the same.
+    message: ClassVar[type[Message]]
+    terms: ClassVar[Terms]
+    needs: ClassVar[Needs]
+    words: ClassVar[Words]
+
+    def __init__(self, tools: Tools) -> None:
+        self.tools = tools
+
+    @classmethod
+    @abstractmethod
+    def key(cls, message: M) -> JobKey:
+        """The business identity of the job; never a value made in the worker."""
+
+    @classmethod
+    def window_name(cls, message: M) -> str:
+        """What `unique_for` keeps unique: the key, or less of it for a job that may run again."""
+        return cls.key(message)
+
+    @abstractmethod
+    def check(self, message: M) -> "Standing[F]":
+        """Look at our own rows before anything is claimed or called."""
+
+    def scope(self) -> str:
+        """Within what the provider's keys are unique now; a resend needs the same."""
+        return ""
+
+    def prepare(self, call: Call[F]) -> Prepared | Answer | None:
+        """Make the reference to save before acting; None: this effect has no such step."""
+        del call
+        return None
+
+    @abstractmethod
+    def act(self, call: Call[F]) -> Answer:
+        """Perform the effect, once, with the stable key; never retry inside."""
+
+    def ask(self, call: Call[F]) -> Answer:
+        """Find out what became of an effect; changes nothing outside."""
+        del call
+        return CannotAsk()
+
+    def on_success(self, facts: F, job: Job) -> tuple[LocalWrite, ...]:
+        """The local writes that belong to success."""
+        del facts, job
+        return ()
+
+    def on_failure(self, facts: F, job: Job) -> tuple[LocalWrite, ...]:
+        """The local writes that belong to a definite no."""
+        del facts, job
+        return ()
+
+    def local_writes(self, event: Event, facts: F, job: Job) -> tuple[LocalWrite, ...]:
+        """The local writes that go into the same transaction as this move."""
+        match event:
+            case Event.CONFIRM:
+                return self.on_success(facts, job)
+            case Event.REFUSE:
+                return self.on_failure(facts, job)
+            case _:
+                return ()
+
+    def follow_ups(self, job: Job) -> tuple[Message, ...]:
+        """The jobs to send after this one has ended, from its row alone."""
+        del job
+        return ()
+
+    @classmethod
+    def time_needed(cls) -> timedelta:
+        """What one run may take at worst; less time left, and it is not started."""
+        return cls.terms.profile.longest_run + COMMIT_BUDGET
+
+    @classmethod
+    def describe(cls) -> str:
+        """The contract in plain language."""
+        stop = cls.terms.stop
+        alerts = (
+            (
+                f"after {stop.timeouts_in_a_row} timeouts in a row, {stop.attempts} attempts, "
+                f"or {stop.age.total_seconds() / 3600:g} hours without an outcome"
+            ),
+            "when the same key comes with other business values",
+            "when the outside action is done and our own rows refuse to record it",
+            *cls.words.alerts,
+        )
+        lines = (
+            f"{cls.job_type} (queue {cls.needs.queue})",
+            f"  What can happen outside: {cls.words.outside}",
+            f"  Which rows change: {cls.words.rows}",
+            f"  Success is: {cls.words.success}",
+            f"  A plain no is: {cls.words.failure}",
+            f"  A second run: {_SECOND_RUN[cls.terms.safety]}",
+            "  A person is told:",
+            *(f"    - {alert}" for alert in alerts),
+        )
+        return "\n".join(lines)
+
+
+AnyContract: TypeAlias = Contract[Any, Any]
+
+_SECOND_RUN: Final[Mapping[Safety, str]] = {
+    Safety.NATURAL: (
+        "once it has ended, it returns the first run's answer; before, it is simply run again, "
+        "which changes nothing outside."
+    ),
+    Safety.KEYED: (
+        "returns the first run's answer. While the outcome is unknown the provider is asked; it is "
+        "sent again only when it certainly did not happen, or under the same key while the "
+        "provider still remembers it."
+    ),
+    Safety.LOOKUP: (
+        "returns the first run's answer. While the outcome is unknown the provider is asked; it is "
+        "sent again only when it certainly did not happen."
+    ),
+    Safety.AT_MOST_ONCE: (
+        "returns the first run's answer. While the outcome is unknown it is never sent again by "
+        "itself: a person decides."
+    ),
+}

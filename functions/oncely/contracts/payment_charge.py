@@ -1,0 +1,228 @@
+"""payment.charge: charge an order once, at Stripe."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from oncely.contract import (
+    Call,
+    Contract,
+    Message,
+    Mismatch,
+    Needs,
+    Proceed,
+    Settled,
+    Standing,
+    Words,
+)
+from oncely.domain.answers import Absent, Answer, Done, Odd, Prepared
+from oncely.domain.errors import InvalidMoneyError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import MAX_PART, JobKey, job_key
+from oncely.domain.money import Money
+from oncely.domain.profiles import STRIPE, Safety, Terms
+from oncely.domain.writes import Expect, LocalWrite
+from oncely.ports import Payment
+
+_JOB = "payment.charge"
+_PAID = "paid"
+_FAILED = "payment_failed"
+_UNPAID = ("payment_pending", _FAILED)
+
+Id = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
+
+
+class ChargeMessage(Message):
+    """Charge this order; what else is said is checked against the order, never used instead."""
+
+    job: Literal["payment.charge"]
+    v: Literal[1]
+    order_id: Id
+    amount: Annotated[int, Field(gt=0, description="minor units")] | None = None
+    currency: Annotated[str, Field(pattern=r"^[A-Za-z]{3}$")] | None = None
+    customer_id: Id | None = None
+    attempt: Annotated[int, Field(ge=1, le=99)] = 1
+
+
+@dataclass(frozen=True)
+class Order:
+    """What there is to charge, as the order row says."""
+
+    order_id: str
+    customer_id: str
+    money: Money
+    payment: Payment
+    attempt: int
+
+
+class PaymentCharge(Contract[ChargeMessage, Order]):
+    """Charges an order; see `words` for what that means."""
+
+    job_type = _JOB
+    message = ChargeMessage
+    terms = Terms(safety=Safety.KEYED, profile=STRIPE)
+    needs = Needs(queue="payments", tables=("orders",), secrets=("stripe",))
+    words = Words(
+        outside="the order's customer is charged the order's amount, at most once.",
+        rows="the order becomes paid (with its charge_id) or payment_failed, with the job.",
+        success="Stripe says that the payment of this order succeeded.",
+        failure="the card was declined, or the bank wants the customer to authenticate.",
+        alerts=(
+            "when the order is missing or cannot be charged as it stands",
+            "when the payment is found with another amount, or refunded",
+            "when Stripe refuses our key or our request",
+        ),
+    )
+
+    @classmethod
+    def key(cls, message: ChargeMessage) -> JobKey:
+        """`payment.charge:order_18452`, and `…:2` for a second business attempt."""
+        return _key(message.order_id, message.attempt)
+
+    def check(self, message: ChargeMessage) -> Standing[Order]:
+        """Read the order; its values, not the message's, are what is charged."""
+        row = self.tools.table("orders").get({"order_id": message.order_id})
+        if row is None:
+            return Settled(answer=Odd(f"order {message.order_id} does not exist"))
+        order = _order(row, message)
+        if isinstance(order, str):
+            return Settled(answer=Odd(f"order {message.order_id} cannot be charged: {order}"))
+        if difference := _difference(message, order):
+            return Mismatch(difference)
+        values = {
+            "order_id": order.order_id,
+            "customer_id": order.customer_id,
+            "amount": order.money.amount,
+            "currency": order.money.currency,
+            "attempt": order.attempt,
+        }
+        if row.get("status") == _PAID:
+            return _paid_before(row, order, values)
+        former = order.attempt - 1
+        return Proceed(
+            facts=order,
+            values=values,
+            customer_id=order.customer_id,
+            requires_failed=_key(order.order_id, former) if former else None,
+        )
+
+    def scope(self) -> str:
+        """The Stripe account that our key belongs to."""
+        return self.tools.payments().scope()
+
+    def prepare(self, call: Call[Order]) -> Prepared | Answer:
+        """Make an unconfirmed intent; without a saved reference to one, nothing was charged."""
+        if answer := self._end_former_attempt(call):
+            return answer
+        return self.tools.payments().prepare(call.facts.payment, key=call.key("create"))
+
+    def act(self, call: Call[Order]) -> Answer:
+        """Confirm the intent whose reference is saved."""
+        ref = call.job.provider_ref
+        if ref is None:
+            return Odd("there is no saved payment to confirm")
+        return self.tools.payments().execute(ref, call.facts.payment, key=call.key("confirm"))
+
+    def ask(self, call: Call[Order]) -> Answer:
+        """Read the intent; no reference means that nothing can have been confirmed."""
+        ref = call.job.provider_ref
+        if ref is None:
+            return Absent("no payment was prepared, so nothing was charged", proved=True)
+        return self.tools.payments().look_up(ref, call.facts.payment)
+
+    def on_success(self, facts: Order, job: Job) -> tuple[LocalWrite, ...]:
+        """The order becomes paid, if it is still the order that was charged."""
+        charge = (job.result or {}).get("charge_id")
+        return (_order_becomes(_PAID, facts, charge_id=charge),)
+
+    def on_failure(self, facts: Order, job: Job) -> tuple[LocalWrite, ...]:
+        """The order becomes payment_failed."""
+        del job
+        return (_order_becomes(_FAILED, facts),)
+
+    def _end_former_attempt(self, call: Call[Order]) -> Answer | None:
+        """Cancel what the first attempt left behind, so that it can never be paid later."""
+        if call.facts.attempt == 1:
+            return None
+        former = self.tools.jobs().get(_key(call.facts.order_id, call.facts.attempt - 1))
+        if former is None or former.provider_ref is None:
+            return None
+        return self.tools.payments().cancel(former.provider_ref, key=call.key("cancel"))
+
+
+def _key(order_id: str, attempt: int) -> JobKey:
+    later = () if attempt == 1 else (attempt,)
+    return job_key(_JOB, order_id, *later, prefix="order_")
+
+
+def _order(row: Mapping[str, object], message: ChargeMessage) -> Order | str:
+    """The order as facts, or what is wrong with it."""
+    try:
+        money = Money.of(row.get("amount"), row.get("currency"))
+    except InvalidMoneyError as error:
+        return str(error)
+    named = {}
+    for name in ("customer_id", "payment_customer", "payment_method"):
+        value = row.get(name)
+        if not isinstance(value, str) or not value:
+            return f"{name} is missing"
+        named[name] = value
+    payment = Payment(
+        money=money,
+        customer=named["payment_customer"],
+        method=named["payment_method"],
+        job_key=_key(message.order_id, message.attempt),
+        order_id=message.order_id,
+    )
+    return Order(message.order_id, named["customer_id"], money, payment, message.attempt)
+
+
+def _difference(message: ChargeMessage, order: Order) -> str | None:
+    currency = None if message.currency is None else message.currency.lower()
+    said = {
+        "amount": (message.amount, order.money.amount),
+        "currency": (currency, order.money.currency),
+        "customer_id": (message.customer_id, order.customer_id),
+    }
+    for name, (theirs, ours) in said.items():
+        if theirs is not None and theirs != ours:
+            return f"the message says {name} {theirs}, order {order.order_id} says {ours}"
+    return None
+
+
+def _paid_before(
+    row: Mapping[str, object], order: Order, values: Mapping[str, object]
+) -> Settled[Order]:
+    charge = str(row.get("charge_id") or "")
+    return Settled(
+        answer=Done(
+            f"the order was paid already by charge {charge or 'unknown'}",
+            result={
+                "charge_id": charge,
+                "amount": order.money.amount,
+                "currency": order.money.currency,
+            },
+        ),
+        facts=order,
+        values=values,
+        customer_id=order.customer_id,
+    )
+
+
+def _order_becomes(status: str, order: Order, **more: object) -> LocalWrite:
+    return LocalWrite(
+        table="orders",
+        key={"order_id": order.order_id},
+        set={"status": status, **{name: str(value) for name, value in more.items() if value}},
+        remove=("charge_requested_at",),
+        expect=(
+            Expect("status", _UNPAID),
+            # Charged is what the order said then; an order that says something else by now
+            # must not be called paid.
+            Expect("amount", (order.money.amount,)),
+            Expect("currency", (order.money.currency, order.money.currency.upper())),
+            Expect("customer_id", (order.customer_id,)),
+        ),
+    )

@@ -1,0 +1,55 @@
+"""Everything Oncely raises on purpose, split by who has to act.
+
+OncelyError
+├── BadInputError             the sender must mend it: reject the message with the reason
+│   ├── InvalidMessageError
+│   ├── InvalidKeyError
+│   └── InvalidMoneyError
+├── NotConfiguredError        the deployer must mend it: nothing was sent, hand the message back
+├── UnavailableError          AWS did not answer: the row tells later, hand the message back
+└── InvariantError            a bug: stop and page
+    └── IllegalTransitionError
+
+What a *provider* answers is never an exception; see answers.py.
+"""
+
+
+class OncelyError(Exception):
+    """The root of the tree."""
+
+
+class BadInputError(OncelyError):
+    """What was sent can never be worked, however often it is tried."""
+
+
+class InvalidMessageError(BadInputError):
+    """A message that is not the JSON its job type describes."""
+
+
+class InvalidKeyError(BadInputError):
+    """A business id that cannot be part of a job key."""
+
+
+class InvalidMoneyError(BadInputError):
+    """An amount that is not a whole, positive number of minor units of a currency."""
+
+
+class NotConfiguredError(OncelyError):
+    """A table, queue, secret or variable that the deployment should have provided is missing."""
+
+
+class UnavailableError(OncelyError):
+    """AWS could not be reached, or a write's fate could not be learned in time."""
+
+
+class InvariantError(OncelyError):
+    """Something that the rest of the code makes impossible has happened."""
+
+
+class IllegalTransitionError(InvariantError):
+    """An event that the life cycle does not allow in this status."""
+
+    def __init__(self, status: str | None, event: str) -> None:
+        super().__init__(f"a job that is {status or 'absent'} cannot take the event {event}")
+        self.status = status
+        self.event = event

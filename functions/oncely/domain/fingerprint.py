@@ -1,0 +1,37 @@
+"""The fingerprint: equal for equal business values, however a message happened to say them."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+
+def fingerprint(values: Mapping[str, object]) -> str:
+    """A digest of resolved business values; order, spacing and number spelling do not matter."""
+    canonical = json.dumps(
+        _plain(values), sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False
+    )
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _plain(value: object) -> object:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float() | Decimal():
+            return _number(Decimal(str(value)))
+        case Mapping():
+            return {str(name): _plain(inner) for name, inner in value.items()}
+        case Sequence():
+            return [_plain(inner) for inner in value]
+        case _:
+            msg = f"a fingerprint cannot hold a {type(value).__name__}; use text or numbers"
+            raise TypeError(msg)
+
+
+def _number(value: Decimal) -> int | str:
+    """12, 12.0 and Decimal("12.00") are one number."""
+    if not value.is_finite():
+        msg = f"a fingerprint cannot hold {value}; it is not a number"
+        raise TypeError(msg)
+    return int(value) if value == value.to_integral_value() else format(value.normalize(), "f")

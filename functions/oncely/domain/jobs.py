@@ -1,0 +1,228 @@
+"""The record of one job, its evidence, and how an event changes it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from oncely.domain.answers import Json
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import ABSENT, ENDED, Event, Status, after
+
+# A row must never grow to DynamoDB's 400 kB: entries are counted, and each is cut.
+MAX_EVIDENCE: Final = 100
+MAX_REASON: Final = 500
+
+# Clocks of two execution environments may differ by this much; a lease outlives it on both sides.
+CLOCK_SKEW: Final = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """One line of a job's history: who did what, when, and why."""
+
+    at: datetime
+    event: Event
+    old: Status | None
+    new: Status
+    reason: str
+    actor: str
+    count: int = 1
+    last_at: datetime | None = None  # when the last of `count` equal entries was made
+
+    def says_the_same_as(self, other: "Evidence") -> bool:
+        """Whether the two differ in time only."""
+        return replace(self, at=other.at, count=other.count, last_at=other.last_at) == other
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """The one write that makes a worker the owner; it is also the recorded intent."""
+
+    job_key: JobKey
+    job_type: str
+    owner: str
+    now: datetime
+    lease_until: datetime
+    message: Mapping[str, Json]
+    fingerprint: str | None = None
+    customer_id: str | None = None
+    key_scope: str = ""
+    requires_failed: JobKey | None = None  # another job that must have failed, in the same write
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job as its row holds it. Frozen: `apply` gives the next one, a store swaps them."""
+
+    job_key: JobKey
+    job_type: str
+    status: Status
+    message: Mapping[str, Json]
+    created_at: datetime
+    updated_at: datetime
+    owner: str | None = None
+    fence: int = 0  # claims so far
+    version: int = 1  # writes so far
+    attempts: int = 0  # claims that count: one released because nothing was sent is given back
+    timeouts: int = 0  # unclear answers in a row
+    unreachable: int = 0  # times in a row that the provider could not be reached
+    key_number: int = 1  # raised when, and only when, absence is proved
+    key_scope: str | None = None
+    first_sent_at: datetime | None = None  # first send under this key number that is still open
+    claimed_at: datetime | None = None
+    lease_until: datetime | None = None
+    due_at: datetime | None = None
+    fingerprint: str | None = None
+    customer_id: str | None = None
+    provider_ref: str | None = None
+    result: Mapping[str, Json] | None = None
+    last_error: str | None = None
+    evidence: tuple[Evidence, ...] = field(default=())
+    expires_at: datetime | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing routine will touch this job again."""
+        return self.status in ENDED
+
+    @property
+    def has_started(self) -> bool:
+        """Whether any worker ever claimed it."""
+        return self.fence > 0
+
+    @property
+    def created_by_its_claim(self) -> bool:
+        """Whether the claim that this row shows is what made the row."""
+        return self.created_at == self.claimed_at
+
+    @property
+    def earlier_send_is_open(self) -> bool:
+        """Whether a send before this claim, under the same key, has an unknown outcome."""
+        return (
+            self.first_sent_at is not None
+            and self.claimed_at is not None
+            and self.first_sent_at < self.claimed_at
+        )
+
+    def lease_over(self, now: datetime) -> bool:
+        """Whether the owner is certainly dead; allows asking, never acting."""
+        return self.lease_until is None or now >= self.lease_until
+
+    def apply(
+        self, event: Event, *, now: datetime, actor: str, reason: str, **changes: object
+    ) -> "Job":
+        """The job after `event`, one version on, with its line of evidence."""
+        status = after(self.status, event)
+        entry = Evidence(
+            at=now,
+            event=event,
+            old=self.status,
+            new=status,
+            reason=reason[:MAX_REASON],
+            actor=actor,
+        )
+        changed = {
+            "status": status,
+            "version": self.version + 1,
+            "updated_at": now,
+            "evidence": with_entry(self.evidence, entry),
+            **changes,
+        }
+        return replace(self, **changed)  # type: ignore[arg-type]  # a mapping of fields by name
+
+    def still_stands_in(self, row: "Job") -> bool:
+        """Whether `row` has the same owner and status: others have at most added evidence."""
+        return row.owner == self.owner and row.status is self.status
+
+
+def with_entry(evidence: tuple[Evidence, ...], entry: Evidence) -> tuple[Evidence, ...]:
+    """Evidence with one more entry; an equal one is counted, and the oldest middle ones go."""
+    if evidence and entry.says_the_same_as(evidence[-1]):
+        last = evidence[-1]
+        return (*evidence[:-1], replace(last, count=last.count + 1, last_at=entry.at))
+    longer = (*evidence, entry)
+    # The first entry tells how the job began: keep it, and drop the one after it.
+    return longer if len(longer) <= MAX_EVIDENCE else (longer[0], *longer[2:])
+
+
+def enqueued(
+    job_key: JobKey,
+    job_type: str,
+    message: Mapping[str, Json],
+    *,
+    now: datetime,
+    due_at: datetime,
+    actor: str,
+    reason: str,
+) -> Job:
+    """The row a producer or the healer writes before it sends the message."""
+    status = after(ABSENT, Event.ENQUEUE)
+    entry = Evidence(
+        at=now, event=Event.ENQUEUE, old=ABSENT, new=status, reason=reason, actor=actor
+    )
+    return Job(
+        job_key=job_key,
+        job_type=job_type,
+        status=status,
+        message=message,
+        created_at=now,
+        updated_at=now,
+        due_at=due_at,
+        evidence=(entry,),
+    )
+
+
+def claimed(row: Job | None, claim: Claim) -> Job | None:
+    """The row after the claim, or None when it is refused. Stores do exactly this, atomically."""
+    if row is None:
+        row = Job(
+            job_key=claim.job_key,
+            job_type=claim.job_type,
+            status=after(ABSENT, Event.CLAIM),
+            message=claim.message,
+            created_at=claim.now,
+            updated_at=claim.now,
+            version=0,
+        )
+    elif row.status is not Status.READY or conflicts(row, claim):
+        return None
+    return replace(
+        row,
+        status=Status.STARTED,
+        owner=claim.owner,
+        fence=row.fence + 1,
+        version=row.version + 1,
+        attempts=row.attempts + 1,
+        updated_at=claim.now,
+        claimed_at=claim.now,
+        lease_until=claim.lease_until,
+        due_at=claim.lease_until,
+        first_sent_at=row.first_sent_at or claim.now,
+        key_scope=claim.key_scope if row.key_scope is None else row.key_scope,
+        fingerprint=row.fingerprint or claim.fingerprint,
+        customer_id=row.customer_id or claim.customer_id,
+    )
+
+
+def conflicts(row: Job, claim: Claim) -> bool:
+    """Whether the same key was used for other business values."""
+    return None not in (row.fingerprint, claim.fingerprint) and row.fingerprint != claim.fingerprint
+
+
+def landed(row: Job, *, before: Job, write: Job) -> bool:
+    """Whether `row` shows that our write over `before` arrived, though its reply did not."""
+    if row.owner != write.owner or row.version < write.version:
+        return False
+    if row == write:
+        return True
+    # Others may have added evidence since; what else we changed must still stand.
+    bookkeeping = {"version", "updated_at", "evidence"}
+    changed = {
+        name
+        for name in write.__dataclass_fields__
+        if name not in bookkeeping and getattr(write, name) != getattr(before, name)
+    }
+    if not changed:
+        return bool(write.evidence) and write.evidence[-1] in row.evidence
+    return all(getattr(row, name) == getattr(write, name) for name in changed)

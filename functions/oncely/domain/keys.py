@@ -1,0 +1,78 @@
+"""Job keys, and the provider keys made from them: the same on every attempt."""
+
+import hashlib
+import re
+from typing import Final, NewType
+
+from oncely.domain.errors import InvalidKeyError
+
+JobKey = NewType("JobKey", str)
+ProviderKey = NewType("ProviderKey", str)
+
+# A business id longer than this is a mistake of the sender's, such as a whole document.
+MAX_PART: Final = 128
+# Stripe takes 255 characters; what is left holds the step and the number of `provider_key`.
+MAX_KEY: Final = 200
+
+_SEPARATOR: Final = ":"
+# Never left by `_escape`, so a producer's token cannot collide with a business id.
+_MARK_OF_A_TOKEN: Final = "~"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.@#+-]")
+_JOB_TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+
+
+def job_key(job_type: str, *parts: str | int, prefix: str = "") -> JobKey:
+    """The key of a job from its business ids, such as `payment.charge:order_18452`."""
+    if not parts:
+        msg = f"the job key of {job_type} needs at least one business id"
+        raise InvalidKeyError(msg)
+    first, *rest = (_escape(part) for part in parts)
+    return _checked(job_type, prefix + first, *rest)
+
+
+def token_key(job_type: str, token: str) -> JobKey:
+    """The key of a job that has no business id, from a token that the producer made and keeps."""
+    return _checked(job_type, _MARK_OF_A_TOKEN + _escape(token))
+
+
+def provider_key(job: JobKey, step: str, number: int, *, longest: int = 255) -> ProviderKey:
+    """The idempotency key of one step; its number moves on only when absence was proved."""
+    plain = f"{job}{_SEPARATOR}{step}{_SEPARATOR}{number}"
+    if len(plain) <= longest:
+        return ProviderKey(plain)
+    return ProviderKey(hashlib.sha256(plain.encode()).hexdigest()[:longest])
+
+
+def is_job_type(name: str) -> bool:
+    """Whether `name` may name a job type: lower case, with a dot, as in `payment.charge`."""
+    return _JOB_TYPE.fullmatch(name) is not None
+
+
+def _checked(job_type: str, *parts: str) -> JobKey:
+    if not is_job_type(job_type):
+        msg = f"{job_type!r} is no job type; write it like 'payment.charge'"
+        raise InvalidKeyError(msg)
+    key = _SEPARATOR.join((job_type, *parts))
+    if len(key) > MAX_KEY:
+        msg = f"the job key has {len(key)} characters, {MAX_KEY} are allowed; shorten the ids"
+        raise InvalidKeyError(msg)
+    return JobKey(key)
+
+
+def _escape(part: str | int) -> str:
+    text = str(part)
+    if not text.strip():
+        msg = "a business id is empty; every part of a job key needs a value"
+        raise InvalidKeyError(msg)
+    if len(text) > MAX_PART:
+        msg = f"a business id has {len(text)} characters, {MAX_PART} are allowed"
+        raise InvalidKeyError(msg)
+    try:
+        return _UNSAFE.sub(lambda found: _percent(found[0]), text)
+    except UnicodeEncodeError:
+        msg = "a business id holds half of a character (a lone surrogate)"
+        raise InvalidKeyError(msg) from None
+
+
+def _percent(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode())

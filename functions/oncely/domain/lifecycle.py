@@ -1,0 +1,103 @@
+"""The life cycle of a job: its statuses, and the one table of moves between them."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from oncely.domain.errors import IllegalTransitionError
+
+
+class Status(StrEnum):
+    """Where a job is. The values are stored; do not rename them."""
+
+    READY = "ready"  # may be claimed; a message is, or will be, on its way
+    STARTED = "started"  # one owner holds the lease
+    UNKNOWN = "unknown"  # the provider may have acted; the reconciler owns it
+    FINISHED = "finished"  # the outside action is confirmed and recorded
+    FAILED = "failed"  # the provider refused it, and that is recorded
+    NEEDS_REVIEW = "needs_review"  # no rule may decide; a person owns it
+
+    @property
+    def in_words(self) -> str:
+        """The word a support person reads."""
+        return _WORDS[self]
+
+
+_WORDS: Final[Mapping[Status, str]] = MappingProxyType(
+    {
+        Status.READY: "pending",
+        Status.STARTED: "pending",
+        Status.UNKNOWN: "pending",
+        Status.FINISHED: "done",
+        Status.FAILED: "failed",
+        Status.NEEDS_REVIEW: "needs review",
+    }
+)
+
+
+class Event(StrEnum):
+    """What can happen to a job. Evidence names it, so the values are stored as well."""
+
+    ENQUEUE = "enqueue"  # a producer, or the healer, wrote the row before its message
+    RESEND = "resend"  # the row lost its message: another was sent
+    CLAIM = "claim"  # a worker became the owner
+    KEEP = "keep"  # the owner saved the provider's reference
+    CONFIRM = "confirm"  # a definite yes
+    REFUSE = "refuse"  # a definite no
+    RELEASE = "release"  # nothing was sent, or it is safe to send again
+    LOSE = "lose"  # the provider may have acted: timeout, garbled answer, lease over
+    WAIT = "wait"  # asked, and not known yet
+    RETURN = "return"  # the provider certainly did not act
+    ESCALATE = "escalate"  # no rule may decide
+    CONTRADICT = "contradict"  # evidence that speaks against an end that was recorded
+    NOTE = "note"  # evidence that changes nothing
+    RULE_FINISHED = "rule_finished"  # a person, with a reason
+    RULE_FAILED = "rule_failed"  # a person, with a reason
+    RULE_READY = "rule_ready"  # a person, with proof of absence
+
+
+ABSENT: Final = None
+
+TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyType(
+    {
+        (ABSENT, Event.ENQUEUE): Status.READY,
+        (ABSENT, Event.CLAIM): Status.STARTED,
+        (Status.READY, Event.CLAIM): Status.STARTED,
+        (Status.READY, Event.RESEND): Status.READY,
+        (Status.READY, Event.ESCALATE): Status.NEEDS_REVIEW,
+        (Status.STARTED, Event.KEEP): Status.STARTED,
+        (Status.STARTED, Event.CONFIRM): Status.FINISHED,
+        (Status.STARTED, Event.REFUSE): Status.FAILED,
+        (Status.STARTED, Event.RELEASE): Status.READY,
+        (Status.STARTED, Event.LOSE): Status.UNKNOWN,
+        (Status.STARTED, Event.ESCALATE): Status.NEEDS_REVIEW,
+        (Status.UNKNOWN, Event.WAIT): Status.UNKNOWN,
+        (Status.UNKNOWN, Event.CONFIRM): Status.FINISHED,
+        (Status.UNKNOWN, Event.REFUSE): Status.FAILED,
+        (Status.UNKNOWN, Event.RETURN): Status.READY,
+        (Status.UNKNOWN, Event.ESCALATE): Status.NEEDS_REVIEW,
+        (Status.FINISHED, Event.CONTRADICT): Status.NEEDS_REVIEW,
+        (Status.FAILED, Event.CONTRADICT): Status.NEEDS_REVIEW,
+        (Status.NEEDS_REVIEW, Event.RULE_FINISHED): Status.FINISHED,
+        (Status.NEEDS_REVIEW, Event.RULE_FAILED): Status.FAILED,
+        (Status.NEEDS_REVIEW, Event.RULE_READY): Status.READY,
+        **{(status, Event.NOTE): status for status in Status},
+    }
+)
+
+# An ended job moves again only when evidence contradicts its end; nothing routine touches it.
+ENDED: Final = frozenset(
+    status
+    for status in Status
+    if {event for source, event in TRANSITIONS if source is status}
+    <= {Event.CONTRADICT, Event.NOTE}
+)
+
+
+def after(status: Status | None, event: Event) -> Status:
+    """The status that follows, or IllegalTransitionError."""
+    try:
+        return TRANSITIONS[status, event]
+    except KeyError:
+        raise IllegalTransitionError(status, event) from None

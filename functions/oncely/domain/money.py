@@ -1,0 +1,59 @@
+"""Money as a whole number of minor units, so that nothing is ever rounded."""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, Self
+
+from oncely.domain.errors import InvalidMoneyError
+
+# ISO 4217 currencies that do not have two decimals; amounts are minor units all the same.
+_NO_DECIMALS: Final = frozenset(
+    {
+        "bif",
+        "clp",
+        "djf",
+        "gnf",
+        "jpy",
+        "kmf",
+        "krw",
+        "mga",
+        "pyg",
+        "rwf",
+        "ugx",
+        "vnd",
+        "vuv",
+        "xaf",
+        "xof",
+        "xpf",
+    }
+)
+_THREE_DECIMALS: Final = frozenset({"bhd", "iqd", "jod", "kwd", "lyd", "omr", "tnd"})
+_CURRENCY: Final = re.compile(r"[a-z]{3}")
+
+
+@dataclass(frozen=True)
+class Money:
+    """An amount in minor units and its currency in lower case: 12.50 EUR is (1250, 'eur')."""
+
+    amount: int
+    currency: str
+
+    @classmethod
+    def of(cls, amount: object, currency: object) -> Self:
+        """Check what a row or a message holds; a DynamoDB number comes as a Decimal."""
+        if isinstance(amount, Decimal) and amount == amount.to_integral_value():
+            amount = int(amount)
+        if not isinstance(amount, int) or isinstance(amount, bool) or amount <= 0:
+            msg = f"an amount is a whole number of minor units above 0, not {amount!r}"
+            raise InvalidMoneyError(msg)
+        if not isinstance(currency, str) or not _CURRENCY.fullmatch(currency.lower()):
+            msg = f"a currency is three letters, such as 'eur', not {currency!r}"
+            raise InvalidMoneyError(msg)
+        return cls(amount, currency.lower())
+
+    def __str__(self) -> str:
+        decimals = 3 if self.currency in _THREE_DECIMALS else 2
+        if self.currency in _NO_DECIMALS:
+            decimals = 0
+        return f"{Decimal(self.amount).scaleb(-decimals):.{decimals}f} {self.currency.upper()}"

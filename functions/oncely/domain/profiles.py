@@ -1,0 +1,64 @@
+"""What decisions rest on: how safe an effect is, what its provider offers, and when to stop."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+
+class Safety(StrEnum):
+    """What a second send of the same effect would do."""
+
+    NATURAL = "natural"  # a set or an upsert: sending it again changes nothing
+    KEYED = "keyed"  # the provider deduplicates on our key, within a window
+    LOOKUP = "lookup"  # no key, but the provider can be asked
+    AT_MOST_ONCE = "at_most_once"  # neither: an unknown is never sent again by itself
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """The facts about one provider that `decide` needs, each with its source in docs/."""
+
+    name: str
+    request_timeout: timedelta
+    calls: int  # the most requests one run of the effect can make, one after the other
+    key_window: timedelta | None = None  # how long a key is remembered, from the first send
+    key_margin: timedelta = timedelta(hours=1)  # the window is taken to end this much earlier
+    key_length: int = 255
+    key_scope: str = ""  # within what the key is unique: account, credential, region
+    lookup_lag: timedelta | None = None  # how long "not there" may be stale; None: cannot be asked
+
+    @property
+    def longest_run(self) -> timedelta:
+        """Every call of the effect, each at its timeout."""
+        return self.request_timeout * self.calls
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopRules:
+    """When a job stops trying by itself and a person is asked."""
+
+    attempts: int = 8
+    timeouts_in_a_row: int = 5
+    age: timedelta = timedelta(hours=24)
+    person_looks_at: frozenset[str] = frozenset()  # codes of refusals that are no plain "no"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a contract has agreed to: `decide` reads nothing else about a job type."""
+
+    safety: Safety
+    profile: Profile
+    stop: StopRules = StopRules()
+
+
+STRIPE: Final = Profile(
+    name="Stripe",
+    request_timeout=timedelta(seconds=10),
+    calls=4,  # cancel of a former attempt, create, confirm, and the read after an error
+    key_window=timedelta(hours=24),
+    key_length=255,
+    key_scope="account and mode (live or test)",
+    lookup_lag=timedelta(0),  # reading an intent by its id is consistent; the search index is not
+)

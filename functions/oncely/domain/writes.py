@@ -1,0 +1,29 @@
+"""The local writes that belong to an end: data, so that a store can put them in one transaction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from oncely.domain.answers import Json
+
+
+@dataclass(frozen=True)
+class Expect:
+    """What the row must hold for the write to be taken."""
+
+    name: str
+    one_of: tuple[Json, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalWrite:
+    """A change of one business row, in the same transaction as the job's end."""
+
+    table: str
+    key: Mapping[str, str]
+    set: Mapping[str, Json] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+    expect: tuple[Expect, ...] = ()
+    may_create: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.table} {'/'.join(self.key.values())}"

@@ -1,0 +1,207 @@
+"""What the core needs from outside, as Protocols of few verbs; adapters do not inherit them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol, TypeAlias
+
+from oncely.domain.answers import Answer, Json, Prepared
+from oncely.domain.jobs import Claim, Job
+from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.money import Money
+from oncely.domain.writes import LocalWrite
+
+Result: TypeAlias = Mapping[str, Json]
+
+
+class Clock(Protocol):
+    """Tells the time, in UTC."""
+
+    def now(self) -> datetime: ...
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """The claim was taken: this worker is the owner."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class ClaimRefused:
+    """Someone else's row stands; it came back in the same call."""
+
+    row: Job
+
+
+@dataclass(frozen=True)
+class RequirementUnmet:
+    """The other job that must have failed has not."""
+
+    other: Job | None
+
+
+@dataclass(frozen=True)
+class Written:
+    """The row now is what we wrote."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Overtaken:
+    """The row is not the one we saw; None: there is no row any more."""
+
+    row: Job | None
+
+
+@dataclass(frozen=True)
+class LocalRefused:
+    """The job row would have taken it, a business row did not; nothing was written."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Created:
+    """The row is new."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Exists:
+    """There was a row already."""
+
+    row: Job
+
+
+ClaimResult: TypeAlias = Claimed | ClaimRefused | RequirementUnmet
+SwapResult: TypeAlias = Written | Overtaken | LocalRefused
+CreateResult: TypeAlias = Created | Exists
+
+
+class JobStore(Protocol):
+    """Keeps job rows. Every write says what it expects to find; losing a race is a value."""
+
+    def get(self, key: JobKey) -> Job | None:
+        """Read a row, consistently."""
+
+    def create(self, job: Job) -> CreateResult:
+        """Write a new row, unless there is one."""
+
+    def claim(self, claim: Claim) -> ClaimResult:
+        """Take a row that is absent or ready, in one write."""
+
+    def swap(self, before: Job, after: Job, *, local: Sequence[LocalWrite] = ()) -> SwapResult:
+        """Replace `before` unless someone got there first; local writes all go along or none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """A time in which only one job of some name may be enqueued, until that one starts."""
+
+    name: str
+    now: datetime
+    until: datetime
+
+
+@dataclass(frozen=True)
+class WindowHeld:
+    """Another job has the window."""
+
+    by: JobKey
+
+
+class UniqueWindows(Protocol):
+    """Remembers which job holds a window."""
+
+    def create(
+        self, job: Job, window: Window, *, instead_of: JobKey | None = None
+    ) -> CreateResult | WindowHeld:
+        """Write a new row together with its window, if that is free, over, or `instead_of`'s."""
+
+
+class Table(Protocol):
+    """A business table that a contract reads."""
+
+    def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
+        """Read a row, consistently."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payment:
+    """What to charge, and for what."""
+
+    money: Money
+    customer: str
+    method: str
+    job_key: JobKey
+    order_id: str
+
+
+class PaymentProvider(Protocol):
+    """Moves money once per prepared payment, however often it is asked."""
+
+    def scope(self) -> str:
+        """Within what our keys are unique; it differs when the account does."""
+
+    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
+        """Make a payment that has moved nothing yet."""
+
+    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+        """Move the money of a prepared payment."""
+
+    def look_up(self, ref: str, payment: Payment) -> Answer:
+        """Tell what became of a prepared payment; changes nothing."""
+
+    def cancel(self, ref: str, *, key: ProviderKey) -> Answer | None:
+        """Make sure that a prepared payment can never move money; None: it cannot."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alert:
+    """Something a person must know: what, about which job, and what to do next."""
+
+    subject: str
+    text: str
+    job_key: JobKey | None = None
+
+
+class Alerts(Protocol):
+    """Tells a person."""
+
+    def tell(self, alert: Alert) -> None: ...
+
+
+class Inbox(Protocol):
+    """The queue that a worker is fed from."""
+
+    def show_again(self, receipt: str, *, after: timedelta) -> None:
+        """Let a received message be delivered again after this time."""
+
+    def reject(self, body: str, *, reason: str, message_id: str) -> None:
+        """Put a message that can never be worked aside, with the reason."""
+
+
+class Outbox(Protocol):
+    """The queue that a producer sends to."""
+
+    def send(self, bodies: Sequence[str], *, delay: timedelta = timedelta(0)) -> list[bool]:
+        """Send each body; tells for each whether the queue has it."""
+
+
+class Tools(Protocol):
+    """What a contract is built from; each is made on first use."""
+
+    def table(self, name: str) -> Table:
+        """Give a business table by its short name, such as `orders`."""
+
+    def jobs(self) -> JobStore:
+        """Give the job table, to read other jobs."""
+
+    def secret(self, name: str) -> str:
+        """Give a secret by its short name, such as `stripe`."""
+
+    def payments(self) -> PaymentProvider:
+        """Give the payment provider."""

@@ -1,0 +1,113 @@
+"""Finds the contract of a message, and says in a sentence what is wrong with a bad one."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NoReturn
+
+from pydantic import ValidationError
+
+from oncely.contract import AnyContract, Message
+from oncely.domain.errors import InvalidMessageError, InvariantError
+from oncely.domain.keys import is_job_type
+from oncely.domain.profiles import Safety
+
+# Far above any job that names things instead of carrying them, far below a row's 400 kB.
+MAX_MESSAGE_BYTES: Final = 64 * 1024
+
+
+class Registry:
+    """The contracts of one place: of a queue for its worker, of all queues for a producer."""
+
+    def __init__(self, contracts: Iterable[type[AnyContract]]) -> None:
+        self._by_type = {contract.job_type: contract for contract in _checked(contracts)}
+
+    def __iter__(self) -> Iterator[type[AnyContract]]:
+        return iter(self._by_type.values())
+
+    def of_queue(self, queue: str) -> "Registry":
+        """Only the job types that this queue carries."""
+        return Registry(contract for contract in self if contract.needs.queue == queue)
+
+    def contract(self, job_type: str) -> type[AnyContract]:
+        """The contract of a job type."""
+        try:
+            return self._by_type[job_type]
+        except KeyError:
+            known = ", ".join(sorted(self._by_type)) or "none"
+            _refuse(f"unknown job {job_type[:80]!r}; known here: {known}")
+
+    def parse(self, body: str) -> tuple[type[AnyContract], Message]:
+        """The contract and the checked message of a queue message, or InvalidMessageError."""
+        size = len(body.encode(errors="surrogatepass"))
+        if size > MAX_MESSAGE_BYTES:
+            _refuse(f"the message has {size} bytes, {MAX_MESSAGE_BYTES} are allowed")
+        contract = self.contract(_job_type(body))
+        try:
+            return contract, contract.message.model_validate_json(body)
+        except ValidationError as error:
+            _refuse(_sentence(contract.job_type, error))
+        except UnicodeEncodeError:
+            _refuse("the message holds half of a character (a lone surrogate)")
+
+    def read(self, message: Mapping[str, object]) -> tuple[type[AnyContract], Message]:
+        """The same for a message that a row or a producer holds as a mapping."""
+        try:
+            body = json.dumps(message, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            _refuse(f"the message cannot be written as JSON: {error}")
+        return self.parse(body)
+
+
+def _job_type(body: str) -> str:
+    try:
+        decoded = json.loads(body, object_pairs_hook=_no_duplicates)
+    except (ValueError, RecursionError) as error:
+        _refuse(f"the message is not JSON: {str(error)[:200]}")
+    if not isinstance(decoded, dict) or not isinstance(decoded.get("job"), str):
+        _refuse('the message is no JSON object with a "job", such as {"job": "payment.charge", …}')
+    return str(decoded["job"])
+
+
+def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Parsers differ in which of two equal names they take: take neither."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        msg = "a name stands twice in one object"
+        raise ValueError(msg)
+    return found
+
+
+def _sentence(job_type: str, error: ValidationError) -> str:
+    """What is wrong, without the values: a hostile or secret one must not reach a log."""
+    faults = (
+        f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'message'}: {fault['msg']}"
+        for fault in error.errors(include_url=False, include_input=False, include_context=False)
+    )
+    return f"not a valid {job_type} message: {'; '.join(faults)}"[:500]
+
+
+def _refuse(reason: str) -> NoReturn:
+    # Repeats what a sender wrote, which may not be printable.
+    raise InvalidMessageError(reason.encode(errors="backslashreplace").decode())
+
+
+def _checked(contracts: Iterable[type[AnyContract]]) -> list[type[AnyContract]]:
+    """Find a mistake of a contract's author at import, not in the night."""
+    checked: dict[str, type[AnyContract]] = {}
+    for contract in contracts:
+        name, profile = contract.job_type, contract.terms.profile
+        if not is_job_type(name):
+            _wrong(contract, f"job_type {name!r} is not written like 'payment.charge'")
+        if name in checked:
+            _wrong(contract, f"{name} is registered twice")
+        if contract.terms.safety is Safety.KEYED and profile.key_window is None:
+            _wrong(contract, f"a keyed effect needs a key_window in the {profile.name} profile")
+        if contract.terms.safety is Safety.LOOKUP and profile.lookup_lag is None:
+            _wrong(contract, f"a lookup effect needs a lookup_lag in the {profile.name} profile")
+        checked[name] = contract
+    return list(checked.values())
+
+
+def _wrong(contract: type[AnyContract], what: str) -> NoReturn:
+    msg = f"contract {contract.__name__}: {what}"
+    raise InvariantError(msg)

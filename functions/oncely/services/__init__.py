@@ -1,0 +1,1 @@
+"""The use cases: each takes ports and gives an outcome."""

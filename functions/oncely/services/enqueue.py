@@ -1,0 +1,152 @@
+"""Unique enqueue: the row first, then the message, so that a crash in between loses nothing."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from oncely.contract import AnyContract, Message
+from oncely.domain.decide import MESSAGE_GRACE
+from oncely.domain.errors import UnavailableError
+from oncely.domain.jobs import Job, enqueued
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.ports import (
+    Clock,
+    Created,
+    Exists,
+    JobStore,
+    Outbox,
+    UniqueWindows,
+    Window,
+    WindowHeld,
+)
+from oncely.registry import Registry
+
+_ACTOR: Final = "producer"
+_ROWS_AT_ONCE: Final = 8
+# A window changes hands at most once between a look at its holder and the next try.
+_ROUNDS: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enqueued:
+    """The job that stands for a message: a new one, or the one that was there."""
+
+    job_key: JobKey
+    status: Status
+    created: bool
+    sent: bool = False  # False for a new job: its row is there, and is sent when it falls due
+    conflict: str | None = None  # the message says something else than the job that was there
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A message on its way: its contract, and the row that stands for it."""
+
+    contract: type[AnyContract]
+    message: Message
+    row: Job
+    created: bool
+
+    @property
+    def conflict(self) -> str | None:
+        """What this message and the first one both say, differently."""
+        first, second = self.row.message, self.message.as_json()
+        for name in sorted(first.keys() & second.keys()):
+            if first[name] != second[name]:
+                return f"{name} was {first[name]!r} in the first message, is {second[name]!r} now"
+        return None
+
+    @property
+    def wants_sending(self) -> bool:
+        """A new job, or a message that says more than the first: the worker must check it."""
+        more = self.message.as_json().keys() - self.row.message.keys()
+        return self.created or (bool(more) and self.conflict is None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enqueuer:
+    """The producer's helper."""
+
+    registry: Registry
+    store: JobStore
+    windows: UniqueWindows
+    outbox: Callable[[str], Outbox]  # the queue by its short name
+    clock: Clock
+
+    def enqueue(
+        self, message: Mapping[str, object], *, unique_for: timedelta | None = None
+    ) -> Enqueued:
+        """Enqueue one job; a second time, the first job's key and status come back."""
+        return self._send([self._write(message, unique_for)])[0]
+
+    def enqueue_many(
+        self, messages: Sequence[Mapping[str, object]], *, unique_for: timedelta | None = None
+    ) -> list[Enqueued]:
+        """Enqueue many; answers in the same order. A bad message raises before anything is sent."""
+        for message in messages:
+            contract, checked = self.registry.read(message)
+            contract.key(checked)
+        with ThreadPoolExecutor(max_workers=_ROWS_AT_ONCE) as pool:
+            orders = list(pool.map(lambda message: self._write(message, unique_for), messages))
+        return self._send(orders)
+
+    def _write(self, message: Mapping[str, object], unique_for: timedelta | None) -> _Order:
+        contract, checked = self.registry.read(message)
+        now = self.clock.now()
+        job = enqueued(
+            contract.key(checked),
+            contract.job_type,
+            checked.as_json(),
+            now=now,
+            due_at=now + MESSAGE_GRACE,
+            actor=_ACTOR,
+            reason="enqueued",
+        )
+        if unique_for is None:
+            found = self.store.create(job)
+        else:
+            window = Window(name=contract.window_name(checked), now=now, until=now + unique_for)
+            found = self._create_in(window, job)
+        match found:
+            case Created(job=row):
+                return _Order(contract, checked, row, created=True)
+            case Exists(row=row):
+                return _Order(contract, checked, row, created=False)
+
+    def _create_in(self, window: Window, job: Job) -> Created | Exists:
+        former: JobKey | None = None
+        for _ in range(_ROUNDS):
+            match self.windows.create(job, window, instead_of=former):
+                case WindowHeld(by=holder):
+                    row = self.store.get(holder)
+                    if row is not None and not row.has_started:
+                        return Exists(row)
+                    former = holder
+                case found:
+                    return found
+        msg = f"the window {window.name} kept changing hands; try again"
+        raise UnavailableError(msg)
+
+    def _send(self, orders: Sequence[_Order]) -> list[Enqueued]:
+        answers = [
+            Enqueued(
+                job_key=order.row.job_key,
+                status=order.row.status,
+                created=order.created,
+                conflict=None if order.created else order.conflict,
+            )
+            for order in orders
+        ]
+        by_queue: dict[str, list[int]] = {}
+        for index, order in enumerate(orders):
+            if order.wants_sending:
+                by_queue.setdefault(order.contract.needs.queue, []).append(index)
+        for queue, indexes in by_queue.items():
+            bodies = [json.dumps(orders[index].message.as_json()) for index in indexes]
+            for index, sent in zip(indexes, self.outbox(queue).send(bodies), strict=True):
+                answers[index] = replace(answers[index], sent=sent)
+        return answers

@@ -1,0 +1,281 @@
+"""One run of a worker: check, claim, act once, end in one transaction."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar, assert_never
+
+from oncely.contract import COMMIT_BUDGET, AnyContract, Call, Message, Mismatch, Proceed, Settled
+from oncely.domain.answers import Answer, NotSent, OwnerGone, Prepared, Unclear
+from oncely.domain.decide import Decision, Refusal, before_effect, decide, refused_claim
+from oncely.domain.errors import BadInputError, InvariantError, NotConfiguredError
+from oncely.domain.fingerprint import fingerprint
+from oncely.domain.jobs import CLOCK_SKEW, Claim, Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.writes import LocalWrite
+from oncely.ports import (
+    Alert,
+    Alerts,
+    Claimed,
+    ClaimRefused,
+    Clock,
+    JobStore,
+    RequirementUnmet,
+    Tools,
+)
+from oncely.registry import Registry
+from oncely.services.outcomes import (
+    Conflict,
+    Duplicate,
+    Failed,
+    Finished,
+    HeldElsewhere,
+    Invalid,
+    NeedsReview,
+    NothingSent,
+    NotStarted,
+    Outcome,
+    OwnershipLost,
+    Parked,
+    Unknown,
+)
+from oncely.services.settle import Settlement, Settler
+
+ACTOR: Final = "worker"
+
+_Told = TypeVar("_Told")
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When this invocation is killed; nothing may start that would not be done by then."""
+
+    at: datetime
+    clock: Clock
+
+    def allows(self, time: timedelta) -> bool:
+        """Whether this much time is left."""
+        return self.clock.now() + time <= self.at
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRunner:
+    """Runs one message to an outcome; whatever is repeated, the effect happens once."""
+
+    registry: Registry
+    tools: Tools
+    store: JobStore
+    alerts: Alerts
+    clock: Clock
+    new_token: Callable[[], str]
+    spread: Callable[[], float]
+
+    def run(self, body: str, *, deadline: Deadline) -> Outcome:
+        """Work one message."""
+        try:
+            kind, message = self.registry.parse(body)
+            key = kind.key(message)
+        except BadInputError as error:
+            return Invalid(str(error))
+        if not deadline.allows(kind.time_needed()):
+            return NotStarted(job_key=key, job_type=kind.job_type)
+        contract = kind(self.tools)
+        return _Run(self, contract, message, key, deadline).outcome()
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One message that is being worked."""
+
+    runner: JobRunner
+    contract: AnyContract
+    message: Message
+    key: JobKey
+    deadline: Deadline
+
+    def outcome(self) -> Outcome:
+        standing = self.contract.check(self.message)
+        if isinstance(standing, Mismatch):
+            return self._conflict(standing.reason)
+        claim = self._claim(standing)
+        match self.runner.store.claim(claim):
+            case Claimed(job=job):
+                return self._claimed(job, standing)
+            case ClaimRefused(row=row):
+                return self._refused(row, claim)
+            case RequirementUnmet(other=other):
+                state = other.status.in_words if other else "not there"
+                return self._conflict(f"{claim.requires_failed} must have failed, it is {state}")
+            case unreachable:
+                assert_never(unreachable)
+
+    def _claim(self, standing: Proceed[Any] | Settled[Any]) -> Claim:
+        now = self.runner.clock.now()
+        return Claim(
+            job_key=self.key,
+            job_type=self.contract.job_type,
+            owner=self.runner.new_token(),
+            now=now,
+            # A call may begin until the deadline and run for its timeout; past this the owner
+            # is certainly dead.
+            lease_until=self.deadline.at + self.contract.terms.profile.request_timeout + CLOCK_SKEW,
+            message=self.message.as_json(),
+            fingerprint=None if standing.values is None else fingerprint(standing.values),
+            customer_id=standing.customer_id,
+            key_scope=self.contract.scope() if isinstance(standing, Proceed) else "",
+            requires_failed=standing.requires_failed if isinstance(standing, Proceed) else None,
+        )
+
+    def _claimed(self, job: Job, standing: Proceed[Any] | Settled[Any]) -> Outcome:
+        """We own the row: act, and record what came of it."""
+        if isinstance(standing, Settled):
+            return self._end(job, standing.answer, lambda _event, _job: standing.writes)
+        forbidden = before_effect(
+            job, self.contract.terms, scope=self.contract.scope(), now=self.runner.clock.now()
+        )
+        if forbidden:
+            return self._settle(job, forbidden)
+        return self._act(
+            Call(
+                job=job,
+                facts=standing.facts,
+                key_length=self.contract.terms.profile.key_length,
+            )
+        )
+
+    def _act(self, call: Call[Any]) -> Outcome:
+        """Save the reference first, if the effect has one; then perform it, once."""
+        if call.job.provider_ref is None:
+            match self._guarded(self.contract.prepare, call):
+                case None:
+                    pass
+                case Prepared(ref=ref):
+                    keep = Decision(
+                        event=Event.KEEP,
+                        reason=f"prepared {ref} at the provider; it has moved nothing yet",
+                        changes={"provider_ref": ref},
+                    )
+                    saved = self._settler().settle(call.job, keep).job
+                    if saved is None:
+                        return self._lost(
+                            "the reference could not be saved: not the owner any more"
+                        )
+                    call = replace(call, job=saved)
+                case answer:
+                    return self._end(call.job, answer)
+        answer = self._guarded(self.contract.act, call)
+        return self._end(
+            call.job,
+            answer,
+            lambda event, after: self.contract.local_writes(event, call.facts, after),
+        )
+
+    def _guarded(self, step: Callable[[Call[Any]], _Told], call: Call[Any]) -> _Told | Answer:
+        """Call the provider, unless it is too late; whatever it raises is an answer."""
+        # A process that was frozen thaws here: its lease may be over, and another may act.
+        if not self.deadline.allows(self.contract.terms.profile.request_timeout + COMMIT_BUDGET):
+            return NotSent("too little time was left to call the provider", retry_after=timedelta())
+        try:
+            return step(call)
+        except NotConfiguredError as error:
+            return NotSent(str(error), alarm=True)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the provider may have acted
+            return Unclear(f"the call ended in {type(error).__name__}: {error}")
+
+    def _end(
+        self,
+        job: Job,
+        answer: Answer,
+        writes: Callable[[Event, Job], Sequence[LocalWrite]] = lambda _event, _job: (),
+    ) -> Outcome:
+        decision = decide(
+            job,
+            self.contract.terms,
+            answer,
+            now=self.runner.clock.now(),
+            scope=job.key_scope or "",
+            spread=self.runner.spread(),
+        )
+        return self._settle(job, decision, answer, writes)
+
+    def _settle(
+        self,
+        job: Job,
+        decision: Decision,
+        answer: Answer | None = None,
+        writes: Callable[[Event, Job], Sequence[LocalWrite]] = lambda _event, _job: (),
+    ) -> Outcome:
+        settlement = self._settler().settle(
+            job, decision, answer=answer, local=lambda after: writes(decision.event, after)
+        )
+        return self._told(settlement)
+
+    def _settler(self) -> Settler:
+        runner = self.runner
+        return Settler(store=runner.store, alerts=runner.alerts, clock=runner.clock, actor=ACTOR)
+
+    def _refused(self, row: Job, claim: Claim) -> Outcome:
+        """Someone else's row stands: answer from it."""
+        match refused_claim(row, claim):
+            case Refusal.CONFLICT:
+                return self._conflict("the same key was used before for other business values")
+            case Refusal.ENDED:
+                return Duplicate(**self._names, status=row.status, result=row.result or {})
+            case Refusal.HELD:
+                return HeldElsewhere(**self._names, until=row.lease_until or claim.now)
+            case Refusal.ABANDONED:
+                return self._end(row, OwnerGone())
+            case Refusal.PARKED:
+                return Parked(**self._names, status=row.status)
+            case Refusal.RACED:
+                return NothingSent(**self._names, until=claim.now, reason="lost a race to claim it")
+            case unreachable:
+                assert_never(unreachable)
+
+    def _conflict(self, reason: str) -> Conflict:
+        self.runner.alerts.tell(
+            Alert(
+                subject=f"Oncely: conflicting message for {self.key}",
+                text=(
+                    f"Job: {self.key}\nWhy: {reason}\nThe job itself is untouched; the message is "
+                    f"in the rejects queue.\nNext: oncely show '{self.key}'"
+                ),
+                job_key=self.key,
+            )
+        )
+        return Conflict(**self._names, reason=reason)
+
+    def _lost(self, reason: str) -> OwnershipLost:
+        return OwnershipLost(**self._names, reason=reason)
+
+    def _told(self, settlement: Settlement) -> Outcome:
+        """The outcome that the written row stands for."""
+        job, decision = settlement.job, settlement.decision
+        if job is None:
+            return self._lost(decision.reason)
+        match job.status:
+            case Status.FINISHED:
+                return Finished(**self._names, result=job.result or {})
+            case Status.FAILED:
+                return Failed(**self._names, reason=decision.reason, result=job.result or {})
+            case Status.UNKNOWN:
+                return Unknown(**self._names, reason=decision.reason)
+            case Status.NEEDS_REVIEW:
+                return NeedsReview(**self._names, reason=decision.reason)
+            case Status.READY:
+                return NothingSent(
+                    **self._names,
+                    until=decision.run_at or job.updated_at,
+                    reason=decision.reason,
+                    alarm=decision.alert,
+                )
+            case Status.STARTED:
+                msg = f"{self.key} is still started after {decision.event}"
+                raise InvariantError(msg)
+            case unreachable:
+                assert_never(unreachable)
+
+    @property
+    def _names(self) -> Any:  # noqa: ANN401  # the two fields that every outcome of a job has
+        return {"job_key": self.key, "job_type": self.contract.job_type}

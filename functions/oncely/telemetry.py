@@ -1,0 +1,179 @@
+"""Logs, metrics and traces: one record for each delivery, made in the handler's own thread."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, assert_never
+
+from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools.metrics import MetricUnit, single_metric
+
+from oncely.services.outcomes import (
+    Broken,
+    Conflict,
+    Duplicate,
+    Failed,
+    Finished,
+    HeldElsewhere,
+    Invalid,
+    NeedsReview,
+    NothingSent,
+    NotStarted,
+    Outcome,
+    OwnershipLost,
+    Parked,
+    Same,
+    Unknown,
+)
+from oncely.services.work_batch import Worked
+
+NAMESPACE: Final = "Oncely"
+SERVICE: Final = "oncely"
+
+Handler: TypeAlias = Callable[[dict[str, Any], Any], dict[str, Any]]
+
+# Metric names; alarms and the dashboard use the same constants.
+FINISHED: Final = "Finished"
+FAILED: Final = "Failed"
+DEDUPLICATED: Final = "Deduplicated"
+UNKNOWN: Final = "Unknown"
+NEEDS_REVIEW: Final = "NeedsReview"
+NOTHING_SENT: Final = "NothingSent"
+PROVIDER_REFUSES_US: Final = "ProviderRefusesUs"
+OWNERSHIP_LOST: Final = "OwnershipLost"
+NOT_STARTED: Final = "NotStarted"
+REJECTED: Final = "Rejected"
+BROKEN: Final = "Broken"
+REPLY_FAILED: Final = "ReplyFailed"
+
+
+@dataclass(frozen=True)
+class Told:
+    """How an outcome is told: a log event, a metric, and the fields that explain it."""
+
+    event: str
+    metric: str
+    level: str = "info"
+    same: Same | None = None  # set for a repetition, which is neither success nor failure
+
+
+def told(outcome: Outcome) -> Told:
+    """The log event and metric of an outcome."""
+    match outcome:
+        case Finished():
+            return Told("job finished", FINISHED)
+        case Failed():
+            return Told("job failed", FAILED)
+        case Duplicate():
+            return Told("message deduplicated", DEDUPLICATED, same=Same.FINISHED)
+        case HeldElsewhere() | Parked():
+            return Told("message deduplicated", DEDUPLICATED, same=Same.IN_PROGRESS)
+        case Conflict():
+            return Told("message deduplicated", DEDUPLICATED, "error", same=Same.CONFLICT)
+        case Unknown():
+            return Told("job unknown", UNKNOWN, "warning")
+        case NeedsReview():
+            return Told("job needs review", NEEDS_REVIEW, "error")
+        case NothingSent(alarm=True):
+            return Told("provider refuses us", PROVIDER_REFUSES_US, "error")
+        case NothingSent():
+            return Told("nothing sent", NOTHING_SENT, "warning")
+        case OwnershipLost():
+            return Told("ownership lost", OWNERSHIP_LOST, "warning")
+        case NotStarted():
+            return Told("too little time, handed back", NOT_STARTED)
+        case Invalid():
+            return Told("message rejected", REJECTED, "error")
+        case Broken():
+            return Told("could not work the message", BROKEN, "error")
+        case _:
+            assert_never(outcome)
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """The three of them, made once per execution environment."""
+
+    logger: Logger
+    metrics: Metrics
+    tracer: Tracer
+
+    @classmethod
+    def create(cls) -> "Telemetry":
+        """Read Powertools' own variables; never at import."""
+        return cls(
+            Logger(service=SERVICE),
+            Metrics(namespace=NAMESPACE, service=SERVICE),
+            # X-Ray's patches lose their context in our threads; `tracing` carries it instead.
+            Tracer(service=SERVICE, auto_patch=False),
+        )
+
+    def around(self, handler: Handler) -> Handler:
+        """The handler with its context in every log line, its metrics flushed, its trace opened."""
+        traced = self.tracer.capture_lambda_handler(handler, capture_response=False)
+        counted = self.metrics.log_metrics(traced)
+        observed: Handler = self.logger.inject_lambda_context(counted)
+        return observed
+
+    def record(self, worked: Sequence[Worked]) -> None:
+        """Tell what became of each delivery."""
+        for one in worked:
+            self._record(one)
+
+    def tracing(self) -> Callable[[], AbstractContextManager[object]]:
+        """Carry the invocation's segment into the job threads."""
+        recorder: Any = self.tracer.provider
+        parent = None if self.tracer.disabled else recorder.get_trace_entity()
+
+        @contextmanager
+        def traced() -> Iterator[None]:
+            if parent is None:
+                yield
+                return
+            recorder.set_trace_entity(parent)
+            with recorder.in_subsegment("## job"):
+                yield
+            recorder.clear_trace_entities()
+
+        return traced
+
+    def _record(self, one: Worked) -> None:
+        told_as = told(one.outcome)
+        fields = {
+            "message_id": one.delivery.message_id,
+            "receives": one.delivery.receives,
+            "reply": type(one.reply).__name__,
+            **_fields(one.outcome),
+        }
+        if told_as.same:
+            fields["deduplication"] = str(told_as.same)
+        getattr(self.logger, told_as.level)(told_as.event, extra=fields)
+        self._count(told_as.metric, told_as.same)
+        if isinstance(one.outcome, Conflict):
+            self._count(REJECTED)
+        if one.error is not None:
+            self.logger.error("reply failed", exc_info=one.error, extra=fields)
+            self._count(REPLY_FAILED)
+
+    def _count(self, metric: str, same: Same | None = None) -> None:
+        self.metrics.add_metric(name=metric, unit=MetricUnit.Count, value=1)
+        if same is None:
+            return
+        # Once more with its reason as a dimension: a metric of its own, so both can be alarmed on.
+        with single_metric(
+            name=metric, unit=MetricUnit.Count, value=1, namespace=NAMESPACE
+        ) as by_reason:
+            by_reason.add_dimension(name="service", value=SERVICE)
+            by_reason.add_dimension(name="reason", value=str(same))
+
+
+def _fields(outcome: Outcome) -> dict[str, Any]:
+    """What an outcome carries, under the names that log queries use; never a secret or a card."""
+    fields: dict[str, Any] = {}
+    for name in ("job_key", "job_type", "reason", "status", "until", "result"):
+        if hasattr(outcome, name):
+            value = getattr(outcome, name)
+            fields[name] = dict(value) if name == "result" else str(value)
+    if isinstance(outcome, Broken):
+        fields["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
+    return fields
