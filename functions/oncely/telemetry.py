@@ -1,9 +1,9 @@
 """Logs, metrics and traces: one record for each delivery, made in the handler's own thread."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias
 
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
@@ -57,37 +57,28 @@ class Told:
     same: Same | None = None  # set for a repetition, which is neither success nor failure
 
 
+_TOLD: Final[Mapping[type[Outcome], Told]] = {
+    Finished: Told("job finished", FINISHED),
+    Failed: Told("job failed", FAILED),
+    Duplicate: Told("message deduplicated", DEDUPLICATED, same=Same.FINISHED),
+    HeldElsewhere: Told("message deduplicated", DEDUPLICATED, same=Same.IN_PROGRESS),
+    Parked: Told("message deduplicated", DEDUPLICATED, same=Same.IN_PROGRESS),
+    Conflict: Told("message deduplicated", DEDUPLICATED, "error", same=Same.CONFLICT),
+    Unknown: Told("job unknown", UNKNOWN, "warning"),
+    NeedsReview: Told("job needs review", NEEDS_REVIEW, "error"),
+    NothingSent: Told("nothing sent", NOTHING_SENT, "warning"),
+    OwnershipLost: Told("ownership lost", OWNERSHIP_LOST, "warning"),
+    NotStarted: Told("too little time, handed back", NOT_STARTED),
+    Invalid: Told("message rejected", REJECTED, "error"),
+    Broken: Told("message not worked", BROKEN, "error"),
+}
+
+
 def told(outcome: Outcome) -> Told:
     """The log event and metric of an outcome."""
-    match outcome:
-        case Finished():
-            return Told("job finished", FINISHED)
-        case Failed():
-            return Told("job failed", FAILED)
-        case Duplicate():
-            return Told("message deduplicated", DEDUPLICATED, same=Same.FINISHED)
-        case HeldElsewhere() | Parked():
-            return Told("message deduplicated", DEDUPLICATED, same=Same.IN_PROGRESS)
-        case Conflict():
-            return Told("message deduplicated", DEDUPLICATED, "error", same=Same.CONFLICT)
-        case Unknown():
-            return Told("job unknown", UNKNOWN, "warning")
-        case NeedsReview():
-            return Told("job needs review", NEEDS_REVIEW, "error")
-        case NothingSent(alarm=True):
-            return Told("provider refuses us", PROVIDER_REFUSES_US, "error")
-        case NothingSent():
-            return Told("nothing sent", NOTHING_SENT, "warning")
-        case OwnershipLost():
-            return Told("ownership lost", OWNERSHIP_LOST, "warning")
-        case NotStarted():
-            return Told("too little time, handed back", NOT_STARTED)
-        case Invalid():
-            return Told("message rejected", REJECTED, "error")
-        case Broken():
-            return Told("could not work the message", BROKEN, "error")
-        case _:
-            assert_never(outcome)
+    if isinstance(outcome, NothingSent) and outcome.alarm:
+        return Told("provider refuses us", PROVIDER_REFUSES_US, "error")
+    return _TOLD[type(outcome)]
 
 
 @dataclass(frozen=True)

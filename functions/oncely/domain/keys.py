@@ -16,7 +16,7 @@ MAX_KEY: Final = 200
 
 _SEPARATOR: Final = ":"
 # Never left by `_escape`, so a producer's token cannot collide with a business id.
-_MARK_OF_A_TOKEN: Final = "~"
+_MADE_BY_THE_PRODUCER: Final = "~"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.@#+-]")
 _JOB_TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 
@@ -32,7 +32,7 @@ def job_key(job_type: str, *parts: str | int, prefix: str = "") -> JobKey:
 
 def token_key(job_type: str, token: str) -> JobKey:
     """The key of a job that has no business id, from a token that the producer made and keeps."""
-    return _checked(job_type, _MARK_OF_A_TOKEN + _escape(token))
+    return _checked(job_type, _MADE_BY_THE_PRODUCER + _escape(token))
 
 
 def provider_key(job: JobKey, step: str, number: int, *, longest: int = 255) -> ProviderKey:

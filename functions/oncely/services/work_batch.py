@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, assert_never
@@ -56,19 +57,18 @@ class BatchWorker:
         deliveries: Sequence[Delivery],
         *,
         deadline: Deadline,
-        around: Callable[[Callable[[Delivery], Worked]], Callable[[Delivery], Worked]]
-        | None = None,
+        tracing: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> list[Worked]:
-        """Work each delivery; never raises for one of them."""
+        """Work each delivery, each inside `tracing()`; never raises for one of them."""
 
         def one(delivery: Delivery) -> Worked:
-            return self._one(delivery, deadline)
+            with tracing():
+                return self._one(delivery, deadline)
 
-        work_one = around(one) if around else one
         # Leaving the block waits for every thread: one left behind would thaw with the next
         # invocation and act past its lease.
         with ThreadPoolExecutor(max_workers=self.side_by_side) as pool:
-            return list(pool.map(work_one, deliveries))
+            return list(pool.map(one, deliveries))
 
     def _one(self, delivery: Delivery, deadline: Deadline) -> Worked:
         try:

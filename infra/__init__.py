@@ -1,0 +1,1 @@
+"""The stack: what Oncely deploys, and the same stack on one machine."""

@@ -1,0 +1,215 @@
+"""Starts and stops MiniStack, the local AWS, and leaves nothing of it running."""
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Final, Self
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+ENGINE_ENVIRONMENT: Final = REPOSITORY / ".venv-engine"
+LEASH: Final = Path(__file__).with_name("leash.py")
+
+HOST: Final = "127.0.0.1"
+ACCOUNT: Final = "000000000000"
+REGION: Final = "us-east-1"
+
+# It is ready in under a second; a loaded build machine may need many.
+START_SECONDS: Final = 30.0
+POLL_SECONDS: Final = 0.05
+ANSWER_SECONDS: Final = 1.0
+# A free port may be taken before the engine binds it; this often in a row means something else.
+PORT_ATTEMPTS: Final = 5
+TAIL_LINES: Final = 20
+
+
+class EngineError(Exception):
+    """The engine did not start, or is not installed."""
+
+
+class _PortTakenError(EngineError):
+    """Someone else bound the port first; another one may do."""
+
+
+def free_port() -> int:
+    """Ask the system for a loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Engine:
+    """One running MiniStack; `start_engine` and `running_engine` make it."""
+
+    def __init__(
+        self, *, environment: Path, port: int, log: Path, settings: Mapping[str, str]
+    ) -> None:
+        self.port = port
+        self.url = f"http://{HOST}:{port}"
+        self.log = log
+        self._name = f"oncely-{uuid.uuid4().hex}"
+        self._scratch = tempfile.mkdtemp(prefix="oncely-engine-")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            self._log_start = output.tell()
+            self._process = self._launch(environment / "bin" / "python", settings, output)
+
+    @property
+    def pid(self) -> int:
+        """The engine's process, which leads the group of its function workers."""
+        return self._process.pid
+
+    def environment(self) -> dict[str, str]:
+        """Give what boto3, the CDK or the AWS CLI needs to reach this engine and no other."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ENDPOINT_URL_S3": self.url,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ACCOUNT": ACCOUNT,
+            "CDK_DEFAULT_ACCOUNT": ACCOUNT,
+            "CDK_DEFAULT_REGION": REGION,
+            # A profile of the person at the keyboard must not send this to a real account.
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def wait_until_ready(self) -> None:
+        """Return when the engine answers; raise with the end of its log if it cannot."""
+        deadline = time.monotonic() + START_SECONDS
+        while not self._is_ready():
+            if self._process.poll() is not None:
+                raise self._death()
+            if time.monotonic() > deadline:
+                message = f"MiniStack was not ready within {START_SECONDS:.0f} s\n{self._tail()}"
+                raise EngineError(message)
+            time.sleep(POLL_SECONDS)
+
+    def stop(self) -> None:
+        """End the engine and its function workers; stopping twice is harmless."""
+        # Only while unreaped is the number certainly ours: a dead group's id may be given away.
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _launch(
+        self, interpreter: Path, settings: Mapping[str, str], output: IO[bytes]
+    ) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(  # noqa: S603 - both paths are this repository's own
+            [interpreter, "-I", LEASH],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**self._own_environment(), **settings},
+            cwd=self._scratch,
+            # A group of its own: Ctrl-C reaches the starter only, and one signal ends all workers.
+            start_new_session=True,
+        )
+
+    def _own_environment(self) -> dict[str, str]:
+        # Function workers inherit it, so it holds nothing of the starter's but the search path.
+        return {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": self._scratch,
+            "TMPDIR": self._scratch,
+            "STATE_DIR": f"{self._scratch}/state",
+            "S3_DATA_DIR": f"{self._scratch}/s3",
+            "LANG": "C.UTF-8",
+            "BIND_HOST": HOST,
+            "GATEWAY_PORT": str(self.port),
+            "MINISTACK_REGION": REGION,
+            "MINISTACK_ACCOUNT_ID": ACCOUNT,
+            # Its health page shows this, so another engine on our port is not taken for ours.
+            "MINISTACK_EDITION": self._name,
+            # Both would listen on fixed ports.
+            "IOT_MTLS_ENABLED": "0",
+            "SFTP_ENABLED": "0",
+        }
+
+    def _is_ready(self) -> bool:
+        # Not urllib: it would obey the starter's proxy settings.
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=ANSWER_SECONDS)
+        try:
+            connection.request("GET", "/_ministack/health")
+            health = json.loads(connection.getresponse().read())
+            return bool(
+                health["edition"] == self._name and health["ready_scripts"]["status"] == "completed"
+            )
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+            return False
+        finally:
+            connection.close()
+
+    def _death(self) -> EngineError:
+        tail = self._tail()
+        if "already in use" in tail.lower():
+            return _PortTakenError(f"port {self.port} was taken\n{tail}")
+        code = self._process.returncode
+        return EngineError(f"MiniStack ended with code {code} before it was ready\n{tail}")
+
+    def _tail(self) -> str:
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            lines = log.read().decode(errors="replace").splitlines()
+        return "\n".join([f"the end of {self.log}:", *lines[-TAIL_LINES:]])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def start_engine(
+    log: Path,
+    *,
+    environment: Path = ENGINE_ENVIRONMENT,
+    settings: Mapping[str, str] | None = None,
+    pick_port: Callable[[], int] = free_port,
+) -> Engine:
+    """Start an engine and wait until it answers; `settings` are MiniStack's own variables."""
+    if not (environment / "bin" / "python").exists():
+        raise EngineError(f"no engine in {environment}: `make setup` installs it")
+    taken = EngineError("no port was tried")
+    for _ in range(PORT_ATTEMPTS):
+        engine = Engine(environment=environment, port=pick_port(), log=log, settings=settings or {})
+        try:
+            engine.wait_until_ready()
+        except _PortTakenError as error:
+            engine.stop()
+            taken = error
+        except BaseException:  # Ctrl-C as well: nothing may stay behind
+            engine.stop()
+            raise
+        else:
+            return engine
+    raise taken
+
+
+@contextlib.contextmanager
+def running_engine(
+    log: Path,
+    *,
+    environment: Path = ENGINE_ENVIRONMENT,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Engine]:
+    """Run an engine for the length of a `with` block."""
+    with start_engine(log, environment=environment, settings=settings) as engine:
+        yield engine

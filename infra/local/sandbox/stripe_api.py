@@ -1,0 +1,160 @@
+"""Stripe's HTTP API: who may ask, which endpoint answers, and what a key replays."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from infra.local.sandbox.keys import WINDOW, IdempotencyKeys, KeyInUseError, KeyReusedError
+from infra.local.sandbox.ledger import Ledger, PaymentIntent
+from infra.local.sandbox.messages import Answer, Clock, Execute, Request
+from infra.local.sandbox.stripe_errors import StripeRefusalError, StripeValidationError
+from infra.local.sandbox.stripe_intents import PaymentIntents
+from infra.local.sandbox.stripe_refunds import Refunds
+from infra.local.sandbox.stripe_shapes import error_body
+
+SECRET_KEY: Final = "sk_test_"  # noqa: S105 - what every test key begins with
+READ_ONLY_KEY: Final = "sk_test_restricted_read"
+LONGEST_IDEMPOTENCY_KEY: Final = 255
+INTENT: Final = r"/v1/payment_intents/(pi_[^/]+)"
+# Errors that Stripe causes itself: status → type, code and message.
+OWN_ERRORS: Final = {
+    401: ("invalid_request_error", None, "Invalid API Key provided."),
+    409: ("idempotency_error", "idempotency_key_in_use", "Another request is using this key."),
+    429: ("rate_limit_error", "rate_limit", "Too many requests hit the API too quickly."),
+    500: ("api_error", None, "An unknown error occurred."),
+    503: ("api_error", None, "Stripe is temporarily unavailable."),
+}
+
+
+class StripeApi:
+    """The part of Stripe that a charge job uses."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        *,
+        honours_keys: bool = True,
+        key_window: timedelta = WINDOW,
+        search_lag: timedelta = timedelta(0),
+    ) -> None:
+        self._ledger = ledger
+        self._keys = IdempotencyKeys(clock, window=key_window) if honours_keys else None
+        self._intents = PaymentIntents(ledger, clock, search_lag=search_lag)
+        self._refunds = Refunds(ledger, clock)
+        self._routes: list[tuple[str, str, Callable[..., Execute]]] = [
+            ("POST", r"/v1/payment_intents", self._intents.create),
+            ("GET", r"/v1/payment_intents", self._intents.list),
+            ("GET", r"/v1/payment_intents/search", self._intents.search),
+            ("GET", INTENT, self._intents.retrieve),
+            ("POST", rf"{INTENT}/confirm", self._intents.confirm),
+            ("POST", rf"{INTENT}/cancel", self._intents.cancel),
+            ("POST", r"/v1/refunds", self._refunds.create),
+        ]
+
+    def serves(self, path: str) -> bool:
+        """Say whether the path is Stripe's."""
+        return path.startswith("/v1/")
+
+    def settle(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
+        """End an intent that is processing, or waiting for its customer."""
+        return self._intents.settle(intent_id, succeeded=succeeded)
+
+    def refusal(self, request: Request, *, status: int) -> Answer:
+        """Give an error of Stripe's own making."""
+        type_, code, message = OWN_ERRORS[status]
+        error = StripeRefusalError(message, status=status, type_=type_, code=code)
+        return _sent(request, Answer(status, error_body(error)))
+
+    def answer(self, request: Request, *, around: Callable[[Execute], Answer]) -> Answer:
+        """Answer one request."""
+        try:
+            _check_credentials(request)
+            answer = self._once(request, self._endpoint(request), around)
+        except StripeRefusalError as refusal:
+            answer = Answer(refusal.status, error_body(refusal))
+        return _sent(request, answer)
+
+    def _endpoint(self, request: Request) -> Callable[[], Execute]:
+        for method, pattern, endpoint in self._routes:
+            address = re.fullmatch(pattern, request.path)
+            if address and method == request.method:
+                return lambda: endpoint(request, *address.groups())
+        message = f"Unrecognized request URL ({request.method}: {request.path})."
+        raise StripeValidationError(message, status=404)
+
+    def _once(
+        self,
+        request: Request,
+        endpoint: Callable[[], Execute],
+        around: Callable[[Execute], Answer],
+    ) -> Answer:
+        key = request.idempotency_key
+        if self._keys is None or key is None or request.method != "POST":
+            return around(self._executing(endpoint()))
+        if len(key) > LONGEST_IDEMPOTENCY_KEY:
+            message = f"Idempotency keys have at most {LONGEST_IDEMPOTENCY_KEY} characters."
+            raise StripeValidationError(message)
+        stored = self._begin(self._keys, key, request)
+        if stored is not None:
+            return stored.with_headers(Idempotent_Replayed="true")
+        try:
+            answer = around(self._executing(endpoint()))
+        except BaseException:  # a wrong parameter, or a bug: nothing was executed under the key
+            self._keys.forget(key)
+            raise
+        answer = answer.with_headers(Original_Request=request.request_id, Idempotency_Key=key)
+        self._keys.finish(key, answer)
+        return answer
+
+    @staticmethod
+    def _begin(keys: IdempotencyKeys, key: str, request: Request) -> Answer | None:
+        try:
+            return keys.begin(key, (request.method, request.path, request.params))
+        except KeyReusedError as error:
+            message = (
+                "Keys for idempotent requests can only be used with the same parameters they "
+                f"were first used with. Try using a key other than '{key}'."
+            )
+            raise StripeRefusalError(message, type_="idempotency_error") from error
+        except KeyInUseError as error:
+            type_, code, message = OWN_ERRORS[409]
+            raise StripeRefusalError(message, status=409, type_=type_, code=code) from error
+
+    def _executing(self, execute: Execute) -> Execute:
+        def locked() -> Answer:
+            with self._ledger.lock:
+                try:
+                    return execute()
+                except StripeRefusalError as refusal:
+                    return Answer(refusal.status, error_body(refusal))
+
+        return locked
+
+
+def _check_credentials(request: Request) -> None:
+    api_key = _api_key(request.headers.get("authorization", ""))
+    if not api_key.startswith(SECRET_KEY):
+        raise StripeRefusalError("Invalid API Key provided.", status=401)
+    if api_key == READ_ONLY_KEY and request.method != "GET":
+        message = "The provided key does not have the required permissions for this endpoint."
+        raise StripeRefusalError(message, status=403)
+
+
+def _api_key(authorization: str) -> str:
+    scheme, _, credentials = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return credentials if scheme.lower() == "bearer" else ""
+    try:
+        return base64.b64decode(credentials).decode().partition(":")[0]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def _sent(request: Request, answer: Answer) -> Answer:
+    version = request.headers.get("stripe-version")
+    named = {"Stripe_Version": version} if version else {}
+    return answer.with_headers(Request_Id=request.request_id, **named)

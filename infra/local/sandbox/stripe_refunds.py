@@ -1,0 +1,58 @@
+"""Refunds: as much of them as it takes to find a charge given back."""
+
+from dataclasses import replace
+
+from infra.local.sandbox.ledger import Charge, ChargeStatus, Ledger, Refund
+from infra.local.sandbox.messages import Answer, Clock, Execute, Request, new_id
+from infra.local.sandbox.stripe_errors import StripeRefusalError, StripeValidationError, no_such
+from infra.local.sandbox.stripe_params import Params
+from infra.local.sandbox.stripe_shapes import refund_body
+
+REFUND_PARAMS = ("amount", "charge", "metadata", "payment_intent", "reason")
+
+
+class Refunds:
+    """The endpoint /v1/refunds, over one ledger."""
+
+    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+
+    def create(self, request: Request) -> Execute:
+        """Give the money of a charge back, in part or whole."""
+        params = Params(request.params, known=REFUND_PARAMS)
+        amount = params.amount() if params.any_of("amount") else None
+        charge_id, intent_id = params.text("charge"), params.text("payment_intent")
+        metadata = params.metadata()
+        if (charge_id is None) == (intent_id is None):
+            message = "One of charge or payment_intent is required, and not both."
+            raise StripeValidationError(message, code="parameter_missing", param="charge")
+
+        def execute() -> Answer:
+            charge = self._paid(charge_id, intent_id)
+            left = charge.amount - charge.amount_refunded
+            wanted = left if amount is None else amount
+            if not 0 < wanted <= left:
+                message = f"Charge {charge.charge_id} has already been refunded."
+                raise StripeRefusalError(message, code="charge_already_refunded")
+            refund = Refund(
+                refund_id=new_id("re"),
+                charge_id=charge.charge_id,
+                intent_id=charge.intent_id,
+                amount=wanted,
+                currency=charge.currency,
+                created=self._clock(),
+                metadata=metadata,
+            )
+            after = replace(charge, amount_refunded=charge.amount_refunded + wanted)
+            self._ledger.save(after, refund, at=refund.created)
+            return Answer(200, refund_body(refund))
+
+        return execute
+
+    def _paid(self, charge_id: str | None, intent_id: str | None) -> Charge:
+        intent = self._ledger.intent(intent_id) if intent_id else None
+        charge = self._ledger.charge(intent.latest_charge if intent else charge_id)
+        if charge is None or charge.status is not ChargeStatus.SUCCEEDED:
+            raise no_such("charge", charge_id or str(intent_id), param="charge")
+        return charge

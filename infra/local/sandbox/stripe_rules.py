@@ -1,0 +1,184 @@
+"""What confirming, canceling and settling do to a PaymentIntent: pure, and Stripe's rules."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from infra.local.sandbox.ledger import Charge, ChargeStatus, IntentStatus, PaymentIntent
+from infra.local.sandbox.stripe_errors import (
+    UNEXPECTED_STATE,
+    StripeRefusalError,
+    no_such,
+    unexpected_state,
+)
+
+CONFIRMABLE: Final = frozenset(
+    {
+        IntentStatus.REQUIRES_PAYMENT_METHOD,
+        IntentStatus.REQUIRES_CONFIRMATION,
+        IntentStatus.REQUIRES_ACTION,
+    }
+)
+CANCELABLE: Final = CONFIRMABLE
+SETTLEABLE: Final = frozenset({IntentStatus.PROCESSING, IntentStatus.REQUIRES_ACTION})
+
+# Stripe's own test payment methods and the reason each is declined for; all others succeed.
+DECLINES: Final = MappingProxyType(
+    {
+        "pm_card_chargeDeclined": "generic_decline",
+        "pm_card_chargeDeclinedInsufficientFunds": "insufficient_funds",
+    }
+)
+NEEDS_AUTHENTICATION: Final = "pm_card_authenticationRequired"
+PROCESSES: Final = "pm_processing"
+MISSING_METHOD: Final = "pm_missing"
+MISSING_CUSTOMER: Final = "cus_missing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One try at a payment: what the caller of confirm said."""
+
+    charge_id: str
+    at: datetime
+    idempotency_key: str | None = None
+    payment_method: str | None = None
+    off_session: bool = False
+    error_on_requires_action: bool = False
+    return_url: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The intent and the charge afterwards, and the refusal to answer with, if it is one."""
+
+    intent: PaymentIntent
+    charge: Charge | None = None
+    refusal: StripeRefusalError | None = None
+
+
+def check_customer(customer: str | None) -> None:
+    """Refuse a customer that does not exist."""
+    if customer and customer.startswith(MISSING_CUSTOMER):
+        raise no_such("customer", customer, param="customer")
+
+
+def check_payment_method(payment_method: str | None) -> None:
+    """Refuse a payment method that does not exist."""
+    if payment_method and (
+        payment_method.startswith(MISSING_METHOD) or not payment_method.startswith("pm_")
+    ):
+        raise no_such("PaymentMethod", payment_method, param="payment_method")
+
+
+def confirm(intent: PaymentIntent, attempt: Attempt) -> Outcome:
+    """Try to take the money."""
+    check_payment_method(attempt.payment_method)
+    if intent.status not in CONFIRMABLE:
+        raise unexpected_state("confirm", intent)
+    method = attempt.payment_method or intent.payment_method
+    if method is None:
+        message = "You cannot confirm this PaymentIntent because it's missing a payment method."
+        raise StripeRefusalError(message, code=UNEXPECTED_STATE, intent=intent)
+    if intent.redirects_allowed and attempt.return_url is None:
+        message = (
+            "This PaymentIntent accepts payment methods that might redirect your customer, so "
+            "you must provide a `return_url`, or create it with `automatic_payment_methods"
+            "[enabled]=true` and `automatic_payment_methods[allow_redirects]=never`."
+        )
+        raise StripeRefusalError(message, param="return_url", intent=intent)
+    return _attempted(replace(intent, payment_method=method, last_payment_error=None), attempt)
+
+
+def _attempted(intent: PaymentIntent, attempt: Attempt) -> Outcome:
+    method = str(intent.payment_method)
+    if method in DECLINES:
+        return _declined(intent, attempt, code="card_declined", decline_code=DECLINES[method])
+    if method == NEEDS_AUTHENTICATION:
+        # Nobody is there to act, or the caller does not want to wait for someone who is.
+        if attempt.off_session or attempt.error_on_requires_action:
+            reason = "authentication_required"
+            return _declined(intent, attempt, code=reason, decline_code=reason)
+        return Outcome(replace(intent, status=IntentStatus.REQUIRES_ACTION))
+    if method == PROCESSES:
+        charge = _charge(intent, attempt, ChargeStatus.PENDING)
+        status = IntentStatus.PROCESSING
+    else:
+        charge = _charge(intent, attempt, ChargeStatus.SUCCEEDED)
+        status = IntentStatus.SUCCEEDED
+    return Outcome(replace(intent, status=status, latest_charge=charge.charge_id), charge)
+
+
+def _declined(intent: PaymentIntent, attempt: Attempt, *, code: str, decline_code: str) -> Outcome:
+    charge = replace(_charge(intent, attempt, ChargeStatus.FAILED), failure_code=code)
+    after = with_payment_error(intent, charge, code=code, decline_code=decline_code)
+    refusal = StripeRefusalError(
+        "Your card was declined.",
+        status=402,
+        type_="card_error",
+        code=code,
+        decline_code=decline_code,
+        charge=charge.charge_id,
+        intent=after,
+    )
+    return Outcome(after, charge, refusal)
+
+
+def with_payment_error(
+    intent: PaymentIntent, charge: Charge, *, code: str, decline_code: str
+) -> PaymentIntent:
+    """Send the intent back to ask for another payment method."""
+    return replace(
+        intent,
+        status=IntentStatus.REQUIRES_PAYMENT_METHOD,
+        payment_method=None,
+        latest_charge=charge.charge_id,
+        last_payment_error={
+            "type": "card_error",
+            "code": code,
+            "decline_code": decline_code,
+            "charge": charge.charge_id,
+            "message": "Your card was declined.",
+        },
+    )
+
+
+def _charge(intent: PaymentIntent, attempt: Attempt, status: ChargeStatus) -> Charge:
+    return Charge(
+        charge_id=attempt.charge_id,
+        intent_id=intent.intent_id,
+        amount=intent.amount,
+        currency=intent.currency,
+        created=attempt.at,
+        status=status,
+        customer=intent.customer,
+        payment_method=str(intent.payment_method),
+        metadata=intent.metadata,
+        idempotency_key=attempt.idempotency_key,
+    )
+
+
+def cancel(intent: PaymentIntent, *, reason: str | None, at: datetime) -> PaymentIntent:
+    """Make sure that this intent never takes money."""
+    if intent.status not in CANCELABLE:
+        raise unexpected_state("cancel", intent)
+    return replace(intent, status=IntentStatus.CANCELED, canceled_at=at, cancellation_reason=reason)
+
+
+def settle(
+    intent: PaymentIntent, pending: Charge | None, attempt: Attempt, *, succeeded: bool
+) -> Outcome:
+    """End what was processing, or waiting for the customer."""
+    if intent.status not in SETTLEABLE:
+        raise unexpected_state("settle", intent)
+    charge = pending or _charge(intent, attempt, ChargeStatus.PENDING)
+    if succeeded:
+        charge = replace(charge, status=ChargeStatus.SUCCEEDED)
+        return Outcome(
+            replace(intent, status=IntentStatus.SUCCEEDED, latest_charge=charge.charge_id), charge
+        )
+    reason = "generic_decline"
+    charge = replace(charge, status=ChargeStatus.FAILED, failure_code="card_declined")
+    after = with_payment_error(intent, charge, code="card_declined", decline_code=reason)
+    return Outcome(after, charge)

@@ -1,0 +1,47 @@
+"""Workers that die: at a chosen call to a port, before it or after it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class DiedError(BaseException):
+    """Not an Exception: nothing may catch a SIGKILL."""
+
+
+@dataclass
+class Fate:
+    """Counts the calls to all ports of one worker, and ends it at one of them."""
+
+    call: int
+    after: bool
+    calls: list[str] = field(default_factory=list)
+    died: bool = False
+
+    def meet(self, name: str, perform: Callable[[], Any]) -> Any:
+        self.calls.append(name)
+        its_time = len(self.calls) == self.call
+        if its_time and not self.after:
+            self._die(name)
+        answer = perform()
+        if its_time:
+            self._die(name)
+        return answer
+
+    def _die(self, name: str) -> None:
+        self.died = True
+        raise DiedError(name)
+
+
+class Mortal:
+    """A port whose every call is a moment at which its worker may die."""
+
+    def __init__(self, port: Any, fate: Fate) -> None:
+        self._port = port
+        self._fate = fate
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._port, name)
+        if not callable(found):
+            return found
+        return lambda *args, **named: self._fate.meet(name, lambda: found(*args, **named))

@@ -1,0 +1,160 @@
+"""A payment provider in memory, with faults as its arguments; held to Stripe's contract suite."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from oncely.domain.answers import (
+    Absent,
+    Answer,
+    Done,
+    NotSent,
+    Odd,
+    Prepared,
+    Processing,
+    Refused,
+    Unclear,
+    Unreachable,
+)
+from oncely.domain.keys import ProviderKey
+from oncely.ports import Payment
+
+
+class Fault(StrEnum):
+    """What goes wrong with one call."""
+
+    TIMEOUT_BEFORE = "timeout_before"  # not performed, and we cannot know
+    TIMEOUT_AFTER = "timeout_after"  # performed, and we cannot know
+    REFUSED_CONNECTION = "refused_connection"  # certainly not performed
+    UNAUTHORIZED = "unauthorized"  # certainly not performed, and somebody must mend it
+
+
+@dataclass(frozen=True)
+class Intent:
+    ref: str
+    payment: Payment
+    status: str = "requires_confirmation"
+
+
+@dataclass
+class FakePayments:
+    """Intents and the money they moved; `charges` is the truth that tests compare with."""
+
+    honours_keys: bool = True
+    declines: bool = False
+    processes: bool = False
+    account: str = "test"
+    intents: dict[str, Intent] = field(default_factory=dict)
+    charges: list[str] = field(default_factory=list)  # the intent of each
+    calls: list[tuple[str, str]] = field(default_factory=list)  # step, key
+    faults: dict[str, deque[Fault]] = field(default_factory=dict)  # by step
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    _by_key: dict[str, Prepared | Answer] = field(default_factory=dict)
+
+    def fails(self, step: str, *faults: Fault) -> None:
+        """The next calls of `step` go wrong like this, one after the other."""
+        self.faults.setdefault(step, deque()).extend(faults)
+
+    def settle(self, ref: str, *, status: str) -> None:
+        """End an intent from the provider's side."""
+        self._become(ref, status)
+
+    def scope(self) -> str:
+        return self.account
+
+    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
+        with self.lock:
+            return self._step("prepare", key, lambda: self._create(payment))
+
+    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+        with self.lock:
+            answer = self._step("execute", key, lambda: self._confirm(ref))
+            if isinstance(answer, Prepared):
+                return Unclear("garbled")
+            return answer
+
+    def look_up(self, ref: str, payment: Payment) -> Answer:
+        with self.lock:
+            self.calls.append(("look_up", ref))
+            if self._fault("look_up"):
+                return Unreachable("timeout")
+            return self._state(ref, payment)
+
+    def cancel(self, ref: str, *, key: ProviderKey) -> Answer | None:
+        with self.lock:
+            self.calls.append(("cancel", key))
+            if self._fault("cancel"):
+                return NotSent("timeout on cancel")
+            if self.intents[ref].status == "succeeded":
+                return Odd(f"the former attempt's payment {ref} is succeeded after all", ref)
+            self._become(ref, "canceled")
+            return None
+
+    def _step(
+        self, step: str, key: ProviderKey, perform: Callable[[], Prepared | Answer]
+    ) -> Prepared | Answer:
+        self.calls.append((step, key))
+        fault = self._fault(step)
+        if fault is Fault.REFUSED_CONNECTION:
+            return NotSent("connection refused")
+        if fault is Fault.UNAUTHORIZED:
+            return NotSent("401: our key is refused", alarm=True)
+        if fault is Fault.TIMEOUT_BEFORE:
+            return Unclear("timeout")
+        if self.honours_keys and key in self._by_key:
+            answer = self._by_key[key]
+        else:
+            answer = self._by_key[key] = perform()
+        return Unclear("timeout") if fault is Fault.TIMEOUT_AFTER else answer
+
+    def _fault(self, step: str) -> Fault | None:
+        waiting = self.faults.get(step)
+        return waiting.popleft() if waiting else None
+
+    def _create(self, payment: Payment) -> Prepared:
+        ref = f"pi_{len(self.intents) + 1}"
+        self.intents[ref] = Intent(ref, payment)
+        return Prepared(ref)
+
+    def _confirm(self, ref: str) -> Answer:
+        intent = self.intents[ref]
+        if intent.status == "requires_confirmation":
+            if self.declines:
+                self._become(ref, "declined")
+            elif self.processes:
+                self._become(ref, "processing")
+            else:
+                self._become(ref, "succeeded")
+        # Confirming a paid intent is an error; the answer is the intent's own state all the same.
+        return self._state(ref, intent.payment)
+
+    def _become(self, ref: str, status: str) -> None:
+        self.intents[ref] = replace(self.intents[ref], status=status)
+        if status == "succeeded":
+            self.charges.append(ref)
+
+    def _state(self, ref: str, payment: Payment) -> Answer:
+        intent = self.intents[ref]
+        match intent.status:
+            case "succeeded" if intent.payment.money != payment.money:
+                return Odd(f"{ref} took {intent.payment.money}, not {payment.money}", ref)
+            case "succeeded":
+                result = {
+                    "charge_id": f"ch_{ref}",
+                    "payment_intent": ref,
+                    "amount": payment.money.amount,
+                    "currency": payment.money.currency,
+                }
+                return Done(f"charged {payment.money} as ch_{ref}", ref, dict(result))
+            case "processing":
+                return Processing(f"{ref} is processing")
+            case "declined":
+                return Refused("card_declined: generic_decline", code="card_declined")
+            case "canceled":
+                return Refused("canceled", code="canceled")
+            case "refunded":
+                return Odd(f"{ref} was charged and refunded", ref)
+            case _:
+                return Absent(f"{ref} was not confirmed, so nothing was charged")

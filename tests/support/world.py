@@ -1,0 +1,172 @@
+"""A whole deployment without AWS: the shipped services over ports that a test can look into."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Protocol
+
+from oncely.contract import AnyContract
+from oncely.contracts import CONTRACTS
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.ports import Alerts, JobStore, PaymentProvider, Table
+from oncely.registry import Registry
+from oncely.services.outcomes import Outcome
+from oncely.services.reconcile import Reconciler
+from oncely.services.run_job import Deadline, JobRunner
+from oncely.services.settle import Settlement
+from tests.support.fakes import FakeAlerts, FakeClock, FakeOutbox, Tokens
+from tests.support.memory import MemoryJobStore
+from tests.support.payments import FakePayments
+
+
+class Rows(Protocol):
+    """Business rows of any engine."""
+
+    def put(self, table: str, key: Mapping[str, str], row: Mapping[str, object]) -> None: ...
+
+    def get(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None: ...
+
+
+@dataclass(frozen=True)
+class _Table:
+    rows: Rows
+    name: str
+
+    def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
+        return self.rows.get(self.name, key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeTools:
+    """What contracts are built from, over the ports of one world."""
+
+    store: JobStore
+    rows: Rows
+    provider: PaymentProvider
+
+    def table(self, name: str) -> Table:
+        return _Table(self.rows, name)
+
+    def jobs(self) -> JobStore:
+        return self.store
+
+    def secret(self, name: str) -> str:
+        return f"secret of {name}"
+
+    def payments(self) -> PaymentProvider:
+        return self.provider
+
+
+def _memory() -> MemoryJobStore:
+    return MemoryJobStore()
+
+
+@dataclass(kw_only=True)
+class World:
+    """Orders, jobs, a provider, and the services between them."""
+
+    store: Any = field(default_factory=_memory)
+    rows: Rows | None = None
+    payments: Any = field(default_factory=FakePayments)
+    clock: FakeClock = field(default_factory=FakeClock)
+    alerts: FakeAlerts = field(default_factory=FakeAlerts)
+    outbox: FakeOutbox = field(default_factory=FakeOutbox)
+    contracts: tuple[type[AnyContract], ...] = CONTRACTS
+    tokens: Tokens = field(default_factory=Tokens)
+
+    def __post_init__(self) -> None:
+        if self.rows is None:
+            self.rows = self.store.business
+
+    @property
+    def tools(self) -> FakeTools:
+        assert self.rows is not None
+        return FakeTools(store=self.store, rows=self.rows, provider=self.payments)
+
+    @property
+    def registry(self) -> Registry:
+        return Registry(self.contracts)
+
+    def runner(self, *, store: JobStore | None = None, provider: Any = None) -> JobRunner:
+        """A worker; with ports of its own, such as ones that die."""
+        store = store or self.store
+        tools = FakeTools(store=store, rows=self.tools.rows, provider=provider or self.payments)
+        alerts: Alerts = self.alerts
+        return JobRunner(
+            registry=self.registry,
+            tools=tools,
+            store=store,
+            alerts=alerts,
+            clock=self.clock,
+            new_token=self.tokens,
+            spread=lambda: 0.0,
+        )
+
+    def run(
+        self,
+        message: Mapping[str, object] | str,
+        *,
+        seconds_left: float = 60,
+        runner: JobRunner | None = None,
+    ) -> Outcome:
+        """Deliver a message to a worker that has this much time."""
+        body = message if isinstance(message, str) else json.dumps(message)
+        deadline = Deadline(self.clock.now() + timedelta(seconds=seconds_left), self.clock)
+        return (runner or self.runner()).run(body, deadline=deadline)
+
+    def reconcile(self, key: JobKey | str) -> Settlement | None:
+        """One step of the reconciler."""
+        reconciler = Reconciler(
+            registry=self.registry,
+            tools=self.tools,
+            store=self.store,
+            alerts=self.alerts,
+            clock=self.clock,
+            spread=lambda: 0.0,
+            outbox=lambda _queue: self.outbox,
+        )
+        return reconciler.resolve(JobKey(key))
+
+    def until_quiet(self, key: JobKey | str, *, steps: int = 30) -> Job:
+        """Let time pass, reconcile and deliver what is sent, until the job rests."""
+        for _ in range(steps):
+            job = self.job(key)
+            if job.ended or job.due_at is None:
+                return job
+            self.clock.time = max(self.clock.time, job.due_at)
+            self.reconcile(key)
+            while self.outbox.sent:
+                self.run(self.outbox.sent.pop(0))
+        return self.job(key)
+
+    def job(self, key: JobKey | str) -> Job:
+        found = self.store.get(JobKey(key))
+        assert isinstance(found, Job), f"there is no row of {key}"
+        return found
+
+    def add_order(self, order_id: str = "18452", **changes: object) -> None:
+        """An order that can be charged."""
+        row = {
+            "customer_id": "customer_7",
+            "amount": 1250,
+            "currency": "eur",
+            "payment_customer": "cus_7",
+            "payment_method": "pm_card_visa",
+            "receipt_email": "seven@example.com",
+            "status": "payment_pending",
+            "charge_requested_at": "2026-11-16T02:59:00Z",
+            **changes,
+        }
+        self.tools.rows.put("orders", {"order_id": order_id}, row)
+
+    def order(self, order_id: str = "18452") -> Mapping[str, object]:
+        row = self.tools.rows.get("orders", {"order_id": order_id})
+        assert row is not None, f"there is no order {order_id}"
+        return row
+
+
+def charge(order_id: str = "18452", **more: object) -> dict[str, object]:
+    """A payment.charge message."""
+    return {"job": "payment.charge", "v": 1, "order_id": order_id, **more}
