@@ -72,8 +72,7 @@ def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Parsers differ in which of two equal names they take: take neither."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        msg = "a name stands twice in one object"
-        raise ValueError(msg)
+        raise ValueError("a name stands twice in one object")
     return found
 
 
@@ -109,5 +108,4 @@ def _checked(contracts: Iterable[type[AnyContract]]) -> list[type[AnyContract]]:
 
 
 def _wrong(contract: type[AnyContract], what: str) -> NoReturn:
-    msg = f"contract {contract.__name__}: {what}"
-    raise InvariantError(msg)
+    raise InvariantError(f"contract {contract.__name__}: {what}")

@@ -18,7 +18,7 @@ class Fate:
     calls: list[str] = field(default_factory=list)
     died: bool = False
 
-    def meet(self, name: str, perform: Callable[[], Any]) -> Any:
+    def meet(self, name: str, perform: Callable[[], object]) -> object:
         self.calls.append(name)
         its_time = len(self.calls) == self.call
         if its_time and not self.after:
@@ -36,11 +36,11 @@ class Fate:
 class Mortal:
     """A port whose every call is a moment at which its worker may die."""
 
-    def __init__(self, port: Any, fate: Fate) -> None:
+    def __init__(self, port: object, fate: Fate) -> None:
         self._port = port
         self._fate = fate
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # it stands for any port
         found = getattr(self._port, name)
         if not callable(found):
             return found

@@ -10,6 +10,7 @@ from oncely.domain.answers import (
     Absent,
     Answer,
     Done,
+    Json,
     NotSent,
     Odd,
     Prepared,
@@ -141,13 +142,13 @@ class FakePayments:
             case "succeeded" if intent.payment.money != payment.money:
                 return Odd(f"{ref} took {intent.payment.money}, not {payment.money}", ref)
             case "succeeded":
-                result = {
+                result: dict[str, Json] = {
                     "charge_id": f"ch_{ref}",
                     "payment_intent": ref,
                     "amount": payment.money.amount,
                     "currency": payment.money.currency,
                 }
-                return Done(f"charged {payment.money} as ch_{ref}", ref, dict(result))
+                return Done(f"charged {payment.money} as ch_{ref}", ref, result)
             case "processing":
                 return Processing(f"{ref} is processing")
             case "declined":

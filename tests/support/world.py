@@ -89,7 +89,9 @@ class World:
     def registry(self) -> Registry:
         return Registry(self.contracts)
 
-    def runner(self, *, store: JobStore | None = None, provider: Any = None) -> JobRunner:
+    def runner(
+        self, *, store: JobStore | None = None, provider: PaymentProvider | None = None
+    ) -> JobRunner:
         """A worker; with ports of its own, such as ones that die."""
         store = store or self.store
         tools = FakeTools(store=store, rows=self.tools.rows, provider=provider or self.payments)

@@ -30,13 +30,16 @@ class DynamoTable:
                 ConsistentRead=True,
             ).get("Item")
         except NO_ANSWER as error:
-            msg = f"DynamoDB gave no answer when table {self.name!r} was read: {error}"
-            raise UnavailableError(msg) from error
+            raise UnavailableError(
+                f"DynamoDB gave no answer when table {self.name!r} was read: {error}"
+            ) from error
         except ClientError as error:
             code = code_of(error)
             if is_busy(code) or gave_no_answer(error):
-                msg = f"DynamoDB could not read table {self.name!r} now ({code})"
-                raise UnavailableError(msg) from error
-            msg = f"table {self.name!r} cannot be read ({code}): check its name, key and grants"
-            raise NotConfiguredError(msg) from error
+                raise UnavailableError(
+                    f"DynamoDB could not read table {self.name!r} now ({code})"
+                ) from error
+            raise NotConfiguredError(
+                f"table {self.name!r} cannot be read ({code}): check its name, key and grants"
+            ) from error
         return None if row is None else plain(row)

@@ -219,8 +219,9 @@ class DynamoJobStore:
                 if result is not None:
                     return result
             self.sleep(_PAUSE * 2**round_)
-        msg = f"DynamoDB was too busy for the row of {key}; it will be tried again"
-        raise UnavailableError(msg)
+        raise UnavailableError(
+            f"DynamoDB was too busy for the row of {key}; it will be tried again"
+        )
 
     def _read_back(
         self, key: JobKey, seen: Callable[[Job | None], _T | None], error: Exception
@@ -235,8 +236,9 @@ class DynamoJobStore:
         try:
             return self.tables[write.table]
         except KeyError:
-            msg = f"the table {write.table!r} is written but not named in the contract's needs"
-            raise NotConfiguredError(msg) from None
+            raise NotConfiguredError(
+                f"the table {write.table!r} is written but not named in the contract's needs"
+            ) from None
 
     def _misfortune(self, key: JobKey, error: ClientError) -> Exception:
         code = code_of(error)

@@ -24,11 +24,11 @@ def secret_reader(client: "SecretsManagerClient") -> Callable[[str], str]:
         try:
             value = provider.get(secret_id, max_age=int(SECRET_AGE.total_seconds()))
         except GetParameterError as error:
-            msg = f"secret {secret_id!r} cannot be read: create it and put the key in ({error})"
-            raise NotConfiguredError(msg) from error
+            raise NotConfiguredError(
+                f"secret {secret_id!r} cannot be read: create it and put the key in ({error})"
+            ) from error
         if not isinstance(value, str) or not value.strip():
-            msg = f"secret {secret_id!r} is empty: put the provider's key in"
-            raise NotConfiguredError(msg)
+            raise NotConfiguredError(f"secret {secret_id!r} is empty: put the provider's key in")
         return value.strip()
 
     return read

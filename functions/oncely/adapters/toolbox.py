@@ -51,16 +51,18 @@ class Toolbox:
         try:
             return DynamoTable(self.dynamodb, self._settings.tables[name])
         except KeyError:
-            msg = f"the table {name!r} is not among the needs of this queue's contracts"
-            raise NotConfiguredError(msg) from None
+            raise NotConfiguredError(
+                f"the table {name!r} is not among the needs of this queue's contracts"
+            ) from None
 
     def secret(self, name: str) -> str:
         """Give a secret by its short name."""
         try:
             secret_id = self._settings.secrets[name]
         except KeyError:
-            msg = f"the secret {name!r} is not among the needs of this queue's contracts"
-            raise NotConfiguredError(msg) from None
+            raise NotConfiguredError(
+                f"the secret {name!r} is not among the needs of this queue's contracts"
+            ) from None
         with self._lock:
             return self._read_secret(secret_id)
 

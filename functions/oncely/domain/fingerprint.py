@@ -25,13 +25,13 @@ def _plain(value: object) -> object:
         case Sequence():
             return [_plain(inner) for inner in value]
         case _:
-            msg = f"a fingerprint cannot hold a {type(value).__name__}; use text or numbers"
-            raise TypeError(msg)
+            raise TypeError(
+                f"a fingerprint cannot hold a {type(value).__name__}; use text or numbers"
+            )
 
 
 def _number(value: Decimal) -> int | str:
     """12, 12.0 and Decimal("12.00") are one number."""
     if not value.is_finite():
-        msg = f"a fingerprint cannot hold {value}; it is not a number"
-        raise TypeError(msg)
+        raise TypeError(f"a fingerprint cannot hold {value}; it is not a number")
     return int(value) if value == value.to_integral_value() else format(value.normalize(), "f")

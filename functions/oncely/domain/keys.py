@@ -24,8 +24,7 @@ _JOB_TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 def job_key(job_type: str, *parts: str | int, prefix: str = "") -> JobKey:
     """The key of a job from its business ids, such as `payment.charge:order_18452`."""
     if not parts:
-        msg = f"the job key of {job_type} needs at least one business id"
-        raise InvalidKeyError(msg)
+        raise InvalidKeyError(f"the job key of {job_type} needs at least one business id")
     first, *rest = (_escape(part) for part in parts)
     return _checked(job_type, prefix + first, *rest)
 
@@ -50,28 +49,27 @@ def is_job_type(name: str) -> bool:
 
 def _checked(job_type: str, *parts: str) -> JobKey:
     if not is_job_type(job_type):
-        msg = f"{job_type!r} is no job type; write it like 'payment.charge'"
-        raise InvalidKeyError(msg)
+        raise InvalidKeyError(f"{job_type!r} is no job type; write it like 'payment.charge'")
     key = _SEPARATOR.join((job_type, *parts))
     if len(key) > MAX_KEY:
-        msg = f"the job key has {len(key)} characters, {MAX_KEY} are allowed; shorten the ids"
-        raise InvalidKeyError(msg)
+        raise InvalidKeyError(
+            f"the job key has {len(key)} characters, {MAX_KEY} are allowed; shorten the ids"
+        )
     return JobKey(key)
 
 
 def _escape(part: str | int) -> str:
     text = str(part)
     if not text.strip():
-        msg = "a business id is empty; every part of a job key needs a value"
-        raise InvalidKeyError(msg)
+        raise InvalidKeyError("a business id is empty; every part of a job key needs a value")
     if len(text) > MAX_PART:
-        msg = f"a business id has {len(text)} characters, {MAX_PART} are allowed"
-        raise InvalidKeyError(msg)
+        raise InvalidKeyError(f"a business id has {len(text)} characters, {MAX_PART} are allowed")
     try:
         return _UNSAFE.sub(lambda found: _percent(found[0]), text)
     except UnicodeEncodeError:
-        msg = "a business id holds half of a character (a lone surrogate)"
-        raise InvalidKeyError(msg) from None
+        raise InvalidKeyError(
+            "a business id holds half of a character (a lone surrogate)"
+        ) from None
 
 
 def _percent(character: str) -> str:

@@ -45,11 +45,11 @@ class Money:
         if isinstance(amount, Decimal) and amount == amount.to_integral_value():
             amount = int(amount)
         if not isinstance(amount, int) or isinstance(amount, bool) or amount <= 0:
-            msg = f"an amount is a whole number of minor units above 0, not {amount!r}"
-            raise InvalidMoneyError(msg)
+            raise InvalidMoneyError(
+                f"an amount is a whole number of minor units above 0, not {amount!r}"
+            )
         if not isinstance(currency, str) or not _CURRENCY.fullmatch(currency.lower()):
-            msg = f"a currency is three letters, such as 'eur', not {currency!r}"
-            raise InvalidMoneyError(msg)
+            raise InvalidMoneyError(f"a currency is three letters, such as 'eur', not {currency!r}")
         return cls(amount, currency.lower())
 
     def __str__(self) -> str:

@@ -128,8 +128,7 @@ class Enqueuer:
                     former = holder
                 case found:
                     return found
-        msg = f"the window {window.name} kept changing hands; try again"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"the window {window.name} kept changing hands; try again")
 
     def _send(self, orders: Sequence[_Order]) -> list[Enqueued]:
         answers = [

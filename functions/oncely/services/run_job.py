@@ -271,8 +271,7 @@ class _Run:
                     alarm=decision.alert,
                 )
             case Status.STARTED:
-                msg = f"{self.key} is still started after {decision.event}"
-                raise InvariantError(msg)
+                raise InvariantError(f"{self.key} is still started after {decision.event}")
             case unreachable:
                 assert_never(unreachable)
 

@@ -78,8 +78,9 @@ class Settler:
         self._give_up(job)
 
     def _give_up(self, job: Job) -> Settlement:
-        msg = f"the row of {job.job_key} changed {_ROUNDS} times while it was being written"
-        raise UnavailableError(msg)
+        raise UnavailableError(
+            f"the row of {job.job_key} changed {_ROUNDS} times while it was being written"
+        )
 
 
 def alert_for(job: Job, reason: str) -> Alert:
