@@ -45,3 +45,24 @@ class Mortal:
         if not callable(found):
             return found
         return lambda *args, **named: self._fate.meet(name, lambda: found(*args, **named))
+
+
+class Meanwhile:
+    """A port during one of whose calls something else happens, as it does to a slow worker."""
+
+    def __init__(self, port: object, name: str, action: Callable[[], object]) -> None:
+        self._port = port
+        self._name = name
+        self._action = action
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # it stands for any port
+        found = getattr(self._port, name)
+        if name != self._name:
+            return found
+
+        def interrupted(*args: object, **named: object) -> object:
+            answer = found(*args, **named)
+            self._action()
+            return answer
+
+        return interrupted

@@ -1,0 +1,284 @@
+"""What any payment provider must do; the fake and the Stripe adapter are held to the same."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pytest
+
+from infra.local.sandbox import StripeSandbox
+from oncely.adapters.stripe_payments import StripePayments
+from oncely.domain.answers import (
+    Absent,
+    Done,
+    NotSent,
+    Odd,
+    Prepared,
+    Processing,
+    Refused,
+    Unclear,
+    Unreachable,
+)
+from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.money import Money
+from oncely.ports import Payment, PaymentProvider
+from tests.support.payments import FakePayments, Fault
+
+
+class Bench(Protocol):
+    """A provider, its truth, and a way to make it fail."""
+
+    @property
+    def provider(self) -> PaymentProvider: ...
+
+    def charges(self) -> int: ...
+
+    def fails(self, step: str, fault: Fault) -> None: ...
+
+    def pays_out(self, ref: str, *, succeeded: bool) -> None: ...
+
+    def payment(self, kind: str = "good") -> Payment: ...
+
+
+def payment(method: str, amount: int = 1250) -> Payment:
+    return Payment(
+        money=Money(amount, "eur"),
+        customer="cus_7",
+        method=method,
+        job_key=JobKey("payment.charge:order_18452"),
+        order_id="18452",
+    )
+
+
+@dataclass
+class FakeBench:
+    provider: FakePayments = field(default_factory=FakePayments)
+
+    def charges(self) -> int:
+        return len(self.provider.charges)
+
+    def fails(self, step: str, fault: Fault) -> None:
+        self.provider.fails(step, fault)
+
+    def pays_out(self, ref: str, *, succeeded: bool) -> None:
+        self.provider.settle(ref, status="succeeded" if succeeded else "declined")
+
+    def payment(self, kind: str = "good") -> Payment:
+        self.provider.declines = kind == "declined"
+        self.provider.processes = kind == "processing"
+        return payment(kind)
+
+
+@dataclass
+class StripeBench:
+    sandbox: StripeSandbox
+    provider: StripePayments
+
+    def charges(self) -> int:
+        return len(self.sandbox.ledger.charges)
+
+    def fails(self, step: str, fault: Fault) -> None:
+        method, path = {
+            "prepare": ("POST", "/v1/payment_intents"),
+            "execute": ("POST", "/v1/payment_intents/*/confirm"),
+            "look_up": ("GET", "/v1/payment_intents/*"),
+            "cancel": ("POST", "/v1/payment_intents/*/cancel"),
+        }[step]
+        kind = {
+            Fault.TIMEOUT_BEFORE: "drop_before",
+            Fault.TIMEOUT_AFTER: "accept_then_drop",
+            Fault.UNAUTHORIZED: "unauthorized",
+        }[fault]
+        self.sandbox.faults.add(kind, method=method, path=path)
+        if fault is not Fault.UNAUTHORIZED and step == "execute":
+            # Where confirming fails, the adapter reads the intent; nor can it do that.
+            self.sandbox.faults.add("outage", method="GET")
+
+    def pays_out(self, ref: str, *, succeeded: bool) -> None:
+        self.sandbox.settle(ref, succeeded=succeeded)
+
+    def payment(self, kind: str = "good") -> Payment:
+        methods = {
+            "good": "pm_card_visa",
+            "declined": "pm_card_chargeDeclined",
+            "processing": "pm_processing",
+        }
+        return payment(methods[kind])
+
+
+@pytest.fixture(params=["fake", "stripe"])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    if request.param == "fake":
+        yield FakeBench()
+        return
+    with StripeSandbox() as sandbox:
+        yield StripeBench(sandbox, StripePayments.with_key("sk_test_1", api_base=sandbox.url))
+
+
+def key(text: str) -> ProviderKey:
+    return ProviderKey(text)
+
+
+def prepared(bench: Bench, asked: Payment) -> str:
+    answer = bench.provider.prepare(asked, key=key("create:1"))
+    assert isinstance(answer, Prepared)
+    return answer.ref
+
+
+def test_preparing_moves_nothing(bench: Bench) -> None:
+    asked = bench.payment()
+
+    ref = prepared(bench, asked)
+
+    assert bench.charges() == 0
+    assert isinstance(bench.provider.look_up(ref, asked), Absent)
+
+
+def test_executing_moves_the_money_once_and_names_the_charge(bench: Bench) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+
+    answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
+
+    assert isinstance(answer, Done)
+    assert answer.ref == ref
+    assert answer.result["charge_id"]
+    assert answer.result["amount"] == 1250
+    assert bench.charges() == 1
+
+
+@pytest.mark.parametrize("second", ["confirm:1", "confirm:2"])
+def test_executing_a_paid_payment_again_says_done_and_moves_nothing(
+    bench: Bench, second: str
+) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+    first = bench.provider.execute(ref, asked, key=key("confirm:1"))
+
+    again = bench.provider.execute(ref, asked, key=key(second))
+
+    assert isinstance(first, Done)
+    assert isinstance(again, Done)
+    assert again.result["charge_id"] == first.result["charge_id"]
+    assert bench.charges() == 1
+
+
+def test_a_decline_is_a_definite_no_that_looking_up_repeats(bench: Bench) -> None:
+    asked = bench.payment("declined")
+    ref = prepared(bench, asked)
+
+    answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
+
+    assert isinstance(answer, Refused)
+    assert answer.code == "card_declined"
+    assert isinstance(bench.provider.look_up(ref, asked), Refused)
+    assert bench.charges() == 0
+
+
+@pytest.mark.parametrize("succeeded", [True, False])
+def test_a_payment_in_processing_is_decided_later(bench: Bench, *, succeeded: bool) -> None:
+    asked = bench.payment("processing")
+    ref = prepared(bench, asked)
+    answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
+
+    bench.pays_out(ref, succeeded=succeeded)
+
+    assert isinstance(answer, Processing)
+    assert isinstance(bench.provider.look_up(ref, asked), Done if succeeded else Refused)
+
+
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
+def test_no_answer_to_executing_is_unclear_and_looking_up_tells(bench: Bench, fault: Fault) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+    bench.fails("execute", fault)
+
+    answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
+
+    assert isinstance(answer, Unclear)
+    happened = fault is Fault.TIMEOUT_AFTER
+    assert isinstance(bench.provider.look_up(ref, asked), Done if happened else Absent)
+    assert bench.charges() == int(happened)
+
+
+def test_no_answer_to_preparing_is_unclear_and_moves_nothing(bench: Bench) -> None:
+    bench.fails("prepare", Fault.TIMEOUT_AFTER)
+
+    answer = bench.provider.prepare(bench.payment(), key=key("create:1"))
+
+    assert isinstance(answer, Unclear)
+    assert bench.charges() == 0
+
+
+@pytest.mark.parametrize("step", ["prepare", "execute"])
+def test_a_refused_key_means_that_nothing_was_sent_and_somebody_must_know(
+    bench: Bench, step: str
+) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+    bench.fails(step, Fault.UNAUTHORIZED)
+
+    answer = (
+        bench.provider.prepare(asked, key=key("create:2"))
+        if step == "prepare"
+        else bench.provider.execute(ref, asked, key=key("confirm:1"))
+    )
+
+    assert isinstance(answer, NotSent)
+    assert answer.alarm
+    assert bench.charges() == 0
+
+
+def test_a_provider_that_cannot_be_asked_says_so(bench: Bench) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+    bench.fails("look_up", Fault.TIMEOUT_BEFORE)
+
+    answer = bench.provider.look_up(ref, asked)
+
+    assert isinstance(answer, Unreachable)
+
+
+def test_found_with_another_amount_is_for_a_person(bench: Bench) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+    bench.provider.execute(ref, asked, key=key("confirm:1"))
+
+    answer = bench.provider.look_up(ref, payment(asked.method, amount=9900))
+
+    assert isinstance(answer, Odd)
+    assert answer.ref == ref
+
+
+def test_a_cancelled_payment_can_never_be_executed(bench: Bench) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+
+    cancelled = bench.provider.cancel(ref, key=key("cancel:1"))
+    again = bench.provider.cancel(ref, key=key("cancel:2"))
+    answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
+
+    assert cancelled is None
+    assert again is None
+    assert isinstance(answer, Refused)
+    assert bench.charges() == 0
+
+
+def test_a_paid_payment_cannot_be_cancelled_and_says_so(bench: Bench) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+    bench.provider.execute(ref, asked, key=key("confirm:1"))
+
+    answer = bench.provider.cancel(ref, key=key("cancel:1"))
+
+    assert isinstance(answer, Odd)
+
+
+def test_a_cancel_without_an_answer_is_no_proof(bench: Bench) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+    bench.fails("cancel", Fault.TIMEOUT_BEFORE)
+
+    answer = bench.provider.cancel(ref, key=key("cancel:1"))
+
+    assert isinstance(answer, NotSent)

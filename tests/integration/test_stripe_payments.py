@@ -1,0 +1,273 @@
+"""The Stripe adapter against every way in which an answer can go wrong, over real sockets."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+import stripe
+
+from infra.local.sandbox import StripeSandbox
+from oncely.adapters.stripe_payments import StripePayments, stripe_client
+from oncely.domain.answers import Answer, Done, NotSent, Odd, Prepared, Refused, Unclear
+from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.lifecycle import Status
+from oncely.domain.money import Money
+from oncely.ports import Payment
+from oncely.services.outcomes import Failed, Finished, NeedsReview
+from tests.support.world import World, charge
+
+CREATE = "/v1/payment_intents"
+CONFIRM = "/v1/payment_intents/*/confirm"
+KEY = "payment.charge:order_18452"
+
+
+@pytest.fixture
+def sandbox() -> Iterator[StripeSandbox]:
+    with StripeSandbox() as running:
+        yield running
+
+
+@pytest.fixture
+def provider(sandbox: StripeSandbox) -> StripePayments:
+    return StripePayments.with_key("sk_test_1", api_base=sandbox.url)
+
+
+def payment(**changes: str) -> Payment:
+    return Payment(
+        money=Money(1250, "eur"),
+        customer=changes.get("customer", "cus_7"),
+        method=changes.get("method", "pm_card_visa"),
+        job_key=JobKey(KEY),
+        order_id="18452",
+    )
+
+
+def confirmed(provider: StripePayments, asked: Payment) -> Answer:
+    prepared = provider.prepare(asked, key=ProviderKey("create:1"))
+    assert isinstance(prepared, Prepared)
+    return provider.execute(prepared.ref, asked, key=ProviderKey("confirm:1"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected", "charges"),
+    [
+        # Not performed, and Stripe says so.
+        ("rate_limit", NotSent, 0),
+        ("unauthorized", NotSent, 0),
+        # Performed: the intent's own state, read back, is the answer.
+        ("accept_then_drop", Done, 1),
+        ("error_after", Done, 1),
+        ("garbled", Done, 1),
+        ("truncated", Done, 1),
+        # Not performed, but nobody can know that yet.
+        ("error_before", Unclear, 0),
+        ("drop_before", Unclear, 0),
+        ("conflict", Unclear, 0),
+        ("outage", Unclear, 0),
+    ],
+)
+def test_after_any_error_on_confirm_the_answer_is_the_state_of_the_intent(
+    sandbox: StripeSandbox, provider: StripePayments, fault: str, expected: type, charges: int
+) -> None:
+    sandbox.faults.add(fault, path=CONFIRM)
+
+    answer = confirmed(provider, payment())
+
+    assert isinstance(answer, expected)
+    assert len(sandbox.ledger.charges) == charges
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("rate_limit", NotSent),
+        ("unauthorized", NotSent),
+        ("accept_then_drop", Unclear),
+        ("error_before", Unclear),
+        ("error_after", Unclear),
+        ("garbled", Unclear),
+        ("truncated", Unclear),
+        ("drop_before", Unclear),
+        ("conflict", Unclear),
+        ("outage", Unclear),
+    ],
+)
+def test_an_error_on_create_is_unclear_unless_stripe_turned_it_away(
+    sandbox: StripeSandbox, provider: StripePayments, fault: str, expected: type
+) -> None:
+    sandbox.faults.add(fault, method="POST", path=CREATE)
+
+    answer = provider.prepare(payment(), key=ProviderKey("create:1"))
+
+    assert isinstance(answer, expected)
+    assert sandbox.ledger.charges == ()
+
+
+def test_a_provider_that_hangs_after_charging_is_unclear_when_reading_hangs_too(
+    sandbox: StripeSandbox,
+) -> None:
+    client = stripe_client("sk_test_1", api_base=sandbox.url)
+    hurried = stripe.StripeClient(
+        "sk_test_1",
+        base_addresses={"api": sandbox.url},
+        max_network_retries=0,
+        http_client=stripe.RequestsClient(timeout=(1, 0.3)),
+    )
+    prepared = StripePayments(client).prepare(payment(), key=ProviderKey("create:1"))
+    assert isinstance(prepared, Prepared)
+    sandbox.faults.add("accept_then_hang", path=CONFIRM, seconds=2)
+    sandbox.faults.add("accept_then_hang", method="GET", seconds=2)
+
+    answer = StripePayments(hurried).execute(prepared.ref, payment(), key=ProviderKey("confirm:1"))
+
+    assert isinstance(answer, Unclear)
+    assert len(sandbox.ledger.charges) == 1
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
+def test_a_connection_that_was_never_made_sent_nothing(host: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        closed = probe.getsockname()[1]
+    base = "http://" + host.format(closed=closed)
+
+    answer = StripePayments.with_key("sk_test_1", api_base=base).prepare(
+        payment(), key=ProviderKey("create:1")
+    )
+
+    assert isinstance(answer, NotSent)
+
+
+def test_the_library_never_sends_an_effect_twice_by_itself(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    sandbox.faults.add("drop_before", path=CONFIRM, times=None)
+    sandbox.faults.add("error_before", method="POST", path=CREATE, key_contains="broken")
+
+    confirmed(provider, payment())
+    provider.prepare(payment(), key=ProviderKey("broken:1"))
+
+    paths = [request.path for request in sandbox.ledger.requests if request.method == "POST"]
+    assert sum(path.endswith("/confirm") for path in paths) == 1
+    assert paths.count(CREATE) == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "code"),
+    [
+        ("pm_card_chargeDeclined", "card_declined"),
+        ("pm_card_chargeDeclinedInsufficientFunds", "card_declined"),
+        ("pm_card_authenticationRequired", "authentication_required"),
+    ],
+)
+def test_a_decline_or_a_wish_for_authentication_is_refused_with_that_code(
+    provider: StripePayments, method: str, code: str
+) -> None:
+    answer = confirmed(provider, payment(method=method))
+
+    assert isinstance(answer, Refused)
+    assert answer.code == code
+
+
+@pytest.mark.parametrize("wrong", [{"customer": "cus_missing_1"}, {"method": "pm_missing"}])
+def test_a_request_that_stripe_does_not_take_is_for_a_person(
+    provider: StripePayments, wrong: dict[str, str]
+) -> None:
+    answer = provider.prepare(payment(**wrong), key=ProviderKey("create:1"))
+
+    assert isinstance(answer, Odd)
+    assert "resource_missing" in answer.reason
+    assert "req_" in answer.reason
+
+
+def test_a_refunded_charge_is_for_a_person(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    done = confirmed(provider, payment())
+    assert isinstance(done, Done)
+    stripe_client("sk_test_1", api_base=sandbox.url).v1.refunds.create(
+        {"charge": str(done.result["charge_id"])}
+    )
+
+    answer = provider.look_up(str(done.ref), payment())
+
+    assert isinstance(answer, Odd)
+    assert "refunded" in answer.reason
+
+
+def stripe_world(sandbox: StripeSandbox, provider: StripePayments, **order: object) -> World:
+    world = World(payments=provider)
+    world.add_order(**order)  # type: ignore[arg-type]  # columns of the order
+    return world
+
+
+def test_a_confirm_that_answers_400_on_a_paid_intent_ends_finished(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    world = stripe_world(sandbox, provider)
+    sandbox.faults.add("accept_then_drop", path=CONFIRM)
+    sandbox.faults.add("outage", method="GET")
+    world.run(charge())
+    job = world.job(KEY)
+    assert job.status is Status.UNKNOWN
+
+    answer = provider.execute(str(job.provider_ref), payment(), key=ProviderKey("confirm:2"))
+    job = world.until_quiet(KEY)
+
+    assert isinstance(answer, Done)
+    assert job.status is Status.FINISHED
+    assert len(sandbox.ledger.charges) == 1
+
+
+@pytest.mark.parametrize("path", [CREATE, CONFIRM])
+@pytest.mark.parametrize("fault", ["error_before", "error_after"])
+def test_a_500_that_stripe_stored_under_a_key_does_not_livelock(
+    sandbox: StripeSandbox, provider: StripePayments, path: str, fault: str
+) -> None:
+    world = stripe_world(sandbox, provider)
+    sandbox.faults.add(fault, method="POST", path=path)
+
+    world.run(charge())
+    job = world.until_quiet(KEY)
+
+    assert job.status is Status.FINISHED
+    assert job.attempts <= 2
+    assert len(sandbox.ledger.charges) == 1
+
+
+def test_a_whole_run_at_stripe_pays_the_order_and_repeats_nothing(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    world = stripe_world(sandbox, provider)
+
+    outcomes = [world.run(charge()) for _ in range(3)]
+
+    assert isinstance(outcomes[0], Finished)
+    charged = sandbox.ledger.charges_for("18452")
+    assert [one.charge_id for one in charged] == [world.order()["charge_id"]]
+    assert charged[0].metadata["job_key"] == KEY
+
+
+def test_a_second_attempt_at_stripe_cancels_what_the_first_left_behind(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    world = stripe_world(sandbox, provider, payment_method="pm_card_chargeDeclined")
+    first = world.run(charge())
+    world.add_order(payment_method="pm_card_visa", status="payment_failed")
+
+    second = world.run(charge(attempt=2))
+
+    assert isinstance(first, Failed)
+    assert isinstance(second, Finished)
+    assert sorted(intent.status for intent in sandbox.ledger.intents) == ["canceled", "succeeded"]
+
+
+def test_a_customer_that_stripe_does_not_know_needs_review_at_once(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    world = stripe_world(sandbox, provider, payment_customer="cus_missing_1")
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, NeedsReview)
+    assert world.alerts.told

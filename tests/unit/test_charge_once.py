@@ -1,0 +1,103 @@
+"""A payment run that goes well, or is repeated: one charge, one answer."""
+
+from oncely.domain.lifecycle import Status
+from oncely.services.outcomes import Duplicate, Failed, Finished, NeedsReview
+from tests.support.world import World, charge
+
+KEY = "payment.charge:order_18452"
+
+
+def test_a_charge_ends_finished_and_pays_the_order_in_the_same_write() -> None:
+    world = World()
+    world.add_order()
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, Finished)
+    assert outcome.result["charge_id"] == world.order()["charge_id"] == "ch_pi_1"
+    assert world.order()["status"] == "paid"
+    assert "charge_requested_at" not in world.order()
+    assert world.job(KEY).status is Status.FINISHED
+    assert world.job(KEY).due_at is not None, "an ended job is due until it is archived"
+
+
+def test_the_same_message_twice_is_one_charge_and_the_first_answer() -> None:
+    world = World()
+    world.add_order()
+    first = world.run(charge())
+
+    second = world.run(charge())
+
+    assert isinstance(first, Finished)
+    assert isinstance(second, Duplicate)
+    assert second.result == first.result
+    assert world.payments.charges == ["pi_1"]
+
+
+def test_the_reference_is_saved_before_the_money_moves() -> None:
+    world = World()
+    world.add_order()
+
+    world.run(charge())
+
+    kept, confirmed = world.job(KEY).evidence
+    assert (kept.event, confirmed.event) == ("keep", "confirm")
+    assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
+
+
+def test_keys_are_the_job_key_the_step_and_a_number() -> None:
+    world = World()
+    world.add_order()
+
+    world.run(charge())
+
+    assert world.payments.calls == [
+        ("prepare", f"{KEY}:create:1"),
+        ("execute", f"{KEY}:confirm:1"),
+    ]
+
+
+def test_a_declined_card_fails_the_job_and_the_order_with_that_reason() -> None:
+    world = World()
+    world.add_order()
+    world.payments.declines = True
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, Failed)
+    assert outcome.result["code"] == "card_declined"
+    assert world.order()["status"] == "payment_failed"
+    assert isinstance(world.run(charge()), Duplicate)
+
+
+def test_a_missing_order_needs_review_and_somebody_is_told() -> None:
+    world = World()
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, NeedsReview)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+    assert "does not exist" in world.alerts.told[0].text
+    assert world.payments.calls == []
+
+
+def test_an_order_that_cannot_be_charged_needs_review_before_any_call() -> None:
+    world = World()
+    world.add_order("no-method", payment_method=None)
+    world.add_order("no-amount", amount=0)
+
+    outcomes = [world.run(charge("no-method")), world.run(charge("no-amount"))]
+
+    assert all(isinstance(outcome, NeedsReview) for outcome in outcomes)
+    assert world.payments.calls == []
+
+
+def test_a_paid_order_finishes_with_that_charge_and_without_a_call() -> None:
+    world = World()
+    world.add_order(status="paid", charge_id="ch_from_elsewhere")
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, Finished)
+    assert outcome.result["charge_id"] == "ch_from_elsewhere"
+    assert world.payments.calls == []

@@ -1,0 +1,92 @@
+"""Same key, other business values: refused before any call, on every path, the job untouched."""
+
+import pytest
+
+from oncely.services.outcomes import Conflict, Finished
+from tests.support.mortal import DiedError, Fate, Mortal
+from tests.support.world import World, charge
+
+KEY = "payment.charge:order_18452"
+OTHER = ({"amount": 9900}, {"currency": "usd"}, {"customer_id": "somebody_else"})
+
+
+@pytest.mark.parametrize("other", OTHER)
+def test_on_first_sight_a_message_that_differs_from_the_order_is_refused(
+    other: dict[str, object],
+) -> None:
+    world = World()
+    world.add_order()
+
+    outcome = world.run(charge(**other))
+
+    assert isinstance(outcome, Conflict)
+    assert world.store.get(KEY) is None
+    assert world.payments.calls == []
+    assert world.alerts.told
+
+
+@pytest.mark.parametrize("other", OTHER)
+def test_after_the_end_it_is_refused_and_the_first_job_stays_as_it_was(
+    other: dict[str, object],
+) -> None:
+    world = World()
+    world.add_order()
+    world.run(charge())
+    before = world.job(KEY)
+
+    outcome = world.run(charge(**other))
+
+    assert isinstance(outcome, Conflict)
+    assert world.job(KEY) == before
+
+
+def test_on_takeover_an_order_that_changed_meanwhile_is_a_conflict() -> None:
+    world = World()
+    world.add_order()
+    mortal = Mortal(world.payments, Fate(call=2, after=True))
+    with pytest.raises(DiedError):
+        world.run(charge(), runner=world.runner(provider=mortal))
+    world.add_order(amount=9900)
+    world.clock.move(hours=1)
+    before = world.job(KEY)
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, Conflict)
+    assert world.job(KEY) == before
+    assert world.alerts.told
+
+
+def test_a_ready_row_of_other_values_is_not_claimed() -> None:
+    world = World()
+    world.add_order()
+    mortal = Mortal(world.payments, Fate(call=2, after=False))
+    with pytest.raises(DiedError):
+        world.run(charge(), runner=world.runner(provider=mortal))
+    world.clock.move(hours=1)
+    world.reconcile(KEY)
+    world.reconcile(KEY)
+    world.outbox.sent.clear()
+    assert world.job(KEY).status == "ready"
+    world.add_order(amount=9900)
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, Conflict)
+    assert world.job(KEY).status == "ready"
+    assert world.payments.charges == []
+
+
+@pytest.mark.parametrize(
+    "same", [{"amount": 1250}, {"currency": "EUR"}, {"customer_id": "customer_7"}, {"attempt": 1}]
+)
+def test_which_optional_fields_were_sent_makes_no_other_job(same: dict[str, object]) -> None:
+    world = World()
+    world.add_order()
+    first = world.run(charge())
+
+    second = world.run(charge(**same))
+
+    assert isinstance(first, Finished)
+    assert not isinstance(second, Conflict)
+    assert world.payments.charges == ["pi_1"]

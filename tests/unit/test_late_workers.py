@@ -1,0 +1,128 @@
+"""A worker that lost its ownership: it overwrites nothing, and what it learned is kept."""
+
+from collections.abc import Callable
+
+import pytest
+
+from oncely.domain.lifecycle import Event, Status
+from oncely.services.outcomes import Finished, HeldElsewhere, OwnershipLost, Unknown
+from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
+from tests.support.world import World, charge
+
+KEY = "payment.charge:order_18452"
+
+
+def run_slowly(world: World, step: str, meanwhile: Callable[[], object]) -> object:
+    """A worker that is held up inside `step` while other things happen."""
+    return world.run(
+        charge(), runner=world.runner(provider=Meanwhile(world.payments, step, meanwhile))
+    )
+
+
+def test_a_job_in_progress_elsewhere_is_left_alone_until_its_lease_ends() -> None:
+    world = World()
+    world.add_order()
+    seen: list[object] = []
+
+    run_slowly(world, "execute", lambda: seen.append(world.run(charge())))
+
+    held = seen[0]
+    assert isinstance(held, HeldElsewhere)
+    assert held.until > world.clock.now()
+    assert world.payments.charges == ["pi_1"]
+
+
+def test_a_late_worker_cannot_overwrite_what_the_reconciler_ended() -> None:
+    world = World()
+    world.add_order()
+
+    def lease_ends_and_reconciler_finds_it() -> None:
+        world.clock.move(hours=1)
+        world.until_quiet(KEY)
+
+    outcome = run_slowly(world, "execute", lease_ends_and_reconciler_finds_it)
+
+    job = world.job(KEY)
+    assert isinstance(outcome, OwnershipLost)
+    assert job.status is Status.FINISHED
+    assert job.evidence[-1].event == "note"
+    assert "late worker" in job.evidence[-1].reason
+    assert world.payments.charges == ["pi_1"]
+
+
+def test_a_late_worker_without_a_saved_reference_can_never_confirm() -> None:
+    world = World()
+    world.add_order()
+
+    def another_takes_over_and_pays() -> None:
+        world.clock.move(hours=1)
+        world.until_quiet(KEY)
+
+    outcome = run_slowly(world, "prepare", another_takes_over_and_pays)
+
+    assert isinstance(outcome, OwnershipLost)
+    assert world.payments.charges == ["pi_2"]
+    assert world.job(KEY).provider_ref == "pi_2"
+
+
+def test_a_late_answer_that_contradicts_the_end_reopens_it_for_a_person() -> None:
+    world = World()
+    world.add_order()
+
+    def somebody_fails_it() -> None:
+        world.clock.move(hours=1)
+        world.payments.settle("pi_1", status="declined")
+        world.until_quiet(KEY)
+
+    outcome = run_slowly(world, "execute", somebody_fails_it)
+
+    job = world.job(KEY)
+    assert isinstance(outcome, OwnershipLost)
+    assert job.status is Status.NEEDS_REVIEW
+    assert job.expires_at is None
+    assert job.due_at is None
+    assert world.alerts.told
+
+
+def test_a_late_worker_makes_no_ghost_of_a_row_that_has_expired() -> None:
+    world = World()
+    world.add_order()
+
+    outcome = run_slowly(world, "execute", lambda: world.store.expire(KEY))
+
+    assert isinstance(outcome, OwnershipLost)
+    assert world.store.get(KEY) is None
+    assert "row is gone" in world.alerts.told[0].text
+
+
+def test_evidence_left_on_a_job_in_progress_survives_its_end() -> None:
+    world = World()
+    world.add_order()
+
+    def somebody_leaves_a_note() -> None:
+        job = world.job(KEY)
+        noted = job.apply(
+            Event.NOTE, now=world.clock.now(), actor="support", reason="customer called"
+        )
+        world.store.swap(job, noted)
+
+    outcome = run_slowly(world, "execute", somebody_leaves_a_note)
+
+    assert isinstance(outcome, Finished)
+    assert [entry.event for entry in world.job(KEY).evidence] == ["keep", "note", "confirm"]
+
+
+def test_a_lease_that_ran_out_makes_the_job_unknown_and_never_acts() -> None:
+    world = World()
+    world.add_order()
+    mortal = Mortal(world.payments, Fate(call=3, after=True))
+    with pytest.raises(DiedError):
+        world.run(charge(), runner=world.runner(provider=mortal))
+    calls = len(world.payments.calls)
+    world.clock.move(hours=1)
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, Unknown)
+    assert world.job(KEY).due_at == world.clock.now()
+    assert len(world.payments.calls) == calls
