@@ -86,7 +86,7 @@ def test_nothing_sent_gives_the_attempt_back_and_hands_the_message_back(step: st
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_refused_key_tells_somebody_and_sends_nothing() -> None:
+def test_a_refused_key_raises_one_alarm_and_no_alert_for_every_job() -> None:
     world = World()
     world.add_order()
     world.payments.fails("prepare", Fault.UNAUTHORIZED)
@@ -95,7 +95,7 @@ def test_a_refused_key_tells_somebody_and_sends_nothing() -> None:
 
     assert isinstance(outcome, NothingSent)
     assert outcome.alarm
-    assert world.alerts.told
+    assert world.alerts.told == []
 
 
 def test_an_outage_of_hours_escalates_nothing_before_the_age_limit() -> None:
@@ -169,4 +169,17 @@ def test_out_of_time_before_the_call_releases_the_job_and_sends_nothing() -> Non
     outcome = world.run(charge(), runner=world.runner(provider=slow))
 
     assert isinstance(outcome, NothingSent)
+    assert world.payments.charges == []
+
+
+def test_a_ready_row_that_nobody_can_work_ends_with_a_person_and_not_in_a_loop() -> None:
+    world = World()
+    world.add_order()
+    world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
+    world.run(charge())
+    world.add_order(amount=9900)
+
+    job = world.until_quiet(KEY, steps=200)
+
+    assert job.status is Status.NEEDS_REVIEW
     assert world.payments.charges == []

@@ -5,6 +5,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from botocore.exceptions import ClientError
+
+from oncely.adapters.aws import NO_ANSWER, code_of
+from oncely.domain.errors import NotConfiguredError
+
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import (
@@ -77,7 +82,15 @@ class SqsOutbox:
             }
             for index in indexes
         ]
-        answer = self.client.send_message_batch(QueueUrl=self.queue_url, Entries=entries)
+        try:
+            answer = self.client.send_message_batch(QueueUrl=self.queue_url, Entries=entries)
+        except NO_ANSWER:
+            return indexes
+        except ClientError as error:
+            raise NotConfiguredError(
+                f"queue {self.queue_url} takes no messages ({code_of(error)}): check that it is "
+                "there and that this role may send to it"
+            ) from error
         return [int(failure["Id"]) for failure in answer.get("Failed", [])]
 
 

@@ -40,7 +40,8 @@ class Decision:
     event: Event
     reason: str
     changes: Mapping[str, object] = field(default_factory=dict)
-    alert: bool = False
+    alert: bool = False  # a person is told about this job
+    alarm: bool = False  # our side of the provider is broken for every job: one alarm, not many
     run_at: datetime | None = None  # when the job may be tried again, for a move back to ready
 
     def on(self, job: Job, *, now: datetime, actor: str) -> Job:
@@ -70,8 +71,10 @@ def due_step(row: Job, now: datetime) -> Step:
             return Step.NOTHING
 
 
-def sent_again(now: datetime) -> Decision:
-    """A ready row that lost its message gets another one, and time to be worked."""
+def send_again(job: Job, terms: Terms, now: datetime) -> Decision:
+    """A ready row that lost its message gets another one, and time to be worked; not for ever."""
+    if reason := _too_old(job, terms, now):
+        return _escalate(f"{reason}; the last error was: {job.last_error or 'none'}")
     return Decision(
         event=Event.RESEND,
         reason="the message was lost, or its time had come: sent again",
@@ -284,7 +287,7 @@ def _release_unsent(job: Job, answer: NotSent, now: datetime, spread: float) -> 
     released = _back_to_ready(
         Event.RELEASE, answer.reason, run_at=now + wait, unreachable=times, **given_back
     )
-    return replace(released, alert=answer.alarm)
+    return replace(released, alarm=answer.alarm)
 
 
 def _run_natural_again(

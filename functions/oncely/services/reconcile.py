@@ -8,9 +8,10 @@ from typing import Any, Final, assert_never
 
 from oncely.contract import AnyContract, Call, Mismatch
 from oncely.domain.answers import Answer, Odd, OwnerGone, Unreachable
-from oncely.domain.decide import Decision, Step, decide, due_step, sent_again
+from oncely.domain.decide import Step, decide, due_step, send_again
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event
 from oncely.ports import Alerts, Clock, JobStore, Outbox, Tools
 from oncely.registry import Registry
 from oncely.services.settle import Settlement, Settler
@@ -89,9 +90,9 @@ class Reconciler:
         return settlement
 
     def _send(self, contract: AnyContract, row: Job, now: datetime) -> Settlement:
-        decision: Decision = sent_again(now)
+        decision = send_again(row, contract.terms, now)
         settlement = self._settler().settle(row, decision)
-        if settlement.job:
+        if settlement.job and decision.event is Event.RESEND:
             self._enqueue(contract, settlement.job)
         return settlement
 

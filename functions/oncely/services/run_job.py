@@ -268,7 +268,7 @@ class _Run:
                     **self._names,
                     until=decision.run_at or job.updated_at,
                     reason=decision.reason,
-                    alarm=decision.alert,
+                    alarm=decision.alarm,
                 )
             case Status.STARTED:
                 raise InvariantError(f"{self.key} is still started after {decision.event}")
