@@ -1,19 +1,19 @@
 """The contract: the one class that says everything about a job type."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from oncely.domain.answers import Answer, CannotAsk, Done, Json, Odd, Prepared
+from oncely.domain.answers import Answer, CannotAsk, Done, Odd, Prepared
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey, ProviderKey, provider_key
 from oncely.domain.lifecycle import Event
 from oncely.domain.profiles import Safety, Terms
-from oncely.domain.writes import LocalWrite
+from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import Tools
 
 # Two DynamoDB calls of 4 s at worst (adapters/aws.py): the write that ends a job, and the read
@@ -69,13 +69,15 @@ class Mismatch:
 Standing: TypeAlias = Proceed[F] | Settled[F] | Mismatch
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Call(Generic[F]):
-    """One try of an effect: the job as it was claimed, and the facts to act on."""
+    """One try of an effect: the job as it stands, and the facts to act on."""
 
     job: Job
     facts: F
     key_length: int = 255
+    has_time: Callable[[timedelta], bool] = lambda _: True
+    save: Callable[[Mapping[str, Json]], None] = lambda _: None  # a long job's progress, fenced
 
     def key(self, step: str) -> ProviderKey:
         """The idempotency key of a step: the same on every try."""
@@ -90,6 +92,7 @@ class Needs:
     queue: str
     tables: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    sends_to: tuple[str, ...] = ()  # other queues that its effect or its follow-ups feed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,11 +161,14 @@ class Contract(ABC, Generic[M, F]):
         del facts, job
         return ()
 
-    def local_writes(self, event: Event, facts: F, job: Job) -> tuple[LocalWrite, ...]:
+    def local_writes(
+        self, event: Event, facts: F, job: Job, answer: Answer
+    ) -> tuple[LocalWrite, ...]:
         """The local writes that go into the same transaction as this move."""
+        brought = answer.writes if isinstance(answer, Done) else ()
         match event:
             case Event.CONFIRM:
-                return self.on_success(facts, job)
+                return (*self.on_success(facts, job), *brought)
             case Event.REFUSE:
                 return self.on_failure(facts, job)
             case _:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
-from oncely.domain.answers import Answer, Json, Prepared
+from oncely.domain.answers import Answer, Prepared
 from oncely.domain.jobs import Claim, Job
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.money import Money
-from oncely.domain.writes import LocalWrite
+from oncely.domain.writes import Json, LocalWrite
 
 Result: TypeAlias = Mapping[str, Json]
 
@@ -128,6 +128,9 @@ class Table(Protocol):
     def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
         """Read a row, consistently."""
 
+    def update(self, write: LocalWrite) -> bool:
+        """Change a row apart from a job's end, if it holds what is expected; tells whether."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Payment:
@@ -202,6 +205,9 @@ class Tools(Protocol):
 
     def secret(self, name: str) -> str:
         """Give a secret by its short name, such as `stripe`."""
+
+    def outbox(self, queue: str) -> Outbox:
+        """Give a queue to send to by its short name, such as `sync`."""
 
     def payments(self) -> PaymentProvider:
         """Give the payment provider."""

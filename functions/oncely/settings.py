@@ -21,6 +21,11 @@ def secret_variable(secret: str) -> str:
     return f"{secret.upper()}_SECRET"
 
 
+def queue_variable(queue: str) -> str:
+    """The variable that gives a queue's address: `mail` is in MAIL_QUEUE_URL."""
+    return f"{queue.upper()}_QUEUE_URL"
+
+
 _VARIABLES: Final[Mapping[str, str]] = {
     "queue": "QUEUE_NAME",
     "queue_url": "QUEUE_URL",
@@ -43,6 +48,7 @@ class WorkerSettings(BaseModel):
     rejects_queue_url: Text
     alert_topic_arn: Text
     jobs_table: Text
+    queues: Mapping[str, Text]  # those that its contracts send to
     tables: Mapping[str, Text]
     secrets: Mapping[str, Text]
     # Ten messages in two rounds; each job waits for its provider most of the time.
@@ -55,12 +61,14 @@ class WorkerSettings(BaseModel):
         """Read the variables that this queue's contracts need, or say which one is missing."""
         found = {name: environ[of] for name, of in _VARIABLES.items() if environ.get(of)}
         contracts = tuple(registry.of_queue(found.get("queue", "")))
+        queues = {name for contract in contracts for name in contract.needs.sends_to}
         tables = {name for contract in contracts for name in contract.needs.tables}
         secrets = {name for contract in contracts for name in contract.needs.secrets}
         try:
             return cls.model_validate(
                 {
                     **found,
+                    "queues": {name: environ.get(queue_variable(name), "") for name in queues},
                     "tables": {name: environ.get(table_variable(name), "") for name in tables},
                     "secrets": {name: environ.get(secret_variable(name), "") for name in secrets},
                 }
@@ -76,6 +84,8 @@ def _sentence(error: ValidationError) -> str:
 
 def _variable(place: tuple[int | str, ...]) -> str:
     match place:
+        case ("queues", str(name)):
+            return queue_variable(name)
         case ("tables", str(name)):
             return table_variable(name)
         case ("secrets", str(name)):

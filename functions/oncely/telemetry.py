@@ -11,6 +11,7 @@ from aws_lambda_powertools.metrics import MetricUnit, single_metric
 from oncely.services.outcomes import (
     Broken,
     Conflict,
+    Continued,
     Duplicate,
     Failed,
     Finished,
@@ -40,6 +41,7 @@ UNKNOWN: Final = "Unknown"
 NEEDS_REVIEW: Final = "NeedsReview"
 NOTHING_SENT: Final = "NothingSent"
 PROVIDER_REFUSES_US: Final = "ProviderRefusesUs"
+CONTINUED: Final = "Continued"
 OWNERSHIP_LOST: Final = "OwnershipLost"
 NOT_STARTED: Final = "NotStarted"
 REJECTED: Final = "Rejected"
@@ -67,6 +69,7 @@ _TOLD: Final[Mapping[type[Outcome], Told]] = {
     Unknown: Told("job unknown", UNKNOWN, "warning"),
     NeedsReview: Told("job needs review", NEEDS_REVIEW, "error"),
     NothingSent: Told("nothing sent", NOTHING_SENT, "warning"),
+    Continued: Told("job goes on", CONTINUED),
     OwnershipLost: Told("ownership lost", OWNERSHIP_LOST, "warning"),
     NotStarted: Told("too little time, handed back", NOT_STARTED),
     Invalid: Told("message rejected", REJECTED, "error"),
@@ -161,10 +164,10 @@ class Telemetry:
 def _fields(outcome: Outcome) -> dict[str, Any]:
     """What an outcome carries, under the names that log queries use; never a secret or a card."""
     fields: dict[str, Any] = {}
-    for name in ("job_key", "job_type", "reason", "status", "until", "result"):
+    for name in ("job_key", "job_type", "reason", "status", "until", "result", "progress"):
         if hasattr(outcome, name):
             value = getattr(outcome, name)
-            fields[name] = dict(value) if name == "result" else str(value)
+            fields[name] = dict(value) if isinstance(value, Mapping) else str(value)
     if isinstance(outcome, Broken):
         fields["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
     return fields

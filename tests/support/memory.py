@@ -40,6 +40,12 @@ class MemoryRows:
         row = self.rows.get((table, tuple(key.values())))
         return None if row is None else dict(row)
 
+    def update(self, write: LocalWrite) -> bool:
+        if self.refusal(write):
+            return False
+        self.apply(write)
+        return True
+
     def refusal(self, write: LocalWrite) -> str | None:
         row = self.rows.get((write.table, tuple(write.key.values())))
         if row is None:

@@ -10,7 +10,6 @@ from oncely.domain.answers import (
     Absent,
     Answer,
     Done,
-    Json,
     NotSent,
     Odd,
     Prepared,
@@ -20,6 +19,7 @@ from oncely.domain.answers import (
     Unreachable,
 )
 from oncely.domain.keys import ProviderKey
+from oncely.domain.writes import Json
 from oncely.ports import Payment
 
 

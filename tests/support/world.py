@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -10,7 +10,8 @@ from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.ports import Alerts, JobStore, PaymentProvider, Table
+from oncely.domain.writes import LocalWrite
+from oncely.ports import Alerts, JobStore, Outbox, PaymentProvider, Table
 from oncely.registry import Registry
 from oncely.services.outcomes import Outcome
 from oncely.services.reconcile import Reconciler
@@ -28,6 +29,8 @@ class Rows(Protocol):
 
     def get(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None: ...
 
+    def update(self, write: LocalWrite) -> bool: ...
+
 
 @dataclass(frozen=True)
 class _Table:
@@ -37,6 +40,9 @@ class _Table:
     def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
         return self.rows.get(self.name, key)
 
+    def update(self, write: LocalWrite) -> bool:
+        return self.rows.update(write)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FakeTools:
@@ -45,6 +51,7 @@ class FakeTools:
     store: JobStore
     rows: Rows
     provider: PaymentProvider
+    queue: Outbox
 
     def table(self, name: str) -> Table:
         return _Table(self.rows, name)
@@ -54,6 +61,9 @@ class FakeTools:
 
     def secret(self, name: str) -> str:
         return f"secret of {name}"
+
+    def outbox(self, queue: str) -> Outbox:
+        return self.queue
 
     def payments(self) -> PaymentProvider:
         return self.provider
@@ -83,7 +93,9 @@ class World:
     @property
     def tools(self) -> FakeTools:
         assert self.rows is not None
-        return FakeTools(store=self.store, rows=self.rows, provider=self.payments)
+        return FakeTools(
+            store=self.store, rows=self.rows, provider=self.payments, queue=self.outbox
+        )
 
     @property
     def registry(self) -> Registry:
@@ -94,7 +106,7 @@ class World:
     ) -> JobRunner:
         """A worker; with ports of its own, such as ones that die."""
         store = store or self.store
-        tools = FakeTools(store=store, rows=self.tools.rows, provider=provider or self.payments)
+        tools = replace(self.tools, store=store, provider=provider or self.payments)
         alerts: Alerts = self.alerts
         return JobRunner(
             registry=self.registry,

@@ -1,4 +1,4 @@
-"""Reads business rows from DynamoDB for a contract's check."""
+"""Business rows on DynamoDB, as a contract reads and reserves them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy
+from oncely.adapters.expressions import local_update
 from oncely.adapters.job_rows import plain, serialized
-from oncely.domain.errors import NotConfiguredError, UnavailableError
+from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
+from oncely.domain.writes import LocalWrite
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -30,16 +32,30 @@ class DynamoTable:
                 ConsistentRead=True,
             ).get("Item")
         except NO_ANSWER as error:
-            raise UnavailableError(
-                f"DynamoDB gave no answer when table {self.name!r} was read: {error}"
-            ) from error
+            raise self._silent(error) from error
         except ClientError as error:
-            code = code_of(error)
-            if is_busy(code) or gave_no_answer(error):
-                raise UnavailableError(
-                    f"DynamoDB could not read table {self.name!r} now ({code})"
-                ) from error
-            raise NotConfiguredError(
-                f"table {self.name!r} cannot be read ({code}): check its name, key and grants"
-            ) from error
+            raise self._refused(error) from error
         return None if row is None else plain(row)
+
+    def update(self, write: LocalWrite) -> bool:
+        """Change a row if it holds what is expected."""
+        try:
+            self.client.update_item(TableName=self.name, **local_update(write))
+        except NO_ANSWER as error:
+            raise self._silent(error) from error
+        except ClientError as error:
+            if code_of(error) == "ConditionalCheckFailedException":
+                return False
+            raise self._refused(error) from error
+        return True
+
+    def _silent(self, error: Exception) -> UnavailableError:
+        return UnavailableError(f"DynamoDB gave no answer about table {self.name!r}: {error}")
+
+    def _refused(self, error: ClientError) -> OncelyError:
+        code = code_of(error)
+        if is_busy(code) or gave_no_answer(error):
+            return UnavailableError(f"DynamoDB is too busy for table {self.name!r} ({code})")
+        return NotConfiguredError(
+            f"table {self.name!r} cannot be used ({code}): check its name, its key and the grants"
+        )

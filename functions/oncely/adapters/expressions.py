@@ -45,11 +45,10 @@ def claim_update(claim: Claim) -> dict[str, Any]:
     zero = e.value({"N": "0"})
     now = e.value(attribute("claimed_at", claim.now))
     lease = e.value(attribute("lease_until", claim.lease_until))
-    status, mark = e.name("status"), e.name("fingerprint")
-    key = e.name("job_key")
+    status, key = e.name("status"), e.name("job_key")
     free = f"({status} = {e.value(attribute('status', Status.READY))})"
     if claim.fingerprint is not None:
-        same = e.value(attribute("fingerprint", claim.fingerprint))
+        mark, same = e.name("fingerprint"), e.value(attribute("fingerprint", claim.fingerprint))
         free = f"({free} AND (attribute_not_exists({mark}) OR {mark} = {same}))"
     sets = [
         f"{status} = {e.value(attribute('status', Status.STARTED))}",

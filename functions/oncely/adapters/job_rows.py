@@ -31,7 +31,7 @@ _TIMES: Final = frozenset(
 )
 # Text, so that what a producer sent survives as it was: DynamoDB knows no floats, rounds long
 # numbers and nests 32 levels only.
-_JSON: Final = frozenset({"message", "result"})
+_JSON: Final = frozenset({"message", "progress", "result"})
 _NAMES: Final = tuple(field.name for field in fields(Job))
 
 

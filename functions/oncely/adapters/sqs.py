@@ -1,5 +1,7 @@
 """SQS: the queue a worker is fed from, and the one a producer sends to."""
 
+import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,6 +24,9 @@ BATCH_ENTRIES: Final = 10
 BATCH_BYTES: Final = 256 * 1024
 _TRIES: Final = 3
 _REASON_LENGTH: Final = 1000
+# SQS takes what XML 1.0 does, in a body and in an attribute alike; a reason may repeat names that
+# a sender wrote as escapes.
+_NOT_TAKEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +42,8 @@ class SqsInbox:
         self.client.change_message_visibility(
             QueueUrl=self.queue_url,
             ReceiptHandle=receipt,
-            VisibilityTimeout=int(after.total_seconds()),
+            # Whole seconds, and never too early: another receive would be spent for nothing.
+            VisibilityTimeout=math.ceil(after.total_seconds()),
         )
 
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
@@ -114,5 +120,5 @@ def _text(value: str) -> "MessageAttributeValueTypeDef":
 
 
 def _sendable(text: str) -> str:
-    """A lone surrogate cannot be sent as UTF-8: spell it out instead of losing the message."""
-    return text.encode(errors="backslashreplace").decode()
+    """What SQS does not take is spelled out, a lone surrogate too: no message may be lost."""
+    return _NOT_TAKEN.sub(lambda found: ascii(found[0])[1:-1], text)

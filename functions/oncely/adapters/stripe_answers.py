@@ -11,13 +11,13 @@ from oncely.domain.answers import (
     Absent,
     Answer,
     Done,
-    Json,
     NotSent,
     Odd,
     Processing,
     Refused,
     Unclear,
 )
+from oncely.domain.writes import Json
 from oncely.ports import Payment
 
 _UNAUTHORIZED: Final = frozenset({401, 403})

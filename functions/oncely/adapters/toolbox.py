@@ -12,12 +12,12 @@ from oncely.adapters.business_tables import DynamoTable
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.secrets import secret_reader
 from oncely.adapters.sns import SnsAlerts
-from oncely.adapters.sqs import SqsInbox
+from oncely.adapters.sqs import SqsInbox, SqsOutbox
 from oncely.domain.errors import NotConfiguredError
 from oncely.settings import WorkerSettings
 
 if TYPE_CHECKING:
-    from oncely.ports import PaymentProvider, Table
+    from oncely.ports import Outbox, PaymentProvider, Table
 
 
 class Toolbox:
@@ -29,8 +29,9 @@ class Toolbox:
         self._lock = threading.RLock()
         self._session = boto3.Session()
         self.dynamodb = self._session.client("dynamodb", config=DYNAMODB)
+        self._sqs = self._session.client("sqs", config=MESSAGING)
         self.inbox = SqsInbox(
-            client=self._session.client("sqs", config=MESSAGING),
+            client=self._sqs,
             queue_url=settings.queue_url,
             rejects_url=settings.rejects_queue_url,
         )
@@ -53,6 +54,16 @@ class Toolbox:
         except KeyError:
             raise NotConfiguredError(
                 f"the table {name!r} is not among the needs of this queue's contracts"
+            ) from None
+
+    def outbox(self, queue: str) -> "Outbox":
+        """Give a queue to send to: this worker's own, or one that its contracts name."""
+        own = {self._settings.queue: self._settings.queue_url}
+        try:
+            return SqsOutbox(client=self._sqs, queue_url={**self._settings.queues, **own}[queue])
+        except KeyError:
+            raise NotConfiguredError(
+                f"the queue {queue!r} is not among the needs of this queue's contracts"
             ) from None
 
     def secret(self, name: str) -> str:

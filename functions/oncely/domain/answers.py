@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
-Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+from oncely.domain.writes import Json, LocalWrite
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class Done:
     reason: str
     ref: str | None = None
     result: Mapping[str, Json] = field(default_factory=dict)
+    writes: tuple[LocalWrite, ...] = ()  # what was brought in, beside the contract's own writes
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,13 @@ class NotSent:
 @dataclass(frozen=True)
 class Unclear:
     """The provider may have acted: timeout, dropped connection, 5xx, 409, garbled answer."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A long job saved its progress and ran short of time: it goes on in another run."""
 
     reason: str
 
@@ -92,6 +100,7 @@ Answer: TypeAlias = (
     | Refused
     | NotSent
     | Unclear
+    | Unfinished
     | Processing
     | Odd
     | OwnerGone

@@ -17,10 +17,12 @@ from oncely.domain.answers import (
     Processing,
     Refused,
     Unclear,
+    Unfinished,
 )
 from oncely.domain.jobs import MAX_REASON, Claim, Job, conflicts
 from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.domain.profiles import Safety, Terms
+from oncely.domain.writes import Json
 
 # A message that was sent is worked within this time, or the row is taken to have lost it.
 MESSAGE_GRACE: Final = timedelta(minutes=15)
@@ -42,6 +44,7 @@ class Decision:
     changes: Mapping[str, object] = field(default_factory=dict)
     alert: bool = False  # a person is told about this job
     alarm: bool = False  # our side of the provider is broken for every job: one alarm, not many
+    fresh_message: bool = False  # the job goes on with a new message; this one has done its part
     run_at: datetime | None = None  # when the job may be tried again, for a move back to ready
 
     def on(self, job: Job, *, now: datetime, actor: str) -> Job:
@@ -159,8 +162,31 @@ def late_answer(row: Job, answer: Done | Refused, *, fence: int) -> Decision:
     return Decision(event=Event.NOTE, reason=told)
 
 
-def local_rows_refuse(wanted: Decision, why: str) -> Decision:
-    """The provider is done, and our own rows do not take it: no loop, a person."""
+def progressed(progress: Mapping[str, Json]) -> Decision:
+    """A long job came further: only the attempts since then count."""
+    return Decision(
+        event=Event.KEEP,
+        reason="progress saved",
+        changes={"progress": dict(progress), "attempts": 1, "timeouts": 0, "unreachable": 0},
+    )
+
+
+def prepared(ref: str) -> Decision:
+    """The provider's reference, saved before it is acted on."""
+    return Decision(
+        event=Event.KEEP,
+        reason=f"prepared {ref} at the provider; it has moved nothing yet",
+        changes={"provider_ref": ref},
+    )
+
+
+def local_rows_refuse(
+    job: Job, terms: Terms, wanted: Decision, *, why: str, now: datetime
+) -> Decision:
+    """The effect is done, and our own rows do not take it: no loop, a person."""
+    if terms.safety is Safety.NATURAL and job.attempts < terms.stop.attempts:
+        # Somebody else changed the row first; looking at it again decides anew.
+        return _back_to_ready(Event.RELEASE, f"the local rows changed: {why}", run_at=now)
     kept = {
         name: wanted.changes[name] for name in ("provider_ref", "result") if name in wanted.changes
     }
@@ -186,6 +212,8 @@ def _after_effect(job: Job, terms: Terms, answer: Answer, now: datetime, spread:
     match answer:
         case NotSent():
             return _release_unsent(job, answer, now, spread)
+        case Unfinished():
+            return _go_on_later(job, answer, now)
         case Processing():
             return _lose(answer.reason, now, due_at=now + PROCESSING_LOOK)
         case _ if terms.safety is Safety.NATURAL:
@@ -288,6 +316,14 @@ def _release_unsent(job: Job, answer: NotSent, now: datetime, spread: float) -> 
         Event.RELEASE, answer.reason, run_at=now + wait, unreachable=times, **given_back
     )
     return replace(released, alarm=answer.alarm)
+
+
+def _go_on_later(job: Job, answer: Unfinished, now: datetime) -> Decision:
+    """Progress is saved: the attempt is given back, and a fresh message goes on from there."""
+    released = _back_to_ready(
+        Event.RELEASE, answer.reason, run_at=now, attempts=job.attempts - 1, last_error=None
+    )
+    return replace(released, fresh_message=True)
 
 
 def _run_natural_again(

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from oncely.domain.answers import Json
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ABSENT, ENDED, Event, Status, after
+from oncely.domain.writes import Json
 
 # A row must never grow to DynamoDB's 400 kB: entries are counted, and each is cut.
 MAX_EVIDENCE: Final = 100
@@ -77,6 +77,7 @@ class Job:
     customer_id: str | None = None
     provider_ref: str | None = None
     result: Mapping[str, Json] | None = None
+    progress: Mapping[str, Json] | None = None  # how far a long job has come
     last_error: str | None = None
     evidence: tuple[Evidence, ...] = field(default=())
     expires_at: datetime | None = None

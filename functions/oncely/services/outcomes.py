@@ -85,6 +85,14 @@ class NothingSent(_OfJob):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Continued(_OfJob):
+    """A long job came further and goes on with a fresh message."""
+
+    progress: Result
+    sent: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class OwnershipLost(_OfJob):
     """Someone else decided meanwhile; what we learned is kept as evidence."""
 
@@ -126,6 +134,7 @@ Outcome: TypeAlias = (
     | Parked
     | HeldElsewhere
     | NothingSent
+    | Continued
     | OwnershipLost
     | NotStarted
     | Conflict

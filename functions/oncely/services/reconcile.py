@@ -82,8 +82,9 @@ class Reconciler:
         settlement = self._settler().settle(
             row,
             decision,
+            terms=contract.terms,
             answer=answer,
-            local=lambda after: contract.local_writes(decision.event, facts, after),
+            local=lambda after: contract.local_writes(decision.event, facts, after, answer),
         )
         if settlement.job and decision.run_at and decision.run_at <= self.clock.now():
             self._enqueue(contract, settlement.job)
@@ -91,7 +92,7 @@ class Reconciler:
 
     def _send(self, contract: AnyContract, row: Job, now: datetime) -> Settlement:
         decision = send_again(row, contract.terms, now)
-        settlement = self._settler().settle(row, decision)
+        settlement = self._settler().settle(row, decision, terms=contract.terms)
         if settlement.job and decision.event is Event.RESEND:
             self._enqueue(contract, settlement.job)
         return settlement

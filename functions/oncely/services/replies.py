@@ -7,6 +7,7 @@ from typing import TypeAlias, assert_never
 from oncely.services.outcomes import (
     Broken,
     Conflict,
+    Continued,
     Duplicate,
     Failed,
     Finished,
@@ -57,7 +58,7 @@ def reply_to(outcome: Outcome, *, last_receives: bool) -> Reply:
     match outcome:
         case Finished() | Failed() | Duplicate() | Unknown() | NeedsReview() | Parked():
             return Ack()
-        case OwnershipLost():
+        case OwnershipLost() | Continued():
             return Ack()
         case HeldElsewhere(until=until) | NothingSent(until=until):
             return Ack() if last_receives else HandBack(until)

@@ -1,19 +1,28 @@
 """One run of a worker: check, claim, act once, end in one transaction."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar, assert_never
+from typing import Any, Final, NoReturn, TypeVar, assert_never
 
 from oncely.contract import COMMIT_BUDGET, AnyContract, Call, Message, Mismatch, Proceed, Settled
 from oncely.domain.answers import Answer, NotSent, OwnerGone, Prepared, Unclear
-from oncely.domain.decide import Decision, Refusal, before_effect, decide, refused_claim
-from oncely.domain.errors import BadInputError, InvariantError, NotConfiguredError
+from oncely.domain.decide import (
+    Decision,
+    Refusal,
+    before_effect,
+    decide,
+    prepared,
+    progressed,
+    refused_claim,
+)
+from oncely.domain.errors import BadInputError, InvariantError, NotConfiguredError, UnavailableError
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import CLOCK_SKEW, Claim, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.writes import LocalWrite
+from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import (
     Alert,
     Alerts,
@@ -27,6 +36,7 @@ from oncely.ports import (
 from oncely.registry import Registry
 from oncely.services.outcomes import (
     Conflict,
+    Continued,
     Duplicate,
     Failed,
     Finished,
@@ -136,45 +146,55 @@ class _Run:
         )
         if forbidden:
             return self._settle(job, forbidden)
-        return self._act(
-            Call(
-                job=job,
-                facts=standing.facts,
-                key_length=self.contract.terms.profile.key_length,
-            )
-        )
+        return self._act(job, standing.facts)
 
-    def _act(self, call: Call[Any]) -> Outcome:
+    def _act(self, job: Job, facts: Any) -> Outcome:  # noqa: ANN401  # the contract's own type
         """Save the reference first, if the effect has one; then perform it, once."""
-        if call.job.provider_ref is None:
-            match self._guarded(self.contract.prepare, call):
+        if job.provider_ref is None:
+            match self._guarded(self.contract.prepare, self._call(job, facts)):
                 case None:
                     pass
                 case Prepared(ref=ref):
-                    keep = Decision(
-                        event=Event.KEEP,
-                        reason=f"prepared {ref} at the provider; it has moved nothing yet",
-                        changes={"provider_ref": ref},
-                    )
-                    saved = self._settler().settle(call.job, keep).job
+                    saved = self._keep(job, prepared(ref))
                     if saved is None:
-                        return self._lost(
-                            "the reference could not be saved: not the owner any more"
-                        )
-                    call = replace(call, job=saved)
+                        return self._lost(f"{ref} was prepared, but the job has another owner")
+                    job = saved
                 case answer:
-                    return self._end(call.job, answer)
+                    return self._end(job, answer)
+        call = self._call(job, facts)
         answer = self._guarded(self.contract.act, call)
         return self._end(
             call.job,
             answer,
-            lambda event, after: self.contract.local_writes(event, call.facts, after),
+            lambda event, after: self.contract.local_writes(event, facts, after, answer),
         )
+
+    def _call(self, job: Job, facts: Any) -> Call[Any]:  # noqa: ANN401  # the contract's own type
+        def save(progress: Mapping[str, Json]) -> None:
+            call.job = self._keep(call.job, progressed(progress)) or self._give_way()
+
+        call = Call(
+            job=job,
+            facts=facts,
+            key_length=self.contract.terms.profile.key_length,
+            has_time=self._has_time,
+            save=save,
+        )
+        return call
+
+    def _keep(self, job: Job, decision: Decision) -> Job | None:
+        return self._settler().settle(job, decision, terms=self.contract.terms).job
+
+    def _give_way(self) -> NoReturn:
+        raise UnavailableError(f"{self.key} has another owner: its progress was not saved")
+
+    def _has_time(self, time: timedelta) -> bool:
+        return self.deadline.allows(time + COMMIT_BUDGET)
 
     def _guarded(self, step: Callable[[Call[Any]], _Told], call: Call[Any]) -> _Told | Answer:
         """Call the provider, unless it is too late; whatever it raises is an answer."""
         # A process that was frozen thaws here: its lease may be over, and another may act.
-        if not self.deadline.allows(self.contract.terms.profile.request_timeout + COMMIT_BUDGET):
+        if not self._has_time(self.contract.terms.profile.request_timeout):
             return NotSent("too little time was left to call the provider", retry_after=timedelta())
         try:
             return step(call)
@@ -207,9 +227,21 @@ class _Run:
         writes: Callable[[Event, Job], Sequence[LocalWrite]] = lambda _event, _job: (),
     ) -> Outcome:
         settlement = self._settler().settle(
-            job, decision, answer=answer, local=lambda after: writes(decision.event, after)
+            job,
+            decision,
+            terms=self.contract.terms,
+            answer=answer,
+            local=lambda after: writes(decision.event, after),
         )
+        if settlement.job and decision.fresh_message:
+            return self._go_on(settlement.job)
         return self._told(settlement)
+
+    def _go_on(self, job: Job) -> Continued:
+        """A long job: the row is ready, and a fresh message has all its receives before it."""
+        outbox = self.runner.tools.outbox(self.contract.needs.queue)
+        sent = outbox.send([json.dumps(dict(job.message))])
+        return Continued(**self._names, progress=job.progress or {}, sent=all(sent))
 
     def _settler(self) -> Settler:
         runner = self.runner

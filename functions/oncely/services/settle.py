@@ -8,6 +8,7 @@ from oncely.domain.answers import Answer, Done, Refused
 from oncely.domain.decide import Decision, late_answer, local_rows_refuse
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
+from oncely.domain.profiles import Terms
 from oncely.domain.writes import LocalWrite
 from oncely.ports import Alert, Alerts, Clock, JobStore, LocalRefused, Overtaken, Written
 
@@ -37,6 +38,7 @@ class Settler:
         job: Job,
         decision: Decision,
         *,
+        terms: Terms,
         answer: Answer | None = None,
         local: Callable[[Job], Sequence[LocalWrite]] = lambda _: (),
     ) -> Settlement:
@@ -49,7 +51,9 @@ class Settler:
                         self.alerts.tell(alert_for(written, decision.reason))
                     return Settlement(decision, written)
                 case LocalRefused(why=why):
-                    decision = local_rows_refuse(decision, why)
+                    decision = local_rows_refuse(
+                        job, terms, decision, why=why, now=self.clock.now()
+                    )
                     local = _nothing
                 case Overtaken(row=row) if row is not None and job.still_stands_in(row):
                     job = row  # someone left evidence on it: decide the same over that
