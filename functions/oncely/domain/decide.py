@@ -1,10 +1,9 @@
 """Every decision of the life cycle: pure, total, and the only place that makes them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import Final
 
 from oncely.domain.answers import (
     Absent,
@@ -21,35 +20,23 @@ from oncely.domain.answers import (
 )
 from oncely.domain.jobs import MAX_REASON, Claim, Job, conflicts
 from oncely.domain.lifecycle import ENDED, Event, Status
+from oncely.domain.moves import (
+    LONGEST_BACKOFF,
+    MESSAGE_GRACE,
+    PROCESSING_LOOK,
+    UNREACHABLE_BACKOFF,
+    Decision,
+    back_to_ready,
+    backoff,
+    confirm,
+    escalate,
+    lose,
+    refuse,
+    retry_wait,
+    wait,
+)
 from oncely.domain.profiles import Safety, Terms
 from oncely.domain.writes import Json
-
-# A message that was sent is worked within this time, or the row is taken to have lost it.
-MESSAGE_GRACE: Final = timedelta(minutes=15)
-# An ended row is published and archived by the stream; what that misses is due after this.
-ARCHIVE_GRACE: Final = timedelta(minutes=5)
-# Four waits of 4, 8, 16 and 32 minutes: five timeouts in a row are spread over an hour.
-TIMEOUT_BACKOFF: Final = timedelta(minutes=4)
-UNREACHABLE_BACKOFF: Final = timedelta(seconds=15)
-LONGEST_BACKOFF: Final = timedelta(minutes=15)
-PROCESSING_LOOK: Final = timedelta(minutes=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """One move along the table, with the fields it changes."""
-
-    event: Event
-    reason: str
-    changes: Mapping[str, object] = field(default_factory=dict)
-    alert: bool = False  # a person is told about this job
-    alarm: bool = False  # our side of the provider is broken for every job: one alarm, not many
-    fresh_message: bool = False  # the job goes on with a new message; this one has done its part
-    run_at: datetime | None = None  # when the job may be tried again, for a move back to ready
-
-    def on(self, job: Job, *, now: datetime, actor: str) -> Job:
-        """The job after this decision."""
-        return job.apply(self.event, now=now, actor=actor, reason=self.reason, **self.changes)
 
 
 class Step(Enum):
@@ -77,7 +64,7 @@ def due_step(row: Job, now: datetime) -> Step:
 def send_again(job: Job, terms: Terms, now: datetime) -> Decision:
     """A ready row that lost its message gets another one, and time to be worked; not for ever."""
     if reason := _too_old(job, terms, now):
-        return _escalate(f"{reason}; the last error was: {job.last_error or 'none'}")
+        return escalate(f"{reason}; the last error was: {job.last_error or 'none'}")
     return Decision(
         event=Event.RESEND,
         reason="the message was lost, or its time had come: sent again",
@@ -115,11 +102,11 @@ def before_effect(job: Job, terms: Terms, *, scope: str, now: datetime) -> Decis
     """Whether a rule forbids the owner to act at all; None: go ahead."""
     # This claim is counted already: the last attempt allowed is `attempts`, not one less.
     if job.attempts > terms.stop.attempts:
-        return _escalate(f"{terms.stop.attempts} attempts were made without an outcome")
+        return escalate(f"{terms.stop.attempts} attempts were made without an outcome")
     if reason := _too_old(job, terms, now):
-        return _escalate(reason)
+        return escalate(reason)
     if job.earlier_send_is_open and not _safe_to_send_again(job, terms, scope=scope, now=now):
-        return _escalate("an earlier send is still open and its key is no longer safe")
+        return escalate("an earlier send is still open and its key is no longer safe")
     return None
 
 
@@ -132,13 +119,13 @@ def decide(
     """
     match answer:
         case Done():
-            return _confirm(job, answer, now)
+            return confirm(job, answer, now)
         case Refused(code=code) if code in terms.stop.person_looks_at:
-            return _escalate(answer.reason, result=answer.result or None)
+            return escalate(answer.reason, result=answer.result or None)
         case Refused():
-            return _refuse(answer, now)
+            return refuse(answer, now)
         case Odd():
-            return _escalate(
+            return escalate(
                 answer.reason,
                 provider_ref=answer.ref or job.provider_ref,
                 result=answer.result or None,
@@ -186,11 +173,11 @@ def local_rows_refuse(
     """The effect is done, and our own rows do not take it: no loop, a person."""
     if terms.safety is Safety.NATURAL and job.attempts < terms.stop.attempts:
         # Somebody else changed the row first; looking at it again decides anew.
-        return _back_to_ready(Event.RELEASE, f"the local rows changed: {why}", run_at=now)
+        return back_to_ready(Event.RELEASE, f"the local rows changed: {why}", run_at=now)
     kept = {
         name: wanted.changes[name] for name in ("provider_ref", "result") if name in wanted.changes
     }
-    return _escalate(f"{wanted.reason}, but the local rows refuse: {why}", **kept)
+    return escalate(f"{wanted.reason}, but the local rows refuse: {why}", **kept)
 
 
 def ask_not_before(job: Job, terms: Terms) -> datetime:
@@ -198,13 +185,6 @@ def ask_not_before(job: Job, terms: Terms) -> datetime:
     last_send = job.lease_until or job.updated_at
     lag = terms.profile.lookup_lag or timedelta(0)
     return last_send + terms.profile.request_timeout + lag
-
-
-def backoff(first: timedelta, times: int, *, spread: float, longest: timedelta) -> timedelta:
-    """`first`, doubled each time, and up to a quarter more so that jobs do not march in step."""
-    # 2**20 is past every limit in use; beyond, the number would only overflow.
-    doubled: timedelta = first * 2 ** min(max(times - 1, 0), 20)
-    return min(doubled, longest) * (1 + spread / 4)
 
 
 def _after_effect(job: Job, terms: Terms, answer: Answer, now: datetime, spread: float) -> Decision:
@@ -215,7 +195,7 @@ def _after_effect(job: Job, terms: Terms, answer: Answer, now: datetime, spread:
         case Unfinished():
             return _go_on_later(job, answer, now)
         case Processing():
-            return _lose(answer.reason, now, due_at=now + PROCESSING_LOOK)
+            return lose(answer.reason, now, due_at=now + PROCESSING_LOOK)
         case _ if terms.safety is Safety.NATURAL:
             return _run_natural_again(job, terms, answer, now, spread)
         case OwnerGone():
@@ -227,7 +207,7 @@ def _after_effect(job: Job, terms: Terms, answer: Answer, now: datetime, spread:
             )
         case _:
             # Whatever else it is, we do not know.
-            return _lose(answer.reason, now, due_at=now, timeouts=job.timeouts + 1)
+            return lose(answer.reason, now, due_at=now, timeouts=job.timeouts + 1)
 
 
 def _after_asking(  # noqa: PLR0917  # every one of them decides
@@ -238,30 +218,30 @@ def _after_asking(  # noqa: PLR0917  # every one of them decides
         case Absent() if answer.proved or now >= ask_not_before(job, terms):
             return _return(job, terms, answer.reason, now, spread, key_number=job.key_number + 1)
         case Absent():
-            return _wait(answer.reason, due_at=ask_not_before(job, terms))
+            return wait(answer.reason, due_at=ask_not_before(job, terms))
         case CannotAsk():
             return _cannot_ask(job, terms, answer, now, scope, spread)
         case _ if reason := _too_old(job, terms, now):
-            return _escalate(f"{reason}; the last answer was: {answer.reason}")
+            return escalate(f"{reason}; the last answer was: {answer.reason}")
         case Processing():
-            return _wait(answer.reason, due_at=now + PROCESSING_LOOK, unreachable=0)
+            return wait(answer.reason, due_at=now + PROCESSING_LOOK, unreachable=0)
         case _:
             times = job.unreachable + 1
-            wait = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
-            return _wait(answer.reason, due_at=now + wait, unreachable=times)
+            pause = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
+            return wait(answer.reason, due_at=now + pause, unreachable=times)
 
 
 def _cannot_ask(  # noqa: PLR0917  # every one of them decides
     job: Job, terms: Terms, answer: CannotAsk, now: datetime, scope: str, spread: float
 ) -> Decision:
     if now < ask_not_before(job, terms):
-        return _wait(answer.reason, due_at=ask_not_before(job, terms))
+        return wait(answer.reason, due_at=ask_not_before(job, terms))
     if terms.safety is Safety.NATURAL:
         return _return(job, terms, "safe to run again", now, spread, key_number=job.key_number)
     if _safe_to_send_again(job, terms, scope=scope, now=now):
         reason = "sent again under the same key, which the provider still remembers"
         return _return(job, terms, reason, now, spread, key_number=job.key_number)
-    return _escalate(f"it may have happened: {job.last_error or 'no answer'}; {answer.reason}")
+    return escalate(f"it may have happened: {job.last_error or 'no answer'}; {answer.reason}")
 
 
 def _safe_to_send_again(job: Job, terms: Terms, *, scope: str, now: datetime) -> bool:
@@ -274,53 +254,24 @@ def _safe_to_send_again(job: Job, terms: Terms, *, scope: str, now: datetime) ->
     return job.key_scope == scope and now + terms.profile.longest_run < safe_until
 
 
-def _confirm(job: Job, answer: Done, now: datetime) -> Decision:
-    return Decision(
-        event=Event.CONFIRM,
-        reason=answer.reason,
-        changes={
-            "provider_ref": answer.ref or job.provider_ref,
-            "result": dict(answer.result),
-            **_end(now),
-            "last_error": None,
-        },
-    )
-
-
-def _refuse(answer: Refused, now: datetime) -> Decision:
-    return Decision(
-        event=Event.REFUSE,
-        reason=answer.reason,
-        changes={
-            "result": {"code": answer.code, **answer.result},
-            **_end(now),
-            "last_error": answer.reason[:MAX_REASON],
-        },
-    )
-
-
-def _end(now: datetime) -> dict[str, object]:
-    return {"due_at": now + ARCHIVE_GRACE, "timeouts": 0, "unreachable": 0}
-
-
 def _release_unsent(job: Job, answer: NotSent, now: datetime, spread: float) -> Decision:
     """Nothing was sent: the attempt is given back, and so is the key's first use."""
     times = job.unreachable + 1
-    wait = answer.retry_after
-    if wait is None:
-        wait = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
+    pause = answer.retry_after
+    if pause is None:
+        pause = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
     given_back: dict[str, object] = {"attempts": job.attempts - 1}
     if not job.earlier_send_is_open:
         given_back |= {"first_sent_at": None, "key_scope": None}
-    released = _back_to_ready(
-        Event.RELEASE, answer.reason, run_at=now + wait, unreachable=times, **given_back
+    released = back_to_ready(
+        Event.RELEASE, answer.reason, run_at=now + pause, unreachable=times, **given_back
     )
     return replace(released, alarm=answer.alarm)
 
 
 def _go_on_later(job: Job, answer: Unfinished, now: datetime) -> Decision:
     """Progress is saved: the attempt is given back, and a fresh message goes on from there."""
-    released = _back_to_ready(
+    released = back_to_ready(
         Event.RELEASE, answer.reason, run_at=now, attempts=job.attempts - 1, last_error=None
     )
     return replace(released, fresh_message=True)
@@ -332,9 +283,9 @@ def _run_natural_again(
     """There is nothing to ask: a natural effect is simply run again."""
     timeouts = job.timeouts + isinstance(answer, Unclear)
     if timeouts >= terms.stop.timeouts_in_a_row:
-        return _escalate(f"{timeouts} timeouts in a row; the last: {answer.reason}")
-    wait = _retry_wait(timeouts, spread)
-    return _back_to_ready(Event.RELEASE, answer.reason, run_at=now + wait, timeouts=timeouts)
+        return escalate(f"{timeouts} timeouts in a row; the last: {answer.reason}")
+    pause = retry_wait(timeouts, spread)
+    return back_to_ready(Event.RELEASE, answer.reason, run_at=now + pause, timeouts=timeouts)
 
 
 def _return(  # every one of them decides
@@ -342,77 +293,19 @@ def _return(  # every one of them decides
 ) -> Decision:
     """UNKNOWN to READY, unless a stop rule says that enough is enough."""
     if job.timeouts >= terms.stop.timeouts_in_a_row:
-        return _escalate(f"{job.timeouts} timeouts in a row; now: {reason}")
+        return escalate(f"{job.timeouts} timeouts in a row; now: {reason}")
     if job.attempts >= terms.stop.attempts:
-        return _escalate(f"{job.attempts} attempts were made; now: {reason}")
+        return escalate(f"{job.attempts} attempts were made; now: {reason}")
     if too_old := _too_old(job, terms, now):
-        return _escalate(f"{too_old}; now: {reason}")
+        return escalate(f"{too_old}; now: {reason}")
     changes: dict[str, object] = {"unreachable": 0}
     if key_number != job.key_number:
         changes |= {"key_number": key_number, "first_sent_at": None, "key_scope": None}
-    wait = _retry_wait(job.timeouts, spread)
-    if wait:
+    pause = retry_wait(job.timeouts, spread)
+    if pause:
         # Longer than a queue can hold a message back: it is sent when the row falls due.
-        changes["due_at"] = now + wait
-    return _back_to_ready(Event.RETURN, reason, run_at=now + wait, **changes)
-
-
-def _retry_wait(timeouts: int, spread: float) -> timedelta:
-    """After a crash at once; after timeouts so that all of them are spread over an hour."""
-    if timeouts == 0:
-        return timedelta(0)
-    return backoff(TIMEOUT_BACKOFF, timeouts, spread=spread, longest=timedelta(hours=2))
-
-
-def _back_to_ready(event: Event, reason: str, *, run_at: datetime, **changes: object) -> Decision:
-    return Decision(
-        event=event,
-        reason=reason,
-        changes={
-            "lease_until": None,
-            "due_at": run_at + MESSAGE_GRACE,
-            "last_error": reason[:MAX_REASON],
-            **changes,
-        },
-        run_at=run_at,
-    )
-
-
-def _lose(reason: str, now: datetime, *, due_at: datetime, **changes: object) -> Decision:
-    # The owner itself says so and sends nothing more: its lease ends here.
-    return Decision(
-        event=Event.LOSE,
-        reason=reason,
-        changes={
-            "lease_until": now,
-            "due_at": due_at,
-            "last_error": reason[:MAX_REASON],
-            **changes,
-        },
-    )
-
-
-def _wait(reason: str, *, due_at: datetime, **changes: object) -> Decision:
-    return Decision(
-        event=Event.WAIT,
-        reason=reason,
-        changes={"due_at": due_at, "last_error": reason[:MAX_REASON], **changes},
-    )
-
-
-def _escalate(reason: str, **changes: object) -> Decision:
-    kept = {name: value for name, value in changes.items() if value is not None}
-    return Decision(
-        event=Event.ESCALATE,
-        reason=reason,
-        changes={
-            "due_at": None,
-            "expires_at": None,
-            "last_error": reason[:MAX_REASON],
-            **kept,
-        },
-        alert=True,
-    )
+        changes["due_at"] = now + pause
+    return back_to_ready(Event.RETURN, reason, run_at=now + pause, **changes)
 
 
 def _too_old(job: Job, terms: Terms, now: datetime) -> str | None:

@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import Final
 
 from oncely.contract import AnyContract, Message
-from oncely.domain.decide import MESSAGE_GRACE
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job, enqueued
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from oncely.domain.moves import MESSAGE_GRACE
 from oncely.ports import (
     Clock,
     Created,

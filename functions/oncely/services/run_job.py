@@ -9,7 +9,6 @@ from typing import Any, Final, NoReturn, TypeVar, assert_never
 from oncely.contract import COMMIT_BUDGET, AnyContract, Call, Message, Mismatch, Proceed, Settled
 from oncely.domain.answers import Answer, NotSent, OwnerGone, Prepared, Unclear
 from oncely.domain.decide import (
-    Decision,
     Refusal,
     before_effect,
     decide,
@@ -22,6 +21,7 @@ from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import CLOCK_SKEW, Claim, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.moves import Decision
 from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import (
     Alert,

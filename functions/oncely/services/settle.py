@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncely.domain.answers import Answer, Done, Refused
-from oncely.domain.decide import Decision, late_answer, local_rows_refuse
+from oncely.domain.decide import late_answer, local_rows_refuse
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
+from oncely.domain.moves import Decision
 from oncely.domain.profiles import Terms
 from oncely.domain.writes import LocalWrite
 from oncely.ports import Alert, Alerts, Clock, JobStore, LocalRefused, Overtaken, Written

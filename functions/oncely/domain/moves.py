@@ -1,0 +1,136 @@
+"""The moves that a decision can make: which fields each changes, and how long each waits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from oncely.domain.answers import Done, Refused
+from oncely.domain.jobs import MAX_REASON, Job
+from oncely.domain.lifecycle import Event
+
+# A message that was sent is worked within this time, or the row is taken to have lost it.
+MESSAGE_GRACE: Final = timedelta(minutes=15)
+# An ended row is published and archived by the stream; what that misses is due after this.
+ARCHIVE_GRACE: Final = timedelta(minutes=5)
+# Four waits of 4, 8, 16 and 32 minutes: five timeouts in a row are spread over an hour.
+TIMEOUT_BACKOFF: Final = timedelta(minutes=4)
+UNREACHABLE_BACKOFF: Final = timedelta(seconds=15)
+LONGEST_BACKOFF: Final = timedelta(minutes=15)
+PROCESSING_LOOK: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """One move along the table, with the fields it changes."""
+
+    event: Event
+    reason: str
+    changes: Mapping[str, object] = field(default_factory=dict)
+    alert: bool = False  # a person is told about this job
+    alarm: bool = False  # our side of the provider is broken for every job: one alarm, not many
+    fresh_message: bool = False  # the job goes on with a new message; this one has done its part
+    run_at: datetime | None = None  # when the job may be tried again, for a move back to ready
+
+    def on(self, job: Job, *, now: datetime, actor: str) -> Job:
+        """The job after this decision."""
+        return job.apply(self.event, now=now, actor=actor, reason=self.reason, **self.changes)
+
+
+def confirm(job: Job, answer: Done, now: datetime) -> Decision:
+    """A definite yes: the result is kept, and the row is due until it is archived."""
+    return Decision(
+        event=Event.CONFIRM,
+        reason=answer.reason,
+        changes={
+            "provider_ref": answer.ref or job.provider_ref,
+            "result": dict(answer.result),
+            **_end(now),
+            "last_error": None,
+        },
+    )
+
+
+def refuse(answer: Refused, now: datetime) -> Decision:
+    """A definite no, which is an end as well."""
+    return Decision(
+        event=Event.REFUSE,
+        reason=answer.reason,
+        changes={
+            "result": {"code": answer.code, **answer.result},
+            **_end(now),
+            "last_error": answer.reason[:MAX_REASON],
+        },
+    )
+
+
+def _end(now: datetime) -> dict[str, object]:
+    return {"due_at": now + ARCHIVE_GRACE, "timeouts": 0, "unreachable": 0}
+
+
+def back_to_ready(event: Event, reason: str, *, run_at: datetime, **changes: object) -> Decision:
+    """The row may be claimed again, from `run_at` on."""
+    return Decision(
+        event=event,
+        reason=reason,
+        changes={
+            "lease_until": None,
+            "due_at": run_at + MESSAGE_GRACE,
+            "last_error": reason[:MAX_REASON],
+            **changes,
+        },
+        run_at=run_at,
+    )
+
+
+def lose(reason: str, now: datetime, *, due_at: datetime, **changes: object) -> Decision:
+    """The owner itself does not know what happened; it sends nothing more, so its lease ends."""
+    return Decision(
+        event=Event.LOSE,
+        reason=reason,
+        changes={
+            "lease_until": now,
+            "due_at": due_at,
+            "last_error": reason[:MAX_REASON],
+            **changes,
+        },
+    )
+
+
+def wait(reason: str, *, due_at: datetime, **changes: object) -> Decision:
+    """Asked, and not known yet: look again later."""
+    return Decision(
+        event=Event.WAIT,
+        reason=reason,
+        changes={"due_at": due_at, "last_error": reason[:MAX_REASON], **changes},
+    )
+
+
+def escalate(reason: str, **changes: object) -> Decision:
+    """No rule may decide: a person owns it, and it never expires."""
+    kept = {name: value for name, value in changes.items() if value is not None}
+    return Decision(
+        event=Event.ESCALATE,
+        reason=reason,
+        changes={
+            "due_at": None,
+            "expires_at": None,
+            "last_error": reason[:MAX_REASON],
+            **kept,
+        },
+        alert=True,
+    )
+
+
+def backoff(first: timedelta, times: int, *, spread: float, longest: timedelta) -> timedelta:
+    """`first`, doubled each time, and up to a quarter more so that jobs do not march in step."""
+    # 2**20 is past every limit in use; beyond, the number would only overflow.
+    doubled: timedelta = first * 2 ** min(max(times - 1, 0), 20)
+    return min(doubled, longest) * (1 + spread / 4)
+
+
+def retry_wait(timeouts: int, spread: float) -> timedelta:
+    """After a crash at once; after timeouts so that all of them are spread over an hour."""
+    if timeouts == 0:
+        return timedelta(0)
+    return backoff(TIMEOUT_BACKOFF, timeouts, spread=spread, longest=timedelta(hours=2))
