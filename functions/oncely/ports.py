@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
-from oncely.domain.answers import Answer, Prepared
+from oncely.domain.answers import Answer, NotSent, Prepared, Unreachable
 from oncely.domain.jobs import Claim, Job
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.money import Money
@@ -163,6 +163,64 @@ class PaymentProvider(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CrmRecord:
+    """A record of the CRM, as its API returns it."""
+
+    record_id: str  # the CRM's own id
+    updated_at: datetime
+    archived: bool
+    body: Mapping[str, Json]  # the whole object: id, properties, createdAt, updatedAt, archived
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The CRM has no such record, or has none any more."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some records in a stable order; `after` goes on behind them, None: that was the last."""
+
+    records: tuple[CrmRecord, ...]
+    after: str | None
+
+
+class Crm(Protocol):
+    """The CRM that contacts come from and go to; one request a call, no retries inside."""
+
+    def fetch(self, record_id: str) -> CrmRecord | Gone | NotSent:
+        """Read a contact by its id, with all its properties; failing to read changes nothing."""
+
+    def page(self, *, after: str | None) -> Page | NotSent:
+        """List contacts, a hundred at a time."""
+
+    def changed(self, *, since: datetime, after: str | None) -> Page | NotSent:
+        """List contacts that changed since then, by id, without an end at 10,000."""
+
+    def push(self, external_id: str, properties: Mapping[str, str]) -> Answer:
+        """Create or update the one contact that carries our unique external id."""
+
+    def find(self, external_id: str) -> CrmRecord | Gone | Unreachable:
+        """Read the contact that carries our external id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mail:
+    """One e-mail."""
+
+    to: str
+    subject: str
+    text: str
+
+
+class Mailer(Protocol):
+    """Sends e-mail; what it may have sent can never be asked for."""
+
+    def send(self, mail: Mail, *, key: ProviderKey) -> Answer:
+        """Send once, whatever happens on the way; the message id is the reference."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Alert:
     """Something a person must know: what, about which job, and what to do next."""
 
@@ -211,3 +269,9 @@ class Tools(Protocol):
 
     def payments(self) -> PaymentProvider:
         """Give the payment provider."""
+
+    def crm(self) -> Crm:
+        """Give the CRM."""
+
+    def mailer(self) -> Mailer | None:
+        """Give the mailer; None: no sender address is configured, so no mail is sent."""

@@ -141,7 +141,9 @@ class Telemetry:
         }
         if told_as.same:
             fields["deduplication"] = str(told_as.same)
-        getattr(self.logger, told_as.level)(told_as.event, extra=fields)
+        # Nobody foresaw what broke: only its trace tells where to look.
+        broke = one.outcome.error if isinstance(one.outcome, Broken) else None
+        getattr(self.logger, told_as.level)(told_as.event, exc_info=broke, extra=fields)
         self._count(told_as.metric, told_as.same)
         if isinstance(one.outcome, Conflict):
             self._count(REJECTED)

@@ -62,3 +62,19 @@ STRIPE: Final = Profile(
     key_scope="account and mode (live or test)",
     lookup_lag=timedelta(0),  # reading an intent by its id is consistent; the search index is not
 )
+
+HUBSPOT: Final = Profile(
+    name="HubSpot",
+    request_timeout=timedelta(seconds=10),
+    calls=2,  # the upsert, and a read of our own row after it
+    key_scope="none: HubSpot knows no idempotency keys; a unique property stands for one",
+    # Reading by a unique property is consistent; only the search endpoint lags.
+    lookup_lag=timedelta(seconds=10),
+)
+
+SES: Final = Profile(
+    name="Amazon SES",
+    request_timeout=timedelta(seconds=10),
+    calls=1,
+    key_scope="none: SES knows no idempotency keys and cannot be asked",
+)
