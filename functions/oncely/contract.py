@@ -1,9 +1,9 @@
 """The contract: the one class that says everything about a job type."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -19,6 +19,10 @@ from oncely.ports import Tools
 # Two DynamoDB calls of 4 s at worst (adapters/aws.py): the write that ends a job, and the read
 # that tells whether it arrived when its reply did not.
 COMMIT_BUDGET: Final = timedelta(seconds=8)
+
+
+# Far above any job that names things instead of carrying them, far below a row's 400 kB.
+MAX_MESSAGE_BYTES: Final = 64 * 1024
 
 
 class Message(BaseModel):
@@ -92,6 +96,7 @@ class Needs:
     queue: str
     tables: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()  # AWS actions beyond those, such as ses:SendEmail
     sends_to: tuple[str, ...] = ()  # other queues that its effect or its follow-ups feed
 
 
@@ -173,6 +178,16 @@ class Contract(ABC, Generic[M, F]):
                 return self.on_failure(facts, job)
             case _:
                 return ()
+
+    @classmethod
+    def looks_for_unserved(cls) -> bool:
+        """Whether this contract says which messages may never have been sent."""
+        return cls.unserved is not Contract.unserved
+
+    def unserved(self, *, now: datetime, limit: int) -> Iterable[M]:
+        """The messages that our own rows ask for and that may never have been sent."""
+        del now, limit
+        return ()
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
         """The jobs to send after this one has ended, from its row alone."""

@@ -98,6 +98,44 @@ class JobStore(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Due:
+    """A row that somebody should look at, as the index shows it."""
+
+    job_key: JobKey
+    job_type: str
+    status: str
+    due_at: datetime
+    created_at: datetime
+
+
+class DueIndex(Protocol):
+    """Finds due rows; the cost grows with the unresolved jobs, never with the table."""
+
+    def due(self, *, since: datetime | None, until: datetime, limit: int) -> list[Due]:
+        """The rows that fell due in this time, the longest due first."""
+
+
+class Archive(Protocol):
+    """Keeps ended jobs for good, and rejected messages."""
+
+    def keep(self, job: Job) -> None:
+        """Keep a job as it is now; keeping it again changes nothing."""
+
+    def find(self, key: JobKey) -> Job | None:
+        """Give an archived job by its key, in one request."""
+
+    def keep_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None:
+        """Keep a rejected message with its reason."""
+
+
+class EventBus(Protocol):
+    """Tells other systems."""
+
+    def publish(self, job: Job) -> None:
+        """Publish that a job has ended; whoever listens may hear it more than once."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Window:
     """A time in which only one job of some name may be enqueued, until that one starts."""
 
@@ -127,6 +165,11 @@ class Table(Protocol):
 
     def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
         """Read a row, consistently."""
+
+    def waiting(
+        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str], limit: int
+    ) -> list[Mapping[str, object]]:
+        """Query a sparse index: rows of one partition whose sort key is at most this."""
 
     def update(self, write: LocalWrite) -> bool:
         """Change a row apart from a job's end, if it holds what is expected; tells whether."""
@@ -197,8 +240,10 @@ class Crm(Protocol):
     def changed(self, *, since: datetime, after: str | None) -> Page | NotSent:
         """List contacts that changed since then, by id, without an end at 10,000."""
 
-    def push(self, external_id: str, properties: Mapping[str, str]) -> Answer:
-        """Create or update the one contact that carries our unique external id."""
+    def push(
+        self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
+    ) -> Answer:
+        """Create or update the one contact with our unique external id, or with this CRM id."""
 
     def find(self, external_id: str) -> CrmRecord | Gone | Unreachable:
         """Read the contact that carries our external id."""
@@ -232,7 +277,8 @@ class Alert:
 class Alerts(Protocol):
     """Tells a person."""
 
-    def tell(self, alert: Alert) -> None: ...
+    def tell(self, alert: Alert) -> bool:
+        """Tell; False: it could not be delivered now."""
 
 
 class Inbox(Protocol):

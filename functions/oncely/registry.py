@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from pydantic import ValidationError
 
-from oncely.contract import AnyContract, Message
+from oncely.contract import MAX_MESSAGE_BYTES, AnyContract, Message
 from oncely.domain.errors import InvalidMessageError, InvariantError
 from oncely.domain.keys import is_job_type
 from oncely.domain.profiles import Safety
-
-# Far above any job that names things instead of carrying them, far below a row's 400 kB.
-MAX_MESSAGE_BYTES: Final = 64 * 1024
 
 
 class Registry:
@@ -53,7 +50,7 @@ class Registry:
         """The same for a message that a row or a producer holds as a mapping."""
         try:
             body = json.dumps(message, allow_nan=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             _refuse(f"the message cannot be written as JSON: {error}")
         return self.parse(body)
 
@@ -87,7 +84,7 @@ def _sentence(job_type: str, error: ValidationError) -> str:
 
 def _refuse(reason: str) -> NoReturn:
     # Repeats what a sender wrote, which may not be printable.
-    raise InvalidMessageError(reason.encode(errors="backslashreplace").decode())
+    raise InvalidMessageError("".join(c if c.isprintable() else ascii(c)[1:-1] for c in reason))
 
 
 def _checked(contracts: Iterable[type[AnyContract]]) -> list[type[AnyContract]]:

@@ -1,14 +1,15 @@
-"""The environment of a function as a frozen model; read once, by the entry point."""
+"""The environment of a function as a frozen model, one for each kind; read by the entry point."""
 
-from collections.abc import Mapping
-from typing import Annotated, Final, Self
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from oncely.contract import AnyContract
 from oncely.domain.errors import NotConfiguredError
-from oncely.registry import Registry
 
 Text = Annotated[str, Field(min_length=1)]
+Named = Mapping[str, Text]
 
 
 def table_variable(table: str) -> str:
@@ -26,55 +27,129 @@ def queue_variable(queue: str) -> str:
     return f"{queue.upper()}_QUEUE_URL"
 
 
-_VARIABLES: Final[Mapping[str, str]] = {
-    "queue": "QUEUE_NAME",
-    "queue_url": "QUEUE_URL",
-    "rejects_queue_url": "REJECTS_QUEUE_URL",
-    "alert_topic_arn": "ALERT_TOPIC_ARN",
-    "jobs_table": "JOBS_TABLE",
-    "side_by_side": "SIDE_BY_SIDE",
-    "max_receives": "MAX_RECEIVES",
-    "stripe_api_base": "STRIPE_API_BASE",
+_VARIABLE_OF: Final = {
+    "queues": queue_variable,
+    "secrets": secret_variable,
+    "tables": table_variable,
 }
 
 
-class WorkerSettings(BaseModel):
-    """What the worker of one queue needs to know."""
+class Settings(BaseModel):
+    """What every function's settings share: a field is the variable of its name in capitals."""
 
     model_config = ConfigDict(frozen=True)
 
-    queue: Text  # the short name, such as `payments`: it selects the contracts
+    @classmethod
+    def from_env(
+        cls, environ: Mapping[str, str], contracts: Iterable[type[AnyContract]] = ()
+    ) -> Self:
+        """Read what this kind and these contracts need, or say which variable is missing."""
+        found: dict[str, Any] = {
+            name: environ[name.upper()]
+            for name in cls.model_fields
+            if environ.get(name.upper()) and name not in _VARIABLE_OF
+        }
+        for field, names in cls.wanted(tuple(contracts)).items():
+            variable = _VARIABLE_OF[field]
+            found[field] = {name: environ.get(variable(name), "") for name in sorted(names)}
+        try:
+            return cls.model_validate(found)
+        except ValidationError as error:
+            raise NotConfiguredError(_sentence(error)) from error
+
+    @classmethod
+    def wanted(cls, contracts: tuple[type[AnyContract], ...]) -> Mapping[str, set[str]]:
+        """The queues, tables and secrets that these contracts need from this kind."""
+        del contracts
+        return {}
+
+
+class ToolSettings(Settings):
+    """What contracts are built from."""
+
+    jobs_table: Text
+    queues: Named = {}
+    tables: Named = {}
+    secrets: Named = {}
+    stripe_api_base: str | None = None
+    hubspot_api_base: str | None = None
+    hubspot_properties: str = ""  # names of contact properties to read, with commas
+    hubspot_id_property: Text = "oncely_id"  # the unique property that carries our id
+    sender_address: str | None = None  # none: no mail is sent
+
+
+class WorkerSettings(ToolSettings):
+    """The worker of one queue."""
+
+    queue_name: Text  # the short name, such as `payments`: it selects the contracts
     queue_url: Text
     rejects_queue_url: Text
     alert_topic_arn: Text
-    jobs_table: Text
-    queues: Mapping[str, Text]  # those that its contracts send to
-    tables: Mapping[str, Text]
-    secrets: Mapping[str, Text]
+    archive_bucket: Text
     # Ten messages in two rounds; each job waits for its provider most of the time.
     side_by_side: Annotated[int, Field(ge=1, le=10)] = 5
     max_receives: Annotated[int, Field(ge=2)] = 5
-    stripe_api_base: str | None = None
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str], registry: Registry) -> Self:
-        """Read the variables that this queue's contracts need, or say which one is missing."""
-        found = {name: environ[of] for name, of in _VARIABLES.items() if environ.get(of)}
-        contracts = tuple(registry.of_queue(found.get("queue", "")))
-        queues = {name for contract in contracts for name in contract.needs.sends_to}
-        tables = {name for contract in contracts for name in contract.needs.tables}
-        secrets = {name for contract in contracts for name in contract.needs.secrets}
-        try:
-            return cls.model_validate(
-                {
-                    **found,
-                    "queues": {name: environ.get(queue_variable(name), "") for name in queues},
-                    "tables": {name: environ.get(table_variable(name), "") for name in tables},
-                    "secrets": {name: environ.get(secret_variable(name), "") for name in secrets},
-                }
-            )
-        except ValidationError as error:
-            raise NotConfiguredError(_sentence(error)) from error
+    def wanted(cls, contracts: tuple[type[AnyContract], ...]) -> Mapping[str, set[str]]:
+        """What the contracts of its queue name."""
+        return {
+            "queues": {name for kind in contracts for name in kind.needs.sends_to},
+            "tables": {name for kind in contracts for name in kind.needs.tables},
+            "secrets": {name for kind in contracts for name in kind.needs.secrets},
+        }
+
+
+class FinderSettings(ToolSettings):
+    """Finds what is due."""
+
+    @classmethod
+    def wanted(cls, contracts: tuple[type[AnyContract], ...]) -> Mapping[str, set[str]]:
+        """The tables of those contracts that look for work that was never sent."""
+        looking = [kind for kind in contracts if kind.looks_for_unserved()]
+        return {"tables": {name for kind in looking for name in kind.needs.tables}}
+
+
+class PublisherSettings(ToolSettings):
+    """Publishes and archives what has ended."""
+
+    archive_bucket: Text
+    event_bus_name: Text
+    retention_days: Annotated[int, Field(ge=1)]
+
+    @classmethod
+    def wanted(cls, contracts: tuple[type[AnyContract], ...]) -> Mapping[str, set[str]]:
+        """Every queue: a follow-up may go to any."""
+        return {"queues": {kind.needs.queue for kind in contracts}}
+
+
+class ResolverSettings(PublisherSettings):
+    """Resolves what is due."""
+
+    alert_topic_arn: Text
+
+    @classmethod
+    def wanted(cls, contracts: tuple[type[AnyContract], ...]) -> Mapping[str, set[str]]:
+        """Everything: it asks for any contract."""
+        return {
+            "queues": {kind.needs.queue for kind in contracts},
+            "tables": {name for kind in contracts for name in kind.needs.tables},
+            "secrets": {name for kind in contracts for name in kind.needs.secrets},
+        }
+
+
+class DeadLetterSettings(Settings):
+    """Receives dead letters."""
+
+    jobs_table: Text
+    alert_topic_arn: Text
+    rejects_queue_url: Text
+
+
+class RejectSettings(Settings):
+    """Archives rejected messages."""
+
+    archive_bucket: Text
 
 
 def _sentence(error: ValidationError) -> str:
@@ -84,13 +159,9 @@ def _sentence(error: ValidationError) -> str:
 
 def _variable(place: tuple[int | str, ...]) -> str:
     match place:
-        case ("queues", str(name)):
-            return queue_variable(name)
-        case ("tables", str(name)):
-            return table_variable(name)
-        case ("secrets", str(name)):
-            return secret_variable(name)
+        case (str(field), str(name)) if field in _VARIABLE_OF:
+            return _VARIABLE_OF[field](name)
         case (str(name), *_):
-            return _VARIABLES.get(name, name)
+            return name.upper()
         case _:
             return "environment"

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache, wraps
 from typing import Any, Final, TypeAlias
 
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
+from oncely.domain.lifecycle import Status
+from oncely.services.dead_letters import Received
 from oncely.services.outcomes import (
     Broken,
     Conflict,
@@ -26,6 +30,7 @@ from oncely.services.outcomes import (
     Same,
     Unknown,
 )
+from oncely.services.reconcile import Resolution
 from oncely.services.work_batch import Worked
 
 NAMESPACE: Final = "Oncely"
@@ -47,6 +52,11 @@ NOT_STARTED: Final = "NotStarted"
 REJECTED: Final = "Rejected"
 BROKEN: Final = "Broken"
 REPLY_FAILED: Final = "ReplyFailed"
+RESOLVED: Final = "Resolved"
+PROVIDER_UNREACHABLE: Final = "ProviderUnreachable"
+DEAD_LETTERS: Final = "DeadLetters"
+NOT_PUBLISHED: Final = "NotPublished"
+OLDEST_UNRESOLVED_AGE: Final = "OldestUnresolvedAge"
 
 
 @dataclass(frozen=True)
@@ -131,6 +141,47 @@ class Telemetry:
 
         return traced
 
+    def measure(self, metric: str, time: timedelta) -> None:
+        """Give a length of time to a metric, in seconds."""
+        self.metrics.add_metric(name=metric, unit=MetricUnit.Seconds, value=time.total_seconds())
+
+    def resolved(self, done: Resolution, *, dry_run: bool) -> None:
+        """Tell what the reconciler did about one job."""
+        level = "error" if done.new is Status.NEEDS_REVIEW else "info"
+        getattr(self.logger, level)(
+            "job resolved",
+            extra={
+                "job_key": done.key,
+                "outcome": done.outcome,
+                "old": done.old,
+                "new": done.new,
+                "reason": done.reason,
+                "dry_run": dry_run,
+            },
+        )
+        self._count(RESOLVED)
+        if done.new is Status.NEEDS_REVIEW and done.old is not Status.NEEDS_REVIEW and not dry_run:
+            self._count(NEEDS_REVIEW)
+        if done.unreachable:
+            self._count(PROVIDER_UNREACHABLE)
+
+    def dead_letters(self, received: Sequence[Received]) -> None:
+        """Tell what became of dead letters."""
+        for letter in received:
+            fields = {
+                "job_key": letter.job_key,
+                "message_id": letter.message_id,
+                "fate": str(letter.fate),
+                "reason": letter.reason,
+            }
+            self.logger.error("dead letter", extra=fields)
+            self._count(DEAD_LETTERS)
+
+    def not_published(self, key: str, error: Exception) -> None:
+        """Tell that an ended job could not be published yet."""
+        self.logger.error("not published", extra={"job_key": key, "error": str(error)})
+        self._count(NOT_PUBLISHED)
+
     def _record(self, one: Worked) -> None:
         told_as = told(one.outcome)
         fields = {
@@ -173,3 +224,23 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, Broken):
         fields["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
     return fields
+
+
+@cache
+def telemetry() -> Telemetry:
+    """The telemetry of this execution environment."""
+    return Telemetry.create()
+
+
+def observed(function: Handler) -> Handler:
+    """Dress a handler when it is first called: Powertools reads the environment to do it."""
+
+    @cache
+    def dressed() -> Handler:
+        return telemetry().around(function)
+
+    @wraps(function)
+    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ANN401  # Lambda's
+        return dressed()(event, context)
+
+    return handler

@@ -9,6 +9,10 @@ from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from oncely.adapters.clients import Clients
+from oncely.adapters.s3_archive import S3Archive
+from oncely.adapters.sns import SnsAlerts
+from oncely.adapters.sqs import SqsInbox
 from oncely.adapters.system import SystemClock, new_token, spread
 from oncely.adapters.toolbox import Toolbox
 from oncely.contracts import CONTRACTS
@@ -16,27 +20,34 @@ from oncely.registry import Registry
 from oncely.services.run_job import Deadline, JobRunner
 from oncely.services.work_batch import BatchWorker, Delivery
 from oncely.settings import WorkerSettings
-from oncely.telemetry import Handler, Telemetry
+from oncely.telemetry import observed, telemetry
 
 
 @cache
 def worker() -> BatchWorker:
     """Wire once per execution environment."""
-    registry = Registry(CONTRACTS)
+    registry = Registry(CONTRACTS).of_queue(os.environ.get("QUEUE_NAME", ""))
     settings = WorkerSettings.from_env(os.environ, registry)
-    tools = Toolbox(settings)
+    clients = Clients()
+    queues = {**settings.queues, settings.queue_name: settings.queue_url}
+    tools = Toolbox(settings, clients, queues=queues)
     runner = JobRunner(
-        registry=registry.of_queue(settings.queue),
+        registry=registry,
         tools=tools,
         store=tools.jobs(),
-        alerts=tools.alerts,
+        alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),
+        archive=S3Archive(clients.s3, settings.archive_bucket),
         clock=SystemClock(),
         new_token=new_token,
         spread=spread,
     )
     return BatchWorker(
         runner=runner,
-        inbox=tools.inbox,
+        inbox=SqsInbox(
+            client=clients.sqs,
+            queue_url=settings.queue_url,
+            rejects_url=settings.rejects_queue_url,
+        ),
         clock=runner.clock,
         spread=spread,
         side_by_side=settings.side_by_side,
@@ -44,24 +55,8 @@ def worker() -> BatchWorker:
     )
 
 
-@cache
-def telemetry() -> Telemetry:
-    """Make once per execution environment."""
-    return Telemetry.create()
-
-
-@cache
-def observed() -> Handler:
-    """Dress the handler once; decorators would read the environment at import."""
-    return telemetry().around(work)
-
-
+@observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer which messages the queue must keep."""
-    return observed()(event, context)
-
-
-def work(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Work the batch, tell what became of each message, and name those to keep."""
     clock = worker().clock
     time_left = timedelta(milliseconds=context.get_remaining_time_in_millis())

@@ -3,17 +3,19 @@
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from oncely.domain.jobs import Claim, Job, claimed
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import LocalWrite
+from oncely.domain.writes import Expect, LocalWrite
 from oncely.ports import (
     Claimed,
     ClaimRefused,
     ClaimResult,
     Created,
     CreateResult,
+    Due,
     Exists,
     LocalRefused,
     Overtaken,
@@ -25,6 +27,14 @@ from oncely.ports import (
 )
 
 Row = dict[str, object]
+
+
+def _holds(row: Row, expect: Expect) -> bool:
+    if expect.name not in row:
+        return expect.or_absent
+    value = row[expect.name]
+    sooner = expect.or_up_to is not None and str(value) <= expect.or_up_to
+    return value in expect.one_of or sooner
 
 
 @dataclass
@@ -40,6 +50,23 @@ class MemoryRows:
         row = self.rows.get((table, tuple(key.values())))
         return None if row is None else dict(row)
 
+    def waiting(
+        self,
+        table: str,
+        index: str,
+        *,
+        partition: tuple[str, str],
+        up_to: tuple[str, str],
+        limit: int,
+    ) -> list[Row]:
+        found = [
+            row
+            for (name, _), row in self.rows.items()
+            if name == table and row.get(partition[0]) == partition[1] and up_to[0] in row
+        ]
+        due = [row for row in found if str(row[up_to[0]]) <= up_to[1]]
+        return sorted(due, key=lambda row: str(row[up_to[0]]))[:limit]
+
     def update(self, write: LocalWrite) -> bool:
         if self.refusal(write):
             return False
@@ -49,9 +76,11 @@ class MemoryRows:
     def refusal(self, write: LocalWrite) -> str | None:
         row = self.rows.get((write.table, tuple(write.key.values())))
         if row is None:
-            return None if write.may_create and not write.expect else str(write)
-        wrong = (expect for expect in write.expect if row.get(expect.name) not in expect.one_of)
-        return str(write) if any(wrong) else None
+            fits = write.may_create or write.must_be_new
+            return None if fits and all(e.or_absent for e in write.expect) else str(write)
+        if write.must_be_new or not all(_holds(row, expect) for expect in write.expect):
+            return str(write)
+        return None
 
     def apply(self, write: LocalWrite) -> None:
         row = self.rows.setdefault((write.table, tuple(write.key.values())), dict(write.key))
@@ -133,3 +162,24 @@ class MemoryWindows:
                 return WindowHeld(holder[0])
             self.store.windows[window.name] = (job.job_key, window)
             return self.store.create(job)
+
+
+@dataclass
+class MemoryDueIndex:
+    """The due rows of a memory store."""
+
+    store: MemoryJobStore
+
+    def due(self, *, since: datetime | None, until: datetime, limit: int) -> list[Due]:
+        found = [
+            Due(
+                job_key=job.job_key,
+                job_type=job.job_type,
+                status=job.status,
+                due_at=job.due_at,
+                created_at=job.created_at,
+            )
+            for job in self.store.jobs.values()
+            if job.due_at is not None and (since or job.due_at) <= job.due_at <= until
+        ]
+        return sorted(found, key=lambda due: due.due_at)[:limit]

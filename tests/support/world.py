@@ -1,7 +1,7 @@
 """A whole deployment without AWS: the shipped services over ports that a test can look into."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
@@ -11,13 +11,15 @@ from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.writes import LocalWrite
-from oncely.ports import Alerts, JobStore, Outbox, PaymentProvider, Table
+from oncely.ports import Alerts, Crm, JobStore, Mailer, Outbox, PaymentProvider, Table
 from oncely.registry import Registry
 from oncely.services.outcomes import Outcome
-from oncely.services.reconcile import Reconciler
+from oncely.services.publish import Publisher
+from oncely.services.reconcile import Reconciler, Resolution
 from oncely.services.run_job import Deadline, JobRunner
-from oncely.services.settle import Settlement
-from tests.support.fakes import FakeAlerts, FakeClock, FakeOutbox, Tokens
+from tests.support.crm import FakeCrm
+from tests.support.fakes import FakeAlerts, FakeArchive, FakeBus, FakeClock, FakeOutbox, Tokens
+from tests.support.mail import FakeMailer
 from tests.support.memory import MemoryJobStore
 from tests.support.payments import FakePayments
 
@@ -29,6 +31,16 @@ class Rows(Protocol):
 
     def get(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None: ...
 
+    def waiting(
+        self,
+        table: str,
+        index: str,
+        *,
+        partition: tuple[str, str],
+        up_to: tuple[str, str],
+        limit: int,
+    ) -> Sequence[Mapping[str, object]]: ...
+
     def update(self, write: LocalWrite) -> bool: ...
 
 
@@ -39,6 +51,12 @@ class _Table:
 
     def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
         return self.rows.get(self.name, key)
+
+    def waiting(
+        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str], limit: int
+    ) -> list[Mapping[str, object]]:
+        found = self.rows.waiting(self.name, index, partition=partition, up_to=up_to, limit=limit)
+        return list(found)
 
     def update(self, write: LocalWrite) -> bool:
         return self.rows.update(write)
@@ -52,6 +70,8 @@ class FakeTools:
     rows: Rows
     provider: PaymentProvider
     queue: Outbox
+    contacts: Crm
+    mail: Mailer | None
 
     def table(self, name: str) -> Table:
         return _Table(self.rows, name)
@@ -68,6 +88,12 @@ class FakeTools:
     def payments(self) -> PaymentProvider:
         return self.provider
 
+    def crm(self) -> Crm:
+        return self.contacts
+
+    def mailer(self) -> Mailer | None:
+        return self.mail
+
 
 def _memory() -> MemoryJobStore:
     return MemoryJobStore()
@@ -80,6 +106,10 @@ class World:
     store: Any = field(default_factory=_memory)
     rows: Rows | None = None
     payments: Any = field(default_factory=FakePayments)
+    crm: Any = field(default_factory=FakeCrm)
+    mail: Any = field(default_factory=FakeMailer)
+    archive: FakeArchive = field(default_factory=FakeArchive)
+    bus: FakeBus = field(default_factory=FakeBus)
     clock: FakeClock = field(default_factory=FakeClock)
     alerts: FakeAlerts = field(default_factory=FakeAlerts)
     outbox: FakeOutbox = field(default_factory=FakeOutbox)
@@ -94,7 +124,12 @@ class World:
     def tools(self) -> FakeTools:
         assert self.rows is not None
         return FakeTools(
-            store=self.store, rows=self.rows, provider=self.payments, queue=self.outbox
+            store=self.store,
+            rows=self.rows,
+            provider=self.payments,
+            queue=self.outbox,
+            contacts=self.crm,
+            mail=self.mail,
         )
 
     @property
@@ -113,6 +148,7 @@ class World:
             tools=tools,
             store=store,
             alerts=alerts,
+            archive=self.archive,
             clock=self.clock,
             new_token=self.tokens,
             spread=lambda: 0.0,
@@ -130,9 +166,22 @@ class World:
         deadline = Deadline(self.clock.now() + timedelta(seconds=seconds_left), self.clock)
         return (runner or self.runner()).run(body, deadline=deadline)
 
-    def reconcile(self, key: JobKey | str) -> Settlement | None:
-        """One step of the reconciler."""
-        reconciler = Reconciler(
+    def publisher(self, *, store: JobStore | None = None) -> Publisher:
+        """What follows an end."""
+        return Publisher(
+            registry=self.registry,
+            tools=self.tools,
+            store=store or self.store,
+            archive=self.archive,
+            bus=self.bus,
+            outbox=lambda _queue: self.outbox,
+            clock=self.clock,
+            retention=timedelta(days=90),
+        )
+
+    def reconciler(self) -> Reconciler:
+        """The reconciler over this world's ports."""
+        return Reconciler(
             registry=self.registry,
             tools=self.tools,
             store=self.store,
@@ -140,8 +189,12 @@ class World:
             clock=self.clock,
             spread=lambda: 0.0,
             outbox=lambda _queue: self.outbox,
+            publisher=self.publisher(),
         )
-        return reconciler.resolve(JobKey(key))
+
+    def reconcile(self, key: JobKey | str, *, dry_run: bool = False) -> Resolution:
+        """One step of the reconciler."""
+        return self.reconciler().resolve(JobKey(key), dry_run=dry_run)
 
     def until_quiet(self, key: JobKey | str, *, steps: int = 30) -> Job:
         """Let time pass, reconcile and deliver what is sent, until the job rests."""

@@ -37,6 +37,28 @@ class DynamoTable:
             raise self._refused(error) from error
         return None if row is None else plain(row)
 
+    def waiting(
+        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str], limit: int
+    ) -> list[Mapping[str, object]]:
+        """Query a sparse index, the oldest first."""
+        try:
+            rows = self.client.query(
+                TableName=self.name,
+                IndexName=index,
+                KeyConditionExpression="#partition = :partition AND #sort <= :sort",
+                ExpressionAttributeNames={"#partition": partition[0], "#sort": up_to[0]},
+                ExpressionAttributeValues={
+                    ":partition": serialized(partition[1]),
+                    ":sort": serialized(up_to[1]),
+                },
+                Limit=limit,
+            )["Items"]
+        except NO_ANSWER as error:
+            raise self._silent(error) from error
+        except ClientError as error:
+            raise self._refused(error) from error
+        return [plain(row) for row in rows]
+
     def update(self, write: LocalWrite) -> bool:
         """Change a row if it holds what is expected."""
         try:

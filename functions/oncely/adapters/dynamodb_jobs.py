@@ -283,7 +283,9 @@ def _row_of(answer: Mapping[str, Any]) -> Job | None:
 
 def _request_token(after: Job) -> str:
     """The same for the same write, so that DynamoDB itself recognises a repetition."""
-    return hashlib.sha256(f"{after.owner}:{after.version}:{after.status}".encode()).hexdigest()[:36]
+    # The key and the time as well: not every row has an owner, and a decision made anew is another.
+    write = (after.job_key, after.owner, after.version, after.status, after.updated_at)
+    return hashlib.sha256(repr(write).encode()).hexdigest()[:36]
 
 
 def _unavailable(key: JobKey, error: Exception) -> UnavailableError:

@@ -9,9 +9,10 @@ from botocore.exceptions import ClientError
 
 from oncely.adapters.aws import code_of
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
-from oncely.adapters.job_rows import attribute, from_attributes, time_text, to_attributes
+from oncely.adapters.job_rows import attribute, from_attributes, to_attributes
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
+from oncely.domain.times import time_text
 from oncely.ports import Created, CreateResult, Exists, Window, WindowHeld
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oncely.adapters.job_rows import attribute, serialized
+from oncely.adapters.job_rows import SHARD, attribute, serialized, shard_of
 from oncely.domain.jobs import Claim, Job
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import LocalWrite
+from oncely.domain.writes import Expect, LocalWrite
 
 
 @dataclass
@@ -63,6 +63,7 @@ def claim_update(claim: Claim) -> dict[str, Any]:
         "key_number": one,
         "timeouts": zero,
         "unreachable": zero,
+        SHARD: e.value(serialized(shard_of(claim.job_key))),
         "job_type": e.value(attribute("job_type", claim.job_type)),
         "message": e.value(attribute("message", claim.message)),
         "key_scope": e.value(attribute("key_scope", claim.key_scope)),
@@ -119,10 +120,7 @@ def swap_update(before: Job, after: Job) -> dict[str, Any]:
 def local_update(write: LocalWrite) -> dict[str, Any]:
     """A contract's local write."""
     e = Expression()
-    expected = [] if write.may_create else [f"attribute_exists({e.name(n)})" for n in write.key]
-    for expect in write.expect:
-        values = ", ".join(e.value(serialized(value)) for value in expect.one_of)
-        expected.append(f"{e.name(expect.name)} IN ({values})")
+    expected = [*_existence(e, write), *(_expectation(e, expect) for expect in write.expect)]
     condition = {"ConditionExpression": " AND ".join(expected)} if expected else {}
     return {
         "Key": {name: serialized(value) for name, value in write.key.items()},
@@ -130,6 +128,25 @@ def local_update(write: LocalWrite) -> dict[str, Any]:
         **condition,
         **e.parameters(),
     }
+
+
+def _existence(e: Expression, write: LocalWrite) -> list[str]:
+    if write.must_be_new:
+        return [f"attribute_not_exists({e.name(name)})" for name in write.key]
+    return [] if write.may_create else [f"attribute_exists({e.name(name)})" for name in write.key]
+
+
+def _expectation(e: Expression, expect: Expect) -> str:
+    name = e.name(expect.name)
+    ways = []
+    if expect.one_of:
+        values = ", ".join(e.value(serialized(value)) for value in expect.one_of)
+        ways.append(f"{name} IN ({values})")
+    if expect.or_absent:
+        ways.append(f"attribute_not_exists({name})")
+    if expect.or_up_to is not None:
+        ways.append(f"{name} <= {e.value(serialized(expect.or_up_to))}")
+    return f"({' OR '.join(ways)})"
 
 
 def _update(e: Expression, sets: Mapping[str, Any], removes: list[str]) -> dict[str, Any]:

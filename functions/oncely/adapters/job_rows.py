@@ -1,6 +1,7 @@
 """How a job stands in its DynamoDB row: the names and spellings that outside tools rely on."""
 
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -10,9 +11,16 @@ from typing import Any, Final, TypeAlias
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 from oncely.domain.jobs import Evidence, Job
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.times import time_text
 
 Attributes: TypeAlias = dict[str, Any]  # the SDK's own form: {"status": {"S": "ready"}}
+
+# Beside `due_at` in the sparse index: rows that are due are spread over this many partitions,
+# since one partition of an index takes a thousand writes a second.
+SHARD: Final = "due_shard"
+SHARDS: Final = 8
 
 _TO: Final = TypeSerializer()
 _FROM: Final = TypeDeserializer()
@@ -26,6 +34,7 @@ _TIMES: Final = frozenset(
         "due_at",
         "first_sent_at",
         "lease_until",
+        "stranded_since",
         "updated_at",
     }
 )
@@ -35,13 +44,16 @@ _JSON: Final = frozenset({"message", "progress", "result"})
 _NAMES: Final = tuple(field.name for field in fields(Job))
 
 
+def shard_of(key: JobKey) -> str:
+    """The shard of the due index: the same for the same job, spread evenly."""
+    return str(zlib.crc32(key.encode()) % SHARDS)
+
+
 def to_attributes(job: Job) -> Attributes:
     """The row of a job; a field without a value has no attribute."""
-    return {
-        name: attribute(name, getattr(job, name))
-        for name in _NAMES
-        if getattr(job, name) is not None
-    }
+    held = {name: getattr(job, name) for name in _NAMES}
+    row = {name: attribute(name, value) for name, value in held.items() if value is not None}
+    return {**row, SHARD: serialized(shard_of(job.job_key))}
 
 
 def from_attributes(row: Mapping[str, Any]) -> Job:
@@ -63,11 +75,6 @@ def serialized(value: object) -> Attributes:
 def plain(row: Mapping[str, Any]) -> dict[str, object]:
     """A whole row of some table as plain values; whole numbers become int."""
     return {name: _whole(_FROM.deserialize(value)) for name, value in row.items()}
-
-
-def time_text(at: datetime) -> str:
-    """A time in UTC with all its digits, so that text sorts as time does."""
-    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _spelled(name: str, value: object) -> object:

@@ -22,11 +22,13 @@ class SnsAlerts:
     client: "SNSClient"
     topic_arn: str
 
-    def tell(self, alert: Alert) -> None:
-        """Publish; a topic that fails must not undo a job, so that is logged and alarmed on."""
+    def tell(self, alert: Alert) -> bool:
+        """Publish; a topic that fails must not undo a job, which stays due until it is told."""
         printable = "".join(c if c.isprintable() else " " for c in alert.subject)
         subject = printable.encode("ascii", "replace").decode()[:_SUBJECT_LENGTH]
         try:
             self.client.publish(TopicArn=self.topic_arn, Subject=subject, Message=alert.text)
         except (BotoCoreError, ClientError):
             _log.exception("alert not delivered", extra={"job_key": alert.job_key})
+            return False
+        return True

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from datetime import datetime, timedelta
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -17,12 +18,15 @@ from oncely.contract import (
     Standing,
     Words,
 )
+from oncely.contracts.receipt_send import ReceiptMessage
 from oncely.domain.answers import Absent, Answer, Done, Odd, Prepared
 from oncely.domain.errors import InvalidMoneyError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, job_key
+from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.domain.profiles import STRIPE, Safety, Terms
+from oncely.domain.times import time_text
 from oncely.domain.writes import Expect, LocalWrite
 from oncely.ports import Payment
 
@@ -30,6 +34,11 @@ _JOB = "payment.charge"
 _PAID = "paid"
 _FAILED = "payment_failed"
 _UNPAID = ("payment_pending", _FAILED)
+
+# The sparse index of orders that asked for their payment and have not got it.
+REQUESTED_INDEX: Final = "charge_requested"
+# The producer's own message is on its way; nobody else sends one before this.
+REQUEST_GRACE: Final = timedelta(minutes=5)
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
 
@@ -141,6 +150,28 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         """The order becomes payment_failed."""
         del job
         return (_order_becomes(_FAILED, facts),)
+
+    def unserved(self, *, now: datetime, limit: int) -> list[ChargeMessage]:
+        """Orders whose payment was asked for; one that is merely pending never asked."""
+        rows = self.tools.table("orders").waiting(
+            REQUESTED_INDEX,
+            partition=("status", "payment_pending"),
+            up_to=("charge_requested_at", time_text(now - REQUEST_GRACE)),
+            limit=limit,
+        )
+        return [
+            ChargeMessage.model_validate({"job": _JOB, "v": 1, "order_id": row["order_id"]})
+            for row in rows
+        ]
+
+    def follow_ups(self, job: Job) -> tuple[Message, ...]:
+        """A receipt for what was paid, unless no mail is sent at all."""
+        if job.status is not Status.FINISHED or self.tools.mailer() is None:
+            return ()
+        order_id = job.message["order_id"]
+        return (
+            ReceiptMessage.model_validate({"job": "receipt.send", "v": 1, "order_id": order_id}),
+        )
 
     def _end_former_attempt(self, call: Call[Order]) -> Answer | None:
         """Cancel what the first attempt left behind, so that it can never be paid later."""

@@ -22,8 +22,11 @@ from oncely.domain.jobs import MAX_REASON, Claim, Job, conflicts
 from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.domain.moves import (
     LONGEST_BACKOFF,
+    LOOK_TIME,
     MESSAGE_GRACE,
+    OUTAGE_ALLOWED,
     PROCESSING_LOOK,
+    STRANDED_WAIT,
     UNREACHABLE_BACKOFF,
     Decision,
     back_to_ready,
@@ -45,6 +48,8 @@ class Step(Enum):
     ASK = auto()  # the provider knows what became of it
     BURY = auto()  # its owner is certainly dead
     SEND = auto()  # it has lost its message
+    PUBLISH = auto()  # it has ended, and nobody was told or nothing is archived
+    TELL = auto()  # it needs review, and no person was told
     NOTHING = auto()  # not due, held by its owner, a person's, or ended
 
 
@@ -55,10 +60,84 @@ def due_step(row: Job, now: datetime) -> Step:
             return Step.BURY
         case Status.UNKNOWN:
             return Step.ASK
-        case Status.READY if row.due_at is not None and now >= row.due_at:
+        case _ if row.due_at is None or now < row.due_at:
+            return Step.NOTHING
+        case Status.READY:
             return Step.SEND
+        case Status.NEEDS_REVIEW:
+            return Step.TELL
+        case Status.FINISHED | Status.FAILED:
+            return Step.PUBLISH
         case _:
             return Step.NOTHING
+
+
+def looked_at(row: Job, now: datetime) -> Job:
+    """The row with a later due time: whoever writes it has the look to itself for a while."""
+    return replace(row, version=row.version + 1, due_at=now + LOOK_TIME)
+
+
+def told() -> Decision:
+    """A person was told: nothing is due any more until that person rules."""
+    return Decision(event=Event.TELL, reason="a person was told", changes={"due_at": None})
+
+
+def awaits_archive(job: Job) -> bool:
+    """Whether an end is not yet published and archived."""
+    return job.ended and job.due_at is not None
+
+
+def archived(*, now: datetime, retention: timedelta) -> Decision:
+    """The proof is kept elsewhere: the row may expire."""
+    return Decision(
+        event=Event.ARCHIVE,
+        reason="published and archived",
+        changes={"due_at": None, "expires_at": now + retention},
+    )
+
+
+def from_archive(former: Job) -> Answer:
+    """What a former run of the same key, whose row has expired, answers now."""
+    reason = f"answered from the archive: it ended {former.status} at {former.updated_at}"
+    if former.status is Status.FINISHED:
+        return Done(reason, ref=former.provider_ref, result=former.result or {})
+    if former.status is Status.FAILED:
+        result = former.result or {}
+        return Refused(reason, code=str(result.get("code", "failed")), result=result)
+    return Odd(f"the archive holds it as {former.status}, which is no end", former.provider_ref)
+
+
+def stranded(job: Job, now: datetime) -> Job:
+    """A ready row whose message was given up, marked, and due later."""
+    since = job.stranded_since if job.stranded_fence == job.fence else None
+    return replace(
+        job,
+        stranded_fence=job.fence,
+        stranded_since=since or now,
+        due_at=now + STRANDED_WAIT,
+    )
+
+
+def dead_letter(row: Job, now: datetime) -> Decision | None:
+    """What a dead letter does to its row; None: the row carries the job anyway."""
+    if row.status is not Status.READY:
+        return None
+    marked = stranded(row, now)
+    again = row.stranded_fence == row.fence
+    if again and marked.stranded_since and now - marked.stranded_since >= OUTAGE_ALLOWED:
+        return escalate(
+            f"its message was given up again, and no worker has claimed it since "
+            f"{marked.stranded_since:%Y-%m-%d %H:%M} UTC"
+        )
+    return Decision(
+        event=Event.DEFER,
+        reason="its message came to the dead letters; it is tried again later",
+        changes={
+            "due_at": marked.due_at,
+            "stranded_fence": marked.stranded_fence,
+            "stranded_since": marked.stranded_since,
+        },
+    )
 
 
 def send_again(job: Job, terms: Terms, now: datetime) -> Decision:
@@ -143,7 +222,7 @@ def late_answer(row: Job, answer: Done | Refused, *, fence: int) -> Decision:
         return Decision(
             event=Event.CONTRADICT,
             reason=told,
-            changes={"due_at": None, "expires_at": None, "last_error": told[:MAX_REASON]},
+            changes={"expires_at": None, "last_error": told[:MAX_REASON]},
             alert=True,
         )
     return Decision(event=Event.NOTE, reason=told)
@@ -168,12 +247,14 @@ def prepared(ref: str) -> Decision:
 
 
 def local_rows_refuse(
-    job: Job, terms: Terms, wanted: Decision, *, why: str, now: datetime
+    job: Job, terms: Terms | None, wanted: Decision, *, why: str, now: datetime
 ) -> Decision:
     """The effect is done, and our own rows do not take it: no loop, a person."""
-    if terms.safety is Safety.NATURAL and job.attempts < terms.stop.attempts:
+    if terms and terms.safety is Safety.NATURAL and job.attempts < terms.stop.attempts:
         # Somebody else changed the row first; looking at it again decides anew.
         return back_to_ready(Event.RELEASE, f"the local rows changed: {why}", run_at=now)
+    if terms and terms.rows_may_move and job.status is Status.STARTED:
+        return lose(f"the local rows changed: {why}", now, due_at=now)
     kept = {
         name: wanted.changes[name] for name in ("provider_ref", "result") if name in wanted.changes
     }
@@ -203,7 +284,7 @@ def _after_effect(job: Job, terms: Terms, answer: Answer, now: datetime, spread:
             return Decision(
                 event=Event.LOSE,
                 reason=answer.reason,
-                changes={"due_at": now, "last_error": answer.reason},
+                changes={"due_at": now, "last_error": answer.reason[:MAX_REASON]},
             )
         case _:
             # Whatever else it is, we do not know.

@@ -34,4 +34,4 @@ def _number(value: Decimal) -> int | str:
     """12, 12.0 and Decimal("12.00") are one number."""
     if not value.is_finite():
         raise TypeError(f"a fingerprint cannot hold {value}; it is not a number")
-    return int(value) if value == value.to_integral_value() else format(value.normalize(), "f")
+    return int(value) if value == value.to_integral_value() else format(value, "f").rstrip("0")

@@ -41,6 +41,7 @@ class Event(StrEnum):
 
     ENQUEUE = "enqueue"  # a producer, or the healer, wrote the row before its message
     RESEND = "resend"  # the row lost its message: another was sent
+    DEFER = "defer"  # its message came to the dead letters: it is tried again later
     CLAIM = "claim"  # a worker became the owner
     KEEP = "keep"  # the owner saved the provider's reference
     CONFIRM = "confirm"  # a definite yes
@@ -50,6 +51,8 @@ class Event(StrEnum):
     WAIT = "wait"  # asked, and not known yet
     RETURN = "return"  # the provider certainly did not act
     ESCALATE = "escalate"  # no rule may decide
+    TELL = "tell"  # a person was told that it needs review
+    ARCHIVE = "archive"  # an end was published and archived: only now may the row expire
     CONTRADICT = "contradict"  # evidence that speaks against an end that was recorded
     NOTE = "note"  # evidence that changes nothing
     RULE_FINISHED = "rule_finished"  # a person, with a reason
@@ -65,6 +68,7 @@ TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyT
         (ABSENT, Event.CLAIM): Status.STARTED,
         (Status.READY, Event.CLAIM): Status.STARTED,
         (Status.READY, Event.RESEND): Status.READY,
+        (Status.READY, Event.DEFER): Status.READY,
         (Status.READY, Event.ESCALATE): Status.NEEDS_REVIEW,
         (Status.STARTED, Event.KEEP): Status.STARTED,
         (Status.STARTED, Event.CONFIRM): Status.FINISHED,
@@ -77,8 +81,11 @@ TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyT
         (Status.UNKNOWN, Event.REFUSE): Status.FAILED,
         (Status.UNKNOWN, Event.RETURN): Status.READY,
         (Status.UNKNOWN, Event.ESCALATE): Status.NEEDS_REVIEW,
+        (Status.FINISHED, Event.ARCHIVE): Status.FINISHED,
+        (Status.FAILED, Event.ARCHIVE): Status.FAILED,
         (Status.FINISHED, Event.CONTRADICT): Status.NEEDS_REVIEW,
         (Status.FAILED, Event.CONTRADICT): Status.NEEDS_REVIEW,
+        (Status.NEEDS_REVIEW, Event.TELL): Status.NEEDS_REVIEW,
         (Status.NEEDS_REVIEW, Event.RULE_FINISHED): Status.FINISHED,
         (Status.NEEDS_REVIEW, Event.RULE_FAILED): Status.FAILED,
         (Status.NEEDS_REVIEW, Event.RULE_READY): Status.READY,
@@ -91,8 +98,10 @@ ENDED: Final = frozenset(
     status
     for status in Status
     if {event for source, event in TRANSITIONS if source is status}
-    <= {Event.CONTRADICT, Event.NOTE}
+    <= {Event.ARCHIVE, Event.CONTRADICT, Event.NOTE}
 )
+# What the machine still has to bring to an end; a review is a person's.
+UNRESOLVED: Final = frozenset(Status) - ENDED - {Status.NEEDS_REVIEW}
 
 
 def after(status: Status | None, event: Event) -> Status:

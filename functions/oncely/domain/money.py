@@ -42,7 +42,7 @@ class Money:
     @classmethod
     def of(cls, amount: object, currency: object) -> Self:
         """Check what a row or a message holds; a DynamoDB number comes as a Decimal."""
-        if isinstance(amount, Decimal) and amount == amount.to_integral_value():
+        if isinstance(amount, Decimal) and amount.is_finite() and amount == int(amount):
             amount = int(amount)
         if not isinstance(amount, int) or isinstance(amount, bool) or amount <= 0:
             raise InvalidMoneyError(

@@ -18,6 +18,12 @@ TIMEOUT_BACKOFF: Final = timedelta(minutes=4)
 UNREACHABLE_BACKOFF: Final = timedelta(seconds=15)
 LONGEST_BACKOFF: Final = timedelta(minutes=15)
 PROCESSING_LOOK: Final = timedelta(minutes=1)
+# One sweep has a row to itself for this long: a provider's slowest answer and the write after it.
+LOOK_TIME: Final = timedelta(minutes=2)
+# A message that was given up is sent again after this; by then a deployment was rolled back.
+STRANDED_WAIT: Final = timedelta(minutes=30)
+# An outage of ours shorter than this must not end as a mass of reviews.
+OUTAGE_ALLOWED: Final = timedelta(hours=6)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +39,10 @@ class Decision:
     run_at: datetime | None = None  # when the job may be tried again, for a move back to ready
 
     def on(self, job: Job, *, now: datetime, actor: str) -> Job:
-        """The job after this decision."""
-        return job.apply(self.event, now=now, actor=actor, reason=self.reason, **self.changes)
+        """The job after this decision; one that a person must hear of is due until it is told."""
+        told = {"due_at": now} if self.alert else {}
+        changes = {**self.changes, **told}
+        return job.apply(self.event, now=now, actor=actor, reason=self.reason, **changes)
 
 
 def confirm(job: Job, answer: Done, now: datetime) -> Decision:
@@ -113,7 +121,6 @@ def escalate(reason: str, **changes: object) -> Decision:
         event=Event.ESCALATE,
         reason=reason,
         changes={
-            "due_at": None,
             "expires_at": None,
             "last_error": reason[:MAX_REASON],
             **kept,

@@ -51,6 +51,9 @@ class Terms:
     safety: Safety
     profile: Profile
     stop: StopRules = StopRules()
+    # Our own rows may rightly change while the effect runs: then the outcome is asked for again
+    # and judged by the rows as they are, instead of by a person.
+    rows_may_move: bool = False
 
 
 STRIPE: Final = Profile(

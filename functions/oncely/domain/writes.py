@@ -13,6 +13,8 @@ class Expect:
 
     name: str
     one_of: tuple[Json, ...]
+    or_absent: bool = False
+    or_up_to: str | None = None  # or any text that sorts at or before this one, such as a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +26,8 @@ class LocalWrite:
     set: Mapping[str, Json] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
     expect: tuple[Expect, ...] = ()
-    may_create: bool = False
+    may_create: bool = False  # a row that is not there is made
+    must_be_new: bool = False  # a row that is there refuses
 
     def __str__(self) -> str:
         return f"{self.table} {'/'.join(self.key.values())}"

@@ -1,27 +1,42 @@
-"""Resolves one job that is due: asks the provider, and never acts."""
+"""Resolves one thing that is due: asks the provider and records the answer; it never acts."""
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
-from oncely.contract import AnyContract, Call, Mismatch
+from oncely.contract import AnyContract, Call, Message, Mismatch
 from oncely.domain.answers import Answer, Odd, OwnerGone, Unreachable
-from oncely.domain.decide import Step, decide, due_step, send_again
-from oncely.domain.jobs import Job
+from oncely.domain.decide import Step, decide, due_step, looked_at, send_again
+from oncely.domain.errors import BadInputError
+from oncely.domain.jobs import Job, enqueued
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event
-from oncely.ports import Alerts, Clock, JobStore, Outbox, Tools
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.moves import MESSAGE_GRACE, Decision, escalate
+from oncely.domain.writes import Json, LocalWrite
+from oncely.ports import Alerts, Clock, Created, JobStore, Outbox, Tools, Written
 from oncely.registry import Registry
-from oncely.services.settle import Settlement, Settler
+from oncely.services.publish import Publisher
+from oncely.services.settle import Settler
 
 ACTOR: Final = "reconciler"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """What was done about one job, or would be."""
+
+    key: JobKey
+    outcome: str
+    old: Status | None = None
+    new: Status | None = None
+    reason: str = ""
+    unreachable: bool = False  # the provider could not say; counted apart
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reconciler:
-    """Brings an unresolved job one step further."""
+    """Brings an unresolved job one step further; two at once are harmless."""
 
     registry: Registry
     tools: Tools
@@ -30,75 +45,207 @@ class Reconciler:
     clock: Clock
     spread: Callable[[], float]
     outbox: Callable[[str], Outbox]
+    publisher: Publisher
 
-    def resolve(self, key: JobKey) -> Settlement | None:
-        """One transition, or None when there is nothing to do."""
+    def resolve(
+        self, key: JobKey, *, message: Mapping[str, Json] | None = None, dry_run: bool = False
+    ) -> Resolution:
+        """Look at one row and do what is due; a dry run says what it would do."""
         row = self.store.get(key)
         if row is None:
-            return None
+            return self._make(key, message, dry_run=dry_run)
+        step = due_step(row, self.clock.now())
+        if step is Step.NOTHING:
+            return Resolution(key=key, outcome="nothing", old=row.status, new=row.status)
+        try:
+            kind, read = self.registry.read(row.message)
+        except BadInputError as error:
+            return self._unreadable(row, str(error), dry_run=dry_run)
+        return _Look(self, kind(self.tools), read, dry_run).take(row, step)
+
+    def _make(
+        self, key: JobKey, message: Mapping[str, Json] | None, *, dry_run: bool
+    ) -> Resolution:
+        """Our own rows ask for a job that nobody enqueued: a row, then its message."""
+        if message is None:
+            return Resolution(key=key, outcome="gone", reason="there is no such job")
+        kind, read = self.registry.read(message)
+        reason = "our own rows ask for it, and no job existed"
+        made = Resolution(key=key, outcome="ready", new=Status.READY, reason=reason)
+        if dry_run:
+            return made
         now = self.clock.now()
-        kind, message = self.registry.read(row.message)
-        contract = kind(self.tools)
-        match due_step(row, now):
-            case Step.NOTHING:
-                return None
-            case Step.BURY:
-                return self._apply(contract, row, OwnerGone())
+        job = enqueued(
+            kind.key(read),
+            kind.job_type,
+            read.as_json(),
+            now=now,
+            due_at=now + MESSAGE_GRACE,
+            actor=ACTOR,
+            reason=reason,
+        )
+        if isinstance(self.store.create(job), Created):
+            self.send(kind, job)
+        return made
+
+    def _unreadable(self, row: Job, why: str, *, dry_run: bool) -> Resolution:
+        """A row of a job type, or a version, that this deployment does not know."""
+        decision = escalate(f"this deployment cannot read its message: {why}")
+        if row.ended or row.status is Status.NEEDS_REVIEW:
+            return Resolution(key=row.job_key, outcome="error", old=row.status, reason=why)
+        if not dry_run:
+            self.settler().settle(row, decision)
+        return Resolution(
+            key=row.job_key,
+            outcome=Status.NEEDS_REVIEW,
+            old=row.status,
+            new=Status.NEEDS_REVIEW,
+            reason=decision.reason,
+        )
+
+    def send(self, kind: type[AnyContract], job: Job) -> None:
+        """Send the job's message; if this fails, the row falls due again."""
+        self.outbox(kind.needs.queue).send([json.dumps(dict(job.message))])
+
+    def settler(self) -> Settler:
+        """The one way a decision reaches a row."""
+        return Settler(store=self.store, alerts=self.alerts, clock=self.clock, actor=ACTOR)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One look at one row."""
+
+    reconciler: Reconciler
+    contract: AnyContract
+    message: Message
+    dry_run: bool
+
+    def take(self, row: Job, step: Step) -> Resolution:
+        match step:
+            case Step.PUBLISH:
+                return self._publish(row)
+            case Step.TELL:
+                return self._tell(row)
             case Step.SEND:
-                return self._send(contract, row, now)
+                return self._send(row)
+            case Step.BURY:
+                return self._bury(row)
             case Step.ASK:
-                standing = contract.check(message)
-                if isinstance(standing, Mismatch):
-                    return self._apply(contract, row, Odd(standing.reason))
-                if standing.facts is None:
-                    answer: Answer = Odd("our own rows do not tell any more what was asked for")
-                    return self._apply(contract, row, answer)
-                return self._ask(contract, row, standing.facts)
+                held = self._hold(row)
+                return self._nothing(row) if held is None else self._ask(held, row.status)
+            case Step.NOTHING:
+                return self._nothing(row)
             case unreachable:
                 assert_never(unreachable)
 
-    def _ask(self, contract: AnyContract, row: Job, facts: Any) -> Settlement:  # noqa: ANN401  # the contract's own type
-        try:
-            answer = contract.ask(Call(job=row, facts=facts))
-        except Exception as error:  # noqa: BLE001  # asking changes nothing: it is asked again
-            answer = Unreachable(f"asking ended in {type(error).__name__}: {error}")
-        return self._apply(contract, row, answer, facts)
+    def _publish(self, row: Job) -> Resolution:
+        if not self.dry_run:
+            self.reconciler.publisher.publish(row.job_key)
+        return self._resolution(row, "published", row.status, "its end was not archived yet")
 
-    def _apply(
-        self,
-        contract: AnyContract,
-        row: Job,
-        answer: Answer,
-        facts: Any = None,  # noqa: ANN401  # the contract's own type
-    ) -> Settlement:
-        decision = decide(
-            row,
-            contract.terms,
-            answer,
-            now=self.clock.now(),
-            scope=contract.scope(),
-            spread=self.spread(),
-        )
-        settlement = self._settler().settle(
+    def _tell(self, row: Job) -> Resolution:
+        reason = row.last_error or "it needs review"
+        if not self.dry_run:
+            self.reconciler.settler().tell(row, reason)
+        return self._resolution(row, row.status, row.status, f"a person is told: {reason}")
+
+    def _send(self, row: Job) -> Resolution:
+        decision = send_again(row, self.contract.terms, self.reconciler.clock.now())
+        job = self._write(row, decision)
+        if job and decision.event is Event.RESEND and not self.dry_run:
+            self.reconciler.send(type(self.contract), job)
+        return self._told(row, job, decision)
+
+    def _bury(self, row: Job) -> Resolution:
+        """The owner is dead; whether it had acted is asked at once."""
+        decision = self._decide(row, OwnerGone())
+        job = self._write(row, decision)
+        if job is None or due_step(job, self.reconciler.clock.now()) is not Step.ASK:
+            self._wake(job, decision)
+            return self._told(row, job, decision)
+        return self._ask(job, row.status)
+
+    def _hold(self, row: Job) -> Job | None:
+        """Push the due time first: an overlapping sweep then finds nothing to do."""
+        if self.dry_run:
+            return row
+        held = looked_at(row, self.reconciler.clock.now())
+        written = self.reconciler.store.swap(row, held)
+        return written.job if isinstance(written, Written) else None
+
+    def _ask(self, row: Job, old: Status) -> Resolution:
+        standing = self.contract.check(self.message)
+        if isinstance(standing, Mismatch):
+            answer: Answer = Odd(standing.reason)
+            facts = None
+        elif standing.facts is None:
+            answer, facts = Odd("our own rows do not tell any more what was asked for"), None
+        else:
+            facts = standing.facts
+            answer = self._answer(row, facts)
+        decision = self._decide(row, answer)
+        job = self._write(
             row,
             decision,
-            terms=contract.terms,
-            answer=answer,
-            local=lambda after: contract.local_writes(decision.event, facts, after, answer),
+            answer,
+            lambda after: self.contract.local_writes(decision.event, facts, after, answer),
         )
-        if settlement.job and decision.run_at and decision.run_at <= self.clock.now():
-            self._enqueue(contract, settlement.job)
-        return settlement
+        self._wake(job, decision)
+        told = self._told(row, job, decision, old)
+        return replace(told, unreachable=isinstance(answer, Unreachable))
 
-    def _send(self, contract: AnyContract, row: Job, now: datetime) -> Settlement:
-        decision = send_again(row, contract.terms, now)
-        settlement = self._settler().settle(row, decision, terms=contract.terms)
-        if settlement.job and decision.event is Event.RESEND:
-            self._enqueue(contract, settlement.job)
-        return settlement
+    def _answer(self, row: Job, facts: Any) -> Answer:  # noqa: ANN401  # the contract's own type
+        try:
+            return self.contract.ask(Call(job=row, facts=facts))
+        except Exception as error:  # noqa: BLE001  # asking changes nothing: it is asked again
+            return Unreachable(f"asking ended in {type(error).__name__}: {error}")
 
-    def _enqueue(self, contract: AnyContract, job: Job) -> None:
-        self.outbox(contract.needs.queue).send([json.dumps(dict(job.message))])
+    def _decide(self, row: Job, answer: Answer) -> Decision:
+        reconciler = self.reconciler
+        return decide(
+            row,
+            self.contract.terms,
+            answer,
+            now=reconciler.clock.now(),
+            scope=self.contract.scope(),
+            spread=reconciler.spread(),
+        )
 
-    def _settler(self) -> Settler:
-        return Settler(store=self.store, alerts=self.alerts, clock=self.clock, actor=ACTOR)
+    def _write(
+        self,
+        row: Job,
+        decision: Decision,
+        answer: Answer | None = None,
+        local: Callable[[Job], Sequence[LocalWrite]] = lambda _: (),
+    ) -> Job | None:
+        now = self.reconciler.clock.now()
+        if self.dry_run:
+            return decision.on(row, now=now, actor=ACTOR)
+        settler = self.reconciler.settler()
+        return settler.settle(
+            row, decision, terms=self.contract.terms, answer=answer, local=local
+        ).job
+
+    def _wake(self, job: Job | None, decision: Decision) -> None:
+        """A job that may run at once gets its message now; a later one when it falls due."""
+        now = self.reconciler.clock.now()
+        if job and decision.run_at and decision.run_at <= now and not self.dry_run:
+            self.reconciler.send(type(self.contract), job)
+
+    def _told(
+        self, row: Job, job: Job | None, decision: Decision, old: Status | None = None
+    ) -> Resolution:
+        if job is None:
+            return self._nothing(row)
+        return self._resolution(row, job.status, job.status, decision.reason, old)
+
+    def _nothing(self, row: Job) -> Resolution:
+        return self._resolution(row, "nothing", row.status, "another has it, or nothing is due")
+
+    def _resolution(
+        self, row: Job, outcome: str, new: Status, reason: str, old: Status | None = None
+    ) -> Resolution:
+        return Resolution(
+            key=row.job_key, outcome=outcome, old=old or row.status, new=new, reason=reason
+        )

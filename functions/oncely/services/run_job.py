@@ -12,20 +12,29 @@ from oncely.domain.decide import (
     Refusal,
     before_effect,
     decide,
+    from_archive,
     prepared,
     progressed,
     refused_claim,
 )
-from oncely.domain.errors import BadInputError, InvariantError, NotConfiguredError, UnavailableError
+from oncely.domain.errors import (
+    BadInputError,
+    InvariantError,
+    NotConfiguredError,
+    OncelyError,
+    UnavailableError,
+)
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import CLOCK_SKEW, Claim, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import Decision
+from oncely.domain.profiles import Safety
 from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import (
     Alert,
     Alerts,
+    Archive,
     Claimed,
     ClaimRefused,
     Clock,
@@ -77,6 +86,7 @@ class JobRunner:
     tools: Tools
     store: JobStore
     alerts: Alerts
+    archive: Archive
     clock: Clock
     new_token: Callable[[], str]
     spread: Callable[[], float]
@@ -139,6 +149,8 @@ class _Run:
 
     def _claimed(self, job: Job, standing: Proceed[Any] | Settled[Any]) -> Outcome:
         """We own the row: act, and record what came of it."""
+        if job.fence == 1 and (former := self._archived(job)):
+            return self._end(job, former)
         if isinstance(standing, Settled):
             return self._end(job, standing.answer, lambda _event, _job: standing.writes)
         forbidden = before_effect(
@@ -147,6 +159,16 @@ class _Run:
         if forbidden:
             return self._settle(job, forbidden)
         return self._act(job, standing.facts)
+
+    def _archived(self, job: Job) -> Answer | None:
+        """The answer of a run whose row has expired; a first claim must look before it acts."""
+        if self.contract.terms.safety is Safety.NATURAL:
+            return None
+        try:
+            former = self.runner.archive.find(job.job_key)
+        except OncelyError as error:
+            return NotSent(f"the archive could not be asked whether this ran before: {error}")
+        return None if former is None else from_archive(former)
 
     def _act(self, job: Job, facts: Any) -> Outcome:  # noqa: ANN401  # the contract's own type
         """Save the reference first, if the effect has one; then perform it, once."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncely.domain.answers import Answer, Done, Refused
-from oncely.domain.decide import late_answer, local_rows_refuse
+from oncely.domain.decide import late_answer, local_rows_refuse, told
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.moves import Decision
@@ -39,7 +39,7 @@ class Settler:
         job: Job,
         decision: Decision,
         *,
-        terms: Terms,
+        terms: Terms | None = None,
         answer: Answer | None = None,
         local: Callable[[Job], Sequence[LocalWrite]] = lambda _: (),
     ) -> Settlement:
@@ -49,7 +49,7 @@ class Settler:
             match self.store.swap(job, after, local=local(after)):
                 case Written(job=written):
                     if decision.alert:
-                        self.alerts.tell(alert_for(written, decision.reason))
+                        written = self.tell(written, decision.reason)
                     return Settlement(decision, written)
                 case LocalRefused(why=why):
                     decision = local_rows_refuse(
@@ -62,6 +62,13 @@ class Settler:
                     self._keep_as_evidence(row, job, answer)
                     return Settlement(decision, None)
         return self._give_up(job)
+
+    def tell(self, job: Job, reason: str) -> Job:
+        """Tell a person; a job that nobody could be told of stays due, and is told later."""
+        if not self.alerts.tell(alert_for(job, reason)):
+            return job
+        after = told().on(job, now=self.clock.now(), actor=self.actor)
+        return after if isinstance(self.store.swap(job, after), Written) else job
 
     def _keep_as_evidence(self, row: Job | None, job: Job, answer: Answer | None) -> None:
         if not isinstance(answer, Done | Refused):
@@ -78,7 +85,7 @@ class Settler:
                     row = newer
                 case _:
                     if decision.alert:
-                        self.alerts.tell(alert_for(after, decision.reason))
+                        self.tell(after, decision.reason)
                     return
         self._give_up(job)
 

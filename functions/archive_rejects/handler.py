@@ -1,0 +1,32 @@
+"""Lambda: archives rejected messages with their reasons, so that they can be mended and sent."""
+
+import os
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools.utilities.data_classes import SQSEvent
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from oncely.adapters.clients import Clients
+from oncely.adapters.s3_archive import S3Archive
+from oncely.adapters.system import SystemClock
+from oncely.domain.writes import Json
+from oncely.settings import RejectSettings
+
+
+@cache
+def archive() -> S3Archive:
+    """Wire once per execution environment."""
+    return S3Archive(Clients().s3, RejectSettings.from_env(os.environ).archive_bucket)
+
+
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Keep each message; one that cannot be kept stays in the queue with all that came with it."""
+    now = SystemClock().now()
+    for record in SQSEvent(event).records:
+        attributes = {
+            name: attribute.string_value for name, attribute in record.message_attributes.items()
+        }
+        reject: dict[str, Json] = {"body": record.body, **attributes}
+        archive().keep_reject(record.message_id, reject, at=now)
+    return {"batchItemFailures": []}

@@ -1,0 +1,31 @@
+"""Lambda: the first step of the reconciler; finds what is due and says how old it is."""
+
+import os
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from oncely.adapters.wiring import wire_finder
+from oncely.contracts import CONTRACTS
+from oncely.services.find_due import Finder, Sweep
+from oncely.settings import FinderSettings
+from oncely.telemetry import OLDEST_UNRESOLVED_AGE, observed, telemetry
+
+
+@cache
+def finder() -> Finder:
+    """Wire once per execution environment."""
+    return wire_finder(FinderSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
+
+
+@observed
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Find what a sweep should look at."""
+    sweep = Sweep.of(event)
+    found = finder().find(sweep)
+    telemetry().measure(OLDEST_UNRESOLVED_AGE, found.oldest_age)
+    items = [
+        {"key": item.key, "message": item.message, "dry_run": sweep.dry_run} for item in found.items
+    ]
+    return {"items": items}

@@ -1,0 +1,69 @@
+"""AWS clients of one execution environment: each made once, whichever thread asks first."""
+
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import boto3
+
+from oncely.adapters.aws import DYNAMODB, MESSAGING
+from oncely.adapters.ses_mail import ONCE
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_events import EventBridgeClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+    from mypy_boto3_sesv2 import SESV2Client
+    from mypy_boto3_sns import SNSClient
+    from mypy_boto3_sqs import SQSClient
+
+
+class Clients:
+    """Made on first use; boto3's session is not safe to make two clients from at once."""
+
+    def __init__(self) -> None:
+        self._session = boto3.Session()
+        self._lock = threading.RLock()
+
+    @cached_property
+    def dynamodb(self) -> "DynamoDBClient":
+        """Tables."""
+        with self._lock:
+            return self._session.client("dynamodb", config=DYNAMODB)
+
+    @cached_property
+    def sqs(self) -> "SQSClient":
+        """Queues."""
+        with self._lock:
+            return self._session.client("sqs", config=MESSAGING)
+
+    @cached_property
+    def sns(self) -> "SNSClient":
+        """Topics."""
+        with self._lock:
+            return self._session.client("sns", config=MESSAGING)
+
+    @cached_property
+    def s3(self) -> "S3Client":
+        """The archive."""
+        with self._lock:
+            return self._session.client("s3", config=MESSAGING)
+
+    @cached_property
+    def events(self) -> "EventBridgeClient":
+        """The event bus."""
+        with self._lock:
+            return self._session.client("events", config=MESSAGING)
+
+    @cached_property
+    def secrets(self) -> "SecretsManagerClient":
+        """Provider keys."""
+        with self._lock:
+            return self._session.client("secretsmanager", config=MESSAGING)
+
+    @cached_property
+    def ses(self) -> "SESV2Client":
+        """Mail: the only client here that must not send anything twice."""
+        with self._lock:
+            return self._session.client("sesv2", config=ONCE)

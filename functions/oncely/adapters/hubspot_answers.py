@@ -1,0 +1,191 @@
+"""Reads HubSpot's words: a record, a page, a write's outcome or an error, as an answer."""
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+from ssl import SSLCertVerificationError
+from typing import Any, Final
+
+from hubspot.crm.contacts import ApiException  # type: ignore[import-untyped]  # ships no types
+from urllib3 import BaseHTTPResponse
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, NewConnectionError
+
+from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
+from oncely.domain.times import instant
+from oncely.ports import CrmRecord, Page
+
+# A ValueError is a body that is not text, not JSON, or not what was asked for.
+FAILURES: Final = (ApiException, HTTPError, ValueError)
+# What HubSpot asks to wait, it may ask for a day; a queue holds a message back this long.
+LONGEST_WAIT: Final = timedelta(minutes=15)
+
+_UNAUTHORIZED: Final = frozenset({401, 403})
+# Limited rate, locked for two seconds, account on the move: turned away before anything is done.
+_TURNED_AWAY: Final = frozenset({423, 429, 477})
+_NOT_TAKEN: Final = frozenset({400, 404})
+_NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
+# The same as the statuses above, for one input of a batch.
+_STATUS_OF: Final = {
+    "CONFLICT": _CONFLICT,
+    "OBJECT_ALREADY_EXISTS": _CONFLICT,
+    "OBJECT_NOT_FOUND": _NOT_FOUND,
+    "RATE_LIMITS": 429,
+    "VALIDATION_ERROR": 400,
+}
+
+Body = Mapping[str, Any]
+
+
+class GarbledError(ValueError):
+    """HubSpot's answer is not what it should be."""
+
+
+def body_of(response: BaseHTTPResponse) -> Body:
+    """What a response says; ValueError: nothing that could be understood."""
+    return _object(json.loads(response.data))
+
+
+def record_in(body: Body) -> CrmRecord:
+    """A contact."""
+    record_id = body.get("id")
+    if not isinstance(record_id, str) or not isinstance(body.get("properties"), dict):
+        raise GarbledError("HubSpot's answer is not a contact")
+    return CrmRecord(
+        record_id=record_id,
+        updated_at=instant(body.get("updatedAt")),
+        archived=body.get("archived") is True,
+        body=body,
+    )
+
+
+def page_in(body: Body) -> Page:
+    """Some contacts, and HubSpot's own cursor."""
+    results = body.get("results")
+    if not isinstance(results, list):
+        raise GarbledError("HubSpot's answer is not a page")
+    behind = (body.get("paging") or {}).get("next") or {}
+    return Page(tuple(record_in(_object(one)) for one in results), behind.get("after"))
+
+
+def written(response: BaseHTTPResponse, *, may_race_on: str | None) -> Answer:
+    """What became of one contact, or of the one input of a batch."""
+    body = body_of(response)
+    if errors := body.get("errors"):
+        return _refusal(_object(errors[0]), status=None, may_race_on=may_race_on)
+    found = body.get("results", [body])
+    if not isinstance(found, list) or len(found) != 1:
+        raise GarbledError("HubSpot's answer does not tell what it wrote")
+    record = record_in(_object(found[0]))
+    request_id = response.headers.get("x-hubspot-correlation-id")
+    return Done(
+        f"written as HubSpot contact {record.record_id}",
+        record.record_id,
+        {"crm_id": record.record_id, "request_id": request_id},
+    )
+
+
+def not_read(error: Exception) -> NotSent:
+    """The answer to a request that only reads."""
+    told = f"HubSpot could not be read: {in_words(error)}"
+    return NotSent(told, _retry_after(error), alarm=_status(error) in _UNAUTHORIZED)
+
+
+def not_written(error: Exception, *, may_race_on: str | None) -> Answer:
+    """The answer to a write that did not succeed."""
+    status = _status(error)
+    if status in _UNAUTHORIZED:
+        return NotSent(f"HubSpot refuses our token: {in_words(error)}", alarm=True)
+    if status in _TURNED_AWAY:
+        return NotSent(f"HubSpot wants us to wait: {in_words(error)}", _retry_after(error))
+    if _never_left(error):
+        return NotSent(f"HubSpot could not be reached: {in_words(error)}")
+    said = _said(error)
+    if said is None:
+        return Unclear(f"writing to HubSpot: {in_words(error)}")
+    return _refusal(said, status=status, may_race_on=may_race_on)
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether HubSpot itself says that there is no such contact; a stray 404 says nothing."""
+    return _status(error) == _NOT_FOUND and _said(error) is not None
+
+
+def in_words(error: Exception) -> str:
+    """One line for a person, with the id that HubSpot's support asks for."""
+    status = _status(error)
+    if status is None:
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    said = _said(error) or {}
+    request = f" (request {said['correlationId']})" if said.get("correlationId") else ""
+    return f"HTTP {status} {_code(said)}: {str(said.get('message', ''))[:200]}{request}"
+
+
+def _refusal(said: Body, *, status: int | None, may_race_on: str | None) -> Answer:
+    told = f"{_code(said)}: {str(said.get('message', ''))[:200]}"
+    match _STATUS_OF.get(_code(said)) if status is None else status:
+        case 429:
+            return NotSent(f"HubSpot wants us to wait: {told}")
+        case 409 if _others_value(said, may_race_on):
+            return Refused(told, code=_code(said))
+        case code if code in _NOT_TAKEN:
+            return Refused(told, code=_code(said))
+        case _:
+            return Unclear(f"writing to HubSpot: {told}")
+
+
+def _others_value(said: Body, may_race_on: str | None) -> bool:
+    """Whether another contact has one of our values, such as the address.
+
+    About our own id it may be two creating writes at once: the other one's contact is ours too.
+    """
+    names = {one.get("in") for one in said.get("errors") or () if isinstance(one, dict)}
+    return bool(names - {None, may_race_on})
+
+
+def _retry_after(error: Exception) -> timedelta | None:
+    headers = getattr(error, "headers", None) or {}
+    try:
+        seconds = float(headers.get("Retry-After", ""))
+    except ValueError:
+        return None
+    if not math.isfinite(seconds) or seconds < 0:
+        return None
+    return timedelta(seconds=min(seconds, LONGEST_WAIT.total_seconds()))
+
+
+def _status(error: Exception) -> int | None:
+    return error.status if isinstance(error, ApiException) else None
+
+
+def _said(error: Exception) -> Body | None:
+    """HubSpot's error object; None: whoever answered, it was not HubSpot's API."""
+    try:
+        said = _object(json.loads(getattr(error, "body", None) or ""))
+    except ValueError:
+        return None
+    return said if said.get("status") == "error" else None
+
+
+def _code(said: Body) -> str:
+    return str(said.get("category") or "no_category")
+
+
+def _never_left(error: Exception) -> bool:
+    """Refused, no such host, no connection in time, or a certificate we do not trust."""
+    reason = error.reason if isinstance(error, MaxRetryError) else None
+    if isinstance(reason, NewConnectionError | ConnectTimeoutError):
+        return True
+    # Other TLS errors can come after the request was sent: those prove nothing.
+    return (
+        reason is not None
+        and bool(reason.args)
+        and isinstance(reason.args[0], SSLCertVerificationError)
+    )
+
+
+def _object(value: object) -> Body:
+    if not isinstance(value, dict):
+        raise GarbledError("HubSpot's answer is not an object")
+    return value

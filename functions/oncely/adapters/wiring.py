@@ -1,0 +1,71 @@
+"""Puts the services together that more than one entry point runs."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from oncely.adapters.clients import Clients
+from oncely.adapters.due_index import DynamoDueIndex
+from oncely.adapters.event_bridge import EventBridgeBus
+from oncely.adapters.s3_archive import S3Archive
+from oncely.adapters.sns import SnsAlerts
+from oncely.adapters.system import SystemClock, spread
+from oncely.adapters.toolbox import Toolbox
+from oncely.contract import AnyContract
+from oncely.registry import Registry
+from oncely.services.find_due import Finder
+from oncely.services.publish import Publisher
+from oncely.services.reconcile import Reconciler
+from oncely.settings import FinderSettings, PublisherSettings, ResolverSettings
+
+
+def wire_publisher(
+    settings: PublisherSettings,
+    contracts: Iterable[type[AnyContract]],
+    *,
+    clients: Clients,
+) -> Publisher:
+    """What follows an end."""
+    tools = Toolbox(settings, clients)
+    return Publisher(
+        registry=Registry(contracts),
+        tools=tools,
+        store=tools.jobs(),
+        archive=S3Archive(clients.s3, settings.archive_bucket),
+        bus=EventBridgeBus(clients.events, settings.event_bus_name),
+        outbox=tools.outbox,
+        clock=SystemClock(),
+        retention=timedelta(days=settings.retention_days),
+    )
+
+
+def wire_reconciler(
+    settings: ResolverSettings, contracts: Iterable[type[AnyContract]]
+) -> Reconciler:
+    """Resolves one job."""
+    clients = Clients()
+    publisher = wire_publisher(settings, contracts, clients=clients)
+    tools = Toolbox(settings, clients)
+    return Reconciler(
+        registry=publisher.registry,
+        tools=tools,
+        store=tools.jobs(),
+        alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),
+        clock=publisher.clock,
+        spread=spread,
+        outbox=tools.outbox,
+        publisher=publisher,
+    )
+
+
+def wire_finder(settings: FinderSettings, contracts: Iterable[type[AnyContract]]) -> Finder:
+    """Finds what is due."""
+    clients = Clients()
+    tools = Toolbox(settings, clients)
+    looking = [kind for kind in contracts if kind.looks_for_unserved()]
+    return Finder(
+        registry=Registry(looking),
+        tools=tools,
+        store=tools.jobs(),
+        index=DynamoDueIndex(clients.dynamodb, settings.jobs_table),
+        clock=SystemClock(),
+    )

@@ -1,0 +1,91 @@
+"""receipt.send: mail the receipt of a paid order, at most once."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from oncely.contract import Call, Contract, Message, Needs, Proceed, Settled, Standing, Words
+from oncely.domain.answers import Answer, Done, NotSent, Odd
+from oncely.domain.errors import InvalidMoneyError
+from oncely.domain.keys import MAX_PART, JobKey, job_key
+from oncely.domain.money import Money
+from oncely.domain.profiles import SES, Safety, Terms
+from oncely.ports import Mail
+
+_OFF = "receipts are off: no sender address is configured"
+
+
+class ReceiptMessage(Message):
+    """Mail the receipt of this order."""
+
+    job: Literal["receipt.send"]
+    v: Literal[1]
+    order_id: Annotated[str, Field(min_length=1, max_length=MAX_PART)]
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What the mail says, and to whom."""
+
+    mail: Mail
+
+
+class ReceiptSend(Contract[ReceiptMessage, Receipt]):
+    """Mails a receipt; see `words` for what that means."""
+
+    job_type = "receipt.send"
+    message = ReceiptMessage
+    terms = Terms(safety=Safety.AT_MOST_ONCE, profile=SES)
+    needs = Needs(queue="mail", tables=("orders",), actions=("ses:SendEmail",))
+    words = Words(
+        outside="one e-mail goes to the order's receipt_email, or none.",
+        rows="none.",
+        success="SES took the mail; its message id is kept.",
+        failure="SES refuses the mail, for instance for its address.",
+        alerts=("when it is unclear whether the mail went out: it is never sent again by itself",),
+    )
+
+    @classmethod
+    def key(cls, message: ReceiptMessage) -> JobKey:
+        """`receipt.send:order_18452`."""
+        return job_key(cls.job_type, message.order_id, prefix="order_")
+
+    def check(self, message: ReceiptMessage) -> Standing[Receipt]:
+        """Read the order; one without an address wants no receipt."""
+        order = self.tools.table("orders").get({"order_id": message.order_id})
+        if order is None:
+            return Settled(answer=Odd(f"order {message.order_id} does not exist"))
+        if order.get("status") != "paid":
+            return Settled(answer=Odd(f"order {message.order_id} is not paid"))
+        address = order.get("receipt_email")
+        if not isinstance(address, str) or not address:
+            return Settled(answer=Done("no receipt is wanted: the order has no receipt_email"))
+        if self.tools.mailer() is None:
+            return Settled(answer=Done(_OFF))
+        try:
+            money = Money.of(order.get("amount"), order.get("currency"))
+        except InvalidMoneyError as error:
+            return Settled(answer=Odd(f"order {message.order_id}: {error}"))
+        mail = Mail(
+            to=address,
+            subject=f"Receipt for order {message.order_id}",
+            text=(
+                f"Thank you. We received {money} for order {message.order_id}.\n"
+                f"Payment reference: {order.get('charge_id') or 'none'}\n"
+            ),
+        )
+        values = {"order_id": message.order_id, "to": address}
+        customer = order.get("customer_id")
+        return Proceed(
+            facts=Receipt(mail),
+            values=values,
+            customer_id=customer if isinstance(customer, str) else None,
+        )
+
+    def act(self, call: Call[Receipt]) -> Answer:
+        """Hand the mail to SES; whatever is unclear after that is for a person."""
+        mailer = self.tools.mailer()
+        if mailer is None:
+            return NotSent(_OFF)
+        return mailer.send(call.facts.mail, key=call.key("send"))

@@ -1,0 +1,192 @@
+"""sync.push: bring our current record to the CRM; an older push never lands over a newer one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from oncely.contract import Call, Contract, Message, Needs, Proceed, Settled, Standing, Words
+from oncely.domain.answers import Absent, Answer, Done, NotSent, Odd, Prepared, Unreachable
+from oncely.domain.jobs import Job
+from oncely.domain.keys import MAX_PART, JobKey, job_key
+from oncely.domain.profiles import HUBSPOT, Safety, Terms
+from oncely.domain.times import instant, time_text
+from oncely.domain.writes import Expect, Json, LocalWrite
+from oncely.ports import CrmRecord, Gone
+
+Id = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
+
+# Two properties of our own on the CRM's contacts: the unique one, and which version it holds.
+VERSION_PROPERTY: Final = "oncely_version"
+# The CRM writes these itself and refuses them from others.
+_READ_ONLY: Final = frozenset({"createdate", "lastmodifieddate"})
+_READ_ONLY_PREFIX: Final = "hs_"
+
+
+class PushMessage(Message):
+    """Bring this version of a record to the CRM."""
+
+    job: Literal["sync.push"]
+    v: Literal[1]
+    target: Literal["hubspot"]
+    record_id: Id
+    version: Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A record as it stands in our table."""
+
+    record_id: str
+    version: int
+    crm_id: str | None
+    properties: Mapping[str, str]
+
+
+class SyncPush(Contract[PushMessage, Outgoing]):
+    """Pushes a record; see `words` for what that means."""
+
+    job_type = "sync.push"
+    message = PushMessage
+    terms = Terms(safety=Safety.LOOKUP, profile=HUBSPOT, rows_may_move=True)
+    needs = Needs(queue="sync", tables=("records",), secrets=("hubspot",), sends_to=("sync",))
+    words = Words(
+        outside="the one HubSpot contact that carries our id is created or updated.",
+        rows="the record keeps the contact's id at HubSpot and the version that is there.",
+        success="HubSpot shows this version of the record, or a newer one.",
+        failure="HubSpot does not accept the record's values.",
+        alerts=("when the record does not exist, or not yet in this version",),
+    )
+
+    @classmethod
+    def key(cls, message: PushMessage) -> JobKey:
+        """`sync.push:hubspot:<record id>:<version>`."""
+        return job_key(cls.job_type, message.target, message.record_id, message.version)
+
+    def check(self, message: PushMessage) -> Standing[Outgoing]:
+        """Only the current version is ever sent; an older one is left to the newer push."""
+        row = self._row(message.record_id)
+        if row is None:
+            return Settled(answer=Odd(f"record {message.record_id} does not exist"))
+        current = int(row["version"])
+        values = {
+            "target": message.target,
+            "record_id": message.record_id,
+            "version": message.version,
+        }
+        facts = _outgoing(row, message)
+        if current < message.version:
+            told = f"record {message.record_id} is at version {current}, not {message.version}"
+            return Settled(answer=Odd(told), facts=facts, values=values)
+        if current > message.version:
+            return Settled(answer=_superseded(facts, current), facts=facts, values=values)
+        return Proceed(facts=facts, values=values)
+
+    def prepare(self, call: Call[Outgoing]) -> Prepared | Answer | None:
+        """Take the record's one place for a push, so that two versions are never under way."""
+        job, facts = call.job, call.facts
+        now, lease_until = job.claimed_at or job.updated_at, job.lease_until or job.updated_at
+        taken = self.tools.table("records").update(
+            LocalWrite(
+                table="records",
+                key={"record_id": facts.record_id},
+                set={
+                    "push_job": job.job_key,
+                    "push_until": time_text(lease_until + HUBSPOT.request_timeout),
+                },
+                expect=(
+                    Expect("version", (facts.version,)),
+                    Expect("push_until", (), or_absent=True, or_up_to=time_text(now)),
+                ),
+            )
+        )
+        return None if taken else self._in_the_way(facts, now)
+
+    def act(self, call: Call[Outgoing]) -> Answer:
+        """Create or update by our unique id; never a blind create."""
+        facts = call.facts
+        answer = self.tools.crm().push(facts.record_id, facts.properties, crm_id=facts.crm_id)
+        return self._landed(facts, answer.ref) if isinstance(answer, Done) else answer
+
+    def ask(self, call: Call[Outgoing]) -> Answer:
+        """Read our id back, and which version it carries."""
+        match self.tools.crm().find(call.facts.record_id):
+            case Unreachable() as later:
+                return later
+            case Gone():
+                return Absent(f"HubSpot has no contact for {call.facts.record_id}")
+            case CrmRecord() as found if _version(found) >= call.facts.version:
+                return self._landed(call.facts, found.record_id)
+            case CrmRecord() as found:
+                return Absent(f"contact {found.record_id} is still at version {_version(found)}")
+
+    def follow_ups(self, job: Job) -> tuple[Message, ...]:
+        """A version that moved on meanwhile is pushed under its own key."""
+        newer = (job.result or {}).get("superseded_by")
+        if not isinstance(newer, int):
+            return ()
+        return (PushMessage.model_validate({**job.message, "version": newer}),)
+
+    def _row(self, record_id: str) -> Mapping[str, Any] | None:
+        return self.tools.table("records").get({"record_id": record_id})
+
+    def _in_the_way(self, facts: Outgoing, now: datetime) -> Answer:
+        row = self._row(facts.record_id)
+        if row is None:
+            return Odd(f"record {facts.record_id} was deleted")
+        if (current := int(row["version"])) > facts.version:
+            return _superseded(facts, current)
+        until = instant(row.get("push_until") or time_text(now))
+        return NotSent(
+            f"{row.get('push_job')} is pushing this record",
+            retry_after=max(until - now, timedelta(seconds=1)),
+        )
+
+    def _landed(self, facts: Outgoing, crm_id: str | None) -> Done:
+        """Look at our row once more: it may have moved on while the push was under way."""
+        row = self._row(facts.record_id) or {}
+        current = int(row.get("version", facts.version))
+        result: dict[str, Json] = {"crm_id": crm_id, "version": facts.version}
+        if current > facts.version:
+            result["superseded_by"] = current
+        written = LocalWrite(
+            table="records",
+            key={"record_id": facts.record_id},
+            set={"crm_id": crm_id, "pushed_version": facts.version},
+            remove=("push_job", "push_until"),
+            expect=(Expect("version", (current,)),),
+        )
+        told = f"HubSpot contact {crm_id} is at version {facts.version}"
+        return Done(told, ref=crm_id, result=result, writes=(written,))
+
+
+def _outgoing(row: Mapping[str, Any], message: PushMessage) -> Outgoing:
+    own_id = row.get("source_id") if row.get("source") == message.target else None
+    record: Mapping[str, Any] = row.get("record") or {}
+    properties: Mapping[str, Any] = record.get("properties", record)
+    writable = {
+        name: "" if value is None else str(value)
+        for name, value in properties.items()
+        if name not in _READ_ONLY and not name.startswith(_READ_ONLY_PREFIX)
+    }
+    return Outgoing(
+        record_id=message.record_id,
+        version=message.version,
+        crm_id=row.get("crm_id") or own_id,
+        properties={**writable, VERSION_PROPERTY: str(message.version)},
+    )
+
+
+def _superseded(facts: Outgoing, current: int) -> Done:
+    return Done(
+        f"version {facts.version} was superseded by {current} before it was sent",
+        result={"superseded_by": current},
+    )
+
+
+def _version(found: CrmRecord) -> int:
+    properties: Any = found.body.get("properties") or {}
+    text = str(properties.get(VERSION_PROPERTY) or "0")
+    return int(text) if text.isdecimal() else 0

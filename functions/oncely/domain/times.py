@@ -1,0 +1,16 @@
+"""Times as text: all in UTC with all their digits, so that text sorts as time does."""
+
+from datetime import UTC, datetime
+
+
+def time_text(at: datetime) -> str:
+    """A time as text."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def instant(text: object) -> datetime:
+    """The time that a text of any ISO spelling means; without a zone it is taken as UTC."""
+    if not isinstance(text, str):
+        raise ValueError("a time is ISO text, such as 2026-11-16T03:00:00Z")  # noqa: TRY004  # one error for all bad times
+    at = datetime.fromisoformat(text)
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

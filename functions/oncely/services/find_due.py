@@ -1,0 +1,103 @@
+"""Finds what the reconciler should look at: due rows, and work that never became a row."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from oncely.domain.errors import InvalidMessageError
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import UNRESOLVED
+from oncely.domain.times import instant
+from oncely.domain.writes import Json
+from oncely.ports import Clock, Due, DueIndex, JobStore, Tools
+from oncely.registry import Registry
+
+MOST: Final = 200
+
+
+class Sweep(BaseModel):
+    """What to look for; the same input from the schedule, the page, the command and by hand."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
+
+    job_type: str | None = None
+    key: str | None = None
+    since: str | None = Field(default=None, alias="from")
+    until: str | None = Field(default=None, alias="to")
+    limit: Annotated[int, Field(ge=1, le=MOST)] = MOST
+    dry_run: bool = False
+
+    @classmethod
+    def of(cls, event: object) -> Self:
+        """Check an input; what is wrong is said in one sentence."""
+        try:
+            sweep = cls.model_validate(event or {})
+            for time in (sweep.since, sweep.until):
+                if time is not None:
+                    instant(time)
+        except ValidationError as error:
+            faults = (f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors())
+            raise InvalidMessageError(f"not a valid sweep: {'; '.join(faults)}") from error
+        except ValueError as error:
+            raise InvalidMessageError(f"not a valid sweep: {error}") from error
+        return sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One thing to resolve: a row by its key, or a message that has no row yet."""
+
+    key: JobKey
+    message: dict[str, Json] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The items, and how long the oldest unresolved job has been waiting."""
+
+    items: tuple[Item, ...]
+    oldest_age: timedelta
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finder:
+    """Reads the sparse indexes; never the table."""
+
+    registry: Registry
+    tools: Tools
+    store: JobStore
+    index: DueIndex
+    clock: Clock
+
+    def find(self, sweep: Sweep) -> Found:
+        """What a sweep should resolve, the longest due first."""
+        if sweep.key is not None:
+            return Found(items=(Item(key=JobKey(sweep.key)),), oldest_age=timedelta(0))
+        now = self.clock.now()
+        due = self.index.due(
+            since=None if sweep.since is None else instant(sweep.since),
+            until=now if sweep.until is None else min(now, instant(sweep.until)),
+            limit=sweep.limit,
+        )
+        wanted = [one for one in due if sweep.job_type in (None, one.job_type)]
+        items = [Item(key=one.job_key) for one in wanted]
+        items += self._unserved(sweep, now, sweep.limit - len(items))
+        return Found(items=tuple(items), oldest_age=_oldest(due, now))
+
+    def _unserved(self, sweep: Sweep, now: datetime, room: int) -> Iterator[Item]:
+        for kind in self.registry:
+            if room <= 0 or sweep.job_type not in (None, kind.job_type):
+                continue
+            for message in kind(self.tools).unserved(now=now, limit=room):
+                key = kind.key(message)
+                if self.store.get(key) is None:
+                    room -= 1
+                    yield Item(key=key, message=message.as_json())
+
+
+def _oldest(due: list[Due], now: datetime) -> timedelta:
+    ages = (now - one.created_at for one in due if one.status in UNRESOLVED)
+    return max(ages, default=timedelta(0))

@@ -1,0 +1,50 @@
+"""What follows an end: the event, the follow-ups, the archive, and only then an expiry."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from oncely.domain.decide import archived, awaits_archive
+from oncely.domain.errors import UnavailableError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.ports import Archive, Clock, EventBus, JobStore, Outbox, Tools, Written
+from oncely.registry import Registry
+
+ACTOR: Final = "publisher"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publisher:
+    """Safe to run again at any point: each step is harmless twice, and the last is conditional."""
+
+    registry: Registry
+    tools: Tools
+    store: JobStore
+    archive: Archive
+    bus: EventBus
+    outbox: Callable[[str], Outbox]
+    clock: Clock
+    retention: timedelta
+
+    def publish(self, key: JobKey) -> bool:
+        """Publish an ended job; False: there was nothing left to do, or it changed meanwhile."""
+        job = self.store.get(key)
+        if job is None or not awaits_archive(job):
+            return False
+        self.bus.publish(job)
+        self._send_follow_ups(job)
+        self.archive.keep(job)
+        # The last step: a row expires only when its proof is kept elsewhere.
+        now = self.clock.now()
+        after = archived(now=now, retention=self.retention).on(job, now=now, actor=ACTOR)
+        return isinstance(self.store.swap(job, after), Written)
+
+    def _send_follow_ups(self, job: Job) -> None:
+        contract = self.registry.contract(job.job_type)(self.tools)
+        for message in contract.follow_ups(job):
+            queue = self.registry.contract(message.job).needs.queue
+            if not all(self.outbox(queue).send([json.dumps(message.as_json())])):
+                raise UnavailableError(f"queue {queue!r} did not take a follow-up of {job.job_key}")

@@ -1,0 +1,1 @@
+"""The consumer of the job table's stream."""

@@ -1,0 +1,1 @@
+"""The consumer of the dead letter queue."""

@@ -1,0 +1,36 @@
+"""Lambda: the step of the reconciler that resolves one job; the state machine branches on it."""
+
+import os
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from oncely.adapters.wiring import wire_reconciler
+from oncely.contracts import CONTRACTS
+from oncely.domain.keys import JobKey
+from oncely.services.reconcile import Reconciler
+from oncely.settings import ResolverSettings
+from oncely.telemetry import observed, telemetry
+
+
+@cache
+def reconciler() -> Reconciler:
+    """Wire once per execution environment."""
+    return wire_reconciler(ResolverSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
+
+
+@observed
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Resolve one item of a sweep."""
+    dry_run = bool(event.get("dry_run"))
+    done = reconciler().resolve(JobKey(event["key"]), message=event.get("message"), dry_run=dry_run)
+    telemetry().resolved(done, dry_run=dry_run)
+    return {
+        "key": done.key,
+        "outcome": done.outcome,
+        "old": done.old,
+        "new": done.new,
+        "reason": done.reason,
+        "dry_run": dry_run,
+    }
