@@ -1,6 +1,7 @@
 """Lambda: the first step of the reconciler; finds what is due and says how old it is."""
 
 import os
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -25,7 +26,5 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     sweep = Sweep.of(event)
     found = finder().find(sweep)
     telemetry().measure(OLDEST_UNRESOLVED_AGE, found.oldest_age)
-    items = [
-        {"key": item.key, "message": item.message, "dry_run": sweep.dry_run} for item in found.items
-    ]
+    items = [{**asdict(item), "dry_run": sweep.dry_run} for item in found.items]
     return {"items": items}

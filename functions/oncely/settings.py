@@ -91,6 +91,14 @@ class WorkerSettings(ToolSettings):
     max_receives: Annotated[int, Field(ge=2)] = 5
 
     @classmethod
+    def from_env(
+        cls, environ: Mapping[str, str], contracts: Iterable[type[AnyContract]] = ()
+    ) -> Self:
+        """Only the contracts of its own queue count."""
+        queue = environ.get("QUEUE_NAME")
+        return super().from_env(environ, [one for one in contracts if one.needs.queue == queue])
+
+    @classmethod
     def wanted(cls, contracts: tuple[type[AnyContract], ...]) -> Mapping[str, set[str]]:
         """What the contracts of its queue name."""
         return {

@@ -24,7 +24,12 @@ def reconciler() -> Reconciler:
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Resolve one item of a sweep."""
     dry_run = bool(event.get("dry_run"))
-    done = reconciler().resolve(JobKey(event["key"]), message=event.get("message"), dry_run=dry_run)
+    done = reconciler().resolve(
+        JobKey(event["key"]),
+        message=event.get("message"),
+        asked_for=bool(event.get("asked_for")),
+        dry_run=dry_run,
+    )
     telemetry().resolved(done, dry_run=dry_run)
     return {
         "key": done.key,

@@ -26,13 +26,12 @@ from oncely.telemetry import observed, telemetry
 @cache
 def worker() -> BatchWorker:
     """Wire once per execution environment."""
-    registry = Registry(CONTRACTS).of_queue(os.environ.get("QUEUE_NAME", ""))
-    settings = WorkerSettings.from_env(os.environ, registry)
+    settings = WorkerSettings.from_env(os.environ, CONTRACTS)
     clients = Clients()
     queues = {**settings.queues, settings.queue_name: settings.queue_url}
     tools = Toolbox(settings, clients, queues=queues)
     runner = JobRunner(
-        registry=registry,
+        registry=Registry(CONTRACTS).of_queue(settings.queue_name),
         tools=tools,
         store=tools.jobs(),
         alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),

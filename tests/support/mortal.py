@@ -13,14 +13,14 @@ class DiedError(BaseException):
 class Fate:
     """Counts the calls to all ports of one worker, and ends it at one of them."""
 
-    call: int
+    call: int | str  # the how-manieth of all, or the first of this name
     after: bool
     calls: list[str] = field(default_factory=list)
     died: bool = False
 
     def meet(self, name: str, perform: Callable[[], object]) -> object:
         self.calls.append(name)
-        its_time = len(self.calls) == self.call
+        its_time = self.call in (len(self.calls), name) and not self.died
         if its_time and not self.after:
             self._die(name)
         answer = perform()

@@ -43,7 +43,7 @@ def test_after_the_end_it_is_refused_and_the_first_job_stays_as_it_was(
 def test_on_takeover_an_order_that_changed_meanwhile_is_a_conflict() -> None:
     world = World()
     world.add_order()
-    mortal = Mortal(world.payments, Fate(call=2, after=True))
+    mortal = Mortal(world.payments, Fate(call="execute", after=True))
     with pytest.raises(DiedError):
         world.run(charge(), runner=world.runner(provider=mortal))
     world.add_order(amount=9900)
@@ -60,7 +60,7 @@ def test_on_takeover_an_order_that_changed_meanwhile_is_a_conflict() -> None:
 def test_a_ready_row_of_other_values_is_not_claimed() -> None:
     world = World()
     world.add_order()
-    mortal = Mortal(world.payments, Fate(call=2, after=False))
+    mortal = Mortal(world.payments, Fate(call="execute", after=False))
     with pytest.raises(DiedError):
         world.run(charge(), runner=world.runner(provider=mortal))
     world.clock.move(hours=1)

@@ -115,7 +115,7 @@ def test_evidence_left_on_a_job_in_progress_survives_its_end() -> None:
 def test_a_lease_that_ran_out_makes_the_job_unknown_and_never_acts() -> None:
     world = World()
     world.add_order()
-    mortal = Mortal(world.payments, Fate(call=3, after=True))
+    mortal = Mortal(world.payments, Fate(call="execute", after=True))
     with pytest.raises(DiedError):
         world.run(charge(), runner=world.runner(provider=mortal))
     calls = len(world.payments.calls)

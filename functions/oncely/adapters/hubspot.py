@@ -30,24 +30,21 @@ from oncely.domain.profiles import HUBSPOT
 from oncely.ports import CrmRecord, Gone, Page
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
+# Until it is connected, and until it answers: in seconds, as the SDK wants them.
+TIMEOUTS: Final = (
+    CONNECT_TIMEOUT.total_seconds(),
+    (HUBSPOT.request_timeout - CONNECT_TIMEOUT).total_seconds(),
+)
 PAGE: Final = 100
 # Named even when they are HubSpot's own choice: then every endpoint gives the same ones.
 DEFAULT_PROPERTIES: Final = ("email", "firstname", "lastname")
 DEFAULT_ID_PROPERTY: Final = "oncely_id"
 
-_PLAINLY: Final[Mapping[str, Any]] = {
-    # The SDK's models would take a page of HTML for a contact without fields.
-    "_preload_content": False,
-    "_request_timeout": (
-        CONNECT_TIMEOUT.total_seconds(),
-        (HUBSPOT.request_timeout - CONNECT_TIMEOUT).total_seconds(),
-    ),
-}
-
 
 def hubspot_client(token: str, *, api_base: str | None = None) -> ApiClient:
     """A client that never sends a request twice by itself."""
-    configuration = Configuration(access_token=token, host=api_base)
+    configuration = Configuration(host=api_base)
+    configuration.access_token = token
     # By default it sends a read four times, and sleeps as long as HubSpot asks it to.
     configuration.retries = Retry(0)
     client = ApiClient(configuration)
@@ -63,6 +60,7 @@ class HubSpotCrm:
     client: ApiClient
     properties: Sequence[str] = DEFAULT_PROPERTIES
     id_property: str = DEFAULT_ID_PROPERTY
+    timeouts: tuple[float, float] = TIMEOUTS
 
     @classmethod
     def with_token(
@@ -95,7 +93,11 @@ class HubSpotCrm:
         behind = {} if after is None else {"after": after}
         try:
             response = BasicApi(self.client).get_page(
-                limit=PAGE, properties=list(self.properties), archived=False, **behind, **_PLAINLY
+                limit=PAGE,
+                properties=list(self.properties),
+                archived=False,
+                **behind,
+                **self._plainly,
             )
             return page_in(body_of(response))
         except FAILURES as error:
@@ -108,7 +110,7 @@ class HubSpotCrm:
         first page of a new search for those behind it, so that end is never met.
         """
         try:
-            response = SearchApi(self.client).do_search(self._search(since, after), **_PLAINLY)
+            response = SearchApi(self.client).do_search(self._search(since, after), **self._plainly)
             page = page_in(body_of(response))
         except FAILURES as error:
             return not_read(error)
@@ -138,17 +140,24 @@ class HubSpotCrm:
         except FAILURES as error:
             return Gone() if is_missing(error) else Unreachable(not_read(error).reason)
 
+    @property
+    def _plainly(self) -> dict[str, Any]:
+        # Its answer as it came: the SDK's models take a page of HTML for a contact without fields.
+        return {"_preload_content": False, "_request_timeout": self.timeouts}
+
     def _get(self, value: str, *, properties: Sequence[str], **options: str) -> Any:  # noqa: ANN401  # untyped
         return BasicApi(self.client).get_by_id(
-            value, properties=list(properties), archived=False, **options, **_PLAINLY
+            value, properties=list(properties), archived=False, **options, **self._plainly
         )
 
     def _upsert(self, external_id: str, properties: Mapping[str, str]) -> Any:  # noqa: ANN401  # untyped
         one = {"id": external_id, "idProperty": self.id_property, "properties": dict(properties)}
-        return BatchApi(self.client).upsert({"inputs": [one]}, **_PLAINLY)
+        return BatchApi(self.client).upsert({"inputs": [one]}, **self._plainly)
 
     def _patch(self, crm_id: str, properties: Mapping[str, str]) -> Any:  # noqa: ANN401  # untyped
-        return BasicApi(self.client).update(crm_id, {"properties": dict(properties)}, **_PLAINLY)
+        return BasicApi(self.client).update(
+            crm_id, {"properties": dict(properties)}, **self._plainly
+        )
 
     def _search(self, since: datetime, after: str | None) -> dict[str, Any]:
         # Rounded down: rather a contact too many than one too few.

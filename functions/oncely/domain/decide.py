@@ -53,15 +53,20 @@ class Step(Enum):
     NOTHING = auto()  # not due, held by its owner, a person's, or ended
 
 
-def due_step(row: Job, now: datetime) -> Step:
-    """What to do about a row that was found due; it may have moved on since."""
+def due_step(row: Job, now: datetime, *, asked_for: bool = False) -> Step:
+    """What to do about a row that was found due; it may have moved on since.
+
+    `asked_for`: somebody wants this very job looked at, though its time has not come.
+    """
     match row.status:
         case Status.STARTED if row.lease_over(now):
             return Step.BURY
-        case Status.UNKNOWN:
+        case Status.UNKNOWN if asked_for:
             return Step.ASK
         case _ if row.due_at is None or now < row.due_at:
             return Step.NOTHING
+        case Status.UNKNOWN:
+            return Step.ASK
         case Status.READY:
             return Step.SEND
         case Status.NEEDS_REVIEW:

@@ -52,6 +52,7 @@ class Item:
 
     key: JobKey
     message: dict[str, Json] | None = None
+    asked_for: bool = False  # by its key: it is looked at though its time has not come
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,9 @@ class Finder:
     def find(self, sweep: Sweep) -> Found:
         """What a sweep should resolve, the longest due first."""
         if sweep.key is not None:
-            return Found(items=(Item(key=JobKey(sweep.key)),), oldest_age=timedelta(0))
+            return Found(
+                items=(Item(key=JobKey(sweep.key), asked_for=True),), oldest_age=timedelta(0)
+            )
         now = self.clock.now()
         due = self.index.due(
             since=None if sweep.since is None else instant(sweep.since),

@@ -48,13 +48,18 @@ class Reconciler:
     publisher: Publisher
 
     def resolve(
-        self, key: JobKey, *, message: Mapping[str, Json] | None = None, dry_run: bool = False
+        self,
+        key: JobKey,
+        *,
+        message: Mapping[str, Json] | None = None,
+        asked_for: bool = False,
+        dry_run: bool = False,
     ) -> Resolution:
         """Look at one row and do what is due; a dry run says what it would do."""
         row = self.store.get(key)
         if row is None:
             return self._make(key, message, dry_run=dry_run)
-        step = due_step(row, self.clock.now())
+        step = due_step(row, self.clock.now(), asked_for=asked_for)
         if step is Step.NOTHING:
             return Resolution(key=key, outcome="nothing", old=row.status, new=row.status)
         try:

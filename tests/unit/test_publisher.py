@@ -1,0 +1,142 @@
+"""After an end: event, follow-ups, archive, and only then an expiry; safe to repeat anywhere."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.lifecycle import Status
+from oncely.services.outcomes import Failed, Finished, NothingSent
+from tests.support.mortal import DiedError, Fate, Mortal
+from tests.support.world import World, charge
+
+KEY = "payment.charge:order_18452"
+
+
+def finished() -> World:
+    world = World()
+    world.add_order()
+    world.run(charge())
+    return world
+
+
+def publish(world: World) -> bool:
+    return world.publisher().publish(world.job(KEY).job_key)
+
+
+def test_an_ended_job_is_published_archived_and_then_expires() -> None:
+    world = finished()
+
+    publish(world)
+
+    job = world.job(KEY)
+    assert [one.job_key for one in world.bus.published] == [KEY]
+    assert world.archive.jobs[job.job_key].status is Status.FINISHED
+    assert job.expires_at == world.clock.now() + timedelta(days=90)
+    assert job.due_at is None
+
+
+def test_publishing_twice_changes_nothing() -> None:
+    world = finished()
+    publish(world)
+    before = world.job(KEY)
+
+    again = publish(world)
+
+    assert not again
+    assert world.job(KEY) == before
+    assert len(world.bus.published) == 1
+
+
+def test_a_review_is_neither_published_nor_archived_and_never_expires() -> None:
+    world = World()
+    world.run(charge())
+
+    publish(world)
+
+    assert world.bus.published == []
+    assert world.archive.jobs == {}
+    assert world.job(KEY).expires_at is None
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("port", ["bus", "outbox", "archive", "store"])
+def test_death_between_any_two_steps_is_mended_by_the_next_look(port: str, *, after: bool) -> None:
+    world = finished()
+    working = getattr(world, port)
+    call = 2 if port == "store" else 1
+    setattr(world, port, Mortal(working, Fate(call=call, after=after)))
+    with pytest.raises(DiedError):
+        publish(world)
+    setattr(world, port, working)
+    died = world.job(KEY)
+    assert died.expires_at is None or KEY in world.archive.jobs
+    world.clock.move(hours=1)
+
+    world.reconcile(KEY)
+
+    job = world.job(KEY)
+    assert job.expires_at is not None
+    assert world.archive.jobs[job.job_key].status is Status.FINISHED
+    assert world.bus.published
+    assert any("receipt.send" in body for body in world.outbox.sent)
+
+
+def test_a_job_that_the_archive_cannot_take_does_not_expire() -> None:
+    world = finished()
+    world.archive.broken = True
+
+    with pytest.raises(Exception, match="S3 gave no answer"):
+        publish(world)
+
+    assert world.job(KEY).expires_at is None
+    assert world.job(KEY).due_at is not None
+
+
+@pytest.mark.parametrize("declines", [False, True])
+def test_a_replay_after_the_row_has_expired_is_answered_from_the_archive(*, declines: bool) -> None:
+    world = World()
+    world.add_order()
+    world.payments.declines = declines
+    first = world.run(charge())
+    assert isinstance(first, Failed if declines else Finished)
+    publish(world)
+    world.store.expire(KEY)
+    world.add_order()  # as if nothing had ever been paid
+    world.payments.declines = False
+    calls = len(world.payments.calls)
+
+    replay = world.run(charge())
+
+    assert isinstance(replay, type(first))
+    assert replay.result == first.result
+    assert len(world.payments.calls) == calls
+
+
+def test_a_job_is_not_run_while_the_archive_cannot_be_asked() -> None:
+    world = World()
+    world.add_order()
+    world.archive.broken = True
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, NothingSent)
+    assert world.payments.calls == []
+
+
+def test_a_natural_effect_does_not_ask_the_archive() -> None:
+    world = World()
+    world.archive.broken = True
+    record = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}
+
+    outcome = world.run(
+        {
+            "job": "sync.contact",
+            "v": 1,
+            "source": "hubspot",
+            "source_id": "1",
+            "event_id": "1",
+            "record": record,
+        }
+    )
+
+    assert isinstance(outcome, Finished)

@@ -1,0 +1,132 @@
+"""receipt.send: one mail or none, and what is unclear is for a person."""
+
+import json
+from contextlib import suppress
+
+import pytest
+
+from oncely.domain.lifecycle import Status
+from oncely.services.outcomes import Duplicate, Finished, NeedsReview, NothingSent, Unknown
+from tests.support.mortal import DiedError, Fate, Mortal
+from tests.support.payments import Fault
+from tests.support.world import World, charge
+
+KEY = "receipt.send:order_18452"
+RECEIPT = {"job": "receipt.send", "v": 1, "order_id": "18452"}
+
+
+def paid() -> World:
+    world = World()
+    world.add_order(status="paid", charge_id="ch_1")
+    return world
+
+
+def test_a_paid_order_gets_one_receipt_and_its_message_id_is_kept() -> None:
+    world = paid()
+
+    outcome = world.run(RECEIPT)
+
+    assert isinstance(outcome, Finished)
+    assert len(world.mail.sent) == 1
+    assert "12.50 EUR" in world.mail.sent[0].text
+    assert world.job(KEY).provider_ref
+    assert isinstance(world.run(RECEIPT), Duplicate)
+    assert len(world.mail.sent) == 1
+
+
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
+def test_what_is_unclear_goes_to_a_person_and_is_never_sent_again(fault: Fault) -> None:
+    world = paid()
+    world.mail.fails(fault)
+    outcome = world.run(RECEIPT)
+
+    job = world.until_quiet(KEY)
+
+    assert isinstance(outcome, Unknown)
+    assert job.status is Status.NEEDS_REVIEW
+    assert len(world.mail.sent) == (fault is Fault.TIMEOUT_AFTER)
+    assert world.alerts.told
+
+
+def test_a_connection_that_was_refused_sent_nothing_and_is_tried_again() -> None:
+    world = paid()
+    world.mail.fails(Fault.REFUSED_CONNECTION)
+
+    first = world.run(RECEIPT)
+    second = world.run(RECEIPT)
+
+    assert isinstance(first, NothingSent)
+    assert isinstance(second, Finished)
+    assert len(world.mail.sent) == 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_death_before_or_after_any_call_never_sends_two(*, after: bool) -> None:
+    for call in range(1, 5):
+        world = paid()
+        fate = Fate(call=call, after=after)
+        mailer = world.mail
+        world.mail = Mortal(mailer, fate)
+        runner = world.runner(store=Mortal(world.store, fate))
+        with suppress(DiedError):
+            world.run(RECEIPT, runner=runner)
+        world.mail = mailer
+        world.clock.move(hours=1)
+        world.run(RECEIPT)
+
+        job = world.until_quiet(KEY)
+
+        assert len(mailer.sent) <= 1, fate.calls
+        assert job.status in {Status.FINISHED, Status.NEEDS_REVIEW}, fate.calls
+
+
+def test_without_a_sender_nothing_is_sent_and_no_receipt_follows_a_payment() -> None:
+    world = paid()
+    world.mail = None
+
+    outcome = world.run(RECEIPT)
+
+    assert isinstance(outcome, Finished)
+
+
+def test_an_order_without_an_address_wants_no_receipt() -> None:
+    world = World()
+    world.add_order(status="paid", receipt_email="")
+
+    outcome = world.run(RECEIPT)
+
+    assert isinstance(outcome, Finished)
+    assert world.mail.sent == []
+
+
+def test_an_order_that_is_not_paid_gets_no_receipt() -> None:
+    world = World()
+    world.add_order()
+
+    outcome = world.run(RECEIPT)
+
+    assert isinstance(outcome, NeedsReview)
+    assert world.mail.sent == []
+
+
+def test_a_receipt_follows_a_payment_from_its_row() -> None:
+    world = World()
+    world.add_order()
+    world.run(charge())
+
+    world.publisher().publish(world.job("payment.charge:order_18452").job_key)
+    outcome = world.run(world.outbox.sent.pop())
+
+    assert isinstance(outcome, Finished)
+    assert len(world.mail.sent) == 1
+
+
+def test_a_declined_payment_has_no_receipt() -> None:
+    world = World()
+    world.add_order()
+    world.payments.declines = True
+    world.run(charge())
+
+    world.publisher().publish(world.job("payment.charge:order_18452").job_key)
+
+    assert [json.loads(body)["job"] for body in world.outbox.sent] == []

@@ -1,0 +1,210 @@
+"""The reconciler: asks, writes one outcome, and is harmless when it runs twice."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Status
+from oncely.services.outcomes import Finished
+from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
+from tests.support.payments import Fault
+from tests.support.world import World, charge
+
+KEY = "payment.charge:order_18452"
+
+
+def unknown(*, charged: bool = True) -> World:
+    world = World()
+    world.add_order()
+    fault = Fault.TIMEOUT_AFTER if charged else Fault.TIMEOUT_BEFORE
+    world.payments.fails("execute", fault)
+    world.run(charge())
+    return world
+
+
+def crashed_after_the_charge() -> World:
+    world = World()
+    world.add_order()
+    mortal = Mortal(world.payments, Fate(call="execute", after=True))
+    with pytest.raises(DiedError):
+        world.run(charge(), runner=world.runner(provider=mortal))
+    return world
+
+
+def test_a_crash_after_the_charge_is_finished_by_one_look_after_the_lease() -> None:
+    world = crashed_after_the_charge()
+    world.clock.move(hours=1)
+
+    done = world.reconcile(KEY)
+
+    assert (done.old, done.new) == (Status.STARTED, Status.FINISHED)
+    assert world.payments.charges == ["pi_1"]
+    assert world.order()["charge_id"] == "ch_pi_1"
+
+
+def test_a_live_lease_is_left_alone() -> None:
+    world = crashed_after_the_charge()
+
+    done = world.reconcile(KEY)
+
+    assert done.outcome == "nothing"
+    assert world.job(KEY).status is Status.STARTED
+
+
+def test_the_reconciler_only_reads_from_the_provider() -> None:
+    world = unknown()
+    world.payments.calls.clear()
+
+    world.until_quiet(KEY)
+
+    assert {step for step, _ in world.payments.calls} == {"look_up"}
+
+
+def test_each_transition_is_evidence_with_its_reason_and_actor() -> None:
+    world = unknown()
+
+    world.reconcile(KEY)
+
+    last = world.job(KEY).evidence[-1]
+    assert (last.old, last.new, last.actor) == (Status.UNKNOWN, Status.FINISHED, "reconciler")
+    assert "12.50 EUR" in last.reason
+
+
+def test_absent_counts_only_after_the_last_possible_send_was_seen_through() -> None:
+    world = World()
+    world.add_order()
+    mortal = Mortal(world.payments, Fate(call="execute", after=False))
+    with pytest.raises(DiedError):
+        world.run(charge(), runner=world.runner(provider=mortal))
+    lease_over = world.job(KEY).lease_until
+    assert lease_over is not None
+    world.clock.time = lease_over + timedelta(seconds=1)
+    early = world.reconcile(KEY)
+    world.clock.time = world.job(KEY).due_at or world.clock.time
+
+    later = world.reconcile(KEY)
+
+    assert early.new is Status.UNKNOWN
+    assert world.clock.time >= lease_over + timedelta(seconds=10)
+    assert later.new is Status.READY
+    assert world.job(KEY).key_number == 2
+
+
+def test_certainly_absent_after_a_crash_is_sent_again_at_once() -> None:
+    world = World()
+    world.add_order()
+    mortal = Mortal(world.payments, Fate(call="prepare", after=False))
+    with pytest.raises(DiedError):
+        world.run(charge(), runner=world.runner(provider=mortal))
+    world.clock.move(hours=1)
+
+    done = world.reconcile(KEY)
+    outcome = world.run(world.outbox.sent.pop())
+
+    assert done.new is Status.READY
+    assert isinstance(outcome, Finished)
+    assert world.payments.charges == ["pi_1"]
+
+
+def test_a_dry_run_says_what_it_would_do_and_writes_nothing() -> None:
+    world = crashed_after_the_charge()
+    world.clock.move(hours=1)
+    before: Job = world.job(KEY)
+    order = world.order()
+
+    done = world.reconcile(KEY, dry_run=True)
+
+    assert done.new is Status.FINISHED
+    assert world.job(KEY) == before
+    assert world.order() == order
+    assert world.outbox.sent == []
+    assert world.alerts.told == []
+
+
+def test_two_looks_at_once_are_harmless() -> None:
+    world = unknown()
+    outcomes: list[str] = []
+    provider = world.payments
+    world.payments = Meanwhile(
+        provider, "look_up", lambda: outcomes.append(world.reconcile(KEY).outcome)
+    )
+
+    done = world.reconcile(KEY)
+
+    assert done.new is Status.FINISHED
+    assert outcomes == ["nothing"]
+    assert [entry.event for entry in world.job(KEY).evidence].count("confirm") == 1
+
+
+def test_a_ready_row_that_lost_its_message_is_sent_again_and_pushed() -> None:
+    world = World()
+    world.add_order()
+    world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
+    world.run(charge())
+    world.clock.time = world.job(KEY).due_at or world.clock.time
+
+    done = world.reconcile(KEY)
+
+    assert done.outcome == "ready"
+    assert len(world.outbox.sent) == 1
+    assert (world.job(KEY).due_at or world.clock.time) > world.clock.time
+
+
+def test_a_job_of_a_type_that_is_no_longer_deployed_is_for_a_person() -> None:
+    world = unknown()
+    world.contracts = ()
+
+    done = world.reconcile(KEY)
+
+    assert done.new is Status.NEEDS_REVIEW
+    assert world.alerts.told
+
+
+def test_a_review_that_nobody_could_be_told_of_is_told_later() -> None:
+    world = World()
+    world.alerts.broken = True
+    world.run(charge())
+    assert world.job(KEY).due_at is not None
+    world.alerts.broken = False
+
+    done = world.reconcile(KEY)
+
+    assert done.outcome == "needs_review"
+    assert len(world.alerts.told) == 1
+    assert world.job(KEY).due_at is None
+    assert world.reconcile(KEY).outcome == "nothing"
+
+
+def test_a_review_is_told_once() -> None:
+    world = World()
+
+    world.run(charge())
+    world.clock.move(hours=1)
+    world.reconcile(KEY)
+
+    assert len(world.alerts.told) == 1
+
+
+def test_two_charges_or_another_amount_are_for_a_person() -> None:
+    world = unknown()
+    world.add_order(amount=9900)
+
+    done = world.reconcile(KEY)
+
+    assert done.new is Status.NEEDS_REVIEW
+    assert world.order()["status"] == "payment_pending"
+
+
+def test_a_decline_that_comes_late_fails_the_job_and_the_order() -> None:
+    world = World()
+    world.add_order()
+    world.payments.processes = True
+    world.run(charge())
+    world.payments.settle("pi_1", status="declined")
+    world.clock.move(minutes=2)
+
+    done = world.reconcile(KEY)
+
+    assert done.new is Status.FAILED
+    assert world.order()["status"] == "payment_failed"

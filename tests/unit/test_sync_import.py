@@ -1,0 +1,131 @@
+"""sync.import: every page once, whatever happens to the worker on the way."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.answers import NotSent
+from oncely.domain.lifecycle import Status
+from oncely.services.outcomes import Continued, Duplicate, Finished, NothingSent
+from tests.support.fakes import START
+from tests.support.mortal import DiedError
+from tests.support.world import World
+
+KEY = "sync.import:hubspot:nightly"
+IMPORT = {"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "nightly"}
+
+
+def contacts_sent(world: World) -> list[str]:
+    sent = (json.loads(body) for body in world.outbox.sent)
+    return [message["source_id"] for message in sent if message["job"] == "sync.contact"]
+
+
+def pages_read(world: World) -> int:
+    return sum(step == "page" for step, _ in world.crm.calls)
+
+
+def test_every_contact_is_sent_once_and_progress_is_on_the_row() -> None:
+    world = World()
+    ids = world.crm.add_contacts(250)
+
+    outcome = world.run(IMPORT)
+
+    assert isinstance(outcome, Finished)
+    assert contacts_sent(world) == ids
+    assert world.job(KEY).progress == {"after": None, "pages": 3, "seen": 250, "sent": 250}
+    assert isinstance(world.run(IMPORT), Duplicate)
+
+
+def test_killed_after_three_pages_it_goes_on_from_there() -> None:
+    world = World()
+    ids = world.crm.add_contacts(1000)
+    page = world.crm.page
+    world.crm.page = lambda *, after: _die() if pages_read(world) == 3 else page(after=after)
+    with pytest.raises(DiedError):
+        world.run(IMPORT)
+    world.crm.page = page
+    world.clock.move(hours=1)
+    world.run(IMPORT)
+
+    outcome = world.run(IMPORT)
+
+    assert isinstance(outcome, Finished)
+    assert sorted(set(contacts_sent(world)), key=int) == ids
+    assert len(contacts_sent(world)) == 1000
+    assert pages_read(world) == 10
+
+
+def test_short_of_time_it_saves_sends_its_own_continuation_and_stops() -> None:
+    world = World()
+    world.crm.add_contacts(500)
+    page = world.crm.page
+
+    def slow_page(*, after: str | None) -> object:
+        world.clock.move(seconds=15)
+        return page(after=after)
+
+    world.crm.page = slow_page
+    first = world.run(IMPORT)
+    continuation = json.loads(world.outbox.sent[-1])
+    second = world.run(world.outbox.sent.pop())
+
+    assert isinstance(first, Continued)
+    assert continuation == IMPORT
+    assert isinstance(second, Finished)
+    assert pages_read(world) == 5
+    assert world.job(KEY).attempts == 1
+
+
+def test_a_limited_rate_hands_back_until_the_time_that_it_names() -> None:
+    world = World()
+    world.crm.add_contacts(250)
+    world.crm.fails("page", NotSent("429", retry_after=timedelta(seconds=30)))
+
+    outcome = world.run(IMPORT)
+
+    assert isinstance(outcome, NothingSent)
+    assert outcome.until == world.clock.now() + timedelta(seconds=30)
+    assert isinstance(world.run(IMPORT), Finished)
+
+
+def test_a_page_that_the_queue_did_not_take_is_not_called_done() -> None:
+    world = World()
+    world.crm.add_contacts(150)
+    world.outbox.refuses = frozenset({7})
+
+    outcome = world.run(IMPORT)
+    world.outbox.refuses = frozenset()
+    world.run(IMPORT)
+
+    assert isinstance(outcome, NothingSent)
+    assert world.job(KEY).status is Status.FINISHED
+    assert len(set(contacts_sent(world))) == 150
+
+
+def test_only_what_changed_since_then_is_imported() -> None:
+    world = World()
+    world.crm.add_contacts(150)
+    world.crm.clock.move(days=1)
+    world.crm.update("7", email="new@example.com")
+
+    world.run({**IMPORT, "updated_since": (START + timedelta(hours=1)).isoformat()})
+
+    assert contacts_sent(world) == ["7"]
+
+
+def test_what_an_import_sends_is_imported_once_however_often_it_is_sent() -> None:
+    world = World()
+    ids = world.crm.add_contacts(20)
+    world.run(IMPORT)
+    world.run({**IMPORT, "batch_id": "again"})
+    sent = [body for body in world.outbox.sent if "sync.contact" in body]
+
+    outcomes = [world.run(body) for body in sent]
+
+    assert sum(isinstance(outcome, Finished) for outcome in outcomes) == len(ids)
+    assert sum(isinstance(outcome, Duplicate) for outcome in outcomes) == len(ids)
+
+
+def _die() -> object:
+    raise DiedError

@@ -1,0 +1,172 @@
+"""sync.push: one object at the CRM, and an older push never lands over a newer one."""
+
+import json
+
+from oncely.domain.lifecycle import Status
+from oncely.services.outcomes import Finished, NeedsReview, NothingSent, Unknown
+from tests.support.mortal import Meanwhile
+from tests.support.payments import Fault
+from tests.support.world import World
+
+RECORD = "app#77"
+
+
+def push(version: int = 1, **more: object) -> dict[str, object]:
+    return {
+        "job": "sync.push",
+        "v": 1,
+        "target": "hubspot",
+        "record_id": RECORD,
+        "version": version,
+        **more,
+    }
+
+
+def key(version: int) -> str:
+    return f"sync.push:hubspot:{RECORD}:{version}"
+
+
+def add_record(world: World, version: int = 1, **columns: object) -> None:
+    properties = {"email": f"v{version}@example.com", "hs_object_id": "1", "createdate": "x"}
+    row = {
+        "source": "app",
+        "source_id": "77",
+        "version": version,
+        "record": {"properties": properties},
+        **columns,
+    }
+    world.tools.rows.put("records", {"record_id": RECORD}, row)
+
+
+def row(world: World) -> dict[str, object]:
+    return dict(world.tools.rows.get("records", {"record_id": RECORD}) or {})
+
+
+def at_the_crm(world: World) -> list[str]:
+    return [str(one.body["properties"]["email"]) for one in world.crm.contacts.values()]
+
+
+def test_a_push_makes_one_contact_and_keeps_its_id_on_our_row() -> None:
+    world = World()
+    add_record(world)
+
+    outcome = world.run(push())
+
+    assert isinstance(outcome, Finished)
+    assert at_the_crm(world) == ["v1@example.com"]
+    assert row(world)["crm_id"] == outcome.result["crm_id"]
+    assert row(world)["pushed_version"] == 1
+    assert "push_until" not in row(world)
+
+
+def test_a_timeout_after_the_crm_accepted_is_found_by_our_id_in_one_step() -> None:
+    world = World()
+    add_record(world)
+    world.crm.fails("push", Fault.TIMEOUT_AFTER)
+    outcome = world.run(push())
+
+    world.reconcile(key(1))
+
+    assert isinstance(outcome, Unknown)
+    assert world.job(key(1)).status is Status.FINISHED
+    assert len(world.crm.contacts) == 1
+    assert row(world)["crm_id"] in world.crm.contacts
+
+
+def test_a_timeout_before_the_crm_accepted_is_sent_again_and_makes_one_contact() -> None:
+    world = World()
+    add_record(world)
+    world.crm.fails("push", Fault.TIMEOUT_BEFORE)
+    world.run(push())
+
+    job = world.until_quiet(key(1))
+
+    assert job.status is Status.FINISHED
+    assert len(world.crm.contacts) == 1
+
+
+def test_a_version_that_is_no_longer_current_is_not_sent_and_the_current_one_follows() -> None:
+    world = World()
+    add_record(world, version=3)
+
+    outcome = world.run(push(version=1))
+    world.publisher().publish(world.job(key(1)).job_key)
+
+    assert isinstance(outcome, Finished)
+    assert at_the_crm(world) == []
+    assert json.loads(world.outbox.sent[-1]) == push(version=3)
+
+
+def test_a_version_that_moved_on_while_it_was_sent_is_pushed_again_under_its_own_key() -> None:
+    world = World()
+    add_record(world)
+    kept = row(world)
+    crm = world.crm
+    world.crm = Meanwhile(
+        crm,
+        "push",
+        lambda: world.tools.rows.put("records", {"record_id": RECORD}, {**kept, "version": 2}),
+    )
+
+    world.run(push())
+    world.crm = crm
+    world.publisher().publish(world.job(key(1)).job_key)
+
+    assert (world.job(key(1)).result or {})["superseded_by"] == 2
+    assert json.loads(world.outbox.sent[-1]) == push(version=2)
+
+
+def test_two_versions_are_never_under_way_at_once() -> None:
+    world = World()
+    add_record(world)
+    seen: list[object] = []
+    crm = world.crm
+
+    def a_newer_version_is_pushed_meanwhile() -> None:
+        world.crm = crm
+        kept = row(world)
+        world.tools.rows.put("records", {"record_id": RECORD}, {**kept, "version": 2})
+        seen.append(world.run(push(version=2)))
+
+    world.crm = Meanwhile(crm, "push", a_newer_version_is_pushed_meanwhile)
+    world.run(push())
+    world.clock.move(hours=1)
+    later = world.run(push(version=2))
+
+    assert isinstance(seen[0], NothingSent)
+    assert isinstance(later, Finished)
+    assert row(world)["pushed_version"] == 2
+
+
+def test_a_contact_that_came_from_the_crm_is_updated_by_its_own_id() -> None:
+    world = World()
+    crm_id = world.crm.add(email="ada@example.com")
+    add_record(world, source="hubspot", source_id=crm_id)
+
+    outcome = world.run(push())
+
+    assert isinstance(outcome, Finished)
+    assert list(world.crm.contacts) == [crm_id]
+    assert at_the_crm(world) == ["v1@example.com"]
+
+
+def test_a_record_that_is_missing_or_not_there_yet_is_for_a_person() -> None:
+    world = World()
+    add_record(world, version=1)
+
+    missing = world.run({**push(), "record_id": "app#1"})
+    ahead = world.run(push(version=9))
+
+    assert isinstance(missing, NeedsReview)
+    assert isinstance(ahead, NeedsReview)
+    assert at_the_crm(world) == []
+
+
+def test_properties_that_the_crm_writes_itself_are_not_sent() -> None:
+    world = World()
+    add_record(world)
+
+    world.run(push())
+
+    (contact,) = world.crm.contacts.values()
+    assert "createdate" not in contact.body["properties"]
