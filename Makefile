@@ -23,7 +23,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --requi
 WITH_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt lock clean
+.PHONY: help setup test check docs fmt lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,9 @@ check: $(DEV) ## Run the linters, the type checker and the import rules
 	@echo "mypy" && $(VENV)/bin/mypy
 	@echo "import-linter" && PYTHONPATH=functions $(VENV)/bin/lint-imports --no-logo
 
+docs: $(DEV) ## Write the pages of docs/ that the code tells itself
+	@PYTHONPATH=functions $(VENV)/bin/python -m ops_cli.render_docs
+
 fmt: $(DEV) ## Format the code and repair what the linter can repair
 	@$(VENV)/bin/ruff check --fix-only $(SOURCES)
 	@$(VENV)/bin/ruff format $(SOURCES)
@@ -52,7 +55,7 @@ COMPILE = $(LOCK_VENV)/bin/uv pip compile --no-config --python $(LOCK_VENV)/bin/
 # The Lambda runtime brings botocore and what only botocore needs; a layer that carried them would be three times the size.
 IN_RUNTIME := botocore python-dateutil six urllib3
 
-# The payments layer is always laid over the runtime layer, so it leaves out what is there already.
+# The payments and sync layers are always laid over the runtime layer, so they leave out what is there already.
 # (A command for the recipe, not $(shell): make would run that before the file is written.)
 IN_RUNTIME_LAYER := sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements/layer-runtime.txt
 
@@ -66,6 +69,10 @@ lock: ## Pin the versions anew from pyproject.toml; ARGS=--upgrade raises them
 	  $(addprefix --no-emit-package ,$(IN_RUNTIME)) --output-file requirements/layer-runtime.txt
 	@$(COMPILE) --group payments --constraint requirements/dev.txt \
 	  $$($(IN_RUNTIME_LAYER)) --output-file requirements/layer-payments.txt
+	@$(COMPILE) --group sync --constraint requirements/dev.txt \
+	  $$($(IN_RUNTIME_LAYER)) --output-file requirements/layer-sync.txt
+	@$(COMPILE) --group runtime --constraint requirements/dev.txt \
+	  --output-file requirements/layer-local.txt
 	@rm -rf $(LOCK_VENV)
 
 clean: ## Remove the environments and the tools' caches

@@ -117,6 +117,7 @@ class Contract(ABC, Generic[M, F]):
     job_type: ClassVar[str]
     # A class variable cannot name M; `parse` of the registry returns it typed all the same.
     message: ClassVar[type[Message]]
+    example: ClassVar[Mapping[str, Json]]  # the shortest message that a producer would send
     terms: ClassVar[Terms]
     needs: ClassVar[Needs]
     words: ClassVar[Words]
@@ -184,9 +185,9 @@ class Contract(ABC, Generic[M, F]):
         """Whether this contract says which messages may never have been sent."""
         return cls.unserved is not Contract.unserved
 
-    def unserved(self, *, now: datetime, limit: int) -> Iterable[M]:
+    def unserved(self, *, now: datetime) -> Iterable[M]:
         """The messages that our own rows ask for and that may never have been sent."""
-        del now, limit
+        del now
         return ()
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:

@@ -1,6 +1,6 @@
 """What the core needs from outside, as Protocols of few verbs; adapters do not inherit them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
@@ -111,8 +111,8 @@ class Due:
 class DueIndex(Protocol):
     """Finds due rows; the cost grows with the unresolved jobs, never with the table."""
 
-    def due(self, *, since: datetime | None, until: datetime, limit: int) -> list[Due]:
-        """The rows that fell due in this time, the longest due first."""
+    def due(self, *, since: datetime | None, until: datetime) -> Iterator[Due]:
+        """The rows that fell due in this time, the longest due first, read as they are taken."""
 
 
 class Archive(Protocol):
@@ -167,8 +167,8 @@ class Table(Protocol):
         """Read a row, consistently."""
 
     def waiting(
-        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str], limit: int
-    ) -> list[Mapping[str, object]]:
+        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str]
+    ) -> Iterator[Mapping[str, object]]:
         """Query a sparse index: rows of one partition whose sort key is at most this."""
 
     def update(self, write: LocalWrite) -> bool:

@@ -16,6 +16,7 @@ from oncely.adapters.sqs import SqsInbox
 from oncely.adapters.system import SystemClock, new_token, spread
 from oncely.adapters.toolbox import Toolbox
 from oncely.contracts import CONTRACTS
+from oncely.domain.errors import NotConfiguredError
 from oncely.registry import Registry
 from oncely.services.run_job import Deadline, JobRunner
 from oncely.services.work_batch import BatchWorker, Delivery
@@ -27,11 +28,17 @@ from oncely.telemetry import observed, telemetry
 def worker() -> BatchWorker:
     """Wire once per execution environment."""
     settings = WorkerSettings.from_env(os.environ, CONTRACTS)
+    registry = Registry(CONTRACTS).of_queue(settings.queue_name)
+    if not tuple(registry):
+        # Else every message would be rejected as unknown, good ones too.
+        raise NotConfiguredError(
+            f"no contract names the queue {settings.queue_name!r}: mend QUEUE_NAME and deploy again"
+        )
     clients = Clients()
     queues = {**settings.queues, settings.queue_name: settings.queue_url}
     tools = Toolbox(settings, clients, queues=queues)
     runner = JobRunner(
-        registry=Registry(CONTRACTS).of_queue(settings.queue_name),
+        registry=registry,
         tools=tools,
         store=tools.jobs(),
         alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),

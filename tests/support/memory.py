@@ -1,7 +1,7 @@
 """The stores in memory: the same contract suite holds them to what DynamoDB does."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -57,7 +57,6 @@ class MemoryRows:
         *,
         partition: tuple[str, str],
         up_to: tuple[str, str],
-        limit: int,
     ) -> list[Row]:
         found = [
             row
@@ -65,7 +64,7 @@ class MemoryRows:
             if name == table and row.get(partition[0]) == partition[1] and up_to[0] in row
         ]
         due = [row for row in found if str(row[up_to[0]]) <= up_to[1]]
-        return sorted(due, key=lambda row: str(row[up_to[0]]))[:limit]
+        return sorted(due, key=lambda row: str(row[up_to[0]]))
 
     def update(self, write: LocalWrite) -> bool:
         if self.refusal(write):
@@ -170,7 +169,7 @@ class MemoryDueIndex:
 
     store: MemoryJobStore
 
-    def due(self, *, since: datetime | None, until: datetime, limit: int) -> list[Due]:
+    def due(self, *, since: datetime | None, until: datetime) -> Iterator[Due]:
         found = [
             Due(
                 job_key=job.job_key,
@@ -182,4 +181,4 @@ class MemoryDueIndex:
             for job in self.store.jobs.values()
             if job.due_at is not None and (since or job.due_at) <= job.due_at <= until
         ]
-        return sorted(found, key=lambda due: due.due_at)[:limit]
+        return iter(sorted(found, key=lambda due: due.due_at))

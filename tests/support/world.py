@@ -1,7 +1,7 @@
 """A whole deployment without AWS: the shipped services over ports that a test can look into."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
@@ -38,8 +38,7 @@ class Rows(Protocol):
         *,
         partition: tuple[str, str],
         up_to: tuple[str, str],
-        limit: int,
-    ) -> Sequence[Mapping[str, object]]: ...
+    ) -> Iterable[Mapping[str, object]]: ...
 
     def update(self, write: LocalWrite) -> bool: ...
 
@@ -53,10 +52,10 @@ class _Table:
         return self.rows.get(self.name, key)
 
     def waiting(
-        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str], limit: int
-    ) -> list[Mapping[str, object]]:
-        found = self.rows.waiting(self.name, index, partition=partition, up_to=up_to, limit=limit)
-        return list(found)
+        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str]
+    ) -> Iterator[Mapping[str, object]]:
+        found = self.rows.waiting(self.name, index, partition=partition, up_to=up_to)
+        return iter(found)
 
     def update(self, write: LocalWrite) -> bool:
         return self.rows.update(write)

@@ -17,7 +17,7 @@ def test_on_first_sight_a_message_that_differs_from_the_order_is_refused(
     world = World()
     world.add_order()
 
-    outcome = world.run(charge(**other))
+    outcome = world.run({**charge(), **other})
 
     assert isinstance(outcome, Conflict)
     assert world.store.get(KEY) is None
@@ -34,7 +34,7 @@ def test_after_the_end_it_is_refused_and_the_first_job_stays_as_it_was(
     world.run(charge())
     before = world.job(KEY)
 
-    outcome = world.run(charge(**other))
+    outcome = world.run({**charge(), **other})
 
     assert isinstance(outcome, Conflict)
     assert world.job(KEY) == before
@@ -85,7 +85,7 @@ def test_which_optional_fields_were_sent_makes_no_other_job(same: dict[str, obje
     world.add_order()
     first = world.run(charge())
 
-    second = world.run(charge(**same))
+    second = world.run({**charge(), **same})
 
     assert isinstance(first, Finished)
     assert not isinstance(second, Conflict)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import Event, Status
 from oncely.services.outcomes import Finished
 from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
 from tests.support.payments import Fault
@@ -134,7 +134,7 @@ def test_two_looks_at_once_are_harmless() -> None:
 
     assert done.new is Status.FINISHED
     assert outcomes == ["nothing"]
-    assert [entry.event for entry in world.job(KEY).evidence].count("confirm") == 1
+    assert [entry.event for entry in world.job(KEY).evidence].count(Event.CONFIRM) == 1
 
 
 def test_a_ready_row_that_lost_its_message_is_sent_again_and_pushed() -> None:

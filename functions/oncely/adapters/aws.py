@@ -31,6 +31,7 @@ MESSAGING: Final = Config(
 # No answer reached us, so what we asked for may or may not have happened.
 NO_ANSWER: Final = (HTTPClientError, AwsConnectionError, ConnectionClosedError)
 
+_SERVER_ERROR: Final = 500
 _NO_ANSWER_CODES: Final = frozenset(
     {
         "InternalServerError",
@@ -62,7 +63,9 @@ def code_of(error: ClientError) -> str:
 
 def gave_no_answer(error: ClientError) -> bool:
     """Whether the service failed in a way that leaves the request's fate open."""
-    return code_of(error) in _NO_ANSWER_CODES
+    # A load balancer's page has no code of the service's, only a status.
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return status >= _SERVER_ERROR or code_of(error) in _NO_ANSWER_CODES
 
 
 def is_busy(code: str) -> bool:

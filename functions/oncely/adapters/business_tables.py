@@ -1,8 +1,8 @@
 """Business rows on DynamoDB, as a contract reads and reserves them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
 
@@ -14,6 +14,8 @@ from oncely.domain.writes import LocalWrite
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+_PAGE: Final = 100
 
 
 @dataclass(frozen=True)
@@ -38,26 +40,27 @@ class DynamoTable:
         return None if row is None else plain(row)
 
     def waiting(
-        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str], limit: int
-    ) -> list[Mapping[str, object]]:
-        """Query a sparse index, the oldest first."""
+        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str]
+    ) -> Iterator[Mapping[str, object]]:
+        """Query a sparse index, the oldest first; pages are read as they are needed."""
+        pages = self.client.get_paginator("query").paginate(
+            TableName=self.name,
+            IndexName=index,
+            KeyConditionExpression="#partition = :partition AND #sort <= :sort",
+            ExpressionAttributeNames={"#partition": partition[0], "#sort": up_to[0]},
+            ExpressionAttributeValues={
+                ":partition": serialized(partition[1]),
+                ":sort": serialized(up_to[1]),
+            },
+            PaginationConfig={"PageSize": _PAGE},
+        )
         try:
-            rows = self.client.query(
-                TableName=self.name,
-                IndexName=index,
-                KeyConditionExpression="#partition = :partition AND #sort <= :sort",
-                ExpressionAttributeNames={"#partition": partition[0], "#sort": up_to[0]},
-                ExpressionAttributeValues={
-                    ":partition": serialized(partition[1]),
-                    ":sort": serialized(up_to[1]),
-                },
-                Limit=limit,
-            )["Items"]
+            for page in pages:
+                yield from (plain(row) for row in page["Items"])
         except NO_ANSWER as error:
             raise self._silent(error) from error
         except ClientError as error:
             raise self._refused(error) from error
-        return [plain(row) for row in rows]
 
     def update(self, write: LocalWrite) -> bool:
         """Change a row if it holds what is expected."""

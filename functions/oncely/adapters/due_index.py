@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 INDEX: Final = "due"
 
+_PAGE: Final = 100
 _BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -26,17 +27,13 @@ class DynamoDueIndex:
     client: "DynamoDBClient"
     table: str
 
-    def due(self, *, since: datetime | None, until: datetime, limit: int) -> list[Due]:
-        """The rows that fell due in this time, the longest due first."""
-        shards = (
-            self._shard(str(shard), since or _BEGINNING, until, limit) for shard in range(SHARDS)
-        )
-        merged = heapq.merge(*shards, key=lambda due: due.due_at)
-        return [due for due, _ in zip(merged, range(limit), strict=False)]
+    def due(self, *, since: datetime | None, until: datetime) -> Iterator[Due]:
+        """The rows that fell due in this time, the longest due first, read as they are taken."""
+        shards = (self._shard(str(shard), since or _BEGINNING, until) for shard in range(SHARDS))
+        return heapq.merge(*shards, key=lambda due: due.due_at)
 
-    def _shard(self, shard: str, since: datetime, until: datetime, limit: int) -> Iterator[Due]:
-        """One page is enough: no shard can give more than the whole may hold."""
-        rows = self.client.query(
+    def _shard(self, shard: str, since: datetime, until: datetime) -> Iterator[Due]:
+        pages = self.client.get_paginator("query").paginate(
             TableName=self.table,
             IndexName=INDEX,
             KeyConditionExpression="#shard = :shard AND #due BETWEEN :since AND :until",
@@ -46,9 +43,10 @@ class DynamoDueIndex:
                 ":since": {"S": time_text(since)},
                 ":until": {"S": time_text(until)},
             },
-            Limit=limit,
-        )["Items"]
-        return (_due(plain(row)) for row in rows)
+            PaginationConfig={"PageSize": _PAGE},
+        )
+        for page in pages:
+            yield from (_due(plain(row)) for row in page["Items"])
 
 
 def _due(row: dict[str, Any]) -> Due:

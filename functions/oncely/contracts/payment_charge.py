@@ -1,6 +1,6 @@
 """payment.charge: charge an order once, at Stripe."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
@@ -71,6 +71,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     job_type = _JOB
     message = ChargeMessage
+    example = {"job": _JOB, "v": 1, "order_id": "18452"}
     terms = Terms(safety=Safety.KEYED, profile=STRIPE)
     needs = Needs(queue="payments", tables=("orders",), secrets=("stripe",))
     words = Words(
@@ -151,18 +152,15 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         del job
         return (_order_becomes(_FAILED, facts),)
 
-    def unserved(self, *, now: datetime, limit: int) -> list[ChargeMessage]:
+    def unserved(self, *, now: datetime) -> Iterator[ChargeMessage]:
         """Orders whose payment was asked for; one that is merely pending never asked."""
         rows = self.tools.table("orders").waiting(
             REQUESTED_INDEX,
             partition=("status", "payment_pending"),
             up_to=("charge_requested_at", time_text(now - REQUEST_GRACE)),
-            limit=limit,
         )
-        return [
-            ChargeMessage.model_validate({"job": _JOB, "v": 1, "order_id": row["order_id"]})
-            for row in rows
-        ]
+        for row in rows:
+            yield ChargeMessage.model_validate({"job": _JOB, "v": 1, "order_id": row["order_id"]})
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
         """A receipt for what was paid, unless no mail is sent at all."""

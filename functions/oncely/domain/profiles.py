@@ -27,6 +27,7 @@ class Profile:
     key_length: int = 255
     key_scope: str = ""  # within what the key is unique: account, credential, region
     lookup_lag: timedelta | None = None  # how long "not there" may be stale; None: cannot be asked
+    facts: tuple[str, ...] = ()  # what the numbers rest on, for docs/providers.md
 
     @property
     def longest_run(self) -> timedelta:
@@ -63,7 +64,14 @@ STRIPE: Final = Profile(
     key_window=timedelta(hours=24),
     key_length=255,
     key_scope="account and mode (live or test)",
-    lookup_lag=timedelta(0),  # reading an intent by its id is consistent; the search index is not
+    lookup_lag=timedelta(0),
+    facts=(
+        "A key is remembered for at least 24 hours; an hour of that is left unused.",
+        "A 500 is stored under its key as well, so a key is left behind once absence is proved.",
+        "Reading an intent by its id is consistent; the search index lags, and is not used.",
+        "A key is valid for one account and one mode: another API key may not know it.",
+        "Confirming takes a few seconds at worst; ten are waited for.",
+    ),
 )
 
 HUBSPOT: Final = Profile(
@@ -71,8 +79,13 @@ HUBSPOT: Final = Profile(
     request_timeout=timedelta(seconds=10),
     calls=2,  # the upsert, and a read of our own row after it
     key_scope="none: HubSpot knows no idempotency keys; a unique property stands for one",
-    # Reading by a unique property is consistent; only the search endpoint lags.
     lookup_lag=timedelta(seconds=10),
+    facts=(
+        "There are no idempotency keys; a unique property of ours takes their place.",
+        "Reading by a unique property sees a write at once; ten seconds are kept as a margin.",
+        "The search endpoint lags and ends at 10,000 results: it only pages, by id, and proves nothing.",
+        "429 with Retry-After: the request was not performed.",
+    ),
 )
 
 SES: Final = Profile(
@@ -80,4 +93,8 @@ SES: Final = Profile(
     request_timeout=timedelta(seconds=10),
     calls=1,
     key_scope="none: SES knows no idempotency keys and cannot be asked",
+    facts=(
+        "SendEmail has no idempotency token, and no call tells whether a mail went out.",
+        "A client with default retries sends a mail up to three times on a dropping connection.",
+    ),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -76,28 +77,28 @@ class Finder:
     def find(self, sweep: Sweep) -> Found:
         """What a sweep should resolve, the longest due first."""
         if sweep.key is not None:
-            return Found(
-                items=(Item(key=JobKey(sweep.key), asked_for=True),), oldest_age=timedelta(0)
-            )
+            asked_for = Item(key=JobKey(sweep.key), asked_for=True)
+            return Found(items=(asked_for,), oldest_age=timedelta(0))
         now = self.clock.now()
-        due = self.index.due(
-            since=None if sweep.since is None else instant(sweep.since),
-            until=now if sweep.until is None else min(now, instant(sweep.until)),
-            limit=sweep.limit,
-        )
-        wanted = [one for one in due if sweep.job_type in (None, one.job_type)]
-        items = [Item(key=one.job_key) for one in wanted]
-        items += self._unserved(sweep, now, sweep.limit - len(items))
+        due = list(islice(self._due(sweep, now), sweep.limit))
+        items = [Item(key=one.job_key) for one in due]
+        items += islice(self._unserved(sweep, now), sweep.limit - len(items))
         return Found(items=tuple(items), oldest_age=_oldest(due, now))
 
-    def _unserved(self, sweep: Sweep, now: datetime, room: int) -> Iterator[Item]:
+    def _due(self, sweep: Sweep, now: datetime) -> Iterator[Due]:
+        rows = self.index.due(
+            since=None if sweep.since is None else instant(sweep.since),
+            until=now if sweep.until is None else min(now, instant(sweep.until)),
+        )
+        return (one for one in rows if sweep.job_type in (None, one.job_type))
+
+    def _unserved(self, sweep: Sweep, now: datetime) -> Iterator[Item]:
         for kind in self.registry:
-            if room <= 0 or sweep.job_type not in (None, kind.job_type):
+            if sweep.job_type not in (None, kind.job_type):
                 continue
-            for message in kind(self.tools).unserved(now=now, limit=room):
+            for message in kind(self.tools).unserved(now=now):
                 key = kind.key(message)
                 if self.store.get(key) is None:
-                    room -= 1
                     yield Item(key=key, message=message.as_json())
 
 

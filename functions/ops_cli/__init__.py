@@ -1,0 +1,1 @@
+"""Tools for people; never shipped to Lambda."""

@@ -1,0 +1,150 @@
+"""Writes the pages that the code itself can tell: messages, their schemas, providers."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from oncely.contract import AnyContract
+from oncely.contracts import CONTRACTS
+from oncely.domain.profiles import Profile
+
+DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
+_GENERATED: Final = "<!-- Written by `make docs`; change the contracts instead. -->"
+
+
+def pages() -> dict[Path, str]:
+    """Every generated file and what it should hold."""
+    schemas = {
+        Path("schemas") / f"{kind.job_type}.v1.json": _json(kind.message.model_json_schema())
+        for kind in CONTRACTS
+    }
+    return {
+        Path("messages.md"): "\n".join(_messages()),
+        Path("providers.md"): "\n".join(_providers()),
+        **schemas,
+    }
+
+
+def stale(folder: Path = DOCS) -> list[Path]:
+    """The generated files that do not say what the code says."""
+    return [
+        name
+        for name, text in pages().items()
+        if not (folder / name).exists() or (folder / name).read_text() != text
+    ]
+
+
+def write(folder: Path = DOCS) -> None:
+    """Write every generated file."""
+    for name, text in pages().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def _messages() -> Iterator[str]:
+    yield "# Messages"
+    yield ""
+    yield _GENERATED
+    yield ""
+    yield "A message is one JSON object of at most 64 kB. `job` and `v` are always there; a field that"
+    yield "is not listed is refused. A message that cannot be worked goes to the rejects queue with the"
+    yield "reason. Sending the same job twice is always safe: it runs once."
+    for kind in CONTRACTS:
+        yield from _message(kind)
+
+
+def _message(kind: type[AnyContract]) -> Iterator[str]:
+    schema = kind.message.model_json_schema()
+    queue = f"{kind.needs.queue.upper()}_QUEUE_URL"
+    yield ""
+    yield f"## {kind.job_type}"
+    yield ""
+    yield str(kind.message.__doc__)
+    yield ""
+    yield "| field | type | |"
+    yield "|---|---|---|"
+    for name, field in schema["properties"].items():
+        needed = "always" if name in schema["required"] else "optional"
+        yield f"| `{name}` | {_type(field)} | {needed} |"
+    yield ""
+    yield "```sh"
+    yield f'aws sqs send-message --queue-url "${queue}" \\'
+    yield f"  --message-body '{json.dumps(kind.example)}'"
+    yield "```"
+    yield ""
+    key = kind.key(kind.message.model_validate(kind.example))
+    yield f"Its job key is `{key}`. [JSON schema](schemas/{kind.job_type}.v1.json)"
+    yield ""
+    yield "```"
+    yield kind.describe()
+    yield "```"
+
+
+def _providers() -> Iterator[str]:
+    yield "# Providers"
+    yield ""
+    yield _GENERATED
+    yield ""
+    yield "What decisions rest on, for each provider."
+    yield ""
+    profiles = {kind.terms.profile.name: kind.terms.profile for kind in CONTRACTS}
+    yield "| | " + " | ".join(profiles) + " |"
+    yield "|---|" + "---|" * len(profiles)
+    for row, cells in _rows(list(profiles.values())):
+        yield f"| {row} | " + " | ".join(cells) + " |"
+    for name, profile in profiles.items():
+        yield ""
+        yield f"## {name}"
+        yield ""
+        yield from (f"- {fact}" for fact in profile.facts)
+    yield ""
+
+
+def _rows(profiles: list[Profile]) -> Iterator[tuple[str, list[str]]]:
+    yield "a request is waited for", [f"{p.request_timeout.seconds} s" for p in profiles]
+    yield "requests in one run, at most", [str(p.calls) for p in profiles]
+    yield "a key is safe for", [_hours(p) for p in profiles]
+    yield "a key is unique within", [p.key_scope for p in profiles]
+    yield "longest key", [str(p.key_length) if p.key_window else "–" for p in profiles]
+    yield (
+        "“not there” may be stale for",
+        [
+            "cannot be asked" if p.lookup_lag is None else f"{p.lookup_lag.seconds} s"
+            for p in profiles
+        ],
+    )
+
+
+def _hours(profile: Profile) -> str:
+    if profile.key_window is None:
+        return "–"
+    safe = profile.key_window - profile.key_margin
+    return f"{safe.total_seconds() / 3600:g} hours from the first send"
+
+
+def _type(field: dict[str, Any]) -> str:
+    if "const" in field:
+        return f"`{json.dumps(field['const'])}`"
+    if "anyOf" in field:
+        return _type(next(one for one in field["anyOf"] if one.get("type") != "null"))
+    limits = {
+        "minimum": "at least {}",
+        "exclusiveMinimum": "above {}",
+        "maximum": "at most {}",
+        "maxLength": "at most {} characters",
+    }
+    said = [text.format(field[name]) for name, text in limits.items() if name in field]
+    return ", ".join([str(field.get("type", "any")), *said])
+
+
+def _json(content: object) -> str:
+    return json.dumps(content, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        names = ", ".join(map(str, stale()))
+        sys.exit(f"not current, run make docs: {names}" if names else 0)
+    write()
