@@ -117,7 +117,7 @@ class Contract(ABC, Generic[M, F]):
     job_type: ClassVar[str]
     # A class variable cannot name M; `parse` of the registry returns it typed all the same.
     message: ClassVar[type[Message]]
-    example: ClassVar[Mapping[str, Json]]  # the shortest message that a producer would send
+    example: ClassVar[Message]  # the shortest message that a producer would send
     terms: ClassVar[Terms]
     needs: ClassVar[Needs]
     words: ClassVar[Words]

@@ -11,6 +11,7 @@ from oncely.contracts import CONTRACTS
 from oncely.domain.profiles import Profile
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
+_NONE: Final = "none"
 _GENERATED: Final = "<!-- Written by `make docs`; change the contracts instead. -->"
 
 
@@ -48,9 +49,10 @@ def _messages() -> Iterator[str]:
     yield ""
     yield _GENERATED
     yield ""
-    yield "A message is one JSON object of at most 64 kB. `job` and `v` are always there; a field that"
-    yield "is not listed is refused. A message that cannot be worked goes to the rejects queue with the"
-    yield "reason. Sending the same job twice is always safe: it runs once."
+    yield "A message is one JSON object of at most 64 kB."
+    yield "`job` and `v` are always there; a field that is not listed is refused."
+    yield "A message that cannot be worked goes to the rejects queue with the reason."
+    yield "Sending the same job twice is always safe: it runs once."
     for kind in CONTRACTS:
         yield from _message(kind)
 
@@ -71,10 +73,10 @@ def _message(kind: type[AnyContract]) -> Iterator[str]:
     yield ""
     yield "```sh"
     yield f'aws sqs send-message --queue-url "${queue}" \\'
-    yield f"  --message-body '{json.dumps(kind.example)}'"
+    yield f"  --message-body '{json.dumps(kind.example.model_dump(exclude_unset=True))}'"
     yield "```"
     yield ""
-    key = kind.key(kind.message.model_validate(kind.example))
+    key = kind.key(kind.example)
     yield f"Its job key is `{key}`. [JSON schema](schemas/{kind.job_type}.v1.json)"
     yield ""
     yield "```"
@@ -107,19 +109,18 @@ def _rows(profiles: list[Profile]) -> Iterator[tuple[str, list[str]]]:
     yield "requests in one run, at most", [str(p.calls) for p in profiles]
     yield "a key is safe for", [_hours(p) for p in profiles]
     yield "a key is unique within", [p.key_scope for p in profiles]
-    yield "longest key", [str(p.key_length) if p.key_window else "–" for p in profiles]
-    yield (
-        "“not there” may be stale for",
-        [
-            "cannot be asked" if p.lookup_lag is None else f"{p.lookup_lag.seconds} s"
-            for p in profiles
-        ],
-    )
+    yield "longest key", [str(p.key_length) if p.key_window else _NONE for p in profiles]
+    yield "“not there” may be stale for", [_lag(p) for p in profiles]
+
+
+def _lag(profile: Profile) -> str:
+    lag = profile.lookup_lag
+    return "cannot be asked" if lag is None else f"{lag.seconds} s"
 
 
 def _hours(profile: Profile) -> str:
     if profile.key_window is None:
-        return "–"
+        return _NONE
     safe = profile.key_window - profile.key_margin
     return f"{safe.total_seconds() / 3600:g} hours from the first send"
 

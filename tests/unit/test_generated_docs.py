@@ -16,7 +16,9 @@ def test_the_generated_pages_say_what_the_code_says() -> None:
 
 @pytest.mark.parametrize("kind", CONTRACTS, ids=lambda kind: kind.job_type)
 def test_the_example_of_each_job_is_a_message_that_is_taken(kind: type[AnyContract]) -> None:
-    found, message = Registry(CONTRACTS).parse(json.dumps(kind.example))
+    body = json.dumps(kind.example.model_dump(exclude_unset=True))
+
+    found, message = Registry(CONTRACTS).parse(body)
 
     assert found is kind
-    assert message.as_json() | dict(kind.example) == message.as_json()
+    assert message == kind.example

@@ -56,13 +56,13 @@ class SyncContact(Contract[ContactMessage, Stored]):
 
     job_type = "sync.contact"
     message = ContactMessage
-    example = {
-        "job": "sync.contact",
-        "v": 1,
-        "source": "hubspot",
-        "source_id": "4419",
-        "event_id": "evt-8c1f",
-    }
+    example = ContactMessage(
+        job="sync.contact",
+        v=1,
+        source="hubspot",
+        source_id="4419",
+        event_id="evt-8c1f",
+    )
     terms = Terms(safety=Safety.NATURAL, profile=HUBSPOT)
     needs = Needs(queue="sync", tables=("records", "import_events"), secrets=("hubspot",))
     words = Words(

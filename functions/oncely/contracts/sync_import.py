@@ -80,12 +80,12 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
 
     job_type = "sync.import"
     message = ImportMessage
-    example = {
-        "job": "sync.import",
-        "v": 1,
-        "source": "hubspot",
-        "batch_id": "2026-11-16-nightly",
-    }
+    example = ImportMessage(
+        job="sync.import",
+        v=1,
+        source="hubspot",
+        batch_id="2026-11-16-nightly",
+    )
     terms = Terms(safety=Safety.NATURAL, profile=HUBSPOT)
     needs = Needs(queue="sync", secrets=("hubspot",), sends_to=("sync",))
     words = Words(

@@ -50,13 +50,13 @@ class SyncPush(Contract[PushMessage, Outgoing]):
 
     job_type = "sync.push"
     message = PushMessage
-    example = {
-        "job": "sync.push",
-        "v": 1,
-        "target": "hubspot",
-        "record_id": "hubspot#4419",
-        "version": 7,
-    }
+    example = PushMessage(
+        job="sync.push",
+        v=1,
+        target="hubspot",
+        record_id="hubspot#4419",
+        version=7,
+    )
     terms = Terms(safety=Safety.LOOKUP, profile=HUBSPOT, rows_may_move=True)
     needs = Needs(queue="sync", tables=("records",), secrets=("hubspot",), sends_to=("sync",))
     words = Words(

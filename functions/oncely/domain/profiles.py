@@ -83,7 +83,7 @@ HUBSPOT: Final = Profile(
     facts=(
         "There are no idempotency keys; a unique property of ours takes their place.",
         "Reading by a unique property sees a write at once; ten seconds are kept as a margin.",
-        "The search endpoint lags and ends at 10,000 results: it only pages, by id, and proves nothing.",
+        "The search endpoint lags and ends at 10,000 results: it pages by id, and proves nothing.",
         "429 with Retry-After: the request was not performed.",
     ),
 )
