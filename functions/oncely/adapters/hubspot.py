@@ -35,6 +35,7 @@ TIMEOUTS: Final = (
     CONNECT_TIMEOUT.total_seconds(),
     (HUBSPOT.request_timeout - CONNECT_TIMEOUT).total_seconds(),
 )
+CONNECTIONS: Final = 10  # as many as a worker may run jobs side by side
 PAGE: Final = 100
 # Named even when they are HubSpot's own choice: then every endpoint gives the same ones.
 DEFAULT_PROPERTIES: Final = ("email", "firstname", "lastname")
@@ -47,6 +48,7 @@ def hubspot_client(token: str, *, api_base: str | None = None) -> ApiClient:
     configuration.access_token = token
     # By default it sends a read four times, and sleeps as long as HubSpot asks it to.
     configuration.retries = Retry(0)
+    configuration.connection_pool_maxsize = CONNECTIONS
     client = ApiClient(configuration)
     client.user_agent = "oncely"
     return client

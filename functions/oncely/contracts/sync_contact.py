@@ -98,6 +98,9 @@ class SyncContact(Contract[ContactMessage, Stored]):
                 return later
             case Gone():
                 return _gone(call.facts, None)
+            case CrmRecord(record_id=found) if found != message.source_id:
+                # Merged into another contact, which has events of its own.
+                return _gone(call.facts, None)
             case CrmRecord() as record:
                 return _imported(call.facts, record)
 

@@ -11,7 +11,7 @@ from oncely.contract import Call, Contract, Message, Needs, Proceed, Settled, St
 from oncely.domain.answers import Absent, Answer, Done, NotSent, Odd, Prepared, Unreachable
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, job_key
-from oncely.domain.profiles import HUBSPOT, Safety, Terms
+from oncely.domain.profiles import HUBSPOT, Safety, StopRules, Terms
 from oncely.domain.times import instant, time_text
 from oncely.domain.writes import Expect, Json, LocalWrite
 from oncely.ports import CrmRecord, Gone
@@ -57,7 +57,13 @@ class SyncPush(Contract[PushMessage, Outgoing]):
         record_id="hubspot#4419",
         version=7,
     )
-    terms = Terms(safety=Safety.LOOKUP, profile=HUBSPOT, rows_may_move=True)
+    terms = Terms(
+        safety=Safety.LOOKUP,
+        profile=HUBSPOT,
+        # Our two properties may be missing in the account: a mistake of ours, for every record.
+        stop=StopRules(person_looks_at=frozenset({"VALIDATION_ERROR"})),
+        rows_may_move=True,
+    )
     needs = Needs(queue="sync", tables=("records",), secrets=("hubspot",), sends_to=("sync",))
     words = Words(
         outside="the one HubSpot contact that carries our id is created or updated.",

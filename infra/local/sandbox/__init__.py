@@ -2,6 +2,7 @@
 
 from infra.local.sandbox.faults import Fault, FaultKind, Faults
 from infra.local.sandbox.ledger import Ledger
+from infra.local.sandbox.provider_sandbox import ProviderSandbox
 from infra.local.sandbox.stripe_sandbox import StripeSandbox
 
-__all__ = ["Fault", "FaultKind", "Faults", "Ledger", "StripeSandbox"]
+__all__ = ["Fault", "FaultKind", "Faults", "Ledger", "ProviderSandbox", "StripeSandbox"]

@@ -1,11 +1,11 @@
-"""Runs the sandbox for other processes: `python -m infra.local.sandbox --port 12111`."""
+"""Runs all providers for other processes: `python -m infra.local.sandbox --port 12111`."""
 
 import argparse
 import signal
 import threading
 from datetime import timedelta
 
-from infra.local.sandbox.stripe_sandbox import StripeSandbox
+from infra.local.sandbox.provider_sandbox import ProviderSandbox
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     ended = threading.Event()
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, lambda *_: ended.set())
-    with StripeSandbox(
+    with ProviderSandbox(
         port=options.port,
         honours_keys=not options.ignore_keys,
         search_lag=timedelta(seconds=options.search_lag),

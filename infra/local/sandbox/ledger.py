@@ -1,13 +1,16 @@
-"""The record of truth: every request that came in, and every movement of money."""
+"""The record of truth: every request that came in, money moved, contacts written, mail sent."""
 
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from infra.local.sandbox.hubspot_entries import Contact
 from infra.local.sandbox.messages import Request
+from infra.local.sandbox.ses_entries import SentMail
 
 
 class IntentStatus(StrEnum):
@@ -94,6 +97,9 @@ class Refund:
     metadata: Mapping[str, str]
 
 
+Entry = PaymentIntent | Charge | Refund | Contact | SentMail
+
+
 class Ledger:
     """Thread-safe; whoever reads and then writes holds `lock` for the whole of it."""
 
@@ -103,12 +109,19 @@ class Ledger:
         self._intents: dict[str, list[tuple[datetime, PaymentIntent]]] = {}
         self._charges: dict[str, Charge] = {}
         self._refunds: list[Refund] = []
+        self._contacts: dict[str, Contact] = {}
+        self._mails: list[SentMail] = []
 
     @property
     def requests(self) -> tuple[RecordedRequest, ...]:
         """Every request to a provider, in order."""
         with self.lock:
             return tuple(self._requests)
+
+    @property
+    def paths(self) -> Counter[str]:
+        """How many requests came in, by method and path: `GET /v1/refunds`."""
+        return Counter(f"{one.method} {one.path}" for one in self.requests)
 
     @property
     def intents(self) -> tuple[PaymentIntent, ...]:
@@ -132,6 +145,18 @@ class Ledger:
         """Everything given back."""
         with self.lock:
             return tuple(self._refunds)
+
+    @property
+    def contacts(self) -> tuple[Contact, ...]:
+        """Every contact as it is now, archived ones too, by id."""
+        with self.lock:
+            return tuple(self._contacts.values())
+
+    @property
+    def mails(self) -> tuple[SentMail, ...]:
+        """Every e-mail sent, in order."""
+        with self.lock:
+            return tuple(self._mails)
 
     def charges_for(self, reference: str) -> tuple[Charge, ...]:
         """Give the money moved for a job key or an order id, as named in the metadata."""
@@ -175,7 +200,12 @@ class Ledger:
         with self.lock:
             return self._charges.get(charge_id) if charge_id else None
 
-    def save(self, *changes: PaymentIntent | Charge | Refund, at: datetime) -> None:
+    def contact(self, contact_id: str) -> Contact | None:
+        """Find a contact as it is now."""
+        with self.lock:
+            return self._contacts.get(contact_id)
+
+    def save(self, *changes: Entry, at: datetime) -> None:
         """Write all the changes, or none that anyone could see apart."""
         with self.lock:
             for change in changes:
@@ -186,14 +216,21 @@ class Ledger:
                         self._charges[change.charge_id] = change
                     case Refund():
                         self._refunds.append(change)
+                    case Contact():
+                        self._contacts[change.contact_id] = change
+                    case SentMail():
+                        self._mails.append(change)
 
     def as_json(self) -> dict[str, Any]:
         """Describe the books to another process."""
         with self.lock:
             return {
                 "requests": [asdict(one) for one in self.requests],
+                "paths": dict(self.paths),
                 "intents": [asdict(one) for one in self.intents],
                 "attempts": [asdict(one) for one in self.attempts],
                 "charges": [asdict(one) for one in self.charges],
                 "refunds": [asdict(one) for one in self.refunds],
+                "contacts": [asdict(one) for one in self.contacts],
+                "mails": [asdict(one) for one in self.mails],
             }

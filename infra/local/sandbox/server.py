@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
             return
         if fault.kind in REFUSALS:
-            self._send(api.refusal(request, status=REFUSALS[fault.kind]))
+            self._send(_waiting(fault, api.refusal(request, status=REFUSALS[fault.kind])))
             return
         error = partial(api.refusal, request, status=500)
         answer = api.answer(request, around=partial(fault.around, error=error))
@@ -201,6 +201,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401 - as inherited
         """Say nothing: the ledger is the log."""
+
+
+def _waiting(fault: Fault, answer: Answer) -> Answer:
+    """A refusal that says when to come back, if the fault does."""
+    waits = {} if fault.seconds is None else {"Retry_After": f"{fault.seconds:g}"}
+    return answer.with_headers(**waits)
 
 
 def _plainly(execute: Execute) -> Answer:

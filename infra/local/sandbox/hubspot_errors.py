@@ -1,0 +1,54 @@
+"""How HubSpot says no."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infra.local.sandbox.messages import Answer, Request
+
+VALIDATION = "VALIDATION_ERROR"
+
+
+class HubSpotRefusalError(Exception):
+    """An answer that is not a success, with the fields of HubSpot's error object."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        category: str = VALIDATION,
+        errors: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body: dict[str, Any] = {"status": "error", "message": message, "category": category}
+        if errors:
+            self.body["errors"] = list(errors)
+
+    def answer(self, request: Request) -> Answer:
+        """Give the refusal as an answer to this request."""
+        return Answer(self.status, {**self.body, "correlationId": request.request_id})
+
+
+def not_found(contact_id: str) -> HubSpotRefusalError:
+    """Refuse a contact that does not exist, or is archived."""
+    message = f"Object not found.  objectId are usually numeric. ({contact_id})"
+    return HubSpotRefusalError(message, status=404, category="OBJECT_NOT_FOUND")
+
+
+def no_such_property(name: str) -> HubSpotRefusalError:
+    """Refuse a property that was never defined."""
+    message = f'Property values were not valid: Property "{name}" does not exist'
+    errors = [{"message": message, "code": "PROPERTY_DOESNT_EXIST", "in": name}]
+    return HubSpotRefusalError(message, errors=errors)
+
+
+def value_taken(name: str, value: str, holder: str) -> HubSpotRefusalError:
+    """Refuse a value of a unique property that another contact has."""
+    message = f"A contact with {name} {value} already exists. Existing ID: {holder}"
+    return HubSpotRefusalError(
+        f"Contact already exists. Existing ID: {holder}",
+        status=409,
+        category="OBJECT_ALREADY_EXISTS",
+        errors=[{"message": message, "in": name}],
+    )

@@ -1,0 +1,167 @@
+"""What any CRM must do when it is read; the fake and the HubSpot adapter are held to the same."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.answers import NotSent, Unreachable
+from oncely.ports import CrmRecord, Gone, Page
+from tests.contract.crms import CRMS, Bench, crm_bench
+from tests.support.fakes import START
+from tests.support.payments import Fault
+
+MINE = "hubspot#4419"
+
+
+@pytest.fixture(params=CRMS)
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    with crm_bench(request.param) as running:
+        yield running
+
+
+def shown(page: Page | NotSent) -> list[str]:
+    assert isinstance(page, Page)
+    return [one.record_id for one in page.records]
+
+
+def all_changed(bench: Bench) -> list[str]:
+    page = bench.crm.changed(since=START, after=None)
+    found = shown(page)
+    while isinstance(page, Page) and page.after is not None:
+        page = bench.crm.changed(since=START, after=page.after)
+        found += shown(page)
+    return found
+
+
+def test_a_contact_is_fetched_with_its_properties_and_its_time_as_an_instant(bench: Bench) -> None:
+    record_id = bench.people.add(email="seven@example.com")
+
+    record = bench.crm.fetch(record_id)
+
+    assert isinstance(record, CrmRecord)
+    assert (record.record_id, record.updated_at, record.archived) == (record_id, START, False)
+    assert record.body["id"] == record_id
+    assert record.body["updatedAt"] == "2026-11-16T03:00:00.000Z"
+    properties = record.body["properties"]
+    assert isinstance(properties, dict)
+    assert properties["email"] == "seven@example.com"
+
+
+def test_a_change_moves_the_time_of_the_contact(bench: Bench) -> None:
+    record_id = bench.people.add(email="seven@example.com")
+    bench.clock.move(milliseconds=1)
+
+    bench.people.update(record_id, firstname="Grace")
+
+    record = bench.crm.fetch(record_id)
+    assert isinstance(record, CrmRecord)
+    assert record.updated_at == START + timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize("record_id", ["404", "abc", ".", "..", "1?archived=true"])
+def test_a_contact_that_never_was_is_gone(bench: Bench, record_id: str) -> None:
+    bench.people.add(email="seven@example.com")
+
+    assert bench.crm.fetch(record_id) == Gone()
+
+
+def test_an_archived_contact_is_gone_and_on_no_page(bench: Bench) -> None:
+    record_id = bench.people.add(oncely_id=MINE)
+
+    bench.people.archive(record_id)
+
+    assert bench.crm.fetch(record_id) == Gone()
+    assert bench.crm.find(MINE) == Gone()
+    assert bench.crm.page(after=None) == Page((), None)
+    assert bench.crm.changed(since=START, after=None) == Page((), None)
+
+
+def test_pages_show_every_contact_once_and_in_the_same_order_again(bench: Bench) -> None:
+    ids = bench.people.add_contacts(250)
+
+    first = bench.crm.page(after=None)
+    assert isinstance(first, Page)
+    second = bench.crm.page(after=first.after)
+    assert isinstance(second, Page)
+    third = bench.crm.page(after=second.after)
+
+    assert shown(first) + shown(second) + shown(third) == ids
+    assert isinstance(third, Page)
+    assert third.after is None
+    assert bench.crm.page(after=first.after) == second
+
+
+def test_a_full_page_that_is_the_last_says_so(bench: Bench) -> None:
+    bench.people.add_contacts(100)
+
+    pages = [bench.crm.page(after=None), bench.crm.changed(since=START, after=None)]
+
+    assert [len(shown(page)) for page in pages] == [100, 100]
+    assert [isinstance(page, Page) and page.after for page in pages] == [None, None]
+
+
+def test_changed_shows_those_that_changed_at_that_time_or_later(bench: Bench) -> None:
+    old, same, new = bench.people.add_contacts(3)
+    bench.clock.move(hours=1)
+    since = bench.clock.now()
+    bench.people.update(same, firstname="Grace")
+    bench.clock.move(hours=1)
+    bench.people.update(new, firstname="Ada")
+
+    assert shown(bench.crm.changed(since=since, after=None)) == [same, new]
+    assert old not in shown(bench.crm.changed(since=since, after=None))
+
+
+def test_changed_goes_on_by_id_so_that_changes_meanwhile_lose_and_repeat_nothing(
+    bench: Bench,
+) -> None:
+    ids = bench.people.add_contacts(250)
+    first = bench.crm.changed(since=START, after=None)
+    assert isinstance(first, Page)
+
+    bench.clock.move(hours=1)
+    bench.people.update(ids[7], firstname="shown already")
+    bench.people.update(ids[207], firstname="not shown yet")
+    rest = bench.crm.changed(since=START, after=first.after)
+
+    assert shown(first) + shown(rest) == ids[:200]
+    assert all_changed(bench) == ids
+
+
+def test_a_refused_token_means_that_nothing_was_done_and_somebody_must_know(bench: Bench) -> None:
+    for step in ("push", "fetch", "page", "changed"):
+        bench.fails(step, Fault.UNAUTHORIZED)
+
+    answers = [
+        bench.crm.push(MINE, {"firstname": "Grace"}),
+        bench.crm.fetch("1"),
+        bench.crm.page(after=None),
+        bench.crm.changed(since=START, after=None),
+    ]
+
+    assert all(isinstance(answer, NotSent) and answer.alarm for answer in answers)
+    assert bench.writes() == []
+
+
+def test_a_limited_rate_says_when_to_come_back(bench: Bench) -> None:
+    for step in ("push", "fetch", "page", "changed"):
+        bench.limits_rate(step, seconds=7)
+
+    answers = [
+        bench.crm.push(MINE, {"firstname": "Grace"}),
+        bench.crm.fetch("1"),
+        bench.crm.page(after=None),
+        bench.crm.changed(since=START, after=None),
+    ]
+
+    waits = [isinstance(answer, NotSent) and answer.retry_after for answer in answers]
+    assert waits == [timedelta(seconds=7)] * 4
+    assert bench.writes() == []
+
+
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.UNAUTHORIZED])
+def test_a_crm_that_cannot_be_asked_says_so(bench: Bench, fault: Fault) -> None:
+    bench.fails("find", fault)
+
+    assert isinstance(bench.crm.find(MINE), Unreachable)

@@ -1,0 +1,121 @@
+"""What any CRM must do when it is written to; the fake and the HubSpot adapter alike."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oncely.contracts.sync_push import VERSION_PROPERTY
+from oncely.domain.answers import Done, Refused, Unclear
+from oncely.ports import CrmRecord, Gone
+from tests.contract.crms import CRMS, Bench, crm_bench
+from tests.support.payments import Fault
+
+MINE = "hubspot#4419"
+
+
+@pytest.fixture(params=CRMS)
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    with crm_bench(request.param) as running:
+        yield running
+
+
+def found_properties(bench: Bench) -> dict[str, object]:
+    found = bench.crm.find(MINE)
+    assert isinstance(found, CrmRecord)
+    properties = found.body["properties"]
+    assert isinstance(properties, dict)
+    return dict(properties)
+
+
+def test_pushing_creates_the_contact_once_and_updates_it_afterwards(bench: Bench) -> None:
+    first = bench.crm.push(MINE, {"email": "seven@example.com"})
+    again = bench.crm.push(MINE, {"email": "eight@example.com"})
+
+    assert isinstance(first, Done)
+    assert isinstance(again, Done)
+    assert first.ref == again.ref == first.result["crm_id"]
+    assert bench.writes() == [2]
+    assert found_properties(bench)["email"] == "eight@example.com"
+
+
+def test_what_was_pushed_is_found_by_our_id_with_our_version(bench: Bench) -> None:
+    answer = bench.crm.push(MINE, {"firstname": "Grace", VERSION_PROPERTY: "7"})
+
+    found = bench.crm.find(MINE)
+
+    assert isinstance(answer, Done)
+    assert isinstance(found, CrmRecord)
+    assert found.record_id == answer.ref
+    assert found_properties(bench)[VERSION_PROPERTY] == "7"
+
+
+def test_pushing_to_a_contact_of_the_crms_own_gives_it_our_id(bench: Bench) -> None:
+    record_id = bench.people.add(email="seven@example.com")
+
+    answer = bench.crm.push(MINE, {"firstname": "Grace"}, crm_id=record_id)
+
+    assert isinstance(answer, Done)
+    assert answer.ref == record_id
+    assert bench.writes() == [1]
+    assert found_properties(bench)["email"] == "seven@example.com"
+
+
+def test_pushing_to_a_contact_that_is_gone_is_a_definite_no(bench: Bench) -> None:
+    record_id = bench.people.add(email="seven@example.com")
+    bench.people.archive(record_id)
+
+    answer = bench.crm.push(MINE, {"firstname": "Grace"}, crm_id=record_id)
+
+    assert isinstance(answer, Refused)
+    assert answer.code == "OBJECT_NOT_FOUND"
+    assert bench.writes() == [0]
+
+
+def test_our_id_on_another_contact_is_a_definite_no(bench: Bench) -> None:
+    bench.crm.push(MINE, {"firstname": "Grace"})
+    other = bench.people.add(email="seven@example.com")
+
+    answer = bench.crm.push(MINE, {"firstname": "Grace"}, crm_id=other)
+
+    assert isinstance(answer, Refused)
+    assert bench.writes() == [1, 0]
+
+
+@pytest.mark.parametrize("by_its_own_id", [False, True])
+def test_a_property_that_the_crm_does_not_know_is_a_definite_no(
+    bench: Bench, *, by_its_own_id: bool
+) -> None:
+    crm_id = bench.people.add(email="seven@example.com") if by_its_own_id else None
+
+    answer = bench.crm.push(MINE, {"no_such_property": "1"}, crm_id=crm_id)
+
+    assert isinstance(answer, Refused)
+    assert answer.code == "VALIDATION_ERROR"
+    assert sum(bench.writes()) == 0
+
+
+@pytest.mark.parametrize("by_its_own_id", [False, True])
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
+def test_no_answer_to_a_push_is_unclear_and_finding_tells(
+    bench: Bench, fault: Fault, *, by_its_own_id: bool
+) -> None:
+    crm_id = bench.people.add(email="seven@example.com") if by_its_own_id else None
+    bench.fails("push", fault)
+
+    answer = bench.crm.push(MINE, {"firstname": "Grace"}, crm_id=crm_id)
+
+    happened = fault is Fault.TIMEOUT_AFTER
+    assert isinstance(answer, Unclear)
+    assert isinstance(bench.crm.find(MINE), CrmRecord if happened else Gone)
+    assert sum(bench.writes()) == int(happened)
+
+
+@pytest.mark.parametrize("external_id", [MINE, "a/b?c=d&e", "käse 100%", "x@example.com"])
+def test_our_id_may_hold_any_letters(bench: Bench, external_id: str) -> None:
+    answer = bench.crm.push(external_id, {"firstname": "Grace"})
+
+    found = bench.crm.find(external_id)
+
+    assert isinstance(answer, Done)
+    assert isinstance(found, CrmRecord)
+    assert found.record_id == answer.ref

@@ -1,0 +1,149 @@
+"""What any mailer must do; the fake and the SES adapter are held to the same."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pytest
+
+from infra.local.sandbox import ProviderSandbox
+from oncely.adapters.ses_mail import SesMailer
+from oncely.domain.answers import Done, NotSent, Refused, Unclear
+from oncely.domain.keys import ProviderKey
+from oncely.ports import Mail, Mailer
+from tests.support.mail import SENDER, FakeMailer, ses_client
+from tests.support.payments import Fault
+
+KEY = ProviderKey("receipt.send:order_18452:send:0")
+RECEIPT = Mail(
+    to="seven@example.com",
+    subject="Receipt for order 18452",
+    text="Thank you. We received 12.50 € for order 18452.\n",
+)
+
+
+class Bench(Protocol):
+    """A mailer, the mail that left, and ways to make it fail."""
+
+    @property
+    def mailer(self) -> Mailer: ...
+
+    def sent(self) -> list[Mail]: ...
+
+    def fails(self, fault: Fault) -> None: ...
+
+    def limits_rate(self) -> None: ...
+
+    def rejected(self) -> Mail: ...
+
+
+@dataclass
+class FakeBench:
+    mailer: FakeMailer = field(default_factory=FakeMailer)
+
+    def sent(self) -> list[Mail]:
+        return self.mailer.sent
+
+    def fails(self, fault: Fault) -> None:
+        self.mailer.fails(fault)
+
+    def limits_rate(self) -> None:
+        self.mailer.fails(NotSent("the rate is limited"))
+
+    def rejected(self) -> Mail:
+        self.mailer.fails(Refused("rejected", code="MessageRejected"))
+        return RECEIPT
+
+
+@dataclass
+class SesBench:
+    sandbox: ProviderSandbox
+    mailer: SesMailer
+
+    def sent(self) -> list[Mail]:
+        mails = self.sandbox.ledger.mails
+        return [Mail(to=one.to[0], subject=one.subject, text=one.text) for one in mails]
+
+    def fails(self, fault: Fault) -> None:
+        kinds = {
+            Fault.TIMEOUT_BEFORE: "drop_before",
+            Fault.TIMEOUT_AFTER: "accept_then_drop",
+            Fault.UNAUTHORIZED: "unauthorized",
+        }
+        self.sandbox.faults.add(kinds[fault])
+
+    def limits_rate(self) -> None:
+        self.sandbox.faults.add("rate_limit")
+
+    def rejected(self) -> Mail:
+        return Mail(to="rejected@example.com", subject=RECEIPT.subject, text=RECEIPT.text)
+
+
+@pytest.fixture(params=["fake", "ses"])
+def bench(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Bench]:
+    if request.param == "fake":
+        yield FakeBench()
+        return
+    with ProviderSandbox() as sandbox, ses_client(sandbox.url) as client:
+        yield SesBench(sandbox, SesMailer(client=client, sender=SENDER))
+
+
+def test_a_mail_is_sent_once_and_its_reference_is_the_message_id(bench: Bench) -> None:
+    answer = bench.mailer.send(RECEIPT, key=KEY)
+
+    assert isinstance(answer, Done)
+    assert answer.ref
+    assert answer.ref == answer.result["message_id"]
+    assert bench.sent() == [RECEIPT]
+
+
+def test_the_key_does_not_keep_a_second_mail_from_being_sent(bench: Bench) -> None:
+    first = bench.mailer.send(RECEIPT, key=KEY)
+    second = bench.mailer.send(RECEIPT, key=KEY)
+
+    assert isinstance(first, Done)
+    assert isinstance(second, Done)
+    assert first.ref != second.ref
+    assert len(bench.sent()) == 2
+
+
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
+def test_no_answer_is_unclear_and_at_most_one_mail_left(bench: Bench, fault: Fault) -> None:
+    bench.fails(fault)
+
+    answer = bench.mailer.send(RECEIPT, key=KEY)
+
+    assert isinstance(answer, Unclear)
+    assert len(bench.sent()) == int(fault is Fault.TIMEOUT_AFTER)
+
+
+def test_refused_credentials_mean_that_nothing_was_sent_and_somebody_must_know(
+    bench: Bench,
+) -> None:
+    bench.fails(Fault.UNAUTHORIZED)
+
+    answer = bench.mailer.send(RECEIPT, key=KEY)
+
+    assert isinstance(answer, NotSent)
+    assert answer.alarm
+    assert bench.sent() == []
+
+
+def test_a_limited_rate_means_that_nothing_was_sent(bench: Bench) -> None:
+    bench.limits_rate()
+
+    answer = bench.mailer.send(RECEIPT, key=KEY)
+
+    assert isinstance(answer, NotSent)
+    assert not answer.alarm
+    assert bench.sent() == []
+
+
+def test_a_rejected_mail_is_a_definite_no(bench: Bench) -> None:
+    mail = bench.rejected()
+
+    answer = bench.mailer.send(mail, key=KEY)
+
+    assert isinstance(answer, Refused)
+    assert answer.code == "MessageRejected"
+    assert bench.sent() == []

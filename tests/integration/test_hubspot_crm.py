@@ -1,0 +1,240 @@
+"""The HubSpot adapter against every way in which an answer can go wrong, over real sockets."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hubspot.crm.contacts import ApiClient, ApiException, BasicApi, Configuration  # type: ignore[import-untyped]  # no types  # type: ignore[import-untyped]  # no types
+
+from infra.local.sandbox import FaultKind, ProviderSandbox
+from oncely.adapters.hubspot import HubSpotCrm
+from oncely.domain.answers import Done, NotSent, Refused, Unclear, Unreachable
+from oncely.ports import CrmRecord, Gone, Page
+from tests.support.fakes import START
+from tests.support.tls import untrusted_server
+
+CONTACTS = "/crm/v3/objects/contacts"
+MINE = "hubspot#4419"
+GRACE = {"firstname": "Grace"}
+EVERY_FAULT = [kind for kind in FaultKind if kind is not FaultKind.SLOW]
+
+
+@pytest.fixture
+def sandbox() -> Iterator[ProviderSandbox]:
+    with ProviderSandbox(clock=lambda: START) as running:
+        yield running
+
+
+@pytest.fixture
+def crm(sandbox: ProviderSandbox) -> HubSpotCrm:
+    return in_a_hurry(sandbox.url)
+
+
+def in_a_hurry(url: str) -> HubSpotCrm:
+    return replace(HubSpotCrm.with_token("pat-test-1", api_base=url), timeouts=(0.3, 0.3))
+
+
+@pytest.mark.parametrize("by_its_own_id", [False, True])
+@pytest.mark.parametrize(
+    ("fault", "expected", "writes"),
+    [
+        # Not performed, and HubSpot says so.
+        (FaultKind.RATE_LIMIT, NotSent, 0),
+        (FaultKind.UNAUTHORIZED, NotSent, 0),
+        # Performed, and only asking can tell.
+        (FaultKind.ACCEPT_THEN_HANG, Unclear, 1),
+        (FaultKind.ACCEPT_THEN_DROP, Unclear, 1),
+        (FaultKind.ERROR_AFTER, Unclear, 1),
+        (FaultKind.GARBLED, Unclear, 1),
+        (FaultKind.TRUNCATED, Unclear, 1),
+        # Not performed, and only asking can tell that either.
+        (FaultKind.ERROR_BEFORE, Unclear, 0),
+        (FaultKind.DROP_BEFORE, Unclear, 0),
+        (FaultKind.CONFLICT, Unclear, 0),
+        (FaultKind.OUTAGE, Unclear, 0),
+    ],
+)
+def test_every_fault_of_a_push_has_its_answer_one_request_and_at_most_one_write(
+    sandbox: ProviderSandbox,
+    crm: HubSpotCrm,
+    fault: FaultKind,
+    expected: type,
+    writes: int,
+    *,
+    by_its_own_id: bool,
+) -> None:
+    crm_id = sandbox.hubspot.add(email="seven@example.com") if by_its_own_id else None
+    sandbox.faults.add(fault, times=None)
+
+    answer = crm.push(MINE, GRACE, crm_id=crm_id)
+
+    assert isinstance(answer, expected)
+    assert len(sandbox.ledger.requests) == 1
+    assert sum(one.writes for one in sandbox.ledger.contacts) == writes
+
+
+@pytest.mark.parametrize("fault", EVERY_FAULT)
+def test_every_fault_of_a_read_is_one_request_that_changed_nothing(
+    sandbox: ProviderSandbox, crm: HubSpotCrm, fault: FaultKind
+) -> None:
+    record_id = sandbox.hubspot.add(email="seven@example.com")
+    sandbox.faults.add(fault, times=None)
+
+    answers = [
+        crm.fetch(record_id),
+        crm.page(after=None),
+        crm.changed(since=START, after=None),
+        crm.find(MINE),
+    ]
+
+    assert [type(answer) for answer in answers] == [NotSent, NotSent, NotSent, Unreachable]
+    assert sandbox.ledger.paths == {
+        f"GET {CONTACTS}/1": 1,
+        f"GET {CONTACTS}": 1,
+        f"POST {CONTACTS}/search": 1,
+        f"GET {CONTACTS}/hubspot%234419": 1,
+    }
+
+
+def test_a_slow_answer_is_still_an_answer(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
+    sandbox.faults.add(FaultKind.SLOW, times=None, seconds=0.1)
+
+    answer = crm.push(MINE, GRACE)
+
+    assert isinstance(answer, Done)
+    assert isinstance(crm.find(MINE), CrmRecord)
+
+
+def test_the_sdk_left_alone_sends_a_read_four_times_and_ours_once(
+    sandbox: ProviderSandbox, crm: HubSpotCrm
+) -> None:
+    sandbox.faults.add(FaultKind.RATE_LIMIT, times=None, seconds=0)
+    configuration = Configuration(host=sandbox.url)
+    configuration.access_token = "pat-test-1"
+
+    with pytest.raises(ApiException):
+        BasicApi(ApiClient(configuration)).get_by_id("1")
+    by_default = len(sandbox.ledger.requests)
+    crm.fetch("1")
+
+    assert by_default == 4
+    assert len(sandbox.ledger.requests) == 5
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
+def test_a_connection_that_was_never_made_sent_nothing(host: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        closed = probe.getsockname()[1]
+
+    answer = in_a_hurry("http://" + host.format(closed=closed)).push(MINE, GRACE)
+
+    assert isinstance(answer, NotSent)
+    assert not answer.alarm
+
+
+def test_a_connection_that_is_not_taken_in_time_sent_nothing() -> None:
+    with socket.socket() as busy, socket.socket() as first:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen(0)
+        first.connect(busy.getsockname())
+
+        answer = in_a_hurry(f"http://127.0.0.1:{busy.getsockname()[1]}").push(MINE, GRACE)
+
+    assert isinstance(answer, NotSent)
+
+
+def test_a_server_that_is_not_trusted_was_sent_nothing(tmp_path: Path) -> None:
+    with untrusted_server(tmp_path) as url:
+        answer = in_a_hurry(url).push(MINE, GRACE)
+
+    assert isinstance(answer, NotSent)
+    assert "CERTIFICATE_VERIFY_FAILED" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("token", "reads"), [("wrong", NotSent), ("", NotSent), ("pat-test-read", Gone)]
+)
+def test_a_token_that_may_not_write_wrote_nothing_and_somebody_must_know(
+    sandbox: ProviderSandbox, token: str, reads: type
+) -> None:
+    crm = HubSpotCrm.with_token(token, api_base=sandbox.url)
+
+    answer = crm.push(MINE, GRACE)
+
+    assert isinstance(answer, NotSent)
+    assert answer.alarm
+    assert isinstance(crm.fetch("1"), reads)
+    assert sandbox.ledger.contacts == ()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wait"),
+    [
+        (0, timedelta(0)),
+        (2.5, timedelta(seconds=2.5)),
+        (86_400, timedelta(minutes=15)),
+        (float("inf"), None),
+        (float("nan"), None),
+        (-1, None),
+    ],
+)
+def test_hubspot_says_how_long_to_wait_within_reason(
+    sandbox: ProviderSandbox, crm: HubSpotCrm, seconds: float, wait: timedelta | None
+) -> None:
+    sandbox.faults.add(FaultKind.RATE_LIMIT, times=None, seconds=seconds)
+
+    answers = [crm.push(MINE, GRACE), crm.fetch("1")]
+
+    assert [isinstance(one, NotSent) and one.retry_after for one in answers] == [wait, wait]
+
+
+def test_an_address_that_another_contact_has_is_a_definite_no(
+    sandbox: ProviderSandbox, crm: HubSpotCrm
+) -> None:
+    sandbox.hubspot.add(email="seven@example.com")
+
+    answer = crm.push(MINE, {"email": "seven@example.com"})
+
+    assert isinstance(answer, Refused)
+    assert answer.code == "OBJECT_ALREADY_EXISTS"
+    assert "Existing ID: 1" in answer.reason
+    assert [one.writes for one in sandbox.ledger.contacts] == [0]
+
+
+def test_a_property_that_is_not_unique_cannot_carry_our_id(sandbox: ProviderSandbox) -> None:
+    crm = HubSpotCrm.with_token("pat-test-1", api_base=sandbox.url, id_property="nickname")
+
+    assert isinstance(crm.push(MINE, GRACE), Refused)
+    assert isinstance(crm.find(MINE), Unreachable)
+
+
+def test_a_404_that_is_not_hubspots_own_is_no_proof_that_a_contact_is_gone(
+    sandbox: ProviderSandbox,
+) -> None:
+    crm = HubSpotCrm.with_token("pat-test-1", api_base=f"{sandbox.url}/elsewhere")
+
+    assert isinstance(crm.fetch("1"), NotSent)
+    assert isinstance(crm.find(MINE), Unreachable)
+    assert isinstance(crm.push(MINE, GRACE), Unclear)
+
+
+def test_changed_goes_past_the_10_000th_result_of_a_search(
+    sandbox: ProviderSandbox, crm: HubSpotCrm
+) -> None:
+    ids = sandbox.hubspot.add_contacts(10_150)
+    crm = replace(crm, timeouts=(3, 7))
+
+    seen: list[str] = []
+    page = crm.changed(since=START, after=None)
+    while isinstance(page, Page) and page.records:
+        seen += [one.record_id for one in page.records]
+        if page.after is None:
+            break
+        page = crm.changed(since=START, after=page.after)
+
+    assert seen == ids
+    assert sandbox.ledger.paths == {f"POST {CONTACTS}/search": 102}

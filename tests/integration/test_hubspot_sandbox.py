@@ -1,0 +1,150 @@
+"""The HubSpot side of the sandbox, as a client that is not ours sees it."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any
+
+import pytest
+import requests
+
+from infra.local.sandbox import ProviderSandbox
+from oncely.adapters.hubspot import HubSpotCrm
+from oncely.adapters.ses_mail import SesMailer
+from oncely.adapters.stripe_payments import StripePayments
+from oncely.domain.answers import Done, Prepared
+from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.money import Money
+from oncely.ports import Mail, Payment
+from tests.support.fakes import FakeClock
+from tests.support.mail import SENDER, ses_client
+
+ROOT = Path(__file__).parents[2]
+CONTACTS = "/crm/v3/objects/contacts"
+TOKEN = {"Authorization": "Bearer pat-test-1"}
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def sandbox(clock: FakeClock) -> Iterator[ProviderSandbox]:
+    with ProviderSandbox(clock=clock.now) as running:
+        yield running
+
+
+def search(sandbox: ProviderSandbox, **wanted: object) -> requests.Response:
+    document: Any = wanted
+    return requests.post(f"{sandbox.url}{CONTACTS}/search", json=document, headers=TOKEN, timeout=5)
+
+
+def upserted(sandbox: ProviderSandbox, *values: str) -> requests.Response:
+    inputs: Any = [{"id": one, "idProperty": "oncely_id", "properties": {}} for one in values]
+    url = f"{sandbox.url}{CONTACTS}/batch/upsert"
+    return requests.post(url, json={"inputs": inputs}, headers=TOKEN, timeout=5)
+
+
+def test_a_search_pages_by_offset_and_ends_at_10_000(sandbox: ProviderSandbox) -> None:
+    sandbox.hubspot.add_contacts(10_001)
+
+    last = search(sandbox, limit=100, after="9900")
+    beyond = search(sandbox, limit=100, after=last.json()["paging"]["next"]["after"])
+
+    assert last.json()["total"] == 10_001
+    assert len(last.json()["results"]) == 100
+    assert (beyond.status_code, beyond.json()["category"]) == (400, "VALIDATION_ERROR")
+
+
+def test_a_search_compares_ids_as_numbers_and_times_as_times(
+    sandbox: ProviderSandbox, clock: FakeClock
+) -> None:
+    ids = sandbox.hubspot.add_contacts(11)
+    clock.move(seconds=1)
+    sandbox.hubspot.update(ids[1], firstname="Grace")
+    sandbox.hubspot.update(ids[9], firstname="Grace")
+
+    found = search(
+        sandbox,
+        filterGroups=[
+            {
+                "filters": [
+                    {
+                        "propertyName": "lastmodifieddate",
+                        "operator": "GTE",
+                        "value": "2026-11-16T04:00:01+01:00",
+                    },
+                    {"propertyName": "hs_object_id", "operator": "GT", "value": "1"},
+                ]
+            }
+        ],
+        sorts=[{"propertyName": "hs_object_id", "direction": "DESCENDING"}],
+    )
+
+    assert [one["id"] for one in found.json()["results"]] == ["10", "2"]
+
+
+def test_an_upsert_tells_new_contacts_from_those_that_were_there(sandbox: ProviderSandbox) -> None:
+    first = upserted(sandbox, "a")
+    both = upserted(sandbox, "a", "b")
+
+    assert (first.status_code, upserted(sandbox, "a").status_code) == (201, 200)
+    assert [one["new"] for one in both.json()["results"]] == [False, True]
+    assert {one.contact_id: one.writes for one in sandbox.ledger.contacts} == {"1": 3, "2": 1}
+
+
+def test_a_limited_rate_says_when_to_come_back(sandbox: ProviderSandbox) -> None:
+    sandbox.faults.add("rate_limit")
+    sandbox.faults.add("rate_limit", seconds=3)
+
+    answers = [search(sandbox), search(sandbox)]
+
+    assert [one.headers["Retry-After"] for one in answers] == ["10", "3"]
+    assert {one.json()["category"] for one in answers} == {"RATE_LIMITS"}
+
+
+def test_archived_contacts_are_read_only_by_those_who_ask_for_them(
+    sandbox: ProviderSandbox,
+) -> None:
+    record_id = sandbox.hubspot.add(email="seven@example.com")
+    sandbox.hubspot.archive(record_id)
+    url = f"{sandbox.url}{CONTACTS}/{record_id}"
+
+    plain = requests.get(url, headers=TOKEN, timeout=5)
+    archived = requests.get(url, params={"archived": "true"}, headers=TOKEN, timeout=5)
+
+    assert (plain.status_code, archived.status_code) == (404, 200)
+    assert archived.json()["archived"] is True
+
+
+def test_one_process_serves_all_three_providers_and_others_look_into_its_books() -> None:
+    command = [sys.executable, "-m", "infra.local.sandbox"]
+    with Popen(command, cwd=ROOT, stdout=PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        requests.post(f"{url}/_sandbox/add_contacts", json={"number": 2}, timeout=5)
+
+        charged = StripePayments.with_key("sk_test_1", api_base=url).prepare(
+            Payment(
+                money=Money(1250, "eur"),
+                customer="cus_7",
+                method="pm_card_visa",
+                job_key=JobKey("payment.charge:order_1"),
+                order_id="1",
+            ),
+            key=ProviderKey("create:1"),
+        )
+        pushed = HubSpotCrm.with_token("pat-test-1", api_base=url).push("a", {}, crm_id="2")
+        with ses_client(url) as client:
+            mailed = SesMailer(client=client, sender=SENDER).send(
+                Mail(to="seven@example.com", subject="-", text="-"), key=ProviderKey("send:1")
+            )
+        books = requests.get(f"{url}/_sandbox/ledger", timeout=5).json()
+        process.terminate()
+
+    assert [type(one) for one in (charged, pushed, mailed)] == [Prepared, Done, Done]
+    assert [one["writes"] for one in books["contacts"]] == [0, 1]
+    assert [one["to"] for one in books["mails"]] == [["seven@example.com"]]
+    assert books["paths"][f"PATCH {CONTACTS}/2"] == 1

@@ -1,0 +1,88 @@
+"""HubSpot as a worker gets it: from the environment, the secret, and no other place."""
+
+from collections.abc import Iterator
+
+import pytest
+from moto import mock_aws
+
+from infra.local.sandbox import ProviderSandbox
+from oncely.adapters.clients import Clients
+from oncely.adapters.hubspot import HubSpotCrm
+from oncely.adapters.toolbox import Toolbox
+from oncely.domain.answers import Done
+from oncely.ports import CrmRecord
+from oncely.settings import ToolSettings
+
+SECRET = "oncely/hubspot"
+
+
+@pytest.fixture
+def sandbox() -> Iterator[ProviderSandbox]:
+    with ProviderSandbox() as running:
+        yield running
+
+
+@pytest.fixture
+def clients(no_profile: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    with mock_aws():
+        made = Clients()
+        made.secrets.create_secret(Name=SECRET, SecretString="pat-test-1")
+        yield made
+        made.secrets.close()
+
+
+def settings(sandbox: ProviderSandbox, **more: str) -> ToolSettings:
+    environment = {"JOBS_TABLE": "jobs", "HUBSPOT_API_BASE": sandbox.url, **more}
+    read = ToolSettings.from_env(environment)
+    return read.model_copy(update={"secrets": {"hubspot": SECRET}})
+
+
+def test_the_toolbox_reads_the_properties_that_its_settings_name(
+    sandbox: ProviderSandbox, clients: Clients
+) -> None:
+    record_id = sandbox.hubspot.add(email="seven@example.com", company="Oncely", phone="7")
+    named = settings(sandbox, HUBSPOT_PROPERTIES="email, company")
+
+    record = Toolbox(named, clients).crm().fetch(record_id)
+
+    assert isinstance(record, CrmRecord)
+    properties = record.body["properties"]
+    assert isinstance(properties, dict)
+    assert {"email", "company"} < set(properties)
+    assert "phone" not in properties
+
+
+def test_every_endpoint_shows_a_contact_with_the_same_properties(
+    sandbox: ProviderSandbox, clients: Clients
+) -> None:
+    record_id = sandbox.hubspot.add(email="seven@example.com")
+    crm = HubSpotCrm.with_token("pat-test-1", api_base=sandbox.url)
+
+    fetched = crm.fetch(record_id)
+    page = crm.page(after=None)
+    changed = crm.changed(since=sandbox.ledger.contacts[0].updated, after=None)
+
+    assert isinstance(fetched, CrmRecord)
+    assert page == changed
+    assert getattr(page, "records", None) == (fetched,)
+
+
+def test_the_toolbox_pushes_by_the_unique_property_that_its_settings_name(
+    sandbox: ProviderSandbox, clients: Clients
+) -> None:
+    crm = Toolbox(settings(sandbox, HUBSPOT_ID_PROPERTY="email"), clients).crm()
+
+    answer = crm.push("seven@example.com", {"firstname": "Grace"})
+
+    assert isinstance(answer, Done)
+    (contact,) = sandbox.ledger.contacts
+    assert contact.properties == {"email": "seven@example.com", "firstname": "Grace"}
+
+
+def test_the_toolbox_keeps_one_client_and_so_its_connections(
+    sandbox: ProviderSandbox, clients: Clients
+) -> None:
+    toolbox = Toolbox(settings(sandbox), clients)
+
+    assert toolbox.crm() is toolbox.crm()

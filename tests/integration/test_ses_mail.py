@@ -1,0 +1,222 @@
+"""The SES adapter against every way in which an answer can go wrong, over real sockets."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError
+
+from infra.local.sandbox import FaultKind, ProviderSandbox
+from oncely.adapters.clients import Clients
+from oncely.adapters.ses_mail import ONCE, SesMailer
+from oncely.adapters.toolbox import Toolbox
+from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
+from oncely.domain.keys import ProviderKey
+from oncely.ports import Mail
+from oncely.settings import ToolSettings
+from tests.support.mail import SENDER, ses_client
+from tests.support.tls import untrusted_server
+
+SEND = "POST /v2/email/outbound-emails"
+KEY = ProviderKey("receipt.send:order_18452:send:0")
+HURRIED = ONCE.merge(Config(connect_timeout=0.3, read_timeout=0.3))
+
+
+@pytest.fixture
+def sandbox(no_profile: None) -> Iterator[ProviderSandbox]:
+    with ProviderSandbox() as running:
+        yield running
+
+
+def sent_by(url: str, *, to: str = "seven@example.com", sender: str = SENDER) -> Answer:
+    mail = Mail(to=to, subject="Receipt", text="Thank you.")
+    with ses_client(url, config=HURRIED) as client:
+        return SesMailer(client=client, sender=sender).send(mail, key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected", "mails"),
+    [
+        # Not performed, and SES says so.
+        (FaultKind.RATE_LIMIT, NotSent, 0),
+        (FaultKind.UNAUTHORIZED, NotSent, 0),
+        # Performed, and nobody can know.
+        (FaultKind.ACCEPT_THEN_HANG, Unclear, 1),
+        (FaultKind.ACCEPT_THEN_DROP, Unclear, 1),
+        (FaultKind.ERROR_AFTER, Unclear, 1),
+        (FaultKind.GARBLED, Unclear, 1),
+        (FaultKind.TRUNCATED, Unclear, 1),
+        # Not performed, and nobody can know that either.
+        (FaultKind.ERROR_BEFORE, Unclear, 0),
+        (FaultKind.DROP_BEFORE, Unclear, 0),
+        (FaultKind.CONFLICT, Unclear, 0),
+        (FaultKind.OUTAGE, Unclear, 0),
+    ],
+)
+def test_every_fault_has_its_answer_one_request_and_at_most_one_mail(
+    sandbox: ProviderSandbox, fault: FaultKind, expected: type, mails: int
+) -> None:
+    sandbox.faults.add(fault, times=None)
+
+    answer = sent_by(sandbox.url)
+
+    assert isinstance(answer, expected)
+    assert sandbox.ledger.paths[SEND] == 1
+    assert len(sandbox.ledger.mails) == mails
+
+
+def test_a_slow_answer_is_still_an_answer(sandbox: ProviderSandbox) -> None:
+    sandbox.faults.add(FaultKind.SLOW, seconds=0.1)
+
+    answer = sent_by(sandbox.url)
+
+    assert isinstance(answer, Done)
+    assert [one.message_id for one in sandbox.ledger.mails] == [answer.ref]
+
+
+def test_boto3_left_alone_sends_one_mail_three_times_and_ours_never(
+    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_RETRY_MODE", raising=False)
+    monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
+    sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
+
+    with ses_client(sandbox.url, config=None) as client, pytest.raises(BotoCoreError):
+        client.send_email(
+            FromEmailAddress=SENDER,
+            Destination={"ToAddresses": ["seven@example.com"]},
+            Content={"Simple": {"Subject": {"Data": "-"}, "Body": {"Text": {"Data": "-"}}}},
+        )
+    by_default = len(sandbox.ledger.mails)
+    answer = sent_by(sandbox.url)
+
+    assert by_default == 3
+    assert isinstance(answer, Unclear)
+    assert len(sandbox.ledger.mails) == by_default + 1
+
+
+def test_no_setting_of_the_environment_makes_ours_try_again(
+    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
+    monkeypatch.setenv("AWS_RETRY_MODE", "adaptive")
+    sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
+
+    sent_by(sandbox.url)
+
+    assert len(sandbox.ledger.mails) == 1
+
+
+@pytest.mark.parametrize(
+    ("to", "sender", "code"),
+    [
+        ("rejected@example.com", SENDER, "MessageRejected"),
+        ("seven@example.com", "unverified@example.com", "MessageRejected"),
+        ("seven@example.com", "nomx@example.com", "MailFromDomainNotVerifiedException"),
+        ("no address", SENDER, "BadRequestException"),
+    ],
+)
+def test_what_ses_will_never_send_is_refused_with_its_code(
+    sandbox: ProviderSandbox, to: str, sender: str, code: str
+) -> None:
+    answer = sent_by(sandbox.url, to=to, sender=sender)
+
+    assert isinstance(answer, Refused)
+    assert answer.code == code
+    assert "request req_" in answer.reason
+    assert sandbox.ledger.mails == ()
+
+
+@pytest.mark.parametrize("sender", ["paused@example.com", "suspended@example.com"])
+def test_an_account_that_may_not_send_is_for_somebody_to_mend(
+    sandbox: ProviderSandbox, sender: str
+) -> None:
+    answer = sent_by(sandbox.url, sender=sender)
+
+    assert isinstance(answer, NotSent)
+    assert answer.alarm
+    assert sandbox.ledger.mails == ()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
+def test_a_connection_that_was_never_made_sent_nothing(no_profile: None, host: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        closed = probe.getsockname()[1]
+
+    answer = sent_by("http://" + host.format(closed=closed))
+
+    assert isinstance(answer, NotSent)
+    assert not answer.alarm
+
+
+def test_a_connection_that_is_not_taken_in_time_sent_nothing(no_profile: None) -> None:
+    with socket.socket() as busy, socket.socket() as first:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen(0)
+        first.connect(busy.getsockname())
+
+        answer = sent_by(f"http://127.0.0.1:{busy.getsockname()[1]}")
+
+    assert isinstance(answer, NotSent)
+
+
+def test_a_server_that_is_not_trusted_was_sent_nothing(no_profile: None, tmp_path: Path) -> None:
+    with untrusted_server(tmp_path) as url:
+        answer = sent_by(url)
+
+    assert isinstance(answer, NotSent)
+    assert "CERTIFICATE_VERIFY_FAILED" in answer.reason
+
+
+def test_missing_credentials_mean_that_nothing_was_sent_and_somebody_must_know(
+    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", sandbox.url)
+    clients = Clients()
+
+    answer = SesMailer(client=clients.ses, sender=SENDER).send(
+        Mail(to="seven@example.com", subject="-", text="-"), key=KEY
+    )
+    clients.ses.close()
+
+    assert isinstance(answer, NotSent)
+    assert answer.alarm
+    assert sandbox.ledger.requests == ()
+
+
+def test_people_find_the_mail_by_the_key_of_its_job(sandbox: ProviderSandbox) -> None:
+    sent_by(sandbox.url)
+
+    (mail,) = sandbox.ledger.mails
+    assert mail.headers == {"X-Oncely-Key": KEY}
+    assert mail.tags == {"oncely_key": "receipt_send_order_18452_send_0"}
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SESV2"])
+def test_the_toolbox_mails_to_where_boto3_is_pointed(
+    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, sandbox.url)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    clients = Clients()
+    sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP)
+
+    mailer = Toolbox(ToolSettings(jobs_table="jobs", sender_address=SENDER), clients).mailer()
+    assert mailer is not None
+    answer = mailer.send(Mail(to="seven@example.com", subject="-", text="-"), key=KEY)
+    clients.ses.close()
+
+    assert isinstance(answer, Unclear)
+    assert [one.sender for one in sandbox.ledger.mails] == [SENDER]
+
+
+def test_without_a_sender_there_is_no_mailer() -> None:
+    assert Toolbox(ToolSettings(jobs_table="jobs"), Clients()).mailer() is None
