@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, TypeVar, assert_never
 
@@ -149,8 +149,14 @@ class _Run:
 
     def _claimed(self, job: Job, standing: Proceed[Any] | Settled[Any]) -> Outcome:
         """We own the row: act, and record what came of it."""
-        if job.fence == 1 and (former := self._archived(job)):
-            return self._end(job, former)
+        match self._former(job):
+            case Job() as former:
+                # Its history goes on, so that archiving it again loses nothing.
+                return self._end(replace(job, evidence=former.evidence), from_archive(former))
+            case NotSent() as later:
+                return self._end(job, later)
+            case None:
+                pass
         if isinstance(standing, Settled):
             return self._end(job, standing.answer, lambda _event, _job: standing.writes)
         forbidden = before_effect(
@@ -160,15 +166,14 @@ class _Run:
             return self._settle(job, forbidden)
         return self._act(job, standing.facts)
 
-    def _archived(self, job: Job) -> Answer | None:
-        """The answer of a run whose row has expired; a first claim must look before it acts."""
-        if self.contract.terms.safety is Safety.NATURAL:
+    def _former(self, job: Job) -> Job | NotSent | None:
+        """A run of the same key whose row has expired; a row's first claim looks before it acts."""
+        if job.fence > 1 or self.contract.terms.safety is Safety.NATURAL:
             return None
         try:
-            former = self.runner.archive.find(job.job_key)
+            return self.runner.archive.find(job.job_key)
         except OncelyError as error:
             return NotSent(f"the archive could not be asked whether this ran before: {error}")
-        return None if former is None else from_archive(former)
 
     def _act(self, job: Job, facts: Any) -> Outcome:  # noqa: ANN401  # the contract's own type
         """Save the reference first, if the effect has one; then perform it, once."""
