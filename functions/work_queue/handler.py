@@ -81,5 +81,5 @@ def _delivery(record: SQSRecord) -> Delivery:
         message_id=record.message_id,
         body=record.body,
         receipt=record.receipt_handle,
-        receives=int(record.attributes.approximate_receive_count),
+        receives=int(record.raw_event.get("attributes", {}).get("ApproximateReceiveCount", 1)),
     )

@@ -227,7 +227,11 @@ def late_answer(row: Job, answer: Done | Refused, *, fence: int) -> Decision:
         return Decision(
             event=Event.CONTRADICT,
             reason=told,
-            changes={"expires_at": None, "last_error": told[:MAX_REASON]},
+            changes={
+                "expires_at": None,
+                "beyond_archive": True,
+                "last_error": told[:MAX_REASON],
+            },
             alert=True,
         )
     return Decision(event=Event.NOTE, reason=told)

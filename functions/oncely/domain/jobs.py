@@ -79,6 +79,9 @@ class Job:
     result: Mapping[str, Json] | None = None
     progress: Mapping[str, Json] | None = None  # how far a long job has come
     last_error: str | None = None
+    beyond_archive: bool = (
+        False  # its end was contradicted: what the archive holds no longer stands
+    )
     stranded_fence: int | None = None  # the claims so far when its message was last given up
     stranded_since: datetime | None = None  # and since when no worker has claimed it
     evidence: tuple[Evidence, ...] = field(default=())

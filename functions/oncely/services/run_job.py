@@ -101,6 +101,8 @@ class JobRunner:
         if not deadline.allows(kind.time_needed()):
             return NotStarted(job_key=key, job_type=kind.job_type)
         contract = kind(self.tools)
+        for secret in kind.needs.secrets:
+            self.tools.secret(secret)  # one that is missing is found before anything is claimed
         return _Run(self, contract, message, key, deadline).outcome()
 
 
@@ -121,7 +123,7 @@ class _Run:
         claim = self._claim(standing)
         match self.runner.store.claim(claim):
             case Claimed(job=job):
-                return self._claimed(job, standing)
+                return self._claimed(job, standing, scope=claim.key_scope)
             case ClaimRefused(row=row):
                 return self._refused(row, claim)
             case RequirementUnmet(other=other):
@@ -147,7 +149,7 @@ class _Run:
             requires_failed=standing.requires_failed if isinstance(standing, Proceed) else None,
         )
 
-    def _claimed(self, job: Job, standing: Proceed[Any] | Settled[Any]) -> Outcome:
+    def _claimed(self, job: Job, standing: Proceed[Any] | Settled[Any], *, scope: str) -> Outcome:
         """We own the row: act, and record what came of it."""
         match self._former(job):
             case Job() as former:
@@ -159,16 +161,19 @@ class _Run:
                 pass
         if isinstance(standing, Settled):
             return self._end(job, standing.answer, lambda _event, _job: standing.writes)
-        forbidden = before_effect(
-            job, self.contract.terms, scope=self.contract.scope(), now=self.runner.clock.now()
-        )
+        now = self.runner.clock.now()
+        forbidden = before_effect(job, self.contract.terms, scope=scope, now=now)
         if forbidden:
             return self._settle(job, forbidden)
         return self._act(job, standing.facts)
 
+    @property
+    def _is_natural(self) -> bool:
+        return self.contract.terms.safety is Safety.NATURAL
+
     def _former(self, job: Job) -> Job | NotSent | None:
-        """A run of the same key whose row has expired; a row's first claim looks before it acts."""
-        if job.fence > 1 or self.contract.terms.safety is Safety.NATURAL:
+        """A run of the same key whose row has expired; whoever acts has looked for one before."""
+        if job.beyond_archive or self._is_natural:
             return None
         try:
             return self.runner.archive.find(job.job_key)
@@ -226,7 +231,9 @@ class _Run:
         try:
             return step(call)
         except NotConfiguredError as error:
-            return NotSent(str(error), alarm=True)
+            # Preparing moves nothing and a natural effect may be repeated; an act may have acted.
+            harmless = step == self.contract.prepare or self._is_natural
+            return NotSent(str(error), alarm=True) if harmless else Unclear(str(error))
         except Exception as error:  # noqa: BLE001  # whatever it is, the provider may have acted
             return Unclear(f"the call ended in {type(error).__name__}: {error}")
 

@@ -1,0 +1,246 @@
+"""Importing the worker does nothing; a deployment that is incomplete says what to do next."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.local.engine import REPOSITORY
+from oncely import telemetry
+from oncely.domain.errors import NotConfiguredError
+from oncely.domain.lifecycle import Status
+from tests.support.dynamo import Dynamo
+from tests.support.worker import KEY, Stage, invoke, staged
+from tests.support.world import World, charge
+from work_queue.handler import worker
+
+BODY = json.dumps(charge())
+
+# Runs in a process of its own: imports a module and tells what that module's folder did meanwhile.
+PROBE = """
+import collections.abc, json, os, sys
+import boto3, socket
+
+root, module = sys.argv[1:]
+sys.path.insert(0, root)
+done = []
+
+def ours():
+    # Whoever is met first on the way out did it: our own code, or the import of someone else's.
+    frame = sys._getframe(2)
+    while frame:
+        name = frame.f_code.co_filename
+        # pydantic looks for plugins whenever a model is defined; that is its own affair.
+        if name.startswith("<frozen importlib") or "/pydantic/plugin/" in name:
+            return None
+        if name.startswith(root):
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+
+def note(what):
+    if place := ours():
+        done.append(f"{what} at {place}")
+
+class Recorded(collections.abc.MutableMapping):
+    def __init__(self, variables): self.variables = variables
+    def __getitem__(self, name): note(f"read {name}"); return self.variables[name]
+    def __setitem__(self, name, value): note(f"set {name}"); self.variables[name] = value
+    def __delitem__(self, name): note(f"deleted {name}"); del self.variables[name]
+    def __iter__(self): note("read all"); return iter(self.variables)
+    def __len__(self): return len(self.variables)
+    def copy(self): return dict(self)
+
+def audit(event, args):
+    if event.startswith("socket."):
+        raise RuntimeError(f"{event}, whoever did it")
+    if event in ("open", "subprocess.Popen", "os.mkdir"):
+        note(f"{event} {args[0]}")
+
+def session(self, *args, **named):
+    note("boto3.Session")
+    made(self, *args, **named)
+
+made, boto3.Session.__init__ = boto3.Session.__init__, session
+os.environ = Recorded(dict(os.environ))
+sys.addaudithook(audit)
+try:
+    __import__(module)
+except RuntimeError as error:
+    done.append(str(error))
+print(json.dumps(done))
+"""
+
+
+def probe(root: Path, module: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, f"{root}/", module],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    told: list[str] = json.loads(done.stdout)
+    return told
+
+
+@pytest.fixture
+def stage(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    with staged(dynamo, monkeypatch) as stage:
+        yield stage
+
+
+@pytest.fixture
+def world(stage: Stage) -> World:
+    world = stage.world()
+    world.add_order()
+    return world
+
+
+def kept(event: dict[str, Any], answer: dict[str, Any]) -> bool:
+    [record] = event["Records"]
+    return answer == {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
+
+
+def log_line(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    [line] = [line for line in lines if "_aws" not in line]
+    assert isinstance(line, dict)
+    return line
+
+
+def test_importing_the_handler_reads_nothing_opens_nothing_and_connects_to_nothing() -> None:
+    assert probe(REPOSITORY / "functions", "work_queue.handler") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("import os; os.environ.get('HOME')", "read HOME"),
+        ("import os; os.getenv('HOME')", "read HOME"),
+        ("import aws_lambda_powertools; aws_lambda_powertools.Logger()", "read POWERTOOLS"),
+        ("import boto3; boto3.Session()", "boto3.Session"),
+        ("import socket; socket.create_connection(('127.0.0.1', 9))", "socket."),
+        ("open('/dev/null')", "open /dev/null"),
+    ],
+)
+def test_the_probe_of_the_test_above_sees_what_a_module_does(
+    tmp_path: Path, line: str, told: str
+) -> None:
+    (tmp_path / "careless.py").write_text(line)
+
+    done = probe(tmp_path, "careless")
+
+    assert any(told in one for one in done)
+
+
+@pytest.mark.filterwarnings("ignore:No application metrics")
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "QUEUE_NAME",
+        "QUEUE_URL",
+        "REJECTS_QUEUE_URL",
+        "ALERT_TOPIC_ARN",
+        "ARCHIVE_BUCKET",
+        "JOBS_TABLE",
+        "ORDERS_TABLE",
+        "STRIPE_SECRET",
+    ],
+)
+def test_a_missing_variable_is_named_and_the_whole_batch_stays_in_the_queue(
+    stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    event = stage.deliver(BODY)
+    monkeypatch.delenv(variable)
+
+    with pytest.raises(NotConfiguredError, match=f"deploy the stack again: {variable}:"):
+        invoke(event)
+
+    assert stage.dynamo.row(KEY) is None
+    assert stage.stripe.ledger.requests == ()
+
+
+@pytest.mark.filterwarnings("ignore:No application metrics")
+def test_a_queue_that_no_contract_names_is_told_and_no_good_message_is_rejected(
+    stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = stage.deliver(BODY)
+    monkeypatch.setenv("QUEUE_NAME", "payment")
+
+    with pytest.raises(NotConfiguredError, match="no contract names the queue 'payment'"):
+        invoke(event)
+
+    assert stage.rejected() == {}
+
+
+@pytest.mark.parametrize(
+    ("secret", "told"),
+    [(None, "cannot be read: create it and put the key in"), (" ", "is empty: put the provider")],
+)
+def test_a_missing_or_empty_secret_leaves_the_message_and_no_claim_and_can_be_mended(
+    stage: Stage,
+    world: World,
+    capsys: pytest.CaptureFixture[str],
+    secret: str | None,
+    told: str,
+) -> None:
+    if secret is not None:
+        stage.put_secret(secret)
+    event = stage.deliver(BODY)
+
+    answer = invoke(event)
+
+    line = log_line(capsys)
+    assert told in line["error"]
+    assert kept(event, answer)
+    assert stage.dynamo.row(KEY) is None
+    assert stage.stripe.ledger.requests == ()
+    stage.put_secret()
+    worker.cache_clear()
+    assert invoke(event) == {"batchItemFailures": []}
+    assert len(stage.stripe.ledger.charges_for(KEY)) == 1
+
+
+@pytest.mark.parametrize("variable", ["JOBS_TABLE", "ORDERS_TABLE"])
+def test_a_missing_table_is_named_and_nothing_is_sent(
+    stage: Stage,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    variable: str,
+) -> None:
+    stage.put_secret()
+    event = stage.deliver(BODY)
+    monkeypatch.setenv(variable, "not-there")
+
+    answer = invoke(event)
+
+    line = log_line(capsys)
+    assert "'not-there'" in line["error"]
+    assert "check" in line["error"]
+    assert kept(event, answer)
+    assert stage.stripe.ledger.requests == ()
+    assert stage.dynamo.row(KEY) is None
+
+
+def test_a_wrong_stripe_key_sends_nothing_is_alarmed_on_and_gives_the_attempt_back(
+    stage: Stage, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.put_secret("sk_live_of_another_account")
+    event = stage.deliver(BODY)
+
+    answer = invoke(event)
+
+    job = world.job(KEY)
+    assert (job.status, job.attempts, job.provider_ref) == (Status.READY, 0, None)
+    assert kept(event, answer)
+    assert stage.stripe.ledger.intents == ()
+    # Every job meets the same refusal: one alarm on the metric, not a message for each of them.
+    line, metrics = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (line["level"], line["message"]) == ("ERROR", "provider refuses us")
+    assert metrics[telemetry.PROVIDER_REFUSES_US] == [1]
+    assert stage.alerts() == []

@@ -1,0 +1,171 @@
+"""What the worker tells: a repetition is an event and a metric of its own, with its reason."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from oncely import telemetry
+from tests.support.dynamo import Dynamo
+from tests.support.worker import KEY, Stage, held_elsewhere, invoke, staged
+from tests.support.world import World, charge
+
+
+@pytest.fixture
+def stage(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    with staged(dynamo, monkeypatch) as stage:
+        stage.put_secret()
+        yield stage
+
+
+@pytest.fixture
+def world(stage: Stage) -> World:
+    world = stage.world()
+    world.add_order()
+    return world
+
+
+@dataclass
+class Printed:
+    """What a function printed: one JSON document in each line."""
+
+    capsys: pytest.CaptureFixture[str]
+
+    def read(self) -> tuple[list[dict[str, Any]], Counter[tuple[str, str | None]]]:
+        """The log lines, and how often each metric was counted, with the reason it carries."""
+        lines = [json.loads(line) for line in self.capsys.readouterr().out.splitlines()]
+        counted: Counter[tuple[str, str | None]] = Counter()
+        for line in lines:
+            for metric in _metrics(line):
+                counted[metric, line.get("reason")] += int(sum(line[metric]))
+        return [line for line in lines if "_aws" not in line], counted
+
+
+def _metrics(line: dict[str, Any]) -> list[str]:
+    if "_aws" not in line:
+        return []
+    [directive] = line["_aws"]["CloudWatchMetrics"]
+    assert directive["Namespace"] == telemetry.NAMESPACE
+    reasons = ["reason"] if "reason" in line else []
+    assert directive["Dimensions"] == [["service", *reasons]]
+    assert line["service"] == telemetry.SERVICE
+    return [metric["Name"] for metric in directive["Metrics"]]
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+    return Printed(capsys)
+
+
+def test_a_first_run_is_counted_as_finished_and_as_nothing_else(
+    stage: Stage, world: World, printed: Printed
+) -> None:
+    event = stage.deliver(json.dumps(charge()))
+    message_id = event["Records"][0]["messageId"]
+
+    invoke(event)
+
+    [line], counted = printed.read()
+    assert counted == {(telemetry.FINISHED, None): 1}
+    assert line["message"] == "job finished"
+    assert (line["job_key"], line["message_id"]) == (KEY, message_id)
+    assert line["function_request_id"]
+
+
+@pytest.mark.parametrize("declined", [False, True])
+def test_a_repetition_is_neither_a_success_nor_a_failure(
+    stage: Stage, world: World, printed: Printed, *, declined: bool
+) -> None:
+    if declined:
+        world.add_order(payment_method="pm_card_chargeDeclined")
+    event = stage.deliver(json.dumps(charge()))
+    invoke(event)
+    [first], _ = printed.read()
+
+    invoke(event)
+
+    [line], counted = printed.read()
+    assert counted == {(telemetry.DEDUPLICATED, None): 1, (telemetry.DEDUPLICATED, "finished"): 1}
+    assert (line["message"], line["deduplication"]) == ("message deduplicated", "finished")
+    assert line["status"] == ("failed" if declined else "finished")
+    assert line["result"] == first["result"]
+
+
+def test_a_message_that_another_worker_has_is_a_repetition_in_progress(
+    stage: Stage, world: World, printed: Printed
+) -> None:
+    held_elsewhere(world, lease=timedelta(minutes=5))
+
+    invoke(stage.deliver(json.dumps(charge())))
+
+    [line], counted = printed.read()
+    assert counted == {
+        (telemetry.DEDUPLICATED, None): 1,
+        (telemetry.DEDUPLICATED, "in_progress"): 1,
+    }
+    assert (line["deduplication"], line["reply"]) == ("in_progress", "HandBack")
+
+
+def test_a_conflict_is_counted_as_a_repetition_and_as_a_reject(
+    stage: Stage, world: World, printed: Printed
+) -> None:
+    invoke(stage.deliver(json.dumps(charge(amount=9900))))
+
+    [line], counted = printed.read()
+    assert counted == {
+        (telemetry.DEDUPLICATED, None): 1,
+        (telemetry.DEDUPLICATED, "conflict"): 1,
+        (telemetry.REJECTED, None): 1,
+    }
+    assert (line["level"], line["deduplication"]) == ("ERROR", "conflict")
+
+
+def test_each_outcome_of_a_mixed_batch_is_counted_under_its_own_name(
+    stage: Stage, world: World, printed: Printed
+) -> None:
+    for order_id in ("1", "2"):
+        world.add_order(order_id)
+    world.add_order("declined", payment_method="pm_card_chargeDeclined")
+    bodies = [json.dumps(charge(order_id)) for order_id in ("1", "2", "declined")]
+
+    invoke(stage.deliver(*bodies, "not JSON"))
+
+    lines, counted = printed.read()
+    assert counted == {
+        (telemetry.FINISHED, None): 2,
+        (telemetry.FAILED, None): 1,
+        (telemetry.REJECTED, None): 1,
+    }
+    assert Counter(line["message"] for line in lines) == {
+        "job finished": 2,
+        "job failed": 1,
+        "message rejected": 1,
+    }
+
+
+def test_what_is_broken_on_our_side_is_told_with_its_trace(
+    stage: Stage, world: World, printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oncely.contracts.payment_charge._order", None)
+
+    answer = invoke(stage.deliver(json.dumps(charge())))
+
+    [line], counted = printed.read()
+    assert len(answer["batchItemFailures"]) == 1
+    assert counted == {(telemetry.BROKEN, None): 1}
+    assert line["message"] == "message not worked"
+    assert "payment_charge.py" in line["exception"]
+
+
+def test_a_log_never_tells_the_provider_key(
+    stage: Stage, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.stripe.faults.add("unauthorized")
+
+    invoke(stage.deliver(json.dumps(charge())))
+
+    assert "sk_test_oncely" not in capsys.readouterr().out

@@ -1,0 +1,246 @@
+"""Workers to watch: a batch over fakes, and the shipped handler between a local AWS and Stripe."""
+
+import json
+import logging
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+import boto3
+import pytest
+
+from infra.local.engine import REGION
+from infra.local.sandbox import StripeSandbox
+from oncely.adapters.stripe_payments import StripePayments
+from oncely.adapters.system import SystemClock
+from oncely.domain.jobs import Claim
+from oncely.domain.keys import JobKey, job_key
+from oncely.services.run_job import Deadline
+from oncely.services.work_batch import BatchWorker, Delivery, Worked
+from oncely.telemetry import SERVICE
+from tests.support.dynamo import NO_PROFILE, Dynamo
+from tests.support.fakes import FakeClock, FakeInbox
+from tests.support.world import World, charge
+from work_queue.handler import handler, worker
+
+BOUND: Final = 5
+MAX_RECEIVES: Final = 5
+KEY: Final = JobKey("payment.charge:order_18452")
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """A batch worker over a world without AWS."""
+
+    world: World
+    inbox: Any = field(default_factory=FakeInbox)
+    spread: float = 0.0
+
+    def work(
+        self,
+        *deliveries: Delivery,
+        seconds_left: float = 60,
+        tracing: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> list[Worked]:
+        clock = self.world.clock
+        worker = BatchWorker(
+            runner=self.world.runner(),
+            inbox=self.inbox,
+            clock=clock,
+            spread=lambda: self.spread,
+            side_by_side=BOUND,
+            max_receives=MAX_RECEIVES,
+        )
+        deadline = Deadline(clock.now() + timedelta(seconds=seconds_left), clock)
+        return worker.work(deliveries, deadline=deadline, tracing=tracing)
+
+
+def delivery(body: object, *, receives: int = 1, receipt: str = "") -> Delivery:
+    name = uuid.uuid4().hex
+    return Delivery(
+        message_id=name,
+        body=body if isinstance(body, str) else json.dumps(body),
+        receipt=receipt or f"receipt of {name}",
+        receives=receives,
+    )
+
+
+def held_elsewhere(world: World, *, lease: timedelta, order_id: str = "18452") -> None:
+    """Another worker has the payment of this order."""
+    now = world.clock.now()
+    world.store.claim(
+        Claim(
+            job_key=job_key("payment.charge", order_id, prefix="order_"),
+            job_type="payment.charge",
+            owner="another",
+            now=now,
+            lease_until=now + lease,
+            message=charge(order_id),  # type: ignore[arg-type]  # plain JSON
+        )
+    )
+
+
+@dataclass(frozen=True)
+class FakeContext:
+    """What Lambda tells a function about its invocation."""
+
+    seconds: float = 60
+    function_name: str = "work-payments"
+    memory_limit_in_mb: int = 256
+    invoked_function_arn: str = f"arn:aws:lambda:{REGION}:000000000000:function:work-payments"
+    aws_request_id: str = "8d1f0a52"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self.seconds * 1000)
+
+
+class Stage:
+    """What the stack puts around the worker of `payments`, on a local AWS; fresh for each test."""
+
+    def __init__(self, dynamo: Dynamo, stripe: StripeSandbox) -> None:
+        self._name = uuid.uuid4().hex
+        self.dynamo = dynamo
+        self.stripe = stripe
+        session = boto3.Session(
+            aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION
+        )
+        self.sqs = session.client("sqs", endpoint_url=dynamo.url)
+        self.sns = session.client("sns", endpoint_url=dynamo.url)
+        self.secrets = session.client("secretsmanager", endpoint_url=dynamo.url)
+        self.s3 = session.client("s3", endpoint_url=dynamo.url)
+        self.s3.create_bucket(Bucket=f"archive-{self._name}")
+        self.queue, self.rejects, self._alerts = map(self._new_queue, ("in", "rejects", "alerts"))
+        self.topic = self.sns.create_topic(Name=f"alerts-{self._name}")["TopicArn"]
+        self.sns.subscribe(TopicArn=self.topic, Protocol="sqs", Endpoint=self._arn(self._alerts))
+        self.secret = f"stripe-{self._name}"
+
+    def environment(self) -> dict[str, str]:
+        """The variables that the stack gives to the function, and those that Lambda does."""
+        return {
+            **NO_PROFILE,
+            "AWS_ENDPOINT_URL": self.dynamo.url,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": REGION,
+            "QUEUE_NAME": "payments",
+            "QUEUE_URL": self.queue,
+            "REJECTS_QUEUE_URL": self.rejects,
+            "ALERT_TOPIC_ARN": self.topic,
+            "ARCHIVE_BUCKET": f"archive-{self._name}",
+            "JOBS_TABLE": self.dynamo.jobs_table,
+            "ORDERS_TABLE": self.dynamo.tables["orders"],
+            "STRIPE_SECRET": self.secret,
+            "STRIPE_API_BASE": self.stripe.url,
+        }
+
+    def world(self) -> World:
+        """The same tables and the same provider, for a test to arrange and to look at."""
+        return World(
+            store=self.dynamo.store(),
+            rows=self.dynamo.rows(),
+            payments=StripePayments.with_key("sk_test_oncely", api_base=self.stripe.url),
+            clock=FakeClock(SystemClock().now()),
+        )
+
+    def put_secret(self, value: str = "sk_test_oncely") -> None:
+        try:
+            self.secrets.put_secret_value(SecretId=self.secret, SecretString=value)
+        except self.secrets.exceptions.ResourceNotFoundException:
+            self.secrets.create_secret(Name=self.secret, SecretString=value)
+
+    def deliver(self, *bodies: str) -> dict[str, Any]:
+        """Send the bodies through the queue; gives the event that Lambda would make of them."""
+        for body in bodies:
+            self.sqs.send_message(QueueUrl=self.queue, MessageBody=body)
+        return self.receive(len(bodies))
+
+    def receive(self, most: int = 10) -> dict[str, Any]:
+        """The next event; in the order in which its messages were sent."""
+        return {"Records": [_record(message) for message in self._read(self.queue, most)]}
+
+    def forget_acked(self, event: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+        """Delete what the function did not name, as Lambda does."""
+        kept = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        for record in event["Records"]:
+            if record["messageId"] not in kept:
+                self.sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=record["receiptHandle"])
+
+    def left_in_queue(self) -> int:
+        """How many messages the queue still has, visible or not."""
+        found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=["All"])
+        names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+        return sum(int(count) for name, count in found["Attributes"].items() if name in names)
+
+    def rejected(self) -> dict[str, str]:
+        """The reason for each rejected body."""
+        return {
+            message["Body"]: message["MessageAttributes"]["reason"]["StringValue"]
+            for message in self._read(self.rejects)
+        }
+
+    def alerts(self) -> list[dict[str, str]]:
+        return [json.loads(message["Body"]) for message in self._read(self._alerts)]
+
+    def close(self) -> None:
+        for client in (self.sqs, self.sns, self.secrets, self.s3):
+            client.close()
+
+    def _new_queue(self, name: str) -> str:
+        made = self.sqs.create_queue(
+            QueueName=f"{name}-{self._name}", Attributes={"VisibilityTimeout": "360"}
+        )
+        return made["QueueUrl"]
+
+    def _arn(self, queue: str) -> str:
+        wanted = self.sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])
+        return wanted["Attributes"]["QueueArn"]
+
+    def _read(self, queue: str, most: int = 10) -> list[Any]:
+        found: list[Any] = []
+        while len(found) < most:
+            answer = self.sqs.receive_message(
+                QueueUrl=queue,
+                MaxNumberOfMessages=min(10, most - len(found)),
+                MessageAttributeNames=["All"],
+                MessageSystemAttributeNames=["All"],
+            )
+            if not answer.get("Messages"):
+                break
+            found += answer["Messages"]
+        return found
+
+
+@contextmanager
+def staged(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A stage whose function has just been deployed."""
+    with StripeSandbox() as stripe:
+        stage = Stage(dynamo, stripe)
+        for name, value in stage.environment().items():
+            monkeypatch.setenv(name, value)
+        worker.cache_clear()
+        yield stage
+        worker.cache_clear()
+        stage.close()
+
+
+def invoke(event: dict[str, Any], *, seconds: float = 60) -> dict[str, Any]:
+    """Call the function as Lambda does."""
+    for output in logging.getLogger(SERVICE).handlers:
+        # Powertools keeps the standard output of the first test that logged.
+        vars(output)["stream"] = sys.stdout
+    context: Any = FakeContext(seconds)
+    return handler(event, context)
+
+
+def _record(message: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": message["Attributes"],
+        "eventSource": "aws:sqs",
+    }

@@ -1,0 +1,65 @@
+"""Whoever acts has looked into the archive: an expired job is never run a second time."""
+
+from contextlib import suppress
+
+from oncely.domain.lifecycle import Status
+from tests.support.mortal import DiedError, Meanwhile
+from tests.support.payments import FakePayments
+from tests.support.world import World, charge
+
+KEY = "payment.charge:order_18452"
+
+
+def declined_archived_and_expired() -> World:
+    world = World()
+    world.add_order()
+    world.payments.declines = True
+    world.run(charge())
+    world.archive.keep(world.job(KEY))
+    world.store.expire(KEY)
+    world.payments = FakePayments()  # months later: the provider has forgotten our keys
+    return world
+
+
+def test_a_first_look_that_failed_is_made_up_for_by_the_second_claim() -> None:
+    world = declined_archived_and_expired()
+    world.archive.broken = True
+    world.run(charge())
+    world.archive.broken = False
+    world.clock.move(minutes=1)
+
+    world.run(charge())
+
+    assert world.job(KEY).status is Status.FAILED
+    assert world.payments.charges == []
+
+
+def test_a_crash_between_claim_and_look_is_made_up_for() -> None:
+    world = declined_archived_and_expired()
+
+    def die() -> None:
+        raise DiedError
+
+    with suppress(DiedError):
+        world.run(charge(), runner=world.runner(store=Meanwhile(world.store, "claim", die)))
+    job = world.until_quiet(KEY)
+
+    assert job.status is Status.FAILED
+    assert world.payments.charges == []
+
+
+def test_a_contradicted_end_is_not_answered_from_the_archive_again() -> None:
+    world = World()
+    world.add_order()
+
+    def somebody_fails_and_archives_it() -> None:
+        world.clock.move(hours=1)
+        world.payments.settle("pi_1", status="declined")
+        world.until_quiet(KEY)
+        world.publisher().publish(world.job(KEY).job_key)
+
+    slow = Meanwhile(world.payments, "execute", somebody_fails_and_archives_it)
+    world.run(charge(), runner=world.runner(provider=slow))
+
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+    assert world.job(KEY).beyond_archive
