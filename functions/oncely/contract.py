@@ -1,5 +1,6 @@
 """The contract: the one class that says everything about a job type."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +36,12 @@ class Message(BaseModel):
 
     def as_json(self) -> dict[str, Json]:
         """What the row keeps: only what the producer said."""
-        return self.model_dump(mode="json", exclude_none=True)
+        return self.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+
+
+def body_of(message: Mapping[str, object]) -> str:
+    """A message as a queue takes it; never longer than what its producer sent."""
+    return json.dumps(dict(message), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 M = TypeVar("M", bound=Message)

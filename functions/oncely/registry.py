@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from pydantic import ValidationError
 
-from oncely.contract import MAX_MESSAGE_BYTES, AnyContract, Message
+from oncely.contract import MAX_MESSAGE_BYTES, AnyContract, Message, body_of
 from oncely.domain.errors import InvalidMessageError, InvariantError
 from oncely.domain.keys import is_job_type
 from oncely.domain.profiles import Safety
@@ -43,13 +43,11 @@ class Registry:
             return contract, contract.message.model_validate_json(body)
         except ValidationError as error:
             _refuse(_sentence(contract.job_type, error))
-        except UnicodeEncodeError:
-            _refuse("the message holds half of a character (a lone surrogate)")
 
     def read(self, message: Mapping[str, object]) -> tuple[type[AnyContract], Message]:
         """The same for a message that a row or a producer holds as a mapping."""
         try:
-            body = json.dumps(message, allow_nan=False)
+            body = body_of(message)
         except (TypeError, ValueError, RecursionError) as error:
             _refuse(f"the message cannot be written as JSON: {error}")
         return self.parse(body)
@@ -98,6 +96,8 @@ def _checked(contracts: Iterable[type[AnyContract]]) -> list[type[AnyContract]]:
             _wrong(contract, f"{name} is registered twice")
         if contract.terms.safety is Safety.KEYED and profile.key_window is None:
             _wrong(contract, f"a keyed effect needs a key_window in the {profile.name} profile")
+        if get_args(contract.message.model_fields["job"].annotation) != (name,):
+            _wrong(contract, f"the field job of its message must be Literal[{name!r}]")
         if contract.terms.safety is Safety.LOOKUP and profile.lookup_lag is None:
             _wrong(contract, f"a lookup effect needs a lookup_lag in the {profile.name} profile")
         checked[name] = contract

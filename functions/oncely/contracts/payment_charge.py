@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from oncely.contract import (
     Call,
@@ -50,7 +50,9 @@ class ChargeMessage(Message):
     v: Literal[1]
     order_id: Id
     amount: Annotated[int, Field(gt=0, description="minor units")] | None = None
-    currency: Annotated[str, Field(pattern=r"^[A-Za-z]{3}$")] | None = None
+    currency: Annotated[str, Field(pattern=r"^[A-Za-z]{3}$"), AfterValidator(str.lower)] | None = (
+        None
+    )
     customer_id: Id | None = None
     attempt: Annotated[int, Field(ge=1, le=99)] = 1
 
@@ -62,6 +64,7 @@ class Order:
     order_id: str
     customer_id: str
     money: Money
+    currency_as_stored: str  # a row may say "EUR"; Stripe and we say "eur"
     payment: Payment
     attempt: int
 
@@ -205,14 +208,20 @@ def _order(row: Mapping[str, object], message: ChargeMessage) -> Order | str:
         job_key=_key(message.order_id, message.attempt),
         order_id=message.order_id,
     )
-    return Order(message.order_id, named["customer_id"], money, payment, message.attempt)
+    return Order(
+        order_id=message.order_id,
+        customer_id=named["customer_id"],
+        money=money,
+        currency_as_stored=str(row["currency"]),
+        payment=payment,
+        attempt=message.attempt,
+    )
 
 
 def _difference(message: ChargeMessage, order: Order) -> str | None:
-    currency = None if message.currency is None else message.currency.lower()
     said = {
         "amount": (message.amount, order.money.amount),
-        "currency": (currency, order.money.currency),
+        "currency": (message.currency, order.money.currency),
         "customer_id": (message.customer_id, order.customer_id),
     }
     for name, (theirs, ours) in said.items():
@@ -251,7 +260,7 @@ def _order_becomes(status: str, order: Order, **more: object) -> LocalWrite:
             # Charged is what the order said then; an order that says something else by now
             # must not be called paid.
             Expect("amount", (order.money.amount,)),
-            Expect("currency", (order.money.currency, order.money.currency.upper())),
+            Expect("currency", (order.currency_as_stored,)),
             Expect("customer_id", (order.customer_id,)),
         ),
     )

@@ -1,6 +1,5 @@
 """sync.import: page through the CRM and send one sync.contact for each record."""
 
-import json
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -15,6 +14,7 @@ from oncely.contract import (
     Proceed,
     Standing,
     Words,
+    body_of,
 )
 from oncely.domain.answers import Answer, Done, NotSent, Unfinished
 from oncely.domain.jobs import Job
@@ -138,5 +138,5 @@ def _body(source: str, record: CrmRecord) -> str:
         # The record's own time, so that the same version is the same job in every import.
         "event_id": time_text(record.updated_at),
     }
-    whole = json.dumps({**message, "record": dict(record.body)})
-    return whole if len(whole.encode()) <= MAX_MESSAGE_BYTES else json.dumps(message)
+    whole = body_of({**message, "record": dict(record.body)})
+    return whole if len(whole.encode()) <= MAX_MESSAGE_BYTES else body_of(message)

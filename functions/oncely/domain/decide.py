@@ -22,6 +22,7 @@ from oncely.domain.jobs import MAX_REASON, Claim, Job, conflicts
 from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.domain.moves import (
     LONGEST_BACKOFF,
+    LONGEST_RETRY_AFTER,
     LOOK_TIME,
     MESSAGE_GRACE,
     OUTAGE_ALLOWED,
@@ -261,7 +262,8 @@ def local_rows_refuse(
     """The effect is done, and our own rows do not take it: no loop, a person."""
     if terms and terms.safety is Safety.NATURAL and job.attempts < terms.stop.attempts:
         # Somebody else changed the row first; looking at it again decides anew.
-        return back_to_ready(Event.RELEASE, f"the local rows changed: {why}", run_at=now)
+        event = Event.RELEASE if job.status is Status.STARTED else Event.RETURN
+        return back_to_ready(event, f"the local rows changed: {why}", run_at=now)
     if terms and terms.rows_may_move and job.status is Status.STARTED:
         return lose(f"the local rows changed: {why}", now, due_at=now)
     kept = {
@@ -284,6 +286,8 @@ def _after_effect(job: Job, terms: Terms, answer: Answer, now: datetime, spread:
             return _release_unsent(job, answer, now, spread)
         case Unfinished():
             return _go_on_later(job, answer, now)
+        case Processing() if terms.safety is Safety.NATURAL:
+            return back_to_ready(Event.RELEASE, answer.reason, run_at=now + PROCESSING_LOOK)
         case Processing():
             return lose(answer.reason, now, due_at=now + PROCESSING_LOOK)
         case _ if terms.safety is Safety.NATURAL:
@@ -347,7 +351,7 @@ def _safe_to_send_again(job: Job, terms: Terms, *, scope: str, now: datetime) ->
 def _release_unsent(job: Job, answer: NotSent, now: datetime, spread: float) -> Decision:
     """Nothing was sent: the attempt is given back, and so is the key's first use."""
     times = job.unreachable + 1
-    pause = answer.retry_after
+    pause = answer.retry_after and min(answer.retry_after, LONGEST_RETRY_AFTER)
     if pause is None:
         pause = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
     given_back: dict[str, object] = {"attempts": job.attempts - 1}
@@ -362,7 +366,13 @@ def _release_unsent(job: Job, answer: NotSent, now: datetime, spread: float) -> 
 def _go_on_later(job: Job, answer: Unfinished, now: datetime) -> Decision:
     """Progress is saved: the attempt is given back, and a fresh message goes on from there."""
     released = back_to_ready(
-        Event.RELEASE, answer.reason, run_at=now, attempts=job.attempts - 1, last_error=None
+        Event.RELEASE,
+        answer.reason,
+        run_at=now,
+        attempts=job.attempts - 1,
+        first_sent_at=None,  # what was sent so far is known, and part of the progress
+        key_scope=None,
+        last_error=None,
     )
     return replace(released, fresh_message=True)
 
@@ -382,6 +392,8 @@ def _return(  # every one of them decides
     job: Job, terms: Terms, reason: str, now: datetime, spread: float, *, key_number: int
 ) -> Decision:
     """UNKNOWN to READY, unless a stop rule says that enough is enough."""
+    if terms.safety is Safety.AT_MOST_ONCE:
+        return escalate(f"it may have happened: {job.last_error or 'no answer'}; now: {reason}")
     if job.timeouts >= terms.stop.timeouts_in_a_row:
         return escalate(f"{job.timeouts} timeouts in a row; now: {reason}")
     if job.attempts >= terms.stop.attempts:
@@ -408,6 +420,7 @@ def _contradicts(row: Job, answer: Done | Refused) -> bool:
     match answer:
         case Done():
             # The reference names the one effect; a request id, say, differs with every answer.
-            return row.status is not Status.FINISHED or row.provider_ref != answer.ref
+            other = answer.ref is not None and row.provider_ref != answer.ref
+            return row.status is not Status.FINISHED or other
         case Refused():
             return row.status is not Status.FAILED

@@ -30,8 +30,10 @@ def _plain(value: object) -> object:
             )
 
 
-def _number(value: Decimal) -> int | str:
-    """12, 12.0 and Decimal("12.00") are one number."""
+def _number(value: Decimal) -> int | dict[str, str]:
+    """12, 12.0 and Decimal("12.00") are one number; 12.5 is not the text "12.5"."""
     if not value.is_finite():
         raise TypeError(f"a fingerprint cannot hold {value}; it is not a number")
-    return int(value) if value == value.to_integral_value() else format(value, "f").rstrip("0")
+    if value == value.to_integral_value():
+        return int(value)
+    return {"number": format(value, "f").rstrip("0")}

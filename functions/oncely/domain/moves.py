@@ -17,6 +17,8 @@ ARCHIVE_GRACE: Final = timedelta(minutes=5)
 TIMEOUT_BACKOFF: Final = timedelta(minutes=4)
 UNREACHABLE_BACKOFF: Final = timedelta(seconds=15)
 LONGEST_BACKOFF: Final = timedelta(minutes=15)
+# A provider may ask for more patience than a job has.
+LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
 PROCESSING_LOOK: Final = timedelta(minutes=1)
 # One sweep has a row to itself for this long: a provider's slowest answer and the write after it.
 LOOK_TIME: Final = timedelta(minutes=2)

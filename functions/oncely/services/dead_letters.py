@@ -56,7 +56,7 @@ class DeadLetters:
                 subject=f"Oncely: {len(received)} dead letters",
                 text="Workers gave up on these messages; their rows carry the jobs on.\n"
                 + "\n".join(lines)
-                + "\nNext: look for errors of the worker in its log, then oncely list ready",
+                + "\nNext: look for errors in the worker's log; the rows are sent again.",
             )
         )
         return received

@@ -1,13 +1,12 @@
 """Unique enqueue: the row first, then the message, so that a crash in between loses nothing."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from oncely.contract import AnyContract, Message
+from oncely.contract import AnyContract, Message, body_of
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job, enqueued
 from oncely.domain.keys import JobKey
@@ -53,7 +52,9 @@ class _Order:
 
     @property
     def conflict(self) -> str | None:
-        """What this message and the first one both say, differently."""
+        """What this message and the first one of the same job both say, differently."""
+        if self.row.job_key != self.contract.key(self.message):
+            return None  # another job, which holds the window
         first, second = self.row.message, self.message.as_json()
         for name in sorted(first.keys() & second.keys()):
             if first[name] != second[name]:
@@ -63,6 +64,8 @@ class _Order:
     @property
     def wants_sending(self) -> bool:
         """A new job, or a message that says more than the first: the worker must check it."""
+        if self.row.job_key != self.contract.key(self.message):
+            return False
         more = self.message.as_json().keys() - self.row.message.keys()
         return self.created or (bool(more) and self.conflict is None)
 
@@ -145,7 +148,7 @@ class Enqueuer:
             if order.wants_sending:
                 by_queue.setdefault(order.contract.needs.queue, []).append(index)
         for queue, indexes in by_queue.items():
-            bodies = [json.dumps(orders[index].message.as_json()) for index in indexes]
+            bodies = [body_of(orders[index].message.as_json()) for index in indexes]
             for index, sent in zip(indexes, self.outbox(queue).send(bodies), strict=True):
                 answers[index] = replace(answers[index], sent=sent)
         return answers

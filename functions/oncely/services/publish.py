@@ -1,11 +1,11 @@
 """What follows an end: the event, the follow-ups, the archive, and only then an expiry."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from oncely.contract import body_of
 from oncely.domain.decide import archived, awaits_archive
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
@@ -46,5 +46,5 @@ class Publisher:
         contract = self.registry.contract(job.job_type)(self.tools)
         for message in contract.follow_ups(job):
             queue = self.registry.contract(message.job).needs.queue
-            if not all(self.outbox(queue).send([json.dumps(message.as_json())])):
+            if not all(self.outbox(queue).send([body_of(message.as_json())])):
                 raise UnavailableError(f"queue {queue!r} did not take a follow-up of {job.job_key}")

@@ -1,11 +1,10 @@
 """Resolves one thing that is due: asks the provider and records the answer; it never acts."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
-from oncely.contract import AnyContract, Call, Message, Mismatch
+from oncely.contract import AnyContract, Call, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, Odd, OwnerGone, Unreachable
 from oncely.domain.decide import Step, decide, due_step, looked_at, send_again
 from oncely.domain.errors import BadInputError
@@ -110,7 +109,7 @@ class Reconciler:
 
     def send(self, kind: type[AnyContract], job: Job) -> None:
         """Send the job's message; if this fails, the row falls due again."""
-        self.outbox(kind.needs.queue).send([json.dumps(dict(job.message))])
+        self.outbox(kind.needs.queue).send([body_of(job.message)])
 
     def settler(self) -> Settler:
         """The one way a decision reaches a row."""

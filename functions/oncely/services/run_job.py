@@ -1,12 +1,20 @@
 """One run of a worker: check, claim, act once, end in one transaction."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, TypeVar, assert_never
 
-from oncely.contract import COMMIT_BUDGET, AnyContract, Call, Message, Mismatch, Proceed, Settled
+from oncely.contract import (
+    COMMIT_BUDGET,
+    AnyContract,
+    Call,
+    Message,
+    Mismatch,
+    Proceed,
+    Settled,
+    body_of,
+)
 from oncely.domain.answers import Answer, NotSent, OwnerGone, Prepared, Unclear
 from oncely.domain.decide import (
     Refusal,
@@ -59,7 +67,7 @@ from oncely.services.outcomes import (
     Parked,
     Unknown,
 )
-from oncely.services.settle import Settlement, Settler
+from oncely.services.settle import Settlement, Settler, look_at
 
 ACTOR: Final = "worker"
 
@@ -274,7 +282,7 @@ class _Run:
     def _go_on(self, job: Job) -> Continued:
         """A long job: the row is ready, and a fresh message has all its receives before it."""
         outbox = self.runner.tools.outbox(self.contract.needs.queue)
-        sent = outbox.send([json.dumps(dict(job.message))])
+        sent = outbox.send([body_of(job.message)])
         return Continued(**self._names, progress=job.progress or {}, sent=all(sent))
 
     def _settler(self) -> Settler:
@@ -305,7 +313,7 @@ class _Run:
                 subject=f"Oncely: conflicting message for {self.key}",
                 text=(
                     f"Job: {self.key}\nWhy: {reason}\nThe job itself is untouched; the message is "
-                    f"in the rejects queue.\nNext: oncely show '{self.key}'"
+                    f"in the rejects queue.\nNext: {look_at(self.key)}"
                 ),
                 job_key=self.key,
             )

@@ -8,6 +8,7 @@ from oncely.domain.answers import Answer, Done, Refused
 from oncely.domain.decide import late_answer, local_rows_refuse, told
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
 from oncely.domain.moves import Decision
 from oncely.domain.profiles import Terms
 from oncely.domain.writes import LocalWrite
@@ -104,13 +105,19 @@ def alert_for(job: Job, reason: str) -> Alert:
         f"Attempts: {job.attempts}",
         f"Provider reference: {job.provider_ref or 'none saved'}",
         f"Customer: {job.customer_id or 'not known'}",
-        f"Next: oncely show '{job.job_key}'",
+        f"Next: {look_at(job.job_key)}",
     ]
     return Alert(
         subject=f"Oncely: {job.job_key} {job.status.in_words}",
         text="\n".join(known),
         job_key=job.job_key,
     )
+
+
+def look_at(key: JobKey) -> str:
+    """The command that shows a job; its key holds no character that a shell would take."""
+    row = f'{{"job_key": {{"S": "{key}"}}}}'
+    return f"aws dynamodb get-item --table-name \"$JOBS_TABLE\" --key '{row}'"
 
 
 def _nothing(_: Job) -> Sequence[LocalWrite]:

@@ -1,0 +1,44 @@
+"""A job type of the tests' own: it may run again, so its key is a token of the producer's."""
+
+from typing import Literal
+
+from oncely.contract import Call, Contract, Message, Needs, Proceed, Words
+from oncely.domain.answers import Done
+from oncely.domain.keys import JobKey, token_key
+from oncely.domain.profiles import Safety, Terms
+from tests.unit.samples import PROFILE
+
+
+class ReportMessage(Message):
+    job: Literal["report.build"]
+    v: Literal[1]
+    list_id: str
+    token: str
+    text: str | None = None
+
+
+class ReportBuild(Contract[ReportMessage, None]):
+    job_type = "report.build"
+    message = ReportMessage
+    terms = Terms(safety=Safety.NATURAL, profile=PROFILE)
+    needs = Needs(queue="reports", sends_to=("mail",))
+    words = Words(outside="a file.", rows="none.", success="it is there.", failure="never.")
+
+    @classmethod
+    def key(cls, message: ReportMessage) -> JobKey:
+        return token_key(cls.job_type, message.token)
+
+    @classmethod
+    def window_name(cls, message: ReportMessage) -> str:
+        return f"report.build:{message.list_id}"
+
+    def check(self, message: ReportMessage) -> Proceed[None]:
+        return Proceed(facts=None, values={"list_id": message.list_id})
+
+    def act(self, call: Call[None]) -> Done:
+        return Done("built")
+
+
+def report(token: str, list_id: str = "7", **more: object) -> dict[str, object]:
+    """A report.build message."""
+    return {"job": "report.build", "v": 1, "list_id": list_id, "token": token, **more}

@@ -1,0 +1,107 @@
+"""Whatever a queue delivers is taken or refused with a sentence that is safe to print."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncely.contracts.payment_charge import PaymentCharge
+from oncely.domain.errors import InvalidMessageError
+from oncely.registry import Registry
+from tests.support.world import charge
+
+REGISTRY = Registry([PaymentCharge])
+FIELDS = ("v", "order_id", "amount", "currency", "customer_id", "attempt", "something_else")
+# What a log or a reason must never repeat.
+SECRET = "4242-s3cr3t"
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(ANY_TEXT, inner),
+    max_leaves=10,
+)
+
+
+def refusal(body: str) -> str:
+    """The reason that a message is refused with; empty when it is taken."""
+    try:
+        REGISTRY.parse(body)
+    except InvalidMessageError as error:
+        return str(error)
+    return ""
+
+
+@given(body=ANY_TEXT)
+def test_any_text_is_refused_with_a_printable_reason(body: str) -> None:
+    assert refusal(body).isprintable()
+
+
+@given(value=ANY_JSON, ascii_only=st.booleans())
+def test_any_json_is_refused_with_a_printable_reason(value: object, *, ascii_only: bool) -> None:
+    assert refusal(json.dumps(value, ensure_ascii=ascii_only)).isprintable()
+
+
+@given(
+    more=st.dictionaries(ANY_TEXT.filter(lambda name: name not in FIELDS), ANY_JSON, max_size=2),
+    ascii_only=st.booleans(),
+)
+def test_any_additions_are_refused_with_a_printable_reason(
+    more: dict[str, object], *, ascii_only: bool
+) -> None:
+    body = json.dumps({**charge(), **more}, ensure_ascii=ascii_only)
+
+    reason = refusal(body)
+
+    assert reason.isprintable()
+    assert bool(reason) is bool(more)
+
+
+@given(name=st.sampled_from(FIELDS), value=ANY_JSON)
+def test_any_value_of_a_field_is_taken_or_refused_by_the_fields_name(
+    name: str, value: object
+) -> None:
+    reason = refusal(json.dumps({**charge(), name: value}))
+
+    assert reason.isprintable()
+    assert not reason or name in reason or "Invalid JSON" in reason
+
+
+@given(name=st.sampled_from(FIELDS), before=ANY_TEXT, after=ANY_TEXT)
+def test_a_reason_never_repeats_the_value_that_was_wrong(
+    name: str, before: str, after: str
+) -> None:
+    too_long = f"{before}{SECRET}{after}".ljust(200, "x")
+    wrong: tuple[object, ...] = (too_long, [SECRET], {"card": SECRET})
+
+    for value in wrong:
+        reason = refusal(json.dumps({**charge(), name: value}))
+
+        assert reason
+        assert SECRET not in reason
+
+
+@given(depth=st.integers(1, 30_000), opening=st.sampled_from(["[", '{"a":']))
+def test_any_depth_is_refused_and_breaks_nothing(depth: int, opening: str) -> None:
+    closing = "]" if opening == "[" else "}"
+    nested = opening * depth + "1" + closing * depth
+
+    assert refusal(nested).isprintable()
+    assert refusal(f'{{"job":"payment.charge","v":1,"order_id":"1","x":{nested}}}')
+
+
+@given(digits=st.integers(1, 60_000))
+def test_any_number_of_digits_breaks_nothing(digits: int) -> None:
+    body = f'{{"job":"payment.charge","v":1,"order_id":"1","amount":{"9" * digits}}}'
+
+    assert refusal(body).isprintable()
+
+
+def test_half_of_a_character_is_refused_however_it_is_spelled() -> None:
+    for half in ("\ud800", "\\ud800", "\udfff\ud800"):
+        assert refusal(f'{{"job":"payment.charge","v":1,"order_id":"{half}"}}')
+        assert refusal(f'{{"job":"{half}"}}').isprintable()
+
+
+def test_two_hundred_thousand_bytes_are_refused_by_their_number() -> None:
+    assert refusal("x" * 200_000) == "the message has 200000 bytes, 65536 are allowed"

@@ -1,0 +1,68 @@
+"""An unknown job is sent again only when that cannot do the effect twice."""
+
+import pytest
+
+from oncely.domain.answers import Absent, CannotAsk, Unfinished
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.profiles import Safety
+from tests.unit.grid import PROVED, Case, answered, cases
+
+
+def test_an_unknown_goes_back_to_ready_only_when_that_is_safe() -> None:
+    for case in cases(Status.UNKNOWN):
+        if case.after.status is Status.READY:
+            assert _certainly_absent(case) or _harmless_again(case), case
+
+
+def test_an_unknown_that_may_be_sent_once_at_most_never_goes_back_by_itself() -> None:
+    for case in cases(Status.UNKNOWN, Safety.AT_MOST_ONCE):
+        assert case.after.status is not Status.READY, case
+
+
+def test_an_unknown_that_can_neither_be_asked_nor_sent_again_goes_to_a_person() -> None:
+    for case, _ in answered(CannotAsk, Status.UNKNOWN):
+        if case.seen_through and not _harmless_again(case):
+            assert case.decision.event is Event.ESCALATE, case
+
+
+def test_an_unknown_that_may_go_back_does_so_until_a_stop_rule_speaks() -> None:
+    for case in cases(Status.UNKNOWN):
+        if _certainly_absent(case) or _harmless_again(case):
+            never = case.safety is Safety.AT_MOST_ONCE
+            stopped = never or case.last_timeout or case.last_attempt or case.too_old
+            expected = Event.ESCALATE if stopped else Event.RETURN
+            assert case.decision.event is expected, case
+
+
+@pytest.mark.parametrize("kind", [Absent, CannotAsk])
+def test_nothing_is_concluded_before_the_last_possible_send_was_seen_through(
+    kind: type[Absent | CannotAsk],
+) -> None:
+    for case, answer in answered(kind, Status.UNKNOWN):
+        if not case.seen_through and answer is not PROVED:
+            assert case.decision.event is Event.WAIT, case
+
+
+def test_the_key_number_rises_exactly_when_absence_is_certain() -> None:
+    for case in cases():
+        absent = isinstance(case.answer, Absent) and case.decision.event is Event.RETURN
+        assert case.after.key_number == case.job.key_number + absent, case
+
+
+def test_a_new_key_number_or_saved_progress_forgets_the_first_send() -> None:
+    for case in cases():
+        if case.after.key_number != case.job.key_number or isinstance(case.answer, Unfinished):
+            assert (case.after.first_sent_at, case.after.key_scope) == (None, None), case
+        else:
+            kept = (case.job.first_sent_at, case.job.key_scope)
+            assert (case.after.first_sent_at, case.after.key_scope) == kept, case
+
+
+def _certainly_absent(case: Case) -> bool:
+    return isinstance(case.answer, Absent) and (case.answer is PROVED or case.seen_through)
+
+
+def _harmless_again(case: Case) -> bool:
+    keyed = case.safety is Safety.KEYED and case.inside_window and case.same_scope
+    natural = case.safety is Safety.NATURAL
+    return isinstance(case.answer, CannotAsk) and case.seen_through and (natural or keyed)

@@ -1,0 +1,69 @@
+"""How long to wait: longer each time, never too long, and not all at the same moment."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncely.domain.answers import NotSent, Unreachable
+from oncely.domain.decide import decide
+from oncely.domain.lifecycle import Status
+from oncely.domain.moves import backoff, retry_wait
+from tests.unit.samples import NOW, TERMS, a_job
+
+FIRST = timedelta(seconds=15)
+LONGEST = timedelta(minutes=15)
+SPREAD = st.floats(0, 1, exclude_max=True)
+# Counters only rise: no limit of theirs may be a limit of the arithmetic.
+TIMES = st.integers(0, 10**6)
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"), [(0, 15), (1, 15), (2, 30), (3, 60), (6, 480), (7, 900), (1000, 900)]
+)
+def test_a_wait_doubles_up_to_the_longest(times: int, seconds: int) -> None:
+    assert backoff(FIRST, times, spread=0, longest=LONGEST) == timedelta(seconds=seconds)
+
+
+@given(times=TIMES, spread=SPREAD)
+def test_the_spread_adds_at_most_a_quarter(times: int, spread: float) -> None:
+    plain = backoff(FIRST, times, spread=0, longest=LONGEST)
+
+    wait = backoff(FIRST, times, spread=spread, longest=LONGEST)
+
+    assert plain <= wait <= plain * 1.25
+
+
+@given(times=TIMES)
+def test_the_next_wait_is_never_shorter(times: int) -> None:
+    wait = backoff(FIRST, times, spread=0, longest=LONGEST)
+
+    assert FIRST <= wait <= backoff(FIRST, times + 1, spread=0, longest=LONGEST) <= LONGEST
+
+
+@pytest.mark.parametrize(("timeouts", "minutes"), [(0, 0), (1, 4), (2, 8), (3, 16), (4, 32)])
+def test_after_a_crash_there_is_no_wait_and_after_timeouts_a_long_one(
+    timeouts: int, minutes: int
+) -> None:
+    assert retry_wait(timeouts, 0) == timedelta(minutes=minutes)
+
+
+def test_jobs_that_met_the_same_outage_come_back_spread() -> None:
+    job = a_job(status=Status.UNKNOWN, unreachable=2)
+
+    early = decide(job, TERMS, Unreachable("down"), now=NOW, spread=0.0)
+    late = decide(job, TERMS, Unreachable("down"), now=NOW, spread=0.8)
+
+    assert early.changes["due_at"] == NOW + timedelta(seconds=60)
+    assert late.changes["due_at"] == NOW + timedelta(seconds=72)
+
+
+def test_a_provider_that_turns_us_away_is_tried_less_and_less_often() -> None:
+    waits = [
+        (decide(a_job(unreachable=times), TERMS, NotSent("refused"), now=NOW).run_at or NOW) - NOW
+        for times in range(8)
+    ]
+
+    assert waits == sorted(waits)
+    assert (waits[0], waits[-1]) == (FIRST, LONGEST)

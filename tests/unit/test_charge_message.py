@@ -1,0 +1,96 @@
+"""Each field of a payment.charge message: what is taken, and how a wrong one is refused."""
+
+import json
+
+import pytest
+
+from oncely.contracts.payment_charge import ChargeMessage, PaymentCharge
+from oncely.domain.errors import InvalidMessageError
+from oncely.registry import Registry
+from tests.support.world import charge
+
+REGISTRY = Registry([PaymentCharge])
+
+
+def refusal(message: dict[str, object]) -> str:
+    with pytest.raises(InvalidMessageError) as caught:
+        REGISTRY.parse(json.dumps(message))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "why"),
+    [
+        ("v", 2, "Input should be 1"),
+        ("v", "1", "Input should be 1"),
+        ("v", None, "Input should be 1"),
+        ("order_id", 18452, "should be a valid string"),
+        ("order_id", None, "should be a valid string"),
+        ("order_id", "", "at least 1 character"),
+        ("order_id", "x" * 129, "at most 128 characters"),
+        ("amount", "1250", "should be a valid integer"),
+        ("amount", 12.5, "should be a valid integer"),
+        ("amount", 1250.0, "should be a valid integer"),
+        ("amount", True, "should be a valid integer"),
+        ("amount", 0, "greater than 0"),
+        ("amount", -1, "greater than 0"),
+        ("currency", 978, "should be a valid string"),
+        ("currency", "euro", "should match pattern"),
+        ("currency", "eur\n", "should match pattern"),
+        ("customer_id", 7, "should be a valid string"),
+        ("customer_id", "", "at least 1 character"),
+        ("attempt", "2", "should be a valid integer"),
+        ("attempt", 2.0, "should be a valid integer"),
+        ("attempt", None, "should be a valid integer"),
+        ("attempt", 0, "greater than or equal to 1"),
+        ("attempt", 100, "less than or equal to 99"),
+        ("card_number", "4242", "Extra inputs are not permitted"),
+    ],
+)
+def test_a_wrong_field_is_refused_by_its_name(field: str, wrong: object, why: str) -> None:
+    reason = refusal({**charge(), field: wrong})
+
+    assert reason.startswith(f"not a valid payment.charge message: {field}: ")
+    assert why in reason
+
+
+@pytest.mark.parametrize("field", ["v", "order_id"])
+def test_a_missing_field_is_refused_by_its_name(field: str) -> None:
+    message = charge()
+    del message[field]
+
+    assert refusal(message) == f"not a valid payment.charge message: {field}: Field required"
+
+
+def test_a_message_without_its_job_is_refused_with_an_example() -> None:
+    assert '"job": "payment.charge"' in refusal({"v": 1, "order_id": "18452"})
+
+
+def test_every_fault_of_a_message_is_named_at_once() -> None:
+    reason = refusal(charge(amount=-1, currency="euro", tip=1))
+
+    assert all(f"{field}: " in reason for field in ("amount", "currency", "tip"))
+
+
+def test_what_a_producer_leaves_out_is_left_out_of_the_row() -> None:
+    _, message = REGISTRY.parse(json.dumps(charge(amount=None)))
+
+    assert message.as_json() == charge()
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ({}, "payment.charge:order_18452"),
+        ({"attempt": 1}, "payment.charge:order_18452"),
+        ({"attempt": 2}, "payment.charge:order_18452:2"),
+        ({"amount": 1, "currency": "usd", "customer_id": "7"}, "payment.charge:order_18452"),
+    ],
+)
+def test_the_key_is_the_order_and_its_attempt_and_nothing_else(
+    more: dict[str, object], key: str
+) -> None:
+    _, message = REGISTRY.parse(json.dumps({**charge(), **more}))
+
+    assert isinstance(message, ChargeMessage)
+    assert PaymentCharge.key(message) == key

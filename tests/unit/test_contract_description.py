@@ -1,0 +1,72 @@
+"""The contract in plain language: what support staff and managers read."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from oncely.contract import COMMIT_BUDGET
+from oncely.contracts import CONTRACTS
+from oncely.contracts.payment_charge import PaymentCharge
+from oncely.domain.profiles import STRIPE, Safety, StopRules, Terms
+
+PAYMENT_CHARGE = """\
+payment.charge (queue payments)
+  What can happen outside: the order's customer is charged the order's amount, at most once.
+  Which rows change: the order becomes paid (with its charge_id) or payment_failed, with the job.
+  Success is: Stripe says that the payment of this order succeeded.
+  A plain no is: the card was declined, or the bank wants the customer to authenticate.
+  A second run: returns the first run's answer. While the outcome is unknown the provider is \
+asked; it is sent again only when it certainly did not happen, or under the same key while the \
+provider still remembers it.
+  A person is told:
+    - after 5 timeouts in a row, 8 attempts, or 24 hours without an outcome
+    - when the same key comes with other business values
+    - when the outside action is done and our own rows refuse to record it
+    - when the order is missing or cannot be charged as it stands
+    - when the payment is found with another amount, or refunded
+    - when Stripe refuses our key or our request"""
+
+
+def test_payment_charge_reads_like_this() -> None:
+    assert PaymentCharge.describe() == PAYMENT_CHARGE
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.job_type)
+def test_every_contract_says_what_a_person_must_know(contract: type[PaymentCharge]) -> None:
+    text = contract.describe()
+
+    for question in ("outside: ", "rows change: ", "Success is: ", "plain no is: ", "run: "):
+        assert text.split(question)[1].strip()
+    assert text.count("\n    - ") >= 3
+
+
+@pytest.mark.parametrize(
+    ("safety", "promise"),
+    [
+        (Safety.NATURAL, "it is simply run again"),
+        (Safety.KEYED, "while the provider still remembers it"),
+        (Safety.LOOKUP, "only when it certainly did not happen."),
+        (Safety.AT_MOST_ONCE, "a person decides"),
+    ],
+)
+def test_a_second_run_is_described_by_the_safety_of_the_effect(
+    safety: Safety, promise: str
+) -> None:
+    assert promise in _with(Terms(safety=safety, profile=STRIPE)).describe()
+
+
+def test_the_stop_rules_are_told_in_numbers() -> None:
+    stop = StopRules(attempts=3, timeouts_in_a_row=2, age=timedelta(minutes=90))
+
+    text = _with(replace(PaymentCharge.terms, stop=stop)).describe()
+
+    assert "after 2 timeouts in a row, 3 attempts, or 1.5 hours without an outcome" in text
+
+
+def test_a_run_needs_time_for_every_call_and_for_its_end() -> None:
+    assert PaymentCharge.time_needed() == STRIPE.request_timeout * STRIPE.calls + COMMIT_BUDGET
+
+
+def _with(terms: Terms) -> type[PaymentCharge]:
+    return type("Other", (PaymentCharge,), {"terms": terms})

@@ -1,0 +1,131 @@
+"""Named examples of `decide`: how long it waits, and from when on "not there" counts."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from oncely.domain.answers import Absent, CannotAsk, NotSent, OwnerGone, Unclear
+from oncely.domain.decide import ask_not_before, decide
+from oncely.domain.jobs import Job, claimed
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.moves import MESSAGE_GRACE
+from oncely.domain.profiles import Safety
+from tests.unit.samples import NOW, PROFILE, TERMS, TICK, a_claim, a_job
+
+SECONDS_40 = timedelta(seconds=40)  # a request's 10 s, and 30 s of the lookup's lag
+
+
+def _claim(job: Job | None, now: datetime) -> Job:
+    taken = claimed(job, a_claim(now=now, lease_until=now + timedelta(seconds=60)))
+    assert taken is not None
+    return taken
+
+
+def test_five_timeouts_in_a_row_are_spread_over_at_least_an_hour() -> None:
+    job, timeouts = _claim(None, NOW), [NOW]
+    while True:
+        lost = decide(job, TERMS, Unclear("timeout"), now=timeouts[-1])
+        job = lost.on(job, now=timeouts[-1], actor="worker")
+        asked = ask_not_before(job, TERMS)
+        found = decide(job, TERMS, Absent("none"), now=asked)
+        job = found.on(job, now=asked, actor="reconciler")
+        if found.run_at is None:
+            break
+        timeouts.append(found.run_at)
+        job = _claim(job, found.run_at)
+
+    assert job.status is Status.NEEDS_REVIEW
+    assert len(timeouts) == TERMS.stop.timeouts_in_a_row
+    assert timeouts[-1] - timeouts[0] >= timedelta(hours=1)
+
+
+def test_five_timeouts_of_a_natural_effect_are_spread_as_far() -> None:
+    natural = replace(TERMS, safety=Safety.NATURAL)
+    job, timeouts = _claim(None, NOW), [NOW]
+    while (found := decide(job, natural, Unclear("timeout"), now=timeouts[-1])).run_at:
+        job = _claim(found.on(job, now=timeouts[-1], actor="worker"), found.run_at)
+        timeouts.append(found.run_at)
+
+    assert found.event is Event.ESCALATE
+    assert len(timeouts) == TERMS.stop.timeouts_in_a_row
+    assert timeouts[-1] - timeouts[0] >= timedelta(hours=1)
+
+
+def test_after_a_crash_not_there_counts_from_the_end_of_the_lease() -> None:
+    job = a_job(lease_until=NOW + timedelta(seconds=60))
+
+    lost = decide(job, TERMS, OwnerGone(), now=NOW + timedelta(minutes=5))
+    after = lost.on(job, now=NOW + timedelta(minutes=5), actor="reconciler")
+
+    assert ask_not_before(after, TERMS) == NOW + timedelta(seconds=60) + SECONDS_40
+
+
+def test_after_a_reported_timeout_not_there_counts_from_the_report() -> None:
+    job = a_job(lease_until=NOW + timedelta(seconds=60))
+
+    lost = decide(job, TERMS, Unclear("timeout"), now=NOW)
+    after = lost.on(job, now=NOW, actor="worker")
+
+    assert ask_not_before(after, TERMS) == NOW + SECONDS_40
+
+
+def test_a_look_in_between_does_not_move_the_time_from_which_not_there_counts() -> None:
+    job = a_job(status=Status.UNKNOWN, lease_until=NOW)
+    early = NOW + SECONDS_40 - TICK
+
+    waiting = decide(job, TERMS, Absent("none"), now=early)
+    after = waiting.on(job, now=early, actor="reconciler")
+
+    assert after.due_at == NOW + SECONDS_40
+    assert decide(after, TERMS, Absent("none"), now=after.due_at).event is Event.RETURN
+
+
+def test_without_a_lag_the_requests_own_time_is_enough() -> None:
+    terms = replace(TERMS, profile=replace(PROFILE, lookup_lag=None))
+
+    assert ask_not_before(a_job(lease_until=NOW), terms) == NOW + timedelta(seconds=10)
+
+
+def test_after_a_crash_a_job_that_did_nothing_runs_again_at_once() -> None:
+    job = a_job(status=Status.UNKNOWN, timeouts=0)
+
+    back = decide(job, TERMS, Absent("no payment was prepared", proved=True), now=NOW)
+
+    assert (back.event, back.run_at) == (Event.RETURN, NOW)
+    assert back.changes["due_at"] == NOW + MESSAGE_GRACE
+
+
+def test_after_timeouts_the_row_itself_falls_due_when_it_may_run_again() -> None:
+    job = a_job(status=Status.UNKNOWN, timeouts=2)
+
+    back = decide(job, TERMS, Absent("none", proved=True), now=NOW)
+
+    assert back.run_at == back.changes["due_at"] == NOW + timedelta(minutes=8)
+
+
+def test_the_providers_own_hint_says_when_to_try_again() -> None:
+    limited = NotSent("rate limited", retry_after=timedelta(seconds=7))
+
+    assert decide(a_job(), TERMS, limited, now=NOW).run_at == NOW + timedelta(seconds=7)
+
+
+@pytest.mark.parametrize("gone", ["key_window", "first_sent_at"])
+def test_a_key_whose_window_is_not_known_is_not_safe(gone: str) -> None:
+    terms, job = TERMS, a_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40)
+    if gone == "key_window":
+        terms = replace(TERMS, profile=replace(PROFILE, key_window=None))
+    else:
+        job = replace(job, first_sent_at=None)
+
+    decision = decide(job, terms, CannotAsk(), now=NOW, scope="live")
+
+    assert decision.event is Event.ESCALATE
+
+
+def test_a_person_reads_why_an_unknown_was_given_to_them() -> None:
+    job = a_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40, last_error="read timeout")
+
+    decision = decide(job, TERMS, CannotAsk(), now=NOW, scope="another account")
+
+    assert "it may have happened: read timeout" in decision.reason

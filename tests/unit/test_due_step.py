@@ -1,0 +1,74 @@
+"""What a row that was found due asks of the reconciler."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.decide import Step, due_step, send_again
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.moves import MESSAGE_GRACE
+from tests.unit.samples import NOW, TERMS, TICK, a_job
+
+
+@pytest.mark.parametrize(
+    ("row", "step"),
+    [
+        (a_job(lease_until=NOW + TICK), Step.NOTHING),
+        (a_job(lease_until=NOW), Step.BURY),
+        (a_job(lease_until=None), Step.BURY),
+        (a_job(status=Status.UNKNOWN, due_at=NOW + TICK), Step.NOTHING),
+        (a_job(status=Status.UNKNOWN, due_at=NOW), Step.ASK),
+        (a_job(status=Status.READY, due_at=NOW + TICK), Step.NOTHING),
+        (a_job(status=Status.READY, due_at=NOW), Step.SEND),
+        (a_job(status=Status.READY, due_at=None), Step.NOTHING),
+        (a_job(status=Status.FINISHED, due_at=NOW + TICK), Step.NOTHING),
+        (a_job(status=Status.FINISHED, due_at=NOW), Step.PUBLISH),
+        (a_job(status=Status.FINISHED, due_at=None), Step.NOTHING),
+        (a_job(status=Status.FAILED, due_at=NOW), Step.PUBLISH),
+        (a_job(status=Status.NEEDS_REVIEW, due_at=NOW), Step.TELL),
+        (a_job(status=Status.NEEDS_REVIEW, due_at=None), Step.NOTHING),
+    ],
+)
+def test_a_due_row_asks_for_one_step(row: Job, step: Step) -> None:
+    assert due_step(row, NOW) is step
+
+
+@pytest.mark.parametrize("status", Status)
+def test_whoever_asks_for_a_job_hears_of_an_unknown_one_before_its_time(status: Status) -> None:
+    row = a_job(status=status, due_at=NOW + TICK, lease_until=NOW + TICK)
+
+    step = due_step(row, NOW, asked_for=True)
+
+    assert step is (Step.ASK if status is Status.UNKNOWN else Step.NOTHING)
+
+
+def test_a_row_that_lost_its_message_gets_another_and_time_to_be_worked() -> None:
+    row = a_job(status=Status.READY, created_at=NOW - TERMS.stop.age + TICK)
+
+    decision = send_again(row, TERMS, NOW)
+
+    assert decision.event is Event.RESEND
+    assert decision.changes == {"due_at": NOW + MESSAGE_GRACE}
+
+
+def test_messages_are_not_sent_again_for_ever() -> None:
+    row = a_job(
+        status=Status.READY, created_at=NOW - TERMS.stop.age, last_error="connection refused"
+    )
+
+    decision = send_again(row, TERMS, NOW)
+
+    assert (decision.event, decision.alert) == (Event.ESCALATE, True)
+    assert "connection refused" in decision.reason
+
+
+def test_sending_again_many_times_leaves_one_line_of_evidence() -> None:
+    row = a_job(status=Status.READY)
+
+    for minutes in (15, 30, 45):
+        now = NOW + timedelta(minutes=minutes)
+        row = send_again(row, TERMS, now).on(row, now=now, actor="reconciler")
+
+    (entry,) = row.evidence
+    assert (entry.count, entry.last_at) == (3, NOW + timedelta(minutes=45))

@@ -1,0 +1,115 @@
+"""The history of a job: repetitions are counted, and it never outgrows its row."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from functools import reduce
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncely.adapters.job_rows import to_attributes
+from oncely.contract import MAX_MESSAGE_BYTES
+from oncely.domain.jobs import MAX_EVIDENCE, MAX_REASON, Evidence, with_entry
+from oncely.domain.lifecycle import Event, Status
+from tests.unit.samples import NOW, a_job, an_entry
+
+ROW_LIMIT = 400 * 1024
+FOUR_BYTES = "\U0001f642"
+
+
+def test_equal_entries_in_a_row_become_one_with_a_count_and_a_last_time() -> None:
+    times = [NOW + timedelta(minutes=minute) for minute in range(4)]
+
+    evidence = _history(an_entry(at=at) for at in times)
+
+    assert evidence == (an_entry(at=times[0], count=4, last_at=times[-1]),)
+
+
+def test_an_entry_that_says_something_else_is_a_line_of_its_own() -> None:
+    others = (
+        an_entry(reason="down"),
+        an_entry(reason="down", actor="worker"),
+        an_entry(reason="down", actor="worker", event=Event.NOTE),
+        an_entry(reason="down", actor="worker", event=Event.NOTE, new=Status.READY),
+        an_entry(reason="down", actor="worker", event=Event.NOTE, old=None, new=Status.READY),
+    )
+
+    evidence = _history((an_entry(), *others))
+
+    assert evidence == (an_entry(), *others)
+
+
+def test_an_equal_entry_after_another_one_starts_a_new_count() -> None:
+    evidence = (an_entry(count=7, last_at=NOW), an_entry(reason="down"))
+
+    assert with_entry(evidence, an_entry())[-1] == an_entry()
+
+
+@given(reasons=st.lists(st.sampled_from("abc"), max_size=300))
+def test_evidence_never_exceeds_its_limit_and_keeps_how_the_job_began(reasons: list[str]) -> None:
+    began = an_entry(event=Event.ENQUEUE, old=None, new=Status.READY, reason="enqueued")
+
+    evidence = _history((began, *(an_entry(reason=reason) for reason in reasons)))
+
+    assert len(evidence) <= MAX_EVIDENCE
+    assert evidence[0] == began
+    assert not reasons or evidence[-1].reason == reasons[-1]
+
+
+def test_the_oldest_entries_after_the_first_make_room() -> None:
+    evidence = _history(an_entry(reason=str(number)) for number in range(MAX_EVIDENCE + 5))
+
+    kept = [0, *range(6, MAX_EVIDENCE + 5)]
+    assert [entry.reason for entry in evidence] == [str(number) for number in kept]
+
+
+def test_a_long_reason_is_cut() -> None:
+    after = a_job().apply(Event.NOTE, now=NOW, actor="worker", reason="x" * 10_000)
+
+    assert after.evidence[-1].reason == "x" * MAX_REASON
+
+
+def test_the_fullest_row_stays_far_below_the_limit_of_a_row() -> None:
+    longest = FOUR_BYTES * MAX_REASON
+    job = a_job(
+        message={"job": "payment.charge", "text": "x" * MAX_MESSAGE_BYTES},
+        last_error=longest,
+        evidence=tuple(
+            an_entry(
+                old=Status.NEEDS_REVIEW,
+                new=Status.NEEDS_REVIEW,
+                event=Event.RULE_FINISHED,
+                reason=longest,
+                actor="support:" + "x" * 60,
+                count=10**6,
+                last_at=NOW,
+            )
+            for _ in range(MAX_EVIDENCE)
+        ),
+    )
+
+    size = sum(_bytes(name, value) for name, value in to_attributes(job).items())
+
+    assert 260_000 < size < 0.8 * ROW_LIMIT
+
+
+def _history(entries: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    nothing: tuple[Evidence, ...] = ()
+    return reduce(with_entry, entries, nothing)
+
+
+def _bytes(name: str, value: object) -> int:
+    """The size of an attribute as DynamoDB counts it."""
+    return len(name.encode()) + _value_bytes(value)
+
+
+def _value_bytes(value: object) -> int:
+    match value:
+        case {"L": [*items]}:
+            return 3 + sum(1 + _value_bytes(item) for item in items)
+        case {"M": {**named}}:
+            return 3 + sum(1 + _bytes(str(name), inner) for name, inner in named.items())
+        case {"S": str(text)} | {"N": str(text)}:
+            return len(text.encode())
+        case _:
+            return 1

@@ -1,0 +1,137 @@
+"""DynamoDB expressions: every name is a placeholder, so no word of anyone's can break one."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncely.adapters.expressions import Expression, claim_update, local_update, swap_update
+from oncely.adapters.job_rows import attribute
+from oncely.domain.lifecycle import Event
+from oncely.domain.writes import Expect, LocalWrite
+from tests.unit.samples import NOW, a_claim, a_job
+
+WORDS = re.compile(r"[#:]?\w+")
+THE_LANGUAGES_OWN = {
+    "SET",
+    "REMOVE",
+    "AND",
+    "OR",
+    "IN",
+    "if_not_exists",
+    "attribute_exists",
+    "attribute_not_exists",
+}
+# Reserved words, and names that would end or change an expression.
+ODD = st.sampled_from(["status", "size", "a.b", "a b", "#n0", ":v0", "x = y", "IN", "-"]) | st.text(
+    min_size=1
+)
+PLAIN = st.text() | st.integers() | st.booleans() | st.none()
+BEFORE = a_job()
+
+
+def assert_only_placeholders(update: dict[str, Any]) -> None:
+    """DynamoDB refuses a bare reserved word, an unknown placeholder, and an unused one."""
+    names, values = update["ExpressionAttributeNames"], update["ExpressionAttributeValues"]
+    text = f"{update['UpdateExpression']} {update.get('ConditionExpression', '')}"
+    assert set(WORDS.findall(text)) - THE_LANGUAGES_OWN == {*names, *values}
+
+
+@pytest.mark.parametrize("fingerprint", ["of the order", None])
+@pytest.mark.parametrize("customer", ["customer_7", None])
+def test_a_claim_is_written_in_placeholders(fingerprint: str | None, customer: str | None) -> None:
+    update = claim_update(a_claim(fingerprint=fingerprint, customer_id=customer))
+
+    assert_only_placeholders(update)
+    assert ("fingerprint" in update["ExpressionAttributeNames"].values()) is bool(fingerprint)
+
+
+def test_a_swap_expects_the_row_that_it_saw() -> None:
+    after = BEFORE.apply(Event.CONFIRM, now=NOW, actor="worker", reason="charged", due_at=None)
+
+    update = swap_update(BEFORE, after)
+
+    assert_only_placeholders(update)
+    expected = _readable(update, "ConditionExpression")
+    assert expected.startswith("attribute_exists(job_key)")
+    for name in ("status", "version", "owner"):
+        assert f"{name} = {attribute(name, getattr(BEFORE, name))}" in expected
+
+
+def test_a_swap_of_a_row_without_an_owner_expects_that_it_has_none() -> None:
+    free = replace(BEFORE, owner=None)
+
+    update = swap_update(free, replace(free, version=2))
+
+    assert "attribute_not_exists(owner)" in _readable(update, "ConditionExpression")
+
+
+def test_a_swap_writes_what_differs_and_removes_what_is_gone() -> None:
+    update = swap_update(BEFORE, replace(BEFORE, version=2, due_at=None))
+
+    assert _readable(update, "UpdateExpression") == "SET version = {'N': '2'} REMOVE due_at"
+
+
+@given(
+    key=st.dictionaries(ODD, st.text(), min_size=1, max_size=2),
+    values=st.dictionaries(ODD, PLAIN, min_size=1, max_size=3),
+    remove=st.lists(ODD, max_size=2),
+    expect=st.lists(st.tuples(ODD, st.lists(PLAIN, min_size=1, max_size=3)), max_size=2),
+    may_create=st.booleans(),
+)
+def test_any_name_and_value_of_a_local_write_is_a_placeholder(
+    key: dict[str, str],
+    values: dict[str, str | int | bool | None],
+    remove: list[str],
+    expect: list[tuple[str, list[str | int | bool | None]]],
+    *,
+    may_create: bool,
+) -> None:
+    write = LocalWrite(
+        table="orders",
+        key=key,
+        set=values,
+        remove=tuple(remove),
+        expect=tuple(Expect(name, tuple(one_of)) for name, one_of in expect),
+        may_create=may_create,
+    )
+
+    update = local_update(write)
+
+    assert_only_placeholders(update)
+    names = {*values, *remove, *(name for name, _ in expect), *(() if may_create else key)}
+    assert set(update["ExpressionAttributeNames"].values()) == names
+
+
+def test_a_local_write_changes_only_a_row_that_holds_what_is_expected() -> None:
+    write = LocalWrite(
+        table="orders",
+        key={"order_id": "18452"},
+        set={"status": "paid"},
+        remove=("charge_requested_at",),
+        expect=(Expect("status", ("payment_pending", "payment_failed")),),
+    )
+
+    update = local_update(write)
+
+    assert update["Key"] == {"order_id": {"S": "18452"}}
+    assert _readable(update, "UpdateExpression") == (
+        "SET status = {'S': 'paid'} REMOVE charge_requested_at"
+    )
+    expected = _readable(update, "ConditionExpression")
+    assert expected.startswith("attribute_exists(order_id) AND ")
+    assert "status IN ({'S': 'payment_pending'}, {'S': 'payment_failed'})" in expected
+
+
+def test_a_name_that_is_used_twice_has_one_placeholder() -> None:
+    expression = Expression()
+
+    assert expression.name("status") == expression.name("status") != expression.name("owner")
+
+
+def _readable(update: dict[str, Any], part: str) -> str:
+    known = {**update["ExpressionAttributeNames"], **update["ExpressionAttributeValues"]}
+    return WORDS.sub(lambda found: str(known.get(found[0], found[0])), str(update[part]))

@@ -1,0 +1,128 @@
+"""How a job stands in its row: whole, readable, and sorted by time."""
+
+import json
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncely.adapters.job_rows import attribute, from_attributes, plain, to_attributes
+from oncely.domain.jobs import Evidence, Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from tests.unit.samples import NOW, a_job, an_entry
+
+ZONES = st.sampled_from(
+    [UTC, timezone(timedelta(hours=5, minutes=45)), timezone(-timedelta(hours=8))]
+)
+TIMES = st.datetimes(datetime(1970, 1, 2), datetime(9998, 1, 1), timezones=ZONES)  # noqa: DTZ001  # hypothesis adds the zone
+SECONDS = TIMES.map(lambda at: at.replace(microsecond=0))
+COUNTS = st.integers(0, 10**9)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.text(), JSON, max_size=3)
+ENTRIES = st.builds(
+    Evidence,
+    at=TIMES,
+    event=st.sampled_from(Event),
+    old=st.none() | st.sampled_from(Status),
+    new=st.sampled_from(Status),
+    reason=st.text(),
+    actor=st.text(),
+) | st.builds(an_entry, count=st.integers(2, 10**6), last_at=TIMES)
+MAYBE_TIMES = st.none() | TIMES
+MAYBE_TEXT = st.none() | st.text()
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "job_key": st.text(min_size=1).map(JobKey),
+    "job_type": st.text(),
+    "status": st.sampled_from(Status),
+    **dict.fromkeys(("created_at", "updated_at"), TIMES),
+    **dict.fromkeys(("fence", "version", "attempts", "key_number"), COUNTS),
+    **dict.fromkeys(("timeouts", "unreachable"), COUNTS),
+    **dict.fromkeys(("first_sent_at", "claimed_at", "lease_until", "due_at"), MAYBE_TIMES),
+    **dict.fromkeys(("owner", "key_scope", "fingerprint", "customer_id"), MAYBE_TEXT),
+    **dict.fromkeys(("provider_ref", "last_error"), MAYBE_TEXT),
+    "message": OBJECTS,
+    **dict.fromkeys(("result", "progress"), st.none() | OBJECTS),
+    "beyond_archive": st.booleans(),
+    "stranded_fence": st.none() | COUNTS,
+    "stranded_since": MAYBE_TIMES,
+    "evidence": st.lists(ENTRIES, max_size=3).map(tuple),
+    "expires_at": st.none() | SECONDS,
+}
+JOBS = st.builds(Job, **FIELDS)
+
+
+def test_every_field_of_a_job_is_tried_here() -> None:
+    assert {field.name for field in fields(Job)} == set(FIELDS)
+
+
+@given(job=JOBS)
+def test_any_job_comes_back_from_its_row_as_it_was(job: Job) -> None:
+    assert from_attributes(to_attributes(job)) == job
+
+
+@given(job=JOBS)
+def test_a_row_is_plain_json_without_a_float_or_an_empty_attribute(job: Job) -> None:
+    row = to_attributes(job)
+
+    assert json.loads(json.dumps(row)) == row
+    assert {"NULL": True} not in row.values()
+
+
+@given(one=TIMES, other=TIMES)
+def test_times_sort_as_text(one: datetime, other: datetime) -> None:
+    texts = [attribute("due_at", at)["S"] for at in (one, other)]
+
+    assert (texts[0] < texts[1]) is (one < other)
+    assert all(
+        text.endswith("Z") and len(text) == len("2026-11-16T03:00:00.000000Z") for text in texts
+    )
+
+
+def test_a_row_reads_like_this() -> None:
+    job = a_job(provider_ref="pi_1", expires_at=NOW, evidence=(an_entry(count=3, last_at=NOW),))
+
+    row = to_attributes(job)
+
+    assert row["job_key"] == {"S": "payment.charge:order_18452"}
+    assert row["status"] == {"S": "started"}
+    assert row["attempts"] == {"N": "1"}
+    assert row["due_at"] == {"S": "2026-11-16T03:01:00.000000Z"}
+    assert row["expires_at"] == {"N": str(int(NOW.timestamp()))}
+    assert row["message"] == {"S": '{"job":"payment.charge","v":1,"order_id":"18452"}'}
+    assert plain(row)["evidence"] == [
+        {
+            "at": "2026-11-16T03:00:00.000000Z",
+            "event": "wait",
+            "old": "unknown",
+            "new": "unknown",
+            "reason": "still processing",
+            "actor": "reconciler",
+            "count": 3,
+            "last_at": "2026-11-16T03:00:00.000000Z",
+        }
+    ]
+
+
+def test_a_field_without_a_value_has_no_attribute() -> None:
+    row = to_attributes(a_job(due_at=None, owner=None))
+
+    assert not {"due_at", "owner", "result", "expires_at"} & row.keys()
+
+
+def test_an_attribute_of_a_later_version_is_left_alone() -> None:
+    row: dict[str, Any] = {**to_attributes(a_job()), "later": {"S": "unheard of"}}
+
+    assert from_attributes(row) == a_job()
+
+
+def test_numbers_of_a_business_row_are_whole_where_they_can_be() -> None:
+    row = {"amount": {"N": "1250"}, "rate": {"N": "0.5"}, "tags": {"L": [{"N": "1.0"}]}}
+
+    assert plain(row) == {"amount": 1250, "rate": 0.5, "tags": [1]}

@@ -1,0 +1,140 @@
+"""The record of a job: how an event and a claim change it."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.errors import IllegalTransitionError
+from oncely.domain.jobs import Job, claimed, enqueued
+from oncely.domain.lifecycle import Event, Status
+from tests.unit.samples import KEY, NOW, TICK, a_claim, a_job
+
+LATER = NOW + timedelta(minutes=5)
+
+
+def test_an_enqueued_job_is_ready_and_falls_due() -> None:
+    job = enqueued(
+        KEY, "payment.charge", {"v": 1}, now=NOW, due_at=LATER, actor="producer", reason="enqueued"
+    )
+
+    assert (job.status, job.due_at, job.version) == (Status.READY, LATER, 1)
+    assert (job.fence, job.attempts, job.has_started) == (0, 0, False)
+    assert [(entry.event, entry.actor) for entry in job.evidence] == [(Event.ENQUEUE, "producer")]
+
+
+def test_a_claim_of_an_absent_row_makes_it() -> None:
+    claim = a_claim()
+
+    job = claimed(None, claim)
+
+    assert job == Job(
+        job_key=claim.job_key,
+        job_type=claim.job_type,
+        status=Status.STARTED,
+        message=claim.message,
+        created_at=NOW,
+        updated_at=NOW,
+        owner="owner-2",
+        fence=1,
+        version=1,
+        attempts=1,
+        key_scope="live",
+        first_sent_at=NOW,
+        claimed_at=NOW,
+        lease_until=claim.lease_until,
+        due_at=claim.lease_until,
+        fingerprint="of the order",
+        customer_id="customer_7",
+    )
+    assert job.created_by_its_claim
+
+
+def test_a_claim_of_a_ready_row_is_counted_and_owned() -> None:
+    row = a_job(status=Status.READY, fence=3, version=9, attempts=2, owner="owner-1")
+    claim = a_claim(now=LATER, lease_until=LATER + timedelta(seconds=60))
+
+    job = claimed(row, claim)
+
+    assert job is not None
+    assert (job.status, job.owner) == (Status.STARTED, "owner-2")
+    assert (job.fence, job.version, job.attempts) == (4, 10, 3)
+    assert job.lease_until == job.due_at == claim.lease_until
+    assert (job.claimed_at, job.updated_at, job.created_at) == (LATER, LATER, NOW)
+    assert not job.created_by_its_claim
+
+
+def test_a_claim_keeps_what_the_row_knows_already() -> None:
+    row = a_job(status=Status.READY, first_sent_at=NOW, key_scope="live", customer_id="customer_7")
+    claim = a_claim(
+        now=LATER, key_scope="test", customer_id="customer_8", message={"order_id": "other"}
+    )
+
+    job = claimed(row, claim)
+
+    assert job is not None
+    assert (job.first_sent_at, job.key_scope, job.customer_id) == (NOW, "live", "customer_7")
+    assert (job.message, job.fingerprint) == (row.message, row.fingerprint)
+    assert job.earlier_send_is_open
+
+
+def test_a_claim_fills_in_what_the_row_does_not_know() -> None:
+    row = a_job(
+        status=Status.READY, first_sent_at=None, key_scope=None, customer_id=None, fingerprint=None
+    )
+
+    job = claimed(row, a_claim(now=LATER))
+
+    assert job is not None
+    assert (job.first_sent_at, job.key_scope) == (LATER, "live")
+    assert (job.customer_id, job.fingerprint) == ("customer_7", "of the order")
+    assert not job.earlier_send_is_open
+
+
+def test_a_claim_that_could_not_resolve_the_values_keeps_their_fingerprint() -> None:
+    job = claimed(a_job(status=Status.READY), a_claim(fingerprint=None))
+
+    assert job is not None
+    assert job.fingerprint == "of the order"
+
+
+def test_an_empty_scope_is_a_scope_and_is_kept() -> None:
+    job = claimed(a_job(status=Status.READY, key_scope=""), a_claim(key_scope="live"))
+
+    assert job is not None
+    assert job.key_scope == ""
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - {Status.READY}))
+def test_a_claim_of_a_row_that_is_not_ready_is_refused(status: Status) -> None:
+    assert claimed(a_job(status=status), a_claim()) is None
+
+
+def test_a_claim_for_other_business_values_is_refused() -> None:
+    assert claimed(a_job(status=Status.READY), a_claim(fingerprint="of another")) is None
+
+
+def test_a_lease_is_over_at_its_very_end_and_not_before() -> None:
+    job = a_job(lease_until=LATER)
+
+    assert not job.lease_over(LATER - TICK)
+    assert job.lease_over(LATER)
+
+
+def test_an_event_makes_the_next_version_with_a_line_of_evidence() -> None:
+    job = a_job(version=4)
+
+    after = job.apply(
+        Event.CONFIRM, now=LATER, actor="worker", reason="charged", result={"charge_id": "ch_1"}
+    )
+
+    assert (after.status, after.version, after.updated_at) == (Status.FINISHED, 5, LATER)
+    assert after.ended
+    assert after.result == {"charge_id": "ch_1"}
+    (entry,) = after.evidence
+    assert (entry.old, entry.new) == (Status.STARTED, Status.FINISHED)
+    assert (entry.at, entry.actor, entry.reason) == (LATER, "worker", "charged")
+
+
+def test_an_event_that_the_table_does_not_know_changes_nothing() -> None:
+    with pytest.raises(IllegalTransitionError, match="finished cannot take the event claim"):
+        a_job(status=Status.FINISHED).apply(Event.CLAIM, now=NOW, actor="worker", reason="again")

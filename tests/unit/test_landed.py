@@ -1,0 +1,62 @@
+"""Whether a write of ours arrived, though its reply did not: the row tells."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.jobs import Job, landed
+from oncely.domain.lifecycle import Event, Status
+from tests.unit.samples import NOW, a_job
+
+BEFORE = a_job(version=1)
+WRITE = BEFORE.apply(
+    Event.CONFIRM, now=NOW, actor="worker", reason="charged", provider_ref="pi_1", due_at=NOW
+)
+NOTE = BEFORE.apply(Event.NOTE, now=NOW, actor="worker", reason="a late worker reports")
+LATER = NOW + timedelta(minutes=1)
+
+
+def _noted(job: Job, reason: str = "another late worker") -> Job:
+    return job.apply(Event.NOTE, now=LATER, actor="worker", reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("row", "arrived"),
+    [
+        pytest.param(WRITE, True, id="the row is what we wrote"),
+        pytest.param(_noted(WRITE), True, id="it arrived, and someone left evidence since"),
+        pytest.param(_noted(_noted(WRITE), "once more"), True, id="twice"),
+        pytest.param(BEFORE, False, id="the row is what it was before"),
+        pytest.param(_noted(BEFORE), False, id="someone left evidence instead"),
+        pytest.param(_noted(_noted(BEFORE), "once more"), False, id="and once more"),
+        pytest.param(replace(WRITE, owner="owner-9"), False, id="another owner"),
+        pytest.param(replace(WRITE, version=1), False, id="another write of that version"),
+        pytest.param(
+            BEFORE.apply(Event.LOSE, now=NOW, actor="reconciler", reason="lease over"),
+            False,
+            id="someone else moved the row",
+        ),
+        pytest.param(
+            replace(WRITE, provider_ref="pi_2", version=5), False, id="with another reference"
+        ),
+        pytest.param(
+            replace(WRITE, status=Status.NEEDS_REVIEW, version=3), False, id="and moved on since"
+        ),
+    ],
+)
+def test_a_write_has_landed_if_all_that_it_changed_stands(row: Job, *, arrived: bool) -> None:
+    assert landed(row, before=BEFORE, write=WRITE) is arrived
+
+
+@pytest.mark.parametrize(
+    ("row", "arrived"),
+    [
+        pytest.param(NOTE, True, id="the row is what we wrote"),
+        pytest.param(_noted(NOTE), True, id="it arrived, and someone left evidence since"),
+        pytest.param(_noted(BEFORE), False, id="someone else's note stands, and not ours"),
+        pytest.param(BEFORE, False, id="the row is what it was before"),
+    ],
+)
+def test_a_mere_note_has_landed_if_its_line_stands(row: Job, *, arrived: bool) -> None:
+    assert landed(row, before=BEFORE, write=NOTE) is arrived

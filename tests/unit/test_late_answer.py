@@ -1,0 +1,68 @@
+"""A definite answer of a worker who lost its ownership: a note, or a contradiction."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.answers import Done, Refused
+from oncely.domain.decide import late_answer
+from oncely.domain.lifecycle import Event, Status
+from tests.unit.samples import NOW, a_job
+
+SAME = Done("charged as ch_1", "pi_1")
+OTHER = Done("charged as ch_2", "pi_2")
+NO = Refused("declined", "card_declined")
+STILL_OPEN = set(Status) - {Status.FINISHED, Status.FAILED}
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "event"),
+    [
+        (Status.FINISHED, SAME, Event.NOTE),
+        (Status.FINISHED, OTHER, Event.CONTRADICT),
+        (Status.FINISHED, NO, Event.CONTRADICT),
+        (Status.FAILED, SAME, Event.CONTRADICT),
+        (Status.FAILED, OTHER, Event.CONTRADICT),
+        (Status.FAILED, NO, Event.NOTE),
+        *(
+            (status, answer, Event.NOTE)
+            for status in sorted(STILL_OPEN)
+            for answer in (SAME, OTHER, NO)
+        ),
+    ],
+)
+def test_a_late_answer_moves_only_a_row_whose_end_it_contradicts(
+    status: Status, answer: Done | Refused, event: Event
+) -> None:
+    row = a_job(status=status, provider_ref="pi_1")
+
+    decision = late_answer(row, answer, fence=3)
+
+    assert decision.event is event
+    assert decision.alert is (event is Event.CONTRADICT)
+    assert answer.reason in decision.reason
+    assert "claim 3" in decision.reason
+
+
+def test_a_contradicted_end_never_expires_and_is_due_until_a_person_was_told() -> None:
+    row = a_job(
+        status=Status.FAILED,
+        due_at=NOW + timedelta(minutes=5),
+        expires_at=NOW + timedelta(days=90),
+        result={"code": "card_declined"},
+    )
+
+    after = late_answer(row, SAME, fence=1).on(row, now=NOW, actor="worker")
+
+    assert after.status is Status.NEEDS_REVIEW
+    assert (after.due_at, after.expires_at) == (NOW, None)
+    assert after.result == row.result
+    assert after.beyond_archive
+
+
+def test_a_note_changes_nothing_but_the_evidence() -> None:
+    row = a_job(status=Status.FINISHED, provider_ref="pi_1", due_at=NOW)
+
+    note = late_answer(row, SAME, fence=1)
+
+    assert note.changes == {}

@@ -1,0 +1,151 @@
+"""The table of moves: whole, closed, and the same as the picture in docs/lifecycle.md."""
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+
+from oncely.domain.errors import IllegalTransitionError
+from oncely.domain.lifecycle import ABSENT, ENDED, TRANSITIONS, UNRESOLVED, Event, Status, after
+
+PAGE = Path(__file__).parents[2] / "docs" / "lifecycle.md"
+FENCE = "```mermaid\n"
+A_PERSONS = {Event.RULE_FINISHED, Event.RULE_FAILED, Event.RULE_READY}
+REFUSED = sorted(
+    set(itertools.product((ABSENT, *Status), Event)) - set(TRANSITIONS),
+    key=lambda move: (move[0] or "", move[1]),
+)
+
+
+@pytest.mark.parametrize(("status", "event"), TRANSITIONS)
+def test_a_move_of_the_table_leads_where_the_table_says(
+    status: Status | None, event: Event
+) -> None:
+    assert after(status, event) is TRANSITIONS[status, event]
+
+
+@pytest.mark.parametrize(("status", "event"), REFUSED)
+def test_any_other_move_is_refused_by_name(status: Status | None, event: Event) -> None:
+    with pytest.raises(IllegalTransitionError, match=f"{status or 'absent'}.*{event}") as caught:
+        after(status, event)
+
+    assert (caught.value.status, caught.value.event) == (status, event)
+
+
+def test_exactly_finished_and_failed_are_ended() -> None:
+    assert {Status.FINISHED, Status.FAILED} == ENDED
+
+
+def test_what_the_machine_must_bring_to_an_end_is_neither_ended_nor_a_persons() -> None:
+    assert {Status.READY, Status.STARTED, Status.UNKNOWN} == UNRESOLVED
+
+
+def test_only_an_enqueue_or_a_claim_begins_a_job() -> None:
+    assert {event for source, event in TRANSITIONS if source is ABSENT} == {
+        Event.ENQUEUE,
+        Event.CLAIM,
+    }
+
+
+def test_every_status_can_be_reached() -> None:
+    assert _reachable(ABSENT) == set(Status)
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - ENDED))
+def test_every_open_status_can_come_to_an_end_or_to_a_person(status: Status) -> None:
+    assert _reachable(status) & {*ENDED, Status.NEEDS_REVIEW}
+
+
+def test_only_a_person_takes_a_job_out_of_review() -> None:
+    leaving = {
+        event
+        for (source, event), target in TRANSITIONS.items()
+        if source is Status.NEEDS_REVIEW and target is not source
+    }
+
+    assert leaving == A_PERSONS
+
+
+def test_a_person_rules_on_nothing_but_a_review() -> None:
+    assert {source for source, event in TRANSITIONS if event in A_PERSONS} == {Status.NEEDS_REVIEW}
+
+
+def test_a_note_is_taken_by_every_row_and_moves_none() -> None:
+    notes = {source: to for (source, event), to in TRANSITIONS.items() if event is Event.NOTE}
+
+    assert notes == {status: status for status in Status}
+
+
+def test_stored_statuses_are_never_renamed() -> None:
+    assert {status.name: str(status) for status in Status} == {
+        "READY": "ready",
+        "STARTED": "started",
+        "UNKNOWN": "unknown",
+        "FINISHED": "finished",
+        "FAILED": "failed",
+        "NEEDS_REVIEW": "needs_review",
+    }
+
+
+def test_stored_events_are_never_renamed() -> None:
+    assert {event.name: str(event) for event in Event} == {
+        "ENQUEUE": "enqueue",
+        "RESEND": "resend",
+        "DEFER": "defer",
+        "CLAIM": "claim",
+        "KEEP": "keep",
+        "CONFIRM": "confirm",
+        "REFUSE": "refuse",
+        "RELEASE": "release",
+        "LOSE": "lose",
+        "WAIT": "wait",
+        "RETURN": "return",
+        "ESCALATE": "escalate",
+        "TELL": "tell",
+        "ARCHIVE": "archive",
+        "CONTRADICT": "contradict",
+        "NOTE": "note",
+        "RULE_FINISHED": "rule_finished",
+        "RULE_FAILED": "rule_failed",
+        "RULE_READY": "rule_ready",
+    }
+
+
+def test_support_staff_read_four_words() -> None:
+    assert {status: status.in_words for status in Status} == {
+        Status.READY: "pending",
+        Status.STARTED: "pending",
+        Status.UNKNOWN: "pending",
+        Status.FINISHED: "done",
+        Status.FAILED: "failed",
+        Status.NEEDS_REVIEW: "needs review",
+    }
+
+
+def test_the_picture_in_the_docs_is_the_table() -> None:
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(FENCE)
+    drawn, _, behind = rest.partition("```")
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        drawn = _diagram()
+        PAGE.write_text(f"{before}{FENCE}{drawn}```{behind}", encoding="utf-8")
+
+    assert drawn == _diagram(), "run again with UPDATE_SNAPSHOTS=1, and look at the difference"
+
+
+def _reachable(start: Status | None) -> set[Status]:
+    found: set[Status] = set()
+    edge: set[Status | None] = {start}
+    while edge:
+        nearby = {target for (source, _), target in TRANSITIONS.items() if source in edge}
+        edge = {*(nearby - found)}
+        found |= nearby
+    return found
+
+
+def _diagram() -> str:
+    arrows: dict[tuple[str, str], list[str]] = {}
+    for (source, event), target in TRANSITIONS.items():
+        arrows.setdefault((source or "[*]", target), []).append(event)
+    lines = [f"    {source} --> {to}: {', '.join(by)}" for (source, to), by in arrows.items()]
+    return "\n".join(["stateDiagram-v2", *lines, ""])

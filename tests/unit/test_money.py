@@ -1,0 +1,68 @@
+"""Money: whole minor units of a currency, and nothing that merely looks like them."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncely.domain.errors import InvalidMoneyError
+from oncely.domain.money import Money
+
+ANYTHING = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.decimals(-(10**38), 10**38)
+    | st.text()
+    | st.lists(st.integers())
+)
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "printed"),
+    [
+        (1250, "eur", "12.50 EUR"),
+        (5, "EUR", "0.05 EUR"),
+        (1250, "jpy", "1250 JPY"),
+        (1250, "kwd", "1.250 KWD"),
+        (Decimal("1250.00"), "Eur", "12.50 EUR"),
+        (10**15, "usd", "10000000000000.00 USD"),
+    ],
+)
+def test_money_is_printed_as_people_write_it(amount: object, currency: str, printed: str) -> None:
+    assert str(Money.of(amount, currency)) == printed
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [12.5, 1250.0, True, 0, -1, "1250", None, [1250], Decimal("12.5"), Decimal(0)]
+    + [Decimal(odd) for odd in ("NaN", "sNaN", "Infinity", "-Infinity")],
+)
+def test_an_amount_that_is_not_a_whole_positive_number_is_refused(amount: object) -> None:
+    with pytest.raises(InvalidMoneyError, match="whole number of minor units above 0"):
+        Money.of(amount, "eur")
+
+
+@pytest.mark.parametrize("currency", ["", "eu", "euro", "e r", "eur\n", "12a", "€", None, 978])
+def test_a_currency_that_is_not_three_letters_is_refused(currency: object) -> None:
+    with pytest.raises(InvalidMoneyError, match="three letters"):
+        Money.of(1250, currency)
+
+
+@given(amount=ANYTHING, currency=ANYTHING)
+def test_anything_is_money_or_is_refused_as_such(amount: object, currency: object) -> None:
+    try:
+        money = Money.of(amount, currency)
+    except InvalidMoneyError:
+        return
+
+    assert type(money.amount) is int
+    assert money.amount == amount
+    assert money.amount > 0
+
+
+@given(amount=st.integers(1, 10**12))
+def test_a_stored_amount_is_the_same_money(amount: int) -> None:
+    assert Money.of(Decimal(amount), "EUR") == Money.of(amount, "eur")

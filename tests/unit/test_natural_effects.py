@@ -1,0 +1,63 @@
+"""A natural effect, a set or an upsert, is simply run again: there is nothing to ask."""
+
+from dataclasses import replace
+
+import pytest
+
+from oncely.domain.answers import Absent, CannotAsk, OwnerGone, Unclear, Unreachable
+from oncely.domain.decide import decide, local_rows_refuse
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.profiles import Safety
+from tests.unit.grid import ANSWERS, cases
+from tests.unit.samples import NOW, TERMS, a_job
+
+NATURAL = replace(TERMS, safety=Safety.NATURAL)
+DONE = decide(a_job(), NATURAL, ANSWERS[0], now=NOW)
+
+
+def test_a_natural_effect_never_becomes_unknown() -> None:
+    for case in cases(Status.STARTED, Safety.NATURAL):
+        assert case.after.status is not Status.UNKNOWN, case
+
+
+@pytest.mark.parametrize(
+    "answer", [OwnerGone(), Absent("none"), CannotAsk(), Unreachable("down")], ids=repr
+)
+def test_a_natural_effect_that_lost_its_owner_or_its_answer_runs_again_at_once(
+    answer: OwnerGone | Absent | CannotAsk | Unreachable,
+) -> None:
+    decision = decide(a_job(), NATURAL, answer, now=NOW)
+
+    assert (decision.event, decision.run_at) == (Event.RELEASE, NOW)
+    assert decision.on(a_job(), now=NOW, actor="worker").timeouts == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "event"), [(0, Event.RELEASE), (3, Event.RELEASE), (4, Event.ESCALATE)]
+)
+def test_a_natural_effect_is_stopped_by_too_many_timeouts_in_a_row(
+    before: int, event: Event
+) -> None:
+    decision = decide(a_job(timeouts=before), NATURAL, Unclear("timeout"), now=NOW)
+
+    assert decision.event is event
+
+
+@pytest.mark.parametrize(("attempts", "event"), [(7, Event.RELEASE), (8, Event.ESCALATE)])
+def test_a_natural_effect_whose_local_rows_changed_meanwhile_looks_again_not_for_ever(
+    attempts: int, event: Event
+) -> None:
+    job = a_job(attempts=attempts)
+
+    decision = local_rows_refuse(job, NATURAL, DONE, why="contacts 7", now=NOW)
+
+    assert decision.event is event
+    assert "contacts 7" in decision.reason
+
+
+def test_a_natural_effect_that_was_asked_about_looks_again_as_well() -> None:
+    job = a_job(status=Status.UNKNOWN)
+
+    decision = local_rows_refuse(job, NATURAL, DONE, why="contacts 7", now=NOW)
+
+    assert decision.on(job, now=NOW, actor="reconciler").status is not Status.UNKNOWN

@@ -1,0 +1,63 @@
+"""The keys that providers deduplicate on: the same on every try, and never too long."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncely.contract import Call
+from oncely.domain.keys import JobKey, job_key, provider_key
+from tests.unit.samples import KEY, a_job
+
+LONGEST = JobKey("payment.charge:" + "x" * 185)
+LIMIT = st.integers(32, 255)
+NUMBER = st.integers(1, 10**9)
+STEP = st.sampled_from(["create", "confirm", "cancel"])
+
+
+def test_a_provider_key_names_the_job_the_step_and_the_number() -> None:
+    assert provider_key(KEY, "confirm", 2) == "payment.charge:order_18452:confirm:2"
+
+
+@given(limit=LIMIT, number=NUMBER, step=STEP)
+def test_a_provider_key_is_stable_and_within_its_limit(limit: int, number: int, step: str) -> None:
+    key = provider_key(LONGEST, step, number, longest=limit)
+
+    assert len(key) <= limit
+    assert key == provider_key(LONGEST, step, number, longest=limit)
+
+
+@given(limit=LIMIT, steps=st.tuples(STEP, STEP), numbers=st.tuples(NUMBER, NUMBER))
+def test_another_step_or_number_is_another_key(
+    limit: int, steps: tuple[str, str], numbers: tuple[int, int]
+) -> None:
+    one, other = (
+        provider_key(LONGEST, step, number, longest=limit)
+        for step, number in zip(steps, numbers, strict=True)
+    )
+
+    assert (one == other) is (steps[0] == steps[1] and numbers[0] == numbers[1])
+
+
+@given(limit=LIMIT)
+def test_the_second_attempt_of_an_order_has_keys_of_its_own(limit: int) -> None:
+    first, second = (job_key("payment.charge", *parts) for parts in (("1",), ("1", 2)))
+
+    assert provider_key(first, "create", 2, longest=limit) != provider_key(
+        second, "create", 2, longest=limit
+    )
+
+
+def test_every_try_of_a_call_uses_the_same_key_until_absence_is_proved() -> None:
+    first = Call(job=a_job(attempts=1), facts=None)
+    again = Call(job=a_job(attempts=5, owner="owner-5", fence=5), facts=None)
+    proved = Call(job=replace(again.job, key_number=2), facts=None)
+
+    assert first.key("create") == again.key("create")
+    assert proved.key("create") != again.key("create")
+
+
+def test_a_call_keeps_to_the_length_that_its_provider_takes() -> None:
+    call = Call(job=a_job(), facts=None, key_length=32)
+
+    assert len(call.key("create")) == 32

@@ -1,0 +1,120 @@
+"""A function's environment: read whole, or refused in one sentence that names the variables."""
+
+import pytest
+from pydantic import ValidationError
+
+from oncely.contracts.payment_charge import PaymentCharge
+from oncely.domain.errors import NotConfiguredError
+from oncely.settings import (
+    DeadLetterSettings,
+    FinderSettings,
+    PublisherSettings,
+    RejectSettings,
+    ResolverSettings,
+    Settings,
+    WorkerSettings,
+)
+from tests.unit.report_contract import ReportBuild
+
+CONTRACTS = (PaymentCharge, ReportBuild)
+KINDS = (
+    DeadLetterSettings,
+    FinderSettings,
+    PublisherSettings,
+    RejectSettings,
+    ResolverSettings,
+    WorkerSettings,
+)
+PAYMENTS = {
+    "QUEUE_NAME": "payments",
+    "QUEUE_URL": "https://sqs/payments",
+    "REJECTS_QUEUE_URL": "https://sqs/rejects",
+    "ALERT_TOPIC_ARN": "arn:aws:sns:alerts",
+    "ARCHIVE_BUCKET": "archive",
+    "JOBS_TABLE": "jobs",
+    "ORDERS_TABLE": "shop-orders",
+    "STRIPE_SECRET": "prod/stripe",
+}
+EVERYTHING = {
+    **PAYMENTS,
+    "PAYMENTS_QUEUE_URL": "https://sqs/payments",
+    "REPORTS_QUEUE_URL": "https://sqs/reports",
+    "EVENT_BUS_NAME": "bus",
+    "RETENTION_DAYS": "400",
+}
+
+
+def test_a_worker_gets_the_tables_and_secrets_of_its_own_queues_contracts() -> None:
+    settings = WorkerSettings.from_env(PAYMENTS, CONTRACTS)
+
+    assert settings.tables == {"orders": "shop-orders"}
+    assert settings.secrets == {"stripe": "prod/stripe"}
+
+
+def test_a_worker_gets_the_queues_that_its_contracts_send_to() -> None:
+    environment = {**PAYMENTS, "QUEUE_NAME": "reports", "MAIL_QUEUE_URL": "https://sqs/mail"}
+
+    settings = WorkerSettings.from_env(environment, CONTRACTS)
+
+    assert settings.queues == {"mail": "https://sqs/mail"}
+    assert (settings.tables, settings.secrets) == ({}, {})
+
+
+def test_the_resolver_gets_what_every_contract_needs_to_be_asked_about() -> None:
+    settings = ResolverSettings.from_env(EVERYTHING, CONTRACTS)
+
+    assert set(settings.queues) == {"payments", "reports"}
+    assert (set(settings.tables), set(settings.secrets)) == ({"orders"}, {"stripe"})
+    assert settings.retention_days == 400
+
+
+def test_what_is_not_said_has_a_default_and_text_becomes_a_number() -> None:
+    plain = WorkerSettings.from_env(PAYMENTS, CONTRACTS)
+    said = WorkerSettings.from_env(
+        {**PAYMENTS, "SIDE_BY_SIDE": "2", "MAX_RECEIVES": "3", "STRIPE_API_BASE": "http://local"},
+        CONTRACTS,
+    )
+
+    assert (plain.side_by_side, plain.max_receives, plain.stripe_api_base) == (5, 5, None)
+    assert (said.side_by_side, said.max_receives, said.stripe_api_base) == (2, 3, "http://local")
+
+
+@pytest.mark.parametrize("variable", PAYMENTS)
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_variable_that_is_missing_or_empty_is_named(variable: str, *, empty: bool) -> None:
+    environment = {**PAYMENTS, variable: ""}
+    if not empty:
+        del environment[variable]
+
+    with pytest.raises(NotConfiguredError, match=f"{variable}: ") as caught:
+        WorkerSettings.from_env(environment, CONTRACTS)
+
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_reads_a_full_environment_and_names_what_an_empty_one_lacks(
+    kind: type[Settings],
+) -> None:
+    required = {name.upper() for name, field in kind.model_fields.items() if field.is_required()}
+
+    kind.from_env(EVERYTHING, CONTRACTS if kind is not WorkerSettings else (PaymentCharge,))
+    with pytest.raises(NotConfiguredError) as caught:
+        kind.from_env({}, CONTRACTS)
+
+    assert all(f"{name}: " in str(caught.value) for name in required)
+
+
+@pytest.mark.parametrize(
+    ("variable", "wrong"), [("SIDE_BY_SIDE", "0"), ("SIDE_BY_SIDE", "many"), ("MAX_RECEIVES", "1")]
+)
+def test_a_number_that_cannot_be_is_refused_by_its_variable(variable: str, wrong: str) -> None:
+    with pytest.raises(NotConfiguredError, match=f"{variable}: "):
+        WorkerSettings.from_env({**PAYMENTS, variable: wrong}, CONTRACTS)
+
+
+def test_settings_do_not_change_once_they_are_read() -> None:
+    settings = WorkerSettings.from_env(PAYMENTS, CONTRACTS)
+
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.queue_name = "other"  # type: ignore[misc]  # that it is frozen is the point

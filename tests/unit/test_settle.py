@@ -1,0 +1,216 @@
+"""A decision reaches its row, whatever happens to that write; nothing that was learned is lost."""
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.answers import Answer, Done, Odd, Refused, Unclear
+from oncely.domain.decide import decide
+from oncely.domain.errors import UnavailableError
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.writes import Expect, LocalWrite
+from oncely.ports import Alert, Alerts, JobStore
+from oncely.services.settle import Settlement, Settler
+from tests.support.fakes import FakeAlerts, FakeClock
+from tests.support.memory import MemoryJobStore
+from tests.support.mortal import Meanwhile
+from tests.unit.samples import KEY, NOW, TERMS, a_job
+
+CHARGED = Done("charged as ch_1", "pi_1", {"charge_id": "ch_1"})
+DECLINED = Refused("declined", "card_declined")
+ORDER = {"order_id": "18452"}
+PAID = LocalWrite(
+    table="orders", key=ORDER, set={"status": "paid"}, expect=(Expect("status", ("pending",)),)
+)
+
+
+@dataclass
+class Desk:
+    """A row that a worker holds, the order it is for, and a settler."""
+
+    store: MemoryJobStore = field(default_factory=MemoryJobStore)
+    alerts: FakeAlerts = field(default_factory=FakeAlerts)
+    job: Job = field(default_factory=a_job)
+
+    def __post_init__(self) -> None:
+        self.store.create(self.job)
+        self.store.business.put("orders", ORDER, {"status": "pending"})
+
+    @property
+    def row(self) -> Job:
+        return self.store.jobs[KEY]
+
+    def settle(
+        self,
+        answer: Answer,
+        *,
+        local: LocalWrite | None = None,
+        store: JobStore | None = None,
+        alerts: Alerts | None = None,
+    ) -> Settlement:
+        """Decide about the job as this worker saw it, and settle."""
+        settler = Settler(
+            store=store or self.store,
+            alerts=alerts or self.alerts,
+            clock=FakeClock(),
+            actor="worker",
+        )
+        decision = decide(self.job, TERMS, answer, now=NOW)
+        writes = () if local is None else (local,)
+        return settler.settle(
+            self.job, decision, terms=TERMS, answer=answer, local=lambda _: writes
+        )
+
+    def becomes(self, event: Event, **changes: object) -> None:
+        """Someone else moves the row meanwhile."""
+        self.store.jobs[KEY] = self.row.apply(
+            event, now=NOW, actor="reconciler", reason=f"meanwhile {event}", **changes
+        )
+
+
+class DeafAlerts:
+    """A topic that does not answer."""
+
+    def tell(self, alert: Alert) -> bool:
+        return False
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_an_end_and_its_local_writes_are_written_together(desk: Desk) -> None:
+    settlement = desk.settle(CHARGED, local=PAID)
+
+    assert settlement.job == desk.row
+    assert (desk.row.status, desk.row.result) == (Status.FINISHED, {"charge_id": "ch_1"})
+    assert desk.store.business.get("orders", ORDER) == {**ORDER, "status": "paid"}
+    assert desk.alerts.told == []
+
+
+def test_an_escalation_tells_a_person_what_is_known_and_what_to_do_next(desk: Desk) -> None:
+    desk.settle(Odd("two were found", "pi_1"))
+
+    (alert,) = desk.alerts.told
+    assert alert.job_key == KEY
+    assert alert.subject == f"Oncely: {KEY} needs review"
+    for known in ("two were found", "pi_1", "customer_7", f'"S": "{KEY}"'):
+        assert known in alert.text
+
+
+def test_a_job_that_a_person_was_told_of_is_due_no_more(desk: Desk) -> None:
+    desk.settle(Odd("two were found"))
+
+    assert (desk.row.status, desk.row.due_at) == (Status.NEEDS_REVIEW, None)
+    assert [entry.event for entry in desk.row.evidence] == [Event.ESCALATE, Event.TELL]
+
+
+def test_a_job_that_nobody_could_be_told_of_stays_due(desk: Desk) -> None:
+    settlement = desk.settle(Odd("two were found"), alerts=DeafAlerts())
+
+    assert settlement.job == desk.row
+    assert (desk.row.status, desk.row.due_at) == (Status.NEEDS_REVIEW, NOW)
+
+
+def test_local_rows_that_refuse_bring_the_job_to_a_person_with_all_that_is_known(
+    desk: Desk,
+) -> None:
+    desk.store.business.put("orders", ORDER, {"status": "cancelled"})
+
+    settlement = desk.settle(CHARGED, local=PAID)
+
+    assert settlement.job == desk.row
+    assert desk.row.status is Status.NEEDS_REVIEW
+    assert (desk.row.provider_ref, desk.row.result) == ("pi_1", {"charge_id": "ch_1"})
+    assert "charged as ch_1, but the local rows refuse: orders 18452" in desk.alerts.told[0].text
+    assert desk.store.business.get("orders", ORDER) == {**ORDER, "status": "cancelled"}
+
+
+def test_evidence_that_someone_left_meanwhile_is_written_over_and_not_lost(desk: Desk) -> None:
+    desk.becomes(Event.NOTE)
+
+    desk.settle(CHARGED, local=PAID)
+
+    assert desk.row.status is Status.FINISHED
+    assert [entry.event for entry in desk.row.evidence] == [Event.NOTE, Event.CONFIRM]
+
+
+def test_a_definite_answer_of_a_late_worker_is_noted(desk: Desk) -> None:
+    desk.becomes(Event.LOSE)
+
+    settlement = desk.settle(CHARGED, local=PAID)
+
+    assert settlement.job is None
+    assert desk.row.status is Status.UNKNOWN
+    assert desk.row.evidence[-1].event is Event.NOTE
+    assert "charged as ch_1" in desk.row.evidence[-1].reason
+    assert desk.store.business.get("orders", ORDER) == {**ORDER, "status": "pending"}
+
+
+def test_a_late_worker_that_knows_nothing_definite_leaves_the_row_alone(desk: Desk) -> None:
+    desk.becomes(Event.LOSE)
+    before = desk.row
+
+    settlement = desk.settle(Unclear("timeout"))
+
+    assert (settlement.job, desk.row) == (None, before)
+
+
+def test_a_second_owner_is_never_overwritten(desk: Desk) -> None:
+    desk.store.jobs[KEY] = replace(desk.row, owner="owner-2", version=3, fence=2)
+
+    settlement = desk.settle(CHARGED, local=PAID)
+
+    assert settlement.job is None
+    assert (desk.row.status, desk.row.owner) == (Status.STARTED, "owner-2")
+    assert desk.row.evidence[-1].event is Event.NOTE
+
+
+def test_an_answer_that_contradicts_a_recorded_end_is_a_persons_and_never_expires(
+    desk: Desk,
+) -> None:
+    desk.becomes(Event.REFUSE, expires_at=NOW + timedelta(days=90))
+
+    desk.settle(CHARGED)
+
+    assert (desk.row.status, desk.row.expires_at) == (Status.NEEDS_REVIEW, None)
+    assert "charged as ch_1" in desk.alerts.told[0].text
+
+
+def test_an_answer_that_agrees_with_a_recorded_end_is_a_note(desk: Desk) -> None:
+    desk.becomes(Event.CONFIRM, provider_ref="pi_1")
+
+    desk.settle(CHARGED)
+
+    assert desk.row.status is Status.FINISHED
+    assert desk.row.evidence[-1].event is Event.NOTE
+    assert desk.alerts.told == []
+
+
+@pytest.mark.parametrize("answer", [CHARGED, DECLINED])
+def test_a_row_that_is_gone_is_not_made_again_and_a_person_is_told(
+    answer: Done | Refused, desk: Desk
+) -> None:
+    desk.store.expire(KEY)
+
+    settlement = desk.settle(answer, local=PAID)
+
+    assert settlement.job is None
+    assert desk.store.jobs == {}
+    assert f"its row is gone, and now: {answer.reason}" in desk.alerts.told[0].text
+
+
+@pytest.mark.parametrize("meanwhile", [Event.NOTE, Event.LOSE])
+def test_a_row_that_never_stands_still_is_given_up_and_tried_again_later(
+    meanwhile: Event, desk: Desk
+) -> None:
+    desk.becomes(meanwhile)
+    restless = Meanwhile(desk.store, "swap", lambda: desk.becomes(Event.NOTE))
+
+    with pytest.raises(UnavailableError, match="changed 5 times"):
+        desk.settle(CHARGED, store=restless)
+
+    assert desk.row.evidence[-1].event is Event.NOTE

@@ -1,0 +1,127 @@
+"""unique_for: one job of a name in a window, until that one starts."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.errors import UnavailableError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.ports import CreateResult, Window, WindowHeld
+from oncely.registry import Registry
+from oncely.services.enqueue import Enqueued, Enqueuer
+from tests.support.fakes import FakeClock, FakeOutbox
+from tests.support.memory import MemoryJobStore, MemoryWindows
+from tests.unit.report_contract import ReportBuild, report
+from tests.unit.samples import a_claim
+
+HOUR = timedelta(hours=1)
+FIRST = JobKey("report.build:~a")
+
+
+@dataclass
+class Reports:
+    store: MemoryJobStore = field(default_factory=MemoryJobStore)
+    outbox: FakeOutbox = field(default_factory=FakeOutbox)
+    clock: FakeClock = field(default_factory=FakeClock)
+
+    def ask_for(self, token: str, list_id: str = "7") -> Enqueued:
+        enqueuer = Enqueuer(
+            registry=Registry([ReportBuild]),
+            store=self.store,
+            windows=MemoryWindows(self.store),
+            outbox=lambda _: self.outbox,
+            clock=self.clock,
+        )
+        return enqueuer.enqueue(report(token, list_id), unique_for=HOUR)
+
+    def start(self, key: JobKey) -> None:
+        self.store.claim(a_claim(job_key=key, fingerprint=None))
+
+
+@pytest.fixture
+def reports() -> Reports:
+    reports = Reports()
+    reports.ask_for("a")
+    return reports
+
+
+def test_a_second_one_in_the_window_is_the_first_and_is_not_sent(reports: Reports) -> None:
+    second = reports.ask_for("b")
+
+    assert (second.job_key, second.status) == (FIRST, Status.READY)
+    assert (second.created, second.sent) == (False, False)
+    assert (len(reports.store.jobs), len(reports.outbox.sent)) == (1, 1)
+
+
+def test_a_second_one_in_the_window_is_no_conflict(reports: Reports) -> None:
+    assert reports.ask_for("b").conflict is None
+
+
+def test_once_the_first_has_started_a_new_one_is_made(reports: Reports) -> None:
+    reports.start(FIRST)
+
+    second = reports.ask_for("b")
+
+    assert (second.job_key, second.created, second.sent) == ("report.build:~b", True, True)
+
+
+def test_the_new_one_holds_the_window_from_then_on(reports: Reports) -> None:
+    reports.start(FIRST)
+    reports.ask_for("b")
+
+    third = reports.ask_for("c")
+
+    assert (third.job_key, third.created) == ("report.build:~b", False)
+
+
+@pytest.mark.parametrize(("minutes", "created"), [(59, False), (60, True)])
+def test_once_the_window_is_over_a_new_one_is_made(
+    minutes: int, reports: Reports, *, created: bool
+) -> None:
+    reports.clock.move(minutes=minutes)
+
+    assert reports.ask_for("b").created is created
+
+
+def test_another_name_has_a_window_of_its_own(reports: Reports) -> None:
+    assert reports.ask_for("b", list_id="8").created
+
+
+def test_the_same_token_is_the_same_job_whatever_its_window(reports: Reports) -> None:
+    reports.start(FIRST)
+    reports.clock.move(hours=5)
+
+    again = reports.ask_for("a")
+
+    assert (again.job_key, again.status, again.created) == (FIRST, Status.STARTED, False)
+
+
+def test_a_window_whose_job_is_gone_is_free(reports: Reports) -> None:
+    reports.store.expire(FIRST)
+
+    assert reports.ask_for("b").created
+
+
+class NeverFree:
+    """A window that changes hands between every look and the next try."""
+
+    def create(
+        self, job: Job, window: Window, *, instead_of: JobKey | None = None
+    ) -> CreateResult | WindowHeld:
+        return WindowHeld(JobKey("report.build:~gone"))
+
+
+def test_a_window_that_keeps_changing_hands_is_not_fought_for_for_ever(reports: Reports) -> None:
+    enqueuer = Enqueuer(
+        registry=Registry([ReportBuild]),
+        store=reports.store,
+        windows=NeverFree(),
+        outbox=lambda _: reports.outbox,
+        clock=reports.clock,
+    )
+
+    with pytest.raises(UnavailableError, match="kept changing hands"):
+        enqueuer.enqueue(report("b"), unique_for=HOUR)
