@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.answers import Absent, CannotAsk, Unfinished
+from oncely.domain.answers import Absent, CannotAsk
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import Safety
 from tests.unit.grid import PROVED, Case, answered, cases
@@ -51,7 +51,7 @@ def test_the_key_number_rises_exactly_when_absence_is_certain() -> None:
 
 def test_a_new_key_number_or_saved_progress_forgets_the_first_send() -> None:
     for case in cases():
-        if case.after.key_number != case.job.key_number or isinstance(case.answer, Unfinished):
+        if case.after.key_number != case.job.key_number or case.decision.fresh_message:
             assert (case.after.first_sent_at, case.after.key_scope) == (None, None), case
         else:
             kept = (case.job.first_sent_at, case.job.key_scope)
