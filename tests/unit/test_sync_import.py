@@ -1,14 +1,16 @@
 """sync.import: every page once, whatever happens to the worker on the way."""
 
 import json
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import NoReturn
 
 import pytest
 
 from oncely.domain.answers import NotSent
 from oncely.domain.lifecycle import Status
 from oncely.services.outcomes import Continued, Duplicate, Finished, NothingSent
-from tests.support.fakes import START
+from tests.support.fakes import START, FakeOutbox
 from tests.support.mortal import DiedError
 from tests.support.world import World
 
@@ -54,6 +56,29 @@ def test_killed_after_three_pages_it_goes_on_from_there() -> None:
     assert sorted(set(contacts_sent(world)), key=int) == ids
     assert len(contacts_sent(world)) == 1000
     assert pages_read(world) == 10
+
+
+def test_killed_after_320_of_1000_it_ends_with_1000_rows_and_no_duplicate() -> None:
+    world = World()
+    world.crm.add_contacts(1000)
+    queue = world.outbox
+    world.outbox = _DiesAfter(320)
+    with pytest.raises(DiedError):
+        world.run(IMPORT)
+    queue.sent += world.outbox.sent
+    world.outbox = queue
+    world.clock.move(hours=1)
+    world.run(IMPORT)
+    outcome = world.run(IMPORT)
+
+    worked = [world.run(body) for body in queue.sent if "sync.contact" in body]
+
+    assert isinstance(outcome, Finished)
+    assert len(queue.sent) == 1020
+    assert sum(isinstance(one, Finished) for one in worked) == 1000
+    assert sum(isinstance(one, Duplicate) for one in worked) == 20
+    assert sum(table == "records" for table, _ in world.store.business.rows) == 1000
+    assert pages_read(world) == 11  # the page it died in is read again, none before it
 
 
 def test_short_of_time_it_saves_sends_its_own_continuation_and_stops() -> None:
@@ -127,5 +152,18 @@ def test_what_an_import_sends_is_imported_once_however_often_it_is_sent() -> Non
     assert sum(isinstance(outcome, Duplicate) for outcome in outcomes) == len(ids)
 
 
-def _die() -> object:
+def _die() -> NoReturn:
     raise DiedError
+
+
+class _DiesAfter(FakeOutbox):
+    """A queue whose worker is killed in the middle of a page."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def send(self, bodies: Sequence[str], *, delay: timedelta = timedelta(0)) -> list[bool]:
+        left = self.number - len(self.sent)
+        taken = super().send(bodies[:left], delay=delay)
+        return taken if left >= len(bodies) else _die()

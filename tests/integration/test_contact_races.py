@@ -1,0 +1,69 @@
+"""Sixteen workers importing overlapping versions of the same contacts, on a real engine."""
+
+import json
+import random
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+from oncely.domain.times import time_text
+from oncely.services.outcomes import Duplicate, Finished, HeldElsewhere, NothingSent
+from oncely.services.run_job import JobRunner
+from tests.support.dynamo import Dynamo
+from tests.support.world import World
+
+CONTACTS, VERSIONS, WORKERS = 100, 4, 16
+START = datetime(2026, 11, 16, tzinfo=UTC)
+
+
+def message(contact: int, version: int) -> str:
+    at = time_text(START + timedelta(hours=version))
+    return json.dumps(
+        {
+            "job": "sync.contact",
+            "v": 1,
+            "source": "hubspot",
+            "source_id": str(contact),
+            "event_id": at,
+            "record": {
+                "id": str(contact),
+                "properties": {"version": str(version)},
+                "updatedAt": at,
+                "archived": False,
+            },
+        }
+    )
+
+
+def work_until_done(world: World, runner: JobRunner, bodies: list[str]) -> int:
+    """Deliver each message until it is worked, as a queue does; counts the looks that were lost."""
+    again = 0
+    for body in bodies:
+        while not isinstance(outcome := world.run(body, runner=runner), Finished | Duplicate):
+            assert isinstance(outcome, NothingSent | HeldElsewhere), outcome
+            again += 1
+    return again
+
+
+def test_each_contact_ends_at_its_newest_version(dynamo: Dynamo) -> None:
+    world = World(store=dynamo.store(), rows=dynamo.rows())
+    every = product(range(CONTACTS), range(VERSIONS))
+    bodies = [message(contact, version) for contact, version in every]
+    shuffle = random.Random(16)  # noqa: S311  # a schedule, not a secret
+    shares = [shuffle.sample(bodies, len(bodies)) for _ in range(WORKERS)]
+
+    def worker(share: list[str]) -> int:
+        client = dynamo.another_client()
+        store = dynamo.store(client)
+        own = World(store=store, rows=dynamo.rows(client), tokens=world.tokens)
+        return work_until_done(own, own.runner(), share)
+
+    with ThreadPoolExecutor(max_workers=WORKERS) as pool:
+        again = sum(pool.map(worker, shares))
+
+    deliveries = len(bodies) * WORKERS
+    print(f"{CONTACTS} contacts, {deliveries} deliveries, {again} looked again")  # noqa: T201  # figures
+    for contact in range(CONTACTS):
+        row = world.tools.rows.get("records", {"record_id": f"hubspot#{contact}"})
+        assert row is not None
+        assert row["record"] == json.loads(message(contact, VERSIONS - 1))["record"]

@@ -1,0 +1,211 @@
+"""Fresh DynamoDB tables for one test, on any engine, and a count of what is asked of them."""
+
+import hashlib
+import os
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import boto3
+from botocore.config import Config
+
+from infra.local.engine import REGION
+from infra.table_plans import JOBS, PLANS, TTL, Key, Plan
+from oncely.adapters.aws import DYNAMODB
+from oncely.adapters.business_tables import DynamoTable
+from oncely.adapters.dynamodb_jobs import DynamoJobStore
+from oncely.adapters.dynamodb_windows import DynamoWindows
+from oncely.adapters.job_rows import Attributes, attribute, serialized
+from oncely.domain.keys import JobKey
+from oncely.domain.writes import LocalWrite
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# What a person's own profile could change; set before the first client is made.
+NO_PROFILE: Final = {
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+@cache
+def _session() -> boto3.Session:
+    """One for all tests: it reads the description of DynamoDB's API once."""
+    return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)
+
+
+# A session may not make two clients at once.
+_ONE_AT_A_TIME: Final = threading.Lock()
+
+
+def client_for(url: str, *, config: Config = DYNAMODB) -> "DynamoDBClient":
+    """A client with the timeouts and retries that workers have."""
+    with _ONE_AT_A_TIME:
+        return _session().client("dynamodb", endpoint_url=url, config=config)
+
+
+@dataclass
+class Calls:
+    """What a client asks, by operation, and how often each question went over the wire."""
+
+    asked: list[str] = field(default_factory=list)
+    tries: list[str] = field(default_factory=list)
+
+    def watch(self, client: "DynamoDBClient") -> None:
+        events = client.meta.events
+        events.register("before-call.dynamodb", self._asks)
+        events.register_first("before-send.dynamodb", self._tries)
+
+    def by_operation(self) -> dict[str, int]:
+        return dict(Counter(self.asked))
+
+    def forget(self) -> None:
+        self.asked.clear()
+        self.tries.clear()
+
+    def _asks(self, event_name: str, **_: object) -> None:
+        self.asked.append(event_name.rpartition(".")[2])
+
+    def _tries(self, event_name: str, **_: object) -> None:
+        self.tries.append(event_name.rpartition(".")[2])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamoRows:
+    """Business rows, read by the adapter that workers have."""
+
+    reader: "DynamoDBClient"
+    writer: "DynamoDBClient"
+    tables: Mapping[str, str]
+
+    def put(self, table: str, key: Mapping[str, str], row: Mapping[str, object]) -> None:
+        item = {name: serialized(value) for name, value in {**key, **row}.items()}
+        self.writer.put_item(TableName=self.tables[table], Item=item)
+
+    def get(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None:
+        return self._table(table).get(key)
+
+    def waiting(
+        self, table: str, index: str, *, partition: tuple[str, str], up_to: tuple[str, str]
+    ) -> Iterable[Mapping[str, object]]:
+        return self._table(table).waiting(index, partition=partition, up_to=up_to)
+
+    def update(self, write: LocalWrite) -> bool:
+        return self._table(write.table).update(write)
+
+    def _table(self, name: str) -> DynamoTable:
+        return DynamoTable(self.reader, self.tables[name])
+
+
+class Dynamo:
+    """A job table and an orders table of one test; close it when the test is over."""
+
+    def __init__(self, url: str) -> None:
+        name = uuid.uuid4().hex
+        self.url = url
+        self.jobs_table = f"jobs-{name}"
+        self.tables = {short: f"{short}-{name}" for short in PLANS if short != JOBS}
+        self._clients: list[DynamoDBClient] = []
+        # Arranges and looks, so that only what is under test is counted.
+        self.admin = self.another_client()
+        self.client = self.another_client()
+        self.calls = Calls()
+        self.calls.watch(self.client)
+        for short, plan in PLANS.items():
+            self._make({JOBS: self.jobs_table, **self.tables}[short], plan)
+
+    def store(
+        self,
+        client: "DynamoDBClient | None" = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> DynamoJobStore:
+        """The shipped store; over the counted client, unless told otherwise."""
+        return DynamoJobStore(
+            client=client or self.client, table=self.jobs_table, tables=self.tables, sleep=sleep
+        )
+
+    def windows(self, client: "DynamoDBClient | None" = None) -> DynamoWindows:
+        return DynamoWindows(client or self.client, self.store(client))
+
+    def rows(self, client: "DynamoDBClient | None" = None) -> DynamoRows:
+        return DynamoRows(reader=client or self.client, writer=self.admin, tables=self.tables)
+
+    def another_client(self, *, config: Config = DYNAMODB) -> "DynamoDBClient":
+        """What another worker would have; nothing of it is shared or counted."""
+        client = client_for(self.url, config=config)
+        client.meta.events.register(
+            "before-parameter-build.dynamodb.TransactWriteItems", self._of_this_test
+        )
+        self._clients.append(client)
+        return client
+
+    def row(self, key: JobKey) -> Attributes | None:
+        """A job's row as it stands in the table."""
+        answer = self.admin.get_item(TableName=self.jobs_table, Key=_key(key), ConsistentRead=True)
+        return dict(answer["Item"]) if "Item" in answer else None
+
+    def add_to_row(self, key: JobKey, **attributes: object) -> None:
+        """Set attributes of a row behind the store's back."""
+        row = self.row(key) or _key(key)
+        added = {name: serialized(value) for name, value in attributes.items()}
+        self.admin.put_item(TableName=self.jobs_table, Item={**row, **added})
+
+    def remove_row(self, key: JobKey) -> None:
+        """Remove a row as TTL does."""
+        self.admin.delete_item(TableName=self.jobs_table, Key=_key(key))
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+    def _of_this_test(self, params: dict[str, Any], **_: object) -> None:
+        # An engine that outlives a test remembers tokens, and owners may be named alike in two.
+        token = f"{self.jobs_table}:{params.get('ClientRequestToken', uuid.uuid4())}"
+        params["ClientRequestToken"] = hashlib.sha256(token.encode()).hexdigest()[:36]
+
+    def _make(self, table: str, plan: Plan) -> None:
+        """The same keys and indexes as the stack's own table."""
+        keys = [plan.key, *(index.key for index in plan.indexes)]
+        indexes: Any = [
+            {
+                "IndexName": index.name,
+                "KeySchema": _schema(index.key),
+                "Projection": {"ProjectionType": "ALL"},
+            }
+            for index in plan.indexes
+        ]
+        self.admin.create_table(
+            TableName=table,
+            KeySchema=_schema(plan.key),
+            AttributeDefinitions=[
+                {"AttributeName": name, "AttributeType": "S"}
+                for name in sorted({name for key in keys for name in key.names})
+            ],
+            BillingMode="PAY_PER_REQUEST",
+            **({"GlobalSecondaryIndexes": indexes} if indexes else {}),
+        )
+        if plan.expires:
+            self.admin.update_time_to_live(
+                TableName=table,
+                TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL},
+            )
+
+
+def _schema(key: Key) -> Any:  # noqa: ANN401  # the SDK's own form
+    kinds = ("HASH", "RANGE")
+    return [
+        {"AttributeName": name, "KeyType": kind}
+        for name, kind in zip(key.names, kinds, strict=False)
+    ]
+
+
+def _key(key: JobKey) -> dict[str, Any]:
+    return {"job_key": attribute("job_key", key)}
