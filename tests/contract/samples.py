@@ -1,0 +1,109 @@
+"""Claims, rows and writes as workers and producers make them."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from oncely.adapters.system import new_token
+from oncely.domain.jobs import Claim, Job, enqueued
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event
+from oncely.domain.writes import Expect, LocalWrite
+from oncely.ports import Claimed, JobStore
+from tests.support.fakes import START
+
+KEY: Final = JobKey("payment.charge:order_18452")
+SECOND_TRY: Final = JobKey("payment.charge:order_18452:2")
+ORDER_KEY: Final = {"order_id": "18452"}
+LEASE: Final = timedelta(seconds=72)
+
+
+def at(seconds: float) -> datetime:
+    """A moment after the start, with digits that a careless store would lose."""
+    return START + timedelta(seconds=seconds, microseconds=123_457)
+
+
+FIRST_CLAIM: Final = at(1)
+
+
+def an_owner() -> str:
+    """A token as workers make them."""
+    return new_token()
+
+
+def a_claim(owner: str = "", *, now: datetime = FIRST_CLAIM, **changes: Any) -> Claim:  # noqa: ANN401  # fields of a claim
+    claim = Claim(
+        job_key=KEY,
+        job_type="payment.charge",
+        owner=owner or an_owner(),
+        now=now,
+        lease_until=now + LEASE,
+        message={"job": "payment.charge", "v": 1, "order_id": "18452"},
+        fingerprint="fingerprint-1",
+        customer_id="customer_7",
+        key_scope="account-1",
+    )
+    return replace(claim, **changes)
+
+
+def a_ready_job(key: JobKey = KEY, **changes: Any) -> Job:  # noqa: ANN401  # fields of a job
+    job = enqueued(
+        key,
+        "payment.charge",
+        {"job": "payment.charge", "v": 1, "order_id": "18452", "note": "from the producer"},
+        now=at(0),
+        due_at=at(900),
+        actor="producer",
+        reason="enqueued",
+    )
+    return replace(job, **changes)
+
+
+def started(store: JobStore, owner: str = "", **changes: Any) -> Job:  # noqa: ANN401  # fields of a claim
+    """A row that someone has claimed."""
+    result = store.claim(a_claim(owner, **changes))
+    assert isinstance(result, Claimed)
+    return result.job
+
+
+def moved(job: Job, event: Event, *, seconds: float = 2, **changes: object) -> Job:
+    return job.apply(event, now=at(seconds), actor="worker", reason=f"because: {event}", **changes)
+
+
+def with_a_note(job: Job, *, seconds: float = 3) -> Job:
+    """The row after someone else left evidence on it."""
+    return job.apply(Event.NOTE, now=at(seconds), actor="another worker", reason="late answer")
+
+
+def finished(job: Job, *, seconds: float = 2) -> Job:
+    return moved(
+        job,
+        Event.CONFIRM,
+        seconds=seconds,
+        provider_ref="pi_1",
+        result={"charge_id": "ch_1", "amount": 1250},
+        due_at=at(seconds + 300),
+    )
+
+
+def failed(job: Job) -> Job:
+    return moved(job, Event.REFUSE, result={"code": "card_declined"}, last_error="card_declined")
+
+
+def order_becomes_paid(**changes: Any) -> LocalWrite:  # noqa: ANN401  # fields of a write
+    write = LocalWrite(
+        table="orders",
+        key=ORDER_KEY,
+        set={"status": "paid", "charge_id": "ch_1"},
+        remove=("charge_requested_at",),
+        expect=(Expect("status", ("payment_pending", "payment_failed")), Expect("amount", (1250,))),
+    )
+    return replace(write, **changes)
+
+
+AN_UNPAID_ORDER: Final = {
+    "status": "payment_pending",
+    "amount": 1250,
+    "charge_requested_at": "2026-11-16T02:59:00Z",
+}
+A_PAID_ORDER: Final = {**ORDER_KEY, "status": "paid", "amount": 1250, "charge_id": "ch_1"}

