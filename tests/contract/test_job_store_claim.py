@@ -8,7 +8,6 @@ from oncely.ports import Claimed, ClaimRefused, JobStore
 from tests.contract.places import Place
 from tests.contract.samples import KEY, LEASE, a_claim, a_ready_job, at, moved, started
 from tests.support.dynamo import Dynamo
-from tests.support.engines import Kind
 
 NOT_READY = [status for status in Status if status is not Status.READY]
 
@@ -119,13 +118,7 @@ def test_a_claim_that_knows_neither_values_nor_customer_stores_neither(store: Jo
     assert store.get(KEY) == _made_by(claim)
 
 
-def test_a_refused_claim_whose_row_carries_our_own_owner_is_a_win(
-    place: Place, request: pytest.FixtureRequest
-) -> None:
-    if place.kind is Kind.MEMORY:
-        request.applymarker(
-            pytest.mark.xfail(strict=False, reason="no reply is ever lost on the way to memory")
-        )
+def test_a_refused_claim_whose_row_carries_our_own_owner_is_a_win(place: Place) -> None:
     claim = a_claim()
     first = place.store.claim(claim)
 

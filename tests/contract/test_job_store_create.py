@@ -5,8 +5,6 @@ from datetime import UTC, datetime
 from types import NoneType
 from typing import get_args, get_type_hints
 
-import pytest
-
 from oncely.domain.jobs import MAX_EVIDENCE, MAX_REASON, Evidence, Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.writes import Json
@@ -14,7 +12,6 @@ from oncely.ports import Created, Exists, JobStore
 from tests.contract.places import Place
 from tests.contract.samples import KEY, a_ready_job, at, started
 from tests.support.dynamo import Dynamo
-from tests.support.engines import Kind
 
 AWKWARD: dict[str, Json] = {
     "float": 12.34,
@@ -126,13 +123,7 @@ def test_creating_never_replaces_a_claimed_row(store: JobStore) -> None:
     assert store.get(KEY) == claimed
 
 
-def test_creating_the_very_same_row_again_is_our_own_write_seen_twice(
-    place: Place, request: pytest.FixtureRequest
-) -> None:
-    if place.kind is Kind.MEMORY:
-        request.applymarker(
-            pytest.mark.xfail(strict=False, reason="no reply is ever lost on the way to memory")
-        )
+def test_creating_the_very_same_row_again_is_our_own_write_seen_twice(place: Place) -> None:
     job = a_ready_job()
     place.store.create(job)
 

@@ -18,7 +18,6 @@ from tests.contract.samples import (
     started,
 )
 from tests.support.dynamo import Dynamo
-from tests.support.engines import Kind
 
 
 def a_second_try() -> Claim:
@@ -93,13 +92,9 @@ def test_a_second_try_for_other_business_values_is_refused(store: JobStore) -> N
     assert store.claim(a_second_try()) == ClaimRefused(ready)
 
 
-def test_a_second_try_that_ended_is_answered_even_if_the_first_is_in_doubt_again(
-    place: Place, request: pytest.FixtureRequest
+def test_a_second_try_that_ended_is_answered_though_the_first_is_in_doubt_again(
+    place: Place,
 ) -> None:
-    if place.kind is Kind.MEMORY:
-        request.applymarker(
-            pytest.mark.xfail(strict=False, reason="memory looks at the first try before its own")
-        )
     first = started(place.store)
     place.store.swap(first, failed(first))
     second = started(place.store, job_key=SECOND_TRY)
@@ -113,13 +108,7 @@ def test_a_second_try_that_ended_is_answered_even_if_the_first_is_in_doubt_again
     assert result == ClaimRefused(ended)
 
 
-def test_our_own_second_try_seen_again_is_a_win(
-    place: Place, request: pytest.FixtureRequest
-) -> None:
-    if place.kind is Kind.MEMORY:
-        request.applymarker(
-            pytest.mark.xfail(strict=False, reason="no reply is ever lost on the way to memory")
-        )
+def test_our_own_second_try_seen_again_is_a_win(place: Place) -> None:
     first_try_failed(place.store)
     claim = a_second_try()
     place.store.claim(claim)

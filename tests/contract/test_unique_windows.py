@@ -11,7 +11,6 @@ from oncely.ports import Created, Exists, UniqueWindows, Window, WindowHeld
 from tests.contract.places import Place
 from tests.contract.samples import a_ready_job, at
 from tests.support.dynamo import Dynamo
-from tests.support.engines import Kind
 
 NIGHTLY = Window(name="sync.import:hubspot", now=at(0), until=at(600))
 ONE = JobKey("sync.import:hubspot:1")
@@ -108,13 +107,7 @@ def test_a_job_that_exists_does_not_take_a_free_window(place: Place) -> None:
     assert place.windows.create(a_job(TWO), NIGHTLY) == Created(a_job(TWO))
 
 
-def test_the_very_same_row_again_is_our_own_write_seen_twice(
-    place: Place, request: pytest.FixtureRequest
-) -> None:
-    if place.kind is Kind.MEMORY:
-        request.applymarker(
-            pytest.mark.xfail(strict=False, reason="no reply is ever lost on the way to memory")
-        )
+def test_the_very_same_row_again_is_our_own_write_seen_twice(place: Place) -> None:
     place.windows.create(a_job(ONE), NIGHTLY)
 
     assert place.windows.create(a_job(ONE), NIGHTLY) == Created(a_job(ONE))

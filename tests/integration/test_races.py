@@ -168,6 +168,7 @@ def test_of_eight_producers_of_one_job_exactly_one_creates_and_sends_it(dynamo: 
             windows=dynamo.windows(client),
             outbox=lambda _queue: outbox,
             clock=SystemClock(),
+            new_token=new_token,
         )
         for client in [dynamo.another_client(config=PATIENT) for _ in range(ENQUEUERS)]
     ]

@@ -13,10 +13,6 @@ KEY = JobKey("sync.import:hubspot:1")
 NIGHTLY = Window(name="sync.import:hubspot", now=at(0), until=at(600))
 CONFLICT = Refusal("TransactionCanceledException", reasons=("TransactionConflict", "None"))
 
-raw = pytest.mark.xfail(
-    strict=True, reason="DynamoWindows lets the SDK's own errors through; the store knows better"
-)
-
 
 @pytest.fixture
 def faults(dynamo: Dynamo) -> FaultyAws:
@@ -34,7 +30,6 @@ def test_a_job_and_its_window_are_created_once_when_the_sdk_tries_again(
     assert faults.all_met
 
 
-@raw
 def test_a_job_in_a_window_whose_every_reply_was_lost_is_looked_up(
     dynamo: Dynamo, faults: FaultyAws
 ) -> None:
@@ -43,7 +38,6 @@ def test_a_job_in_a_window_whose_every_reply_was_lost_is_looked_up(
     assert dynamo.windows().create(a_ready_job(KEY), NIGHTLY) == Created(a_ready_job(KEY))
 
 
-@raw
 def test_a_job_in_a_window_that_never_arrived_is_unavailable(
     dynamo: Dynamo, faults: FaultyAws
 ) -> None:
@@ -54,7 +48,6 @@ def test_a_job_in_a_window_that_never_arrived_is_unavailable(
     assert dynamo.row(KEY) is None
 
 
-@raw
 def test_two_producers_who_meet_in_one_window_do_not_fail(
     dynamo: Dynamo, faults: FaultyAws
 ) -> None:
@@ -63,7 +56,6 @@ def test_two_producers_who_meet_in_one_window_do_not_fail(
     assert dynamo.windows().create(a_ready_job(KEY), NIGHTLY) == Created(a_ready_job(KEY))
 
 
-@raw
 def test_a_missing_table_is_named_with_what_to_check(dynamo: Dynamo) -> None:
     dynamo.admin.delete_table(TableName=dynamo.jobs_table)
 

@@ -103,21 +103,21 @@ class MemoryJobStore:
     def create(self, job: Job) -> CreateResult:
         with self.lock:
             if (row := self.jobs.get(job.job_key)) is not None:
-                return Exists(row)
+                return Created(row) if row == job else Exists(row)
             self.jobs[job.job_key] = job
             return Created(job)
 
     def claim(self, claim: Claim) -> ClaimResult:
         with self.lock:
-            if claim.requires_failed is not None:
-                other = self.jobs.get(claim.requires_failed)
-                if other is None or other.status is not Status.FAILED:
-                    return RequirementUnmet(other)
             row = self.jobs.get(claim.job_key)
             job = claimed(row, claim)
             if job is None:
                 assert row is not None, "only a row can refuse a claim"
-                return ClaimRefused(row)
+                return Claimed(row) if row.owner == claim.owner else ClaimRefused(row)
+            if claim.requires_failed is not None:
+                other = self.jobs.get(claim.requires_failed)
+                if other is None or other.status is not Status.FAILED:
+                    return RequirementUnmet(other)
             self.jobs[claim.job_key] = job
             return Claimed(job)
 
@@ -150,8 +150,8 @@ class MemoryWindows:
         self, job: Job, window: Window, *, instead_of: JobKey | None = None
     ) -> CreateResult | WindowHeld:
         with self.store.lock:
-            if (row := self.store.get(job.job_key)) is not None:
-                return Exists(row)
+            if self.store.get(job.job_key) is not None:
+                return self.store.create(job)
             holder = self.store.windows.get(window.name)
             if (
                 holder

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from oncely.adapters.system import new_token
 from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.decide import Step, due_step
 from oncely.domain.errors import InvalidKeyError, InvalidMessageError
@@ -41,6 +42,7 @@ class Producer:
             windows=MemoryWindows(self.store),
             outbox=queue,
             clock=self.clock,
+            new_token=new_token,
         )
 
     @property

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from oncely.adapters.system import new_token
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -34,6 +35,7 @@ class Reports:
             windows=MemoryWindows(self.store),
             outbox=lambda _: self.outbox,
             clock=self.clock,
+            new_token=new_token,
         )
         return enqueuer.enqueue(report(token, list_id), unique_for=HOUR)
 
@@ -121,6 +123,7 @@ def test_a_window_that_keeps_changing_hands_is_not_fought_for_for_ever(reports: 
         windows=NeverFree(),
         outbox=lambda _: reports.outbox,
         clock=reports.clock,
+        new_token=new_token,
     )
 
     with pytest.raises(UnavailableError, match="kept changing hands"):

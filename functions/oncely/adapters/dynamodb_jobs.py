@@ -80,10 +80,10 @@ class DynamoJobStore:
         def seen(row: Job | None) -> CreateResult | None:
             if row is None:
                 return None
-            # Equal to the last digit of its time: our own, and its first reply was lost.
+            # Equal, its owner token included: our own, and its first reply was lost.
             return Created(job) if row == job else Exists(row)
 
-        return self._write(job.job_key, put, seen)
+        return self.write(job.job_key, put, seen)
 
     def claim(self, claim: Claim) -> ClaimResult:
         """Take a row that is absent or ready, in one write."""
@@ -99,7 +99,7 @@ class DynamoJobStore:
             )
             return Claimed(from_attributes(answer["Attributes"]))
 
-        return self._write(claim.job_key, update, lambda row: _claim_seen(claim, row))
+        return self.write(claim.job_key, update, lambda row: _claim_seen(claim, row))
 
     def swap(self, before: Job, after: Job, *, local: Sequence[LocalWrite] = ()) -> SwapResult:
         """Replace `before` unless someone got there first; local writes all go along or none."""
@@ -114,7 +114,7 @@ class DynamoJobStore:
             )
             return Written(after)
 
-        return self._write(
+        return self.write(
             before.job_key, update, lambda row: _swap_seen(row, before=before, after=after)
         )
 
@@ -154,7 +154,7 @@ class DynamoJobStore:
             return LocalRefused(", ".join(why))
 
         try:
-            return self._write(before.job_key, transact, seen, cancelled)
+            return self.write(before.job_key, transact, seen, cancelled)
         except NotConfiguredError as error:
             # A local table is missing or forbidden: the job row alone may still take the news.
             return LocalRefused(str(error))
@@ -189,9 +189,9 @@ class DynamoJobStore:
                 return _claim_seen(claim, _row_of(ours))
             return RequirementUnmet(_row_of(other))
 
-        return self._write(claim.job_key, transact, lambda row: _claim_seen(claim, row), cancelled)
+        return self.write(claim.job_key, transact, lambda row: _claim_seen(claim, row), cancelled)
 
-    def _write(
+    def write(
         self,
         key: JobKey,
         send: Callable[[], _T],

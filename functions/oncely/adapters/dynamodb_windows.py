@@ -1,13 +1,10 @@
 """Unique windows on DynamoDB: a small row, written in one transaction with its job."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
-from oncely.adapters.aws import code_of
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.job_rows import attribute, from_attributes, to_attributes
 from oncely.domain.jobs import Job
@@ -35,25 +32,31 @@ class DynamoWindows:
         self, job: Job, window: Window, *, instead_of: JobKey | None = None
     ) -> CreateResult | WindowHeld:
         """Write a new row together with its window, if that is free, over, or `instead_of`'s."""
-        try:
-            self.client.transact_write_items(
-                TransactItems=[
-                    {"Put": self._window(job, window, instead_of)},
-                    {
-                        "Put": {
-                            "TableName": self.jobs.table,
-                            "Item": to_attributes(job),
-                            "ConditionExpression": "attribute_not_exists(job_key)",
-                            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-                        }
-                    },
-                ]
-            )
-        except ClientError as error:
-            if code_of(error) != "TransactionCanceledException":
-                raise
-            return _cancelled(job, error)
-        return Created(job)
+        row: Any = {
+            "TableName": self.jobs.table,
+            "Item": to_attributes(job),
+            "ConditionExpression": "attribute_not_exists(job_key)",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        puts: list[Any] = [{"Put": self._window(job, window, instead_of)}, {"Put": row}]
+
+        def transact() -> CreateResult | WindowHeld:
+            self.client.transact_write_items(TransactItems=puts)
+            return Created(job)
+
+        def seen(found: Job | None) -> CreateResult | WindowHeld | None:
+            if found is None:
+                return None
+            # Equal, its owner token included: our own, and its first reply was lost.
+            return Created(job) if found == job else Exists(found)
+
+        def cancelled(reasons: Sequence[Mapping[str, Any]]) -> CreateResult | WindowHeld | None:
+            held, theirs = reasons
+            if theirs.get("Code") == _REFUSED:
+                return seen(from_attributes(theirs["Item"]))
+            return WindowHeld(JobKey(held["Item"]["holder"]["S"]))
+
+        return self.jobs.write(job.job_key, transact, seen, cancelled)
 
     def _window(self, job: Job, window: Window, instead_of: JobKey | None) -> Any:  # noqa: ANN401  # the SDK's own form
         return {
@@ -75,14 +78,3 @@ class DynamoWindows:
             },
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-
-
-def _cancelled(job: Job, error: ClientError) -> CreateResult | WindowHeld:
-    reasons: list[Mapping[str, Any]] = error.response.get("CancellationReasons", [])  # type: ignore[assignment]  # the SDK types it as an error's field
-    window, row = reasons
-    if row.get("Code") == _REFUSED:
-        found = from_attributes(row["Item"])
-        return Created(job) if found == job else Exists(found)
-    if window.get("Code") == _REFUSED:
-        return WindowHeld(JobKey(window["Item"]["holder"]["S"]))
-    raise error

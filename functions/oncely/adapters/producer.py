@@ -8,7 +8,7 @@ from oncely.adapters.aws import DYNAMODB, MESSAGING
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.dynamodb_windows import DynamoWindows
 from oncely.adapters.sqs import SqsOutbox
-from oncely.adapters.system import SystemClock
+from oncely.adapters.system import SystemClock, new_token
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import NotConfiguredError
@@ -42,4 +42,5 @@ def producer(
         windows=DynamoWindows(dynamodb, store),
         outbox=outbox,
         clock=SystemClock(),
+        new_token=new_token,
     )

@@ -161,8 +161,12 @@ def enqueued(
     due_at: datetime,
     actor: str,
     reason: str,
+    owner: str | None = None,
 ) -> Job:
-    """The row a producer or the healer writes before it sends the message."""
+    """The row a producer or the healer writes before it sends the message.
+
+    `owner` is a fresh token too: it tells a producer's own row from an equal one of another's.
+    """
     status = after(ABSENT, Event.ENQUEUE)
     entry = Evidence(
         at=now, event=Event.ENQUEUE, old=ABSENT, new=status, reason=reason, actor=actor
@@ -175,6 +179,7 @@ def enqueued(
         created_at=now,
         updated_at=now,
         due_at=due_at,
+        owner=owner,
         evidence=(entry,),
     )
 

@@ -79,6 +79,7 @@ class Enqueuer:
     windows: UniqueWindows
     outbox: Callable[[str], Outbox]  # the queue by its short name
     clock: Clock
+    new_token: Callable[[], str]
 
     def enqueue(
         self, message: Mapping[str, object], *, unique_for: timedelta | None = None
@@ -108,6 +109,7 @@ class Enqueuer:
             due_at=now + MESSAGE_GRACE,
             actor=_ACTOR,
             reason="enqueued",
+            owner=self.new_token(),
         )
         if unique_for is None:
             found = self.store.create(job)
