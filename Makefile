@@ -15,6 +15,8 @@ SOURCES := functions infra tests
 DEV := $(VENV)/.installed-dev
 NODE := $(VENV)/.installed-node
 ENGINE := $(ENGINE_VENV)/.installed
+CDK := node_modules/.installed
+LAYERS := .build/layers/.built
 
 # The notices of pip's own version are no business of this project's.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --require-hashes
@@ -23,14 +25,14 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --requi
 WITH_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check docs fmt lock clean
+.PHONY: help setup test check synth deploy destroy docs fmt lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-setup: $(DEV) $(NODE) $(ENGINE) ## Install all that the other targets need (they do it themselves, too)
+setup: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Install all that the other targets need (they do it themselves, too)
 
-test: $(DEV) $(NODE) $(ENGINE) ## Run the tests; make test ARGS="-k claim" runs some of them
+test: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Run the tests; make test ARGS="-k claim" runs some of them
 	@$(WITH_VENV) $(VENV)/bin/python -m pytest $(ARGS)
 
 check: $(DEV) ## Run the linters, the type checker and the import rules
@@ -38,6 +40,19 @@ check: $(DEV) ## Run the linters, the type checker and the import rules
 	@echo "ruff format" && $(VENV)/bin/ruff format --check $(SOURCES)
 	@echo "mypy" && $(VENV)/bin/mypy
 	@echo "import-linter" && PYTHONPATH=functions $(VENV)/bin/lint-imports --no-logo
+
+# The stage to deploy; settings follow in ARGS: make deploy STAGE=prod ARGS="-c alert_email=…"
+STAGE ?= dev
+RUN_CDK = @$(WITH_VENV) $(VENV)/bin/python -m infra.cdk_cli
+
+synth: $(DEV) $(NODE) $(CDK) $(LAYERS) ## Build the layers and write the template of STAGE to cdk.out
+	$(RUN_CDK) synth --quiet -c stage=$(STAGE) $(ARGS)
+
+deploy: $(DEV) $(NODE) $(CDK) $(LAYERS) ## Deploy STAGE to the AWS account that you are signed in to
+	$(RUN_CDK) deploy -c stage=$(STAGE) $(ARGS)
+
+destroy: $(DEV) $(NODE) $(CDK) $(LAYERS) ## Delete STAGE; the archive stays, and in prod all data does
+	$(RUN_CDK) destroy -c stage=$(STAGE) $(ARGS)
 
 docs: $(DEV) ## Write the pages of docs/ that the code tells itself
 	@PYTHONPATH=functions $(VENV)/bin/python -m ops_cli.render_docs
@@ -59,6 +74,9 @@ IN_RUNTIME := botocore python-dateutil six urllib3
 # (A command for the recipe, not $(shell): make would run that before the file is written.)
 IN_RUNTIME_LAYER := sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements/layer-runtime.txt
 
+# HubSpot's SDK names requests for a helper that nothing here imports.
+UNUSED_IN_SYNC := charset-normalizer idna requests
+
 lock: ## Pin the versions anew from pyproject.toml; ARGS=--upgrade raises them
 	$(call make_venv,$(LOCK_VENV),pinning the versions in requirements/)
 	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
@@ -70,13 +88,14 @@ lock: ## Pin the versions anew from pyproject.toml; ARGS=--upgrade raises them
 	@$(COMPILE) --group payments --constraint requirements/dev.txt \
 	  $$($(IN_RUNTIME_LAYER)) --output-file requirements/layer-payments.txt
 	@$(COMPILE) --group sync --constraint requirements/dev.txt \
-	  $$($(IN_RUNTIME_LAYER)) --output-file requirements/layer-sync.txt
+	  $$($(IN_RUNTIME_LAYER)) $(addprefix --no-emit-package ,$(UNUSED_IN_SYNC)) \
+	  --output-file requirements/layer-sync.txt
 	@$(COMPILE) --group runtime --constraint requirements/dev.txt \
 	  --output-file requirements/layer-local.txt
 	@rm -rf $(LOCK_VENV)
 
 clean: ## Remove the environments and the tools' caches
-	rm -rf $(VENV) $(ENGINE_VENV) $(LOCK_VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(ENGINE_VENV) $(LOCK_VENV) node_modules .build cdk.out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # venv would make an environment of any version; say what is wrong before a syntax error does.
@@ -94,7 +113,7 @@ $(DEV): requirements/dev.txt
 
 # The CDK runs on Node 20 or newer; a machine that has it keeps its own.
 $(NODE): requirements/node.txt $(DEV)
-	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null || { \
+	@{ node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' && npm --version; } >/dev/null 2>&1 || { \
 	  echo "installing Node into $(VENV) (once)…" && \
 	  $(VENV)/bin/python $(INSTALL) -r requirements/node.txt; }
 	@touch $@
@@ -102,4 +121,15 @@ $(NODE): requirements/node.txt $(DEV)
 $(ENGINE): requirements/engine.txt
 	$(call make_venv,$(ENGINE_VENV),installing the local AWS engine into $(ENGINE_VENV) (once))
 	@$(ENGINE_VENV)/bin/python $(INSTALL) -r requirements/engine.txt
+	@touch $@
+
+$(CDK): package-lock.json $(NODE)
+	@echo "installing the CDK's command line into node_modules (once)…"
+	@$(WITH_VENV) npm ci --no-audit --no-fund --no-update-notifier --loglevel=error
+	@touch $@
+
+# A layer is built once for each set of pins; unchanged ones are only looked at.
+$(LAYERS): $(wildcard requirements/layer-*.txt) $(DEV)
+	@echo "building the Lambda layers into .build (once)…"
+	@$(VENV)/bin/python -m infra.layers
 	@touch $@

@@ -1,0 +1,41 @@
+"""The alarms: each says what it means and where the runbook says what to do."""
+
+from collections.abc import Iterable
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from constructs import Construct
+
+from infra.alerts import Alerts
+from infra.stages import Stage
+from infra.watches import Watch
+
+
+class Alarms(Construct):
+    """One alarm for each watch, told to the alert topic when it begins and when it is over."""
+
+    def __init__(
+        self, scope: Construct, id_: str, *, stage: Stage, alerts: Alerts, watches: Iterable[Watch]
+    ) -> None:
+        super().__init__(scope, id_)
+        tell = actions.SnsAction(alerts.topic)
+        for watch in watches:
+            alarm = cloudwatch.Alarm(
+                self,
+                watch.name,
+                metric=watch.metric,
+                threshold=watch.at_least,
+                comparison_operator=(
+                    cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
+                ),
+                evaluation_periods=watch.periods,
+                datapoints_to_alarm=watch.of_which or watch.periods,
+                treat_missing_data=(
+                    cloudwatch.TreatMissingData.BREACHING
+                    if watch.silence_is_bad
+                    else cloudwatch.TreatMissingData.NOT_BREACHING
+                ),
+                alarm_description=f"{watch.meaning} Runbook: {stage.runbook}#{watch.section}",
+            )
+            alarm.add_alarm_action(tell)
+            alarm.add_ok_action(tell)

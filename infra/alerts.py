@@ -1,0 +1,52 @@
+"""Where alerts go: one encrypted topic, for functions and alarms alike."""
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from infra.job_function import JobFunction
+from infra.stages import Stage
+
+
+class Alerts(Construct):
+    """The topic, its key, and the address that is told."""
+
+    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+        super().__init__(scope, id_)
+        alarms = iam.ServicePrincipal("cloudwatch.amazonaws.com")
+        # SNS's own key does not let alarms publish, so the topic has one of ours.
+        self.key = kms.Key(
+            self,
+            "Key",
+            description="Oncely: alerts on their way to people",
+            enable_key_rotation=True,
+            removal_policy=RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY,
+        )
+        self.key.grant(alarms, "kms:Decrypt", "kms:GenerateDataKey*")
+        self.topic = sns.Topic(
+            self,
+            "Topic",
+            display_name=f"Oncely {stage.name}",
+            master_key=self.key,
+            enforce_ssl=stage.tls_only,
+        )
+        # A topic with a policy of its own has lost SNS's default one, which let alarms in.
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="AllowAlarms",
+                principals=[alarms],
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
+            )
+        )
+        if stage.alert_email:
+            self.topic.add_subscription(subscriptions.EmailSubscription(stage.alert_email))
+
+    def let_tell(self, function: JobFunction) -> None:
+        """Let a function alert people."""
+        function.allow("sns:Publish", on=[self.topic.topic_arn])
+        function.allow("kms:Decrypt", "kms:GenerateDataKey", on=[self.key.key_arn])

@@ -1,0 +1,57 @@
+"""Synthesizes the stack: `cdk synth -c stage=prod -c alert_email=…`, or `python -m infra.app`."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import App, Environment, Validations
+from cdk_nag import AwsSolutionsChecks
+
+from infra import REPOSITORY
+from infra.guardrails import GuardrailError
+from infra.layers import LayerError
+from infra.stack import OncelyStack
+from infra.stages import Stage, StageError
+from oncely.contracts import CONTRACTS
+
+
+def build(context: Mapping[str, Any] | None = None, *, folder: Path | None = None) -> App:
+    """The app of the stage that the context asks for; what cdk-nag finds is an error."""
+    app = App(
+        # The CDK's command line gives these as well; a plain Python does not.
+        context={**_feature_flags(), **(context or {})},
+        outdir=None if folder is None else str(folder),
+        analytics_reporting=False,
+    )
+    stage = Stage.of(app.node.get_all_context(), CONTRACTS)
+    OncelyStack(app, f"Oncely-{stage.name}", stage=stage, contracts=CONTRACTS, env=_environment())
+    # On one machine there is no AWS to guard, and its engine speaks plain HTTP.
+    if not stage.is_local:
+        Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
+    return app
+
+
+def _feature_flags() -> dict[str, Any]:
+    flags: dict[str, Any] = json.loads((REPOSITORY / "cdk.json").read_text())["context"]
+    return flags
+
+
+def _environment() -> Environment | None:
+    """The account that the CDK's command line is signed in to; without one, any account."""
+    account, region = (os.environ.get(f"CDK_DEFAULT_{name}") for name in ("ACCOUNT", "REGION"))
+    return Environment(account=account, region=region) if account and region else None
+
+
+def main() -> None:
+    """Write the cloud assembly, or one sentence that says what is wrong."""
+    try:
+        build().synth()
+    except (GuardrailError, LayerError, StageError) as error:
+        sys.exit(f"Not synthesized: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The archive: ended jobs and rejected messages, kept when everything else is gone."""
+
+from typing import Final
+
+from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Validations
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.job_function import JobFunction
+from infra.stages import Stage
+
+_JOBS: Final = "jobs/*"
+_REJECTS: Final = "rejects/*"
+
+
+class Archive(Construct):
+    """A bucket that no `cdk destroy` empties: it holds the proof that jobs ran."""
+
+    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+        super().__init__(scope, id_)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            versioned=True,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=stage.tls_only,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            removal_policy=RemovalPolicy.RETAIN,
+            lifecycle_rules=[
+                # A job is archived again only when its end was contested; the last one counts.
+                s3.LifecycleRule(
+                    noncurrent_version_expiration=Duration.days(365),
+                    abort_incomplete_multipart_upload_after=Duration.days(1),
+                )
+            ],
+        )
+        Validations.of(self.bucket).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions-S1",
+                reason="Only our own functions reach it; who read what is CloudTrail's to log.",
+            )
+        )
+
+    @property
+    def name(self) -> str:
+        """The bucket's name."""
+        return self.bucket.bucket_name
+
+    def let_find_jobs(self, function: JobFunction) -> None:
+        """Let a function look an ended job up by its key."""
+        function.allow("s3:GetObject", on=[self.bucket.arn_for_objects(_JOBS)])
+        # Without it S3 answers "forbidden" for an object that is not there.
+        function.allow("s3:ListBucket", on=[self.bucket.bucket_arn])
+        self._acknowledge(function, _JOBS)
+
+    def let_keep_jobs(self, function: JobFunction) -> None:
+        """Let a function archive ended jobs."""
+        function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_JOBS)])
+        self._acknowledge(function, _JOBS)
+
+    def let_keep_rejects(self, function: JobFunction) -> None:
+        """Let a function archive rejected messages."""
+        function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_REJECTS)])
+        self._acknowledge(function, _REJECTS)
+
+    def _acknowledge(self, function: JobFunction, prefix: str) -> None:
+        resource = self.bucket.node.default_child
+        assert isinstance(resource, s3.CfnBucket)  # noqa: S101  # for the type checker
+        function.acknowledge(
+            f"AwsSolutions-IAM5[Resource::<{self.bucket.stack.get_logical_id(resource)}.Arn>/{prefix}]",
+            reason="One object for each job, under a prefix of its own.",
+        )

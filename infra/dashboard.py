@@ -1,0 +1,111 @@
+"""The dashboard: outcomes, repetitions, latency, queue depth, on one page."""
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra.metrics import PERIOD, emitted
+from oncely import telemetry
+from oncely.services.outcomes import Same
+
+HALF = 12
+HEIGHT = 7
+
+
+class Dashboard(Construct):
+    """What a person looks at first."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        workers: Mapping[str, lambda_.Function],
+        queues: Mapping[str, sqs.Queue],
+        machine: sfn.StateMachine,
+    ) -> None:
+        super().__init__(scope, id_)
+        board = cloudwatch.Dashboard(self, "Dashboard")
+        board.add_widgets(_graph("Outcomes", _outcomes(), stacked=True), _repetitions())
+        board.add_widgets(
+            _graph("How long a batch of jobs takes (ms)", _durations(workers)),
+            _graph("How old the oldest unresolved job is (s)", _oldest()),
+        )
+        board.add_widgets(
+            _graph("Messages waiting", _depths(queues), stacked=True),
+            _graph("How long the oldest message has waited (s)", _ages(queues)),
+        )
+        board.add_widgets(
+            _graph("What needs someone", _troubles()), _graph("Reconciler", _sweeps(machine))
+        )
+
+
+def _graph(
+    title: str, metrics: Sequence[cloudwatch.IMetric], *, stacked: bool = False
+) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(
+        title=title, left=list(metrics), stacked=stacked, width=HALF, height=HEIGHT, period=PERIOD
+    )
+
+
+def _outcomes() -> list[cloudwatch.IMetric]:
+    names = (
+        *(telemetry.FINISHED, telemetry.FAILED, telemetry.UNKNOWN),
+        *(telemetry.NEEDS_REVIEW, telemetry.NOTHING_SENT, telemetry.REJECTED),
+    )
+    return [emitted(name) for name in names]
+
+
+def _repetitions() -> cloudwatch.GraphWidget:
+    by_reason = [emitted(telemetry.DEDUPLICATED, reason=str(same)) for same in Same]
+    return _graph("Repetitions, answered without running again", by_reason, stacked=True)
+
+
+def _durations(workers: Mapping[str, lambda_.Function]) -> list[cloudwatch.IMetric]:
+    return [
+        worker.metric_duration(period=PERIOD, statistic=statistic, label=f"{name} {statistic}")
+        for name, worker in workers.items()
+        for statistic in ("p50", "p99")
+    ]
+
+
+def _oldest() -> list[cloudwatch.IMetric]:
+    return [emitted(telemetry.OLDEST_UNRESOLVED_AGE, statistic="Maximum")]
+
+
+def _depths(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
+    return [
+        queue.metric_approximate_number_of_messages_visible(
+            period=PERIOD, statistic="Maximum", label=name
+        )
+        for name, queue in queues.items()
+    ]
+
+
+def _ages(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
+    return [
+        queue.metric_approximate_age_of_oldest_message(
+            period=PERIOD, statistic="Maximum", label=name
+        )
+        for name, queue in queues.items()
+    ]
+
+
+def _troubles() -> list[cloudwatch.IMetric]:
+    names = (
+        *(telemetry.NEEDS_REVIEW, telemetry.PROVIDER_UNREACHABLE, telemetry.PROVIDER_REFUSES_US),
+        *(telemetry.DEAD_LETTERS, telemetry.NOT_PUBLISHED, telemetry.BROKEN),
+    )
+    return [emitted(name) for name in names]
+
+
+def _sweeps(machine: sfn.StateMachine) -> list[cloudwatch.IMetric]:
+    return [
+        machine.metric_succeeded(period=PERIOD, statistic="Sum", label="sweeps"),
+        machine.metric_failed(period=PERIOD, statistic="Sum", label="failed sweeps"),
+        emitted(telemetry.RESOLVED),
+    ]

@@ -1,0 +1,107 @@
+"""What the stack refuses to be: numbers that would break the promise, said in a sentence."""
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Final
+
+from infra.stages import Stage
+from oncely.contract import COMMIT_BUDGET, AnyContract
+from oncely.domain.jobs import CLOCK_SKEW
+
+# Lambda's own advice: a batch may be tried again and throttled before its messages come back.
+VISIBILITY_FACTOR: Final = 6
+
+
+class GuardrailError(Exception):
+    """The stage's numbers do not go together."""
+
+
+def refuse_unsafe(stage: Stage, contracts: Iterable[type[AnyContract]]) -> None:
+    """Raise with every sentence there is to say about this stage."""
+    kinds = tuple(contracts)
+    if not kinds:
+        raise GuardrailError("There is no contract, so there is nothing to run.")
+    faults = (
+        *_visibility(stage),
+        *(fault for kind in kinds for fault in _time_for_one_job(stage, kind)),
+        *_lease(stage, max(kinds, key=lambda kind: kind.terms.profile.request_timeout)),
+        *_dead_letters(stage),
+        *_row_retention(stage, kinds),
+    )
+    if faults:
+        raise GuardrailError("\n".join(faults))
+
+
+def _visibility(stage: Stage) -> Iterator[str]:
+    least = VISIBILITY_FACTOR * stage.worker_timeout
+    if stage.visibility < least:
+        yield (
+            f"A message would come back after {stage.visibility} s (visibility), while its "
+            f"function may run for {stage.worker_timeout} s (worker_timeout): "
+            f"visibility must be at least {VISIBILITY_FACTOR} times that, {least} s."
+        )
+
+
+def _time_for_one_job(stage: Stage, kind: type[AnyContract]) -> Iterator[str]:
+    """All calls at their timeouts and the commit must fit, or the function dies halfway."""
+    profile = kind.terms.profile
+    timeouts = {"worker_timeout": stage.worker_timeout}
+    timeouts["reconciler_timeout"] = stage.reconciler_timeout
+    for name, timeout in timeouts.items():
+        if kind.time_needed() >= timedelta(seconds=timeout):
+            yield (
+                f"One {kind.job_type} may take {_seconds(kind.time_needed())} s "
+                f"({profile.calls} calls of {_seconds(profile.request_timeout)} s to "
+                f"{profile.name}, and {_seconds(COMMIT_BUDGET)} s to record the end), "
+                f"but its function is stopped after {timeout} s ({name})."
+            )
+
+
+def _lease(stage: Stage, kind: type[AnyContract]) -> Iterator[str]:
+    """A message that returns inside the lease finds its job held, and spends a receive on it."""
+    lease = stage.worker_timeout + _seconds(kind.terms.profile.request_timeout + CLOCK_SKEW)
+    if lease >= stage.visibility:
+        yield (
+            f"The lease of a {kind.job_type} lasts {lease:g} s (worker_timeout + the request "
+            f"timeout of {kind.terms.profile.name} + {_seconds(CLOCK_SKEW)} s of clock skew), "
+            f"but its message comes back after {stage.visibility} s (visibility), "
+            "before the lease is over."
+        )
+
+
+def _dead_letters(stage: Stage) -> Iterator[str]:
+    """SQS counts a dead letter's age from its first send, so the later queue must keep longer."""
+    if stage.dead_letter_retention <= stage.queue_retention:
+        yield (
+            f"Dead letters would be kept for {stage.dead_letter_retention} days "
+            f"(dead_letter_retention), counted from the first send, and a queue keeps a message "
+            f"for {stage.queue_retention} days (queue_retention) already: "
+            "dead_letter_retention must be longer."
+        )
+
+
+def _row_retention(stage: Stage, kinds: tuple[type[AnyContract], ...]) -> Iterator[str]:
+    """The proof that a job ran must outlive everything that could run it again."""
+    longest = {
+        "queue_retention + dead_letter_retention": timedelta(
+            days=stage.queue_retention + stage.dead_letter_retention
+        ),
+        "replay_window": timedelta(days=stage.replay_window),
+        **{
+            f"the key window of {kind.terms.profile.name}": window
+            for kind in kinds
+            if (window := kind.terms.profile.key_window) is not None
+        },
+    }
+    name, least = max(longest.items(), key=lambda item: item[1])
+    if timedelta(days=stage.row_retention) <= least:
+        yield (
+            f"The row of an ended job would be kept for {stage.row_retention} days "
+            f"(row_retention), but it could be run again for {least / timedelta(days=1):g} days "
+            f"({name}): row_retention must be longer."
+        )
+
+
+def _seconds(time: timedelta) -> float:
+    seconds = time.total_seconds()
+    return int(seconds) if seconds.is_integer() else seconds

@@ -1,0 +1,92 @@
+"""One Lambda function: its own role, its own log group, and only the actions it names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.code import ARCHITECTURE, PYTHON, CodeLayers, function_code, handler_of
+from infra.log_group import log_group_of
+from infra.stages import Stage
+
+_WRITE_LOGS: Final = ("logs:CreateLogStream", "logs:PutLogEvents")
+
+
+class JobFunction(Construct):
+    """The function of functions/<entry>/; `allow` is its only way to a permission."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        entry: str,
+        description: str,
+        stage: Stage,
+        layers: CodeLayers,
+        timeout: int,
+        memory: int = 256,
+        environment: Mapping[str, str] | None = None,
+        secrets: tuple[str, ...] = (),
+        feeds_itself: bool = False,
+    ) -> None:
+        super().__init__(scope, id_)
+        log_group = log_group_of(self, stage=stage)
+        self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            description=f"Oncely: {description}",
+            code=function_code(entry),
+            handler=handler_of(entry),
+            runtime=PYTHON,
+            architecture=ARCHITECTURE,
+            layers=layers.for_secrets(secrets),
+            timeout=Duration.seconds(timeout),
+            memory_size=memory,
+            environment=dict(environment or {}),
+            role=self.role,
+            log_group=log_group,
+            tracing=lambda_.Tracing.ACTIVE,
+            # A long job feeds its own queue; Lambda would stop it after sixteen rounds.
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
+        )
+        Validations.of(self.function).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions-L1",
+                reason="3.13 is the newest Python that this code was run on; supported until 2029.",
+            )
+        )
+        self.allow(*_WRITE_LOGS, on=[log_group.log_group_arn])
+        self.acknowledge(
+            "AwsSolutions-IAM5[Resource::*]",
+            reason="X-Ray has no resources to name for PutTraceSegments and its like.",
+        )
+
+    def allow(self, *actions: str, on: Sequence[str]) -> None:
+        """Permit these actions on these resources, and nothing besides."""
+        self.role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=list(on)))
+
+    def acknowledge(self, finding: str, *, reason: str) -> None:
+        """Say why a finding about this function's permissions is meant."""
+        policy = self.role.node.find_child("DefaultPolicy")
+        Validations.of(policy).acknowledge(Acknowledgment(id=finding, reason=reason))
+
+    def consume(self, queue: sqs.IQueue, *, batch_size: int, max_concurrency: int) -> None:
+        """Be fed from a queue; what fails is named, and only that comes back."""
+        # Lambda polls in this function's name.
+        self.allow(
+            *("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
+            on=[queue.queue_arn],
+        )
+        self.function.add_event_source_mapping(
+            "Messages",
+            event_source_arn=queue.queue_arn,
+            batch_size=batch_size,
+            max_concurrency=max_concurrency,
+            report_batch_item_failures=True,
+        )

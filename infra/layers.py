@@ -1,0 +1,173 @@
+"""Builds the layers of third-party code from pinned wheels, without Docker, once per input."""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from infra import REPOSITORY
+
+BUILD: Final = REPOSITORY / ".build" / "layers"
+REQUIREMENTS: Final = REPOSITORY / "requirements"
+
+# Raise it when the steps below change what comes out: it is part of every layer's hash.
+RECIPE: Final = "1"
+
+RUNTIME: Final = "runtime"  # what every function needs
+PAYMENTS: Final = "payments"  # Stripe's SDK, laid over it
+SYNC: Final = "sync"  # HubSpot's SDK, laid over it
+# On one machine there is no Lambda that brings boto3, so this one does, in the place of `runtime`.
+LOCAL: Final = "local"
+
+_PYTHON_ON_LAMBDA: Final = "3.13"
+_PLATFORM_ON_LAMBDA: Final = "manylinux2014_aarch64"
+# Zip files know no time before this; a fixed one makes the same files the same archive.
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+# What pip leaves that no import reads, and that tells where and how it was installed.
+_LEFT_OUT: Final = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
+
+
+class LayerError(Exception):
+    """A layer could not be built."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the layers run on: an interpreter, and how pip finds wheels for it."""
+
+    name: str
+    pip: tuple[str, ...]
+
+    @classmethod
+    def lambda_(cls) -> "Target":
+        """Lambda, whatever machine builds it."""
+        return cls(
+            f"lambda-{_PYTHON_ON_LAMBDA}-{_PLATFORM_ON_LAMBDA}",
+            ("--platform", _PLATFORM_ON_LAMBDA, "--python-version", _PYTHON_ON_LAMBDA),
+        )
+
+    @classmethod
+    def this_machine(cls) -> "Target":
+        """The local engine, which runs functions on the interpreter that it was installed with."""
+        tag = f"{sys.implementation.cache_tag}-{sys.platform}-{platform.machine()}"
+        return cls(f"local-{tag}", ())
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: the pins of requirements/layer-<name>.txt for a target."""
+
+    name: str
+    target: Target
+
+    @property
+    def requirements(self) -> Path:
+        """The pinned, hashed requirements."""
+        return REQUIREMENTS / f"layer-{self.name}.txt"
+
+    @property
+    def hash(self) -> str:
+        """Says what is inside: the pins carry hashes, so equal inputs give equal code."""
+        inputs = (RECIPE, self.target.name, *self.target.pip, *_pins(self.requirements))
+        return hashlib.sha256("\n".join(inputs).encode()).hexdigest()
+
+    @property
+    def archive(self) -> Path:
+        """Where the finished layer is kept."""
+        return BUILD / f"{self.name}-{self.target.name}-{self.hash[:16]}.zip"
+
+    def built(self) -> Path:
+        """The layer as a zip file; made only if these very inputs were never built before."""
+        if not self.archive.exists():
+            self._build()
+        return self.archive
+
+    def _build(self) -> None:
+        BUILD.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=BUILD, prefix=".building-") as scratch:
+            folder = Path(scratch) / "python"
+            self._install(folder)
+            archive = Path(scratch) / "layer.zip"
+            _pack(folder, archive)
+            # Two builds at once make the same file; whoever is last replaces it in one step.
+            archive.replace(self.archive)
+
+    def _install(self, folder: Path) -> None:
+        done = subprocess.run(  # noqa: S603  # pip, with this repository's own pins
+            [
+                *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+                *("--no-input", "--no-compile", "--no-deps", "--require-hashes"),
+                *("--only-binary=:all:", *self.target.pip),
+                *("--target", folder, "--requirement", self.requirements),
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise LayerError(
+                f"the layer {self.name!r} could not be built for {self.target.name}; it needs the "
+                f"package index once (`make setup` does it):\n{done.stderr.strip()}"
+            )
+
+
+def layers_for(target: Target) -> dict[str, Layer]:
+    """The layers of a target, by the name that functions ask for."""
+    runtime = RUNTIME if target == Target.lambda_() else LOCAL
+    return {
+        RUNTIME: Layer(runtime, target),
+        PAYMENTS: Layer(PAYMENTS, target),
+        SYNC: Layer(SYNC, target),
+    }
+
+
+def build(targets: Iterable[Target]) -> Iterator[Path]:
+    """Build what is missing for these targets, and forget what no input asks for any more."""
+    layers = [layer for target in targets for layer in layers_for(target).values()]
+    yield from (layer.built() for layer in layers)
+    wanted = {layer.archive for layer in layers}
+    for old in BUILD.iterdir():
+        if old not in wanted and old.suffix == ".zip":
+            old.unlink()
+
+
+def _pins(requirements: Path) -> list[str]:
+    """The lines that pip reads; a comment changes nothing."""
+    lines = requirements.read_text(encoding="utf-8").splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+def _pack(folder: Path, archive: Path) -> None:
+    shutil.rmtree(folder / "bin", ignore_errors=True)  # commands, with this machine's paths inside
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+        for path in sorted(_files(folder)):
+            entry = zipfile.ZipInfo(str(Path("python") / path.relative_to(folder)), _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            packed.writestr(entry, path.read_bytes())
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        yield from (Path(parent) / name for name in names if name not in _LEFT_OUT)
+
+
+def main() -> None:
+    """Build every layer that a stage may want, and tell how large each is."""
+    for archive in build((Target.lambda_(), Target.this_machine())):
+        size = archive.stat().st_size / 1e6
+        sys.stdout.write(f"{size:6.1f} MB  {archive.relative_to(REPOSITORY)}\n")
+
+
+if __name__ == "__main__":
+    main()

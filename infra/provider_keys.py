@@ -1,0 +1,49 @@
+"""The providers' keys: a secret for each, created empty for a person to fill, or there already."""
+
+from collections.abc import Iterable
+
+from aws_cdk import Acknowledgment, RemovalPolicy, Validations
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra.needs import camel
+from infra.stages import Stage
+from oncely.settings import secret_variable
+
+
+class ProviderKeys(Construct):
+    """Functions know a secret by its ARN: a name may be used by another stack as well."""
+
+    def __init__(self, scope: Construct, id_: str, *, stage: Stage, names: Iterable[str]) -> None:
+        super().__init__(scope, id_)
+        self._arns = {name: self._arn(name, stage) for name in names}
+
+    def arns(self, names: Iterable[str]) -> list[str]:
+        """The ARNs of these secrets."""
+        return [self._arns[name] for name in names]
+
+    def variables(self, names: Iterable[str]) -> dict[str, str]:
+        """The variables that name these secrets."""
+        return {secret_variable(name): self._arns[name] for name in names}
+
+    def _arn(self, name: str, stage: Stage) -> str:
+        if name in stage.existing_secrets:
+            return stage.existing_secrets[name]
+        secret = secretsmanager.Secret(
+            self,
+            camel(name),
+            description=f"Oncely: the API key of {name}; put it in as plain text",
+            removal_policy=RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY,
+        )
+        # The construct would make a random password up, which no provider knows.
+        resource = secret.node.default_child
+        assert isinstance(resource, secretsmanager.CfnSecret)  # noqa: S101  # for the type checker
+        resource.add_property_deletion_override("GenerateSecretString")
+        Validations.of(secret).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions-SMG4",
+                reason="The provider makes the key; a new one is put in, and used in 5 minutes.",
+            )
+        )
+        # Not its reference: the local engine gives the name for that, AWS the ARN.
+        return resource.attr_id

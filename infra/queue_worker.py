@@ -1,0 +1,97 @@
+"""The worker of one queue, with what the queue's contracts need and nothing else."""
+
+from collections.abc import Iterator
+from email.utils import parseaddr
+
+from aws_cdk import Stack
+from constructs import Construct
+
+from infra.job_function import JobFunction
+from infra.needs import Demand
+from infra.stages import Stage, StageError
+from infra.surroundings import Surroundings
+
+
+class QueueWorker(Construct):
+    """One function of functions/work_queue/, fed from one queue."""
+
+    def __init__(self, scope: Construct, id_: str, *, queue: str, around: Surroundings) -> None:
+        super().__init__(scope, id_)
+        stage, demand = around.stage, around.demand.of_queue(queue)
+        own = around.queues.by_name[queue]
+        self.worker = JobFunction(
+            self,
+            "Worker",
+            entry="work_queue",
+            description=f"works the queue {queue!r}",
+            stage=stage,
+            layers=around.layers,
+            timeout=stage.worker_timeout,
+            memory=stage.worker_memory,
+            secrets=demand.secrets,
+            feeds_itself=queue in demand.sends_to,
+            environment={
+                "QUEUE_NAME": queue,
+                "QUEUE_URL": own.queue_url,
+                "REJECTS_QUEUE_URL": around.queues.rejects.queue_url,
+                "ALERT_TOPIC_ARN": around.alerts.topic.topic_arn,
+                "ARCHIVE_BUCKET": around.archive.name,
+                "MAX_RECEIVES": str(stage.max_receives),
+                "SIDE_BY_SIDE": str(stage.side_by_side),
+                **around.tables.variables(demand.tables),
+                **around.keys.variables(demand.secrets),
+                **around.queues.urls(demand.sends_to),
+                **stage.provider_settings(),
+            },
+        )
+        self._let_work(demand, around)
+        self.worker.consume(
+            own, batch_size=stage.batch_size, max_concurrency=stage.concurrency_of(queue)
+        )
+        # A message of a job that another worker holds is shown again when that one is done.
+        self.worker.allow("sqs:ChangeMessageVisibility", on=[own.queue_arn])
+
+    def _let_work(self, demand: Demand, around: Surroundings) -> None:
+        worker, tables = self.worker, around.tables
+        # The condition check is the second attempt's: the first must have failed.
+        worker.allow(
+            *("dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"),
+            on=[tables.jobs.table_arn],
+        )
+        if demand.tables:
+            worker.allow(
+                *("dynamodb:GetItem", "dynamodb:UpdateItem"),
+                on=[tables.arn(name) for name in demand.tables],
+            )
+        if demand.secrets:
+            worker.allow("secretsmanager:GetSecretValue", on=around.keys.arns(demand.secrets))
+        worker.allow(
+            "sqs:SendMessage",
+            on=[around.queues.rejects.queue_arn, *around.queues.arns(demand.sends_to)],
+        )
+        around.alerts.let_tell(worker)
+        around.archive.let_find_jobs(worker)
+        for action in demand.actions:
+            if resources := _resources_of(action, around.stage, Stack.of(self)):
+                worker.allow(action, on=resources)
+
+
+def _resources_of(action: str, stage: Stage, stack: Stack) -> list[str]:
+    """On what a contract may perform an action that it names itself."""
+    match action:
+        case "ses:SendEmail":
+            return list(_sender_identities(stage, stack))
+        case _:
+            raise StageError(
+                f"a contract names the action {action!r}, and the stack does not know on what: "
+                "say it in infra/queue_worker.py"
+            )
+
+
+def _sender_identities(stage: Stage, stack: Stack) -> Iterator[str]:
+    """A sender is verified as an address or by its domain; without one no mail is sent."""
+    if stage.sender_address is None:
+        return
+    _, address = parseaddr(stage.sender_address)
+    for identity in (address, address.rpartition("@")[2]):
+        yield stack.format_arn(service="ses", resource="identity", resource_name=identity)

@@ -1,0 +1,73 @@
+"""The queues: one for each name in the registry, one for dead letters, one for rejects."""
+
+from collections.abc import Iterable, Mapping
+
+from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.needs import camel
+from infra.stages import Stage
+from oncely.settings import queue_variable
+
+
+class Queues(Construct):
+    """Every queue is encrypted and, outside one machine, refuses plain HTTP."""
+
+    def __init__(self, scope: Construct, id_: str, *, stage: Stage, names: Iterable[str]) -> None:
+        super().__init__(scope, id_)
+        self._stage = stage
+        kept = Duration.days(stage.dead_letter_retention)
+        self.dead_letters = self._queue("DeadLetters", retention=kept)
+        self.rejects = self._queue("Rejects", retention=kept)
+        self._acknowledge_end_of_line(self.rejects)
+        self._queues = {
+            name: self._queue(
+                camel(name),
+                retention=Duration.days(stage.queue_retention),
+                dead_letters=sqs.DeadLetterQueue(
+                    queue=self.dead_letters, max_receive_count=stage.max_receives
+                ),
+            )
+            for name in names
+        }
+
+    @property
+    def by_name(self) -> Mapping[str, sqs.Queue]:
+        """The queues that carry jobs, by their short names."""
+        return self._queues
+
+    def urls(self, names: Iterable[str] | None = None) -> dict[str, str]:
+        """The variables that give these queues' addresses; all of them unless named."""
+        wanted = self._queues if names is None else names
+        return {queue_variable(name): self._queues[name].queue_url for name in wanted}
+
+    def arns(self, names: Iterable[str] | None = None) -> list[str]:
+        """The ARNs of these queues; of all of them unless named."""
+        wanted = self._queues if names is None else names
+        return [self._queues[name].queue_arn for name in wanted]
+
+    def _queue(
+        self,
+        id_: str,
+        *,
+        retention: Duration,
+        dead_letters: sqs.DeadLetterQueue | None = None,
+    ) -> sqs.Queue:
+        return sqs.Queue(
+            self,
+            id_,
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=self._stage.tls_only,
+            visibility_timeout=Duration.seconds(self._stage.visibility),
+            retention_period=retention,
+            dead_letter_queue=dead_letters,
+        )
+
+    def _acknowledge_end_of_line(self, queue: sqs.Queue) -> None:
+        Validations.of(queue).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions-SQS3",
+                reason="Rejects are the end of the line: they are archived, and alarmed on by age.",
+            )
+        )

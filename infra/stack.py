@@ -1,0 +1,125 @@
+"""The whole of Oncely as one stack, derived from the contracts' registry."""
+
+from collections.abc import Iterable
+
+from aws_cdk import CfnOutput, Environment, Stack, Tags
+from aws_cdk import aws_events as events
+from constructs import Construct
+
+from infra.alarms import Alarms
+from infra.alerts import Alerts
+from infra.archive import Archive
+from infra.code import CodeLayers
+from infra.dashboard import Dashboard
+from infra.end_of_line import DeadLetterConsumer, RejectConsumer
+from infra.guardrails import refuse_unsafe
+from infra.needs import Demand, camel
+from infra.provider_keys import ProviderKeys
+from infra.queue_worker import QueueWorker
+from infra.queues import Queues
+from infra.reconciler import Reconciler
+from infra.stages import Stage
+from infra.stream_publisher import StreamPublisher
+from infra.surroundings import Surroundings
+from infra.tables import Tables
+from infra.watches import about_jobs, about_queues, about_the_reconciler
+from oncely.contract import AnyContract
+
+
+class OncelyStack(Stack):
+    """One construct for each capability; a new contract needs no line here."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        stage: Stage,
+        contracts: Iterable[type[AnyContract]],
+        env: Environment | None = None,
+    ) -> None:
+        super().__init__(
+            scope,
+            id_,
+            env=env,
+            description="Oncely: background jobs that run once, however often they are delivered",
+            termination_protection=stage.keep_data,
+        )
+        demand = Demand.of(contracts)
+        refuse_unsafe(stage, demand.contracts)
+        self.around = Surroundings(
+            stage=stage,
+            demand=demand,
+            layers=CodeLayers(self, "Layers", stage=stage),
+            tables=Tables(self, "Tables", stage=stage, business=demand.tables),
+            queues=Queues(self, "Queues", stage=stage, names=demand.queues),
+            keys=ProviderKeys(self, "ProviderKeys", stage=stage, names=demand.secrets),
+            archive=Archive(self, "Archive", stage=stage),
+            alerts=Alerts(self, "Alerts", stage=stage),
+            bus=events.EventBus(self, "Events", description="Oncely: jobs that have ended"),
+        )
+        self.workers = {
+            queue: QueueWorker(self, f"{camel(queue)}Worker", queue=queue, around=self.around)
+            for queue in demand.queues
+        }
+        self.reconciler = Reconciler(self, "Reconciler", around=self.around)
+        self.publisher = StreamPublisher(self, "Stream", around=self.around)
+        self.dead_letters = DeadLetterConsumer(self, "DeadLetters", around=self.around)
+        self.rejects = RejectConsumer(self, "Rejects", around=self.around)
+        self._watch()
+        self._tell_outputs()
+        Tags.of(self).add("app", "oncely")
+        Tags.of(self).add("stage", stage.name)
+
+    def _watch(self) -> None:
+        """Alarms and a dashboard over all of it."""
+        queues, machine = self.around.queues, self.reconciler.machine
+        Alarms(
+            self,
+            "Alarms",
+            stage=self.around.stage,
+            alerts=self.around.alerts,
+            watches=(
+                *about_jobs(),
+                *about_queues(
+                    jobs=queues.by_name,
+                    dead_letters=queues.dead_letters,
+                    rejects=queues.rejects,
+                    missed=self.publisher.missed,
+                ),
+                about_the_reconciler(machine),
+            ),
+        )
+        Dashboard(
+            self,
+            "Dashboard",
+            workers={name: worker.worker.function for name, worker in self.workers.items()},
+            queues={
+                **queues.by_name,
+                "dead letters": queues.dead_letters,
+                "rejects": queues.rejects,
+            },
+            machine=machine,
+        )
+
+    def _tell_outputs(self) -> None:
+        """The names that outside tools rely on."""
+        around = self.around
+        outputs = {
+            **{
+                f"{camel(name)}QueueUrl": queue.queue_url
+                for name, queue in around.queues.by_name.items()
+            },
+            "RejectsQueueUrl": around.queues.rejects.queue_url,
+            "DeadLetterQueueUrl": around.queues.dead_letters.queue_url,
+            **{
+                f"{camel(name)}TableName": around.tables.table(name).table_name
+                for name in around.tables.names
+            },
+            "ReconcilerArn": self.reconciler.machine.state_machine_arn,
+            "ArchiveBucketName": around.archive.name,
+            "EventBusName": around.bus.event_bus_name,
+            "AlertTopicArn": around.alerts.topic.topic_arn,
+        }
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)

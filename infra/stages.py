@@ -1,0 +1,140 @@
+"""The settings of a stage: typed, frozen, and open to `-c name=value` on the command line."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from oncely.contract import AnyContract
+
+StageName = Literal["dev", "prod", "local"]
+Text = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1)]
+
+# Longer names for what is there already; `<name>` is one that the contracts speak of.
+_TABLE: Final = "_table"
+_SECRET: Final = "_secret_arn"  # noqa: S105  # the end of a name
+_CONCURRENCY: Final = "_max_concurrency"
+
+
+class StageError(Exception):
+    """The context of the CDK does not make a stage."""
+
+
+class Stage(BaseModel):
+    """Everything that may differ between two deployments of the stack."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: StageName
+
+    # Who is told; none: alerts go to the topic only.
+    alert_email: Text | None = None
+    # Where the runbook is that alarms point into.
+    runbook: Text = "docs/operations.md"
+
+    # What is there already, by short name; the stack makes the others.
+    existing_tables: Mapping[str, Text] = {}
+    jobs_stream_arn: Text | None = None  # with an existing job table only
+    existing_secrets: Mapping[str, Text] = {}
+
+    # The worker of a queue: a batch runs in `batch_size / side_by_side` rounds.
+    worker_timeout: Count = 120  # seconds
+    visibility: Count = 720  # seconds; six timeouts, as Lambda asks for
+    batch_size: Annotated[int, Field(ge=1, le=10)] = 10
+    side_by_side: Annotated[int, Field(ge=1, le=10)] = 5
+    max_receives: Annotated[int, Field(ge=2, le=1000)] = 5
+    # Functions of one queue at the same time: with five jobs each, at most 25 calls to a
+    # provider at once; Stripe's test mode takes 25 a second.
+    max_concurrency: Annotated[int, Field(ge=2, le=1000)] = 5
+    queue_max_concurrency: Mapping[str, Annotated[int, Field(ge=2, le=1000)]] = {}
+    worker_memory: Count = 512  # MB; CPU comes with memory, and importing an SDK is CPU
+    reconciler_timeout: Count = 60  # seconds, of each of its functions
+
+    # How long things are kept, in days.
+    queue_retention: Annotated[int, Field(ge=1, le=14)] = 4
+    dead_letter_retention: Annotated[int, Field(ge=1, le=14)] = 14
+    replay_window: Count = 30  # a producer may replay its messages this long after the first send
+    row_retention: Count = 90  # an ended job's row, after it was archived
+    log_retention: Count = 30
+
+    # Whether deleting the stack, or a table, must not delete data.
+    keep_data: bool = False
+    # The local engine speaks plain HTTP; everything else must speak TLS.
+    tls_only: bool = True
+
+    # What providers are told, and where they are; empty means the real ones.
+    sender_address: Text | None = None
+    stripe_api_base: Text | None = None
+    hubspot_api_base: Text | None = None
+    hubspot_properties: Text | None = None
+    hubspot_id_property: Text | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this is the stack on one machine."""
+        return self.name == "local"
+
+    def concurrency_of(self, queue: str) -> int:
+        """How many functions may work a queue at the same time."""
+        return self.queue_max_concurrency.get(queue, self.max_concurrency)
+
+    def provider_settings(self) -> dict[str, str]:
+        """The settings that are handed through to the functions as they are."""
+        names = (
+            *("stripe_api_base", "hubspot_api_base", "hubspot_properties"),
+            *("hubspot_id_property", "sender_address"),
+        )
+        return {name.upper(): value for name in names if (value := getattr(self, name))}
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any], contracts: Iterable[type[AnyContract]]) -> Self:
+        """The stage that the context asks for, `dev` unless it says otherwise."""
+        given = {name: value for name, value in context.items() if _is_ours(name)}
+        name = str(given.pop("stage", "dev"))
+        if name not in _DEFAULTS:
+            raise StageError(f"there is no stage {name!r}; there are {', '.join(_DEFAULTS)}")
+        grouped = _grouped(given, tuple(contracts))
+        try:
+            return cls.model_validate({"name": name, **_DEFAULTS[name], **grouped})
+        except ValidationError as error:
+            raise StageError(_sentence(error)) from error
+
+
+_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "dev": {"row_retention": 35, "log_retention": 14},
+    "prod": {"keep_data": True, "log_retention": 90},
+    "local": {"row_retention": 35, "log_retention": 1, "tls_only": False},
+}
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a context value is a setting; the CDK's own names have a colon, a slash or an @."""
+    return not any(sign in name for sign in ":/@")
+
+
+def _grouped(given: Mapping[str, Any], contracts: tuple[type[AnyContract], ...]) -> dict[str, Any]:
+    """`-c orders_table=shop-orders` names an existing table; secrets and queues go alike."""
+    tables = {"jobs", *(name for contract in contracts for name in contract.needs.tables)}
+    secrets = {name for contract in contracts for name in contract.needs.secrets}
+    queues = {contract.needs.queue for contract in contracts}
+    groups = {
+        "existing_tables": {f"{name}{_TABLE}": name for name in tables},
+        "existing_secrets": {f"{name}{_SECRET}": name for name in secrets},
+        "queue_max_concurrency": {f"{name}{_CONCURRENCY}": name for name in queues},
+    }
+    settings = {name: value for name, value in given.items() if name in Stage.model_fields}
+    for group, names in groups.items():
+        settings[group] = {names[name]: value for name, value in given.items() if name in names}
+    spelled_out = {name for names in groups.values() for name in names}
+    known = (set(Stage.model_fields) | spelled_out) - {"name", *groups}
+    if unknown := sorted(set(given) - known):
+        raise StageError(
+            f"there is no setting {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+        )
+    return settings
+
+
+def _sentence(error: ValidationError) -> str:
+    faults = (f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors())
+    return f"the stage cannot be set up: {'; '.join(faults)}"

@@ -1,0 +1,114 @@
+"""The tables: jobs, and the business rows that contracts change; made here, or there already."""
+
+from collections.abc import Iterable
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_dynamodb as dynamodb
+from constructs import Construct
+
+from infra.needs import camel
+from infra.stages import Stage, StageError
+from infra.table_plans import JOBS, PLANS, TTL, Index, Plan
+from oncely.settings import table_variable
+
+_TEXT = dynamodb.AttributeType.STRING
+
+
+class Tables(Construct):
+    """Every table that the contracts name, and the job table."""
+
+    def __init__(
+        self, scope: Construct, id_: str, *, stage: Stage, business: Iterable[str]
+    ) -> None:
+        super().__init__(scope, id_)
+        self._tables = {name: self._table(name, stage) for name in (JOBS, *business)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The short names of all tables."""
+        return tuple(self._tables)
+
+    @property
+    def jobs(self) -> dynamodb.ITable:
+        """The job table."""
+        return self._tables[JOBS]
+
+    def table(self, name: str) -> dynamodb.ITable:
+        """A table by its short name."""
+        return self._tables[name]
+
+    def arn(self, name: str) -> str:
+        """The ARN of a table by its short name."""
+        return self._tables[name].table_arn
+
+    def variables(self, names: Iterable[str] = ()) -> dict[str, str]:
+        """The variables that name the job table and these others."""
+        return {table_variable(name): self._tables[name].table_name for name in (JOBS, *names)}
+
+    def index_arns(self, name: str, *indexes: str) -> list[str]:
+        """The ARNs of a table's indexes: those named, or all that its plan has."""
+        wanted = indexes or tuple(index.name for index in PLANS[name].indexes)
+        return [f"{self.arn(name)}/index/{index}" for index in wanted]
+
+    def _table(self, name: str, stage: Stage) -> dynamodb.ITable:
+        if name in stage.existing_tables:
+            return self._existing(name, stage)
+        if name not in PLANS:
+            raise StageError(
+                f"a contract needs the table {name!r}, which the stack does not make: name the "
+                f"existing one with -c {name}_table=…, or add it to infra/table_plans.py"
+            )
+        return _new_table(self, name, PLANS[name], stage)
+
+    def _existing(self, name: str, stage: Stage) -> dynamodb.ITable:
+        table_name = stage.existing_tables[name]
+        if name != JOBS:
+            return dynamodb.Table.from_table_name(self, camel(name), table_name)
+        if stage.jobs_stream_arn is None:
+            raise StageError("an existing job table needs its stream: -c jobs_stream_arn=…")
+        return dynamodb.Table.from_table_attributes(
+            self,
+            camel(name),
+            table_arn=Stack.of(self).format_arn(
+                service="dynamodb", resource="table", resource_name=table_name
+            ),
+            table_stream_arn=stage.jobs_stream_arn,
+        )
+
+
+def _new_table(scope: Construct, name: str, plan: Plan, stage: Stage) -> dynamodb.Table:
+    table = dynamodb.Table(
+        scope,
+        camel(name),
+        partition_key=_attribute(plan.key.partition),
+        sort_key=_attribute(plan.key.sort) if plan.key.sort else None,
+        billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+        encryption=dynamodb.TableEncryption.DEFAULT,  # always on, with a key that AWS holds
+        point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+            point_in_time_recovery_enabled=True
+        ),
+        deletion_protection=stage.keep_data,
+        removal_policy=RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY,
+        stream=dynamodb.StreamViewType.NEW_IMAGE if plan.streams else None,
+        time_to_live_attribute=TTL if plan.expires else None,
+    )
+    for index in plan.indexes:
+        _add_index(table, index)
+    return table
+
+
+def _add_index(table: dynamodb.Table, index: Index) -> None:
+    only_keys = not index.include
+    table.add_global_secondary_index(
+        index_name=index.name,
+        partition_key=_attribute(index.key.partition),
+        sort_key=_attribute(index.key.sort) if index.key.sort else None,
+        projection_type=(
+            dynamodb.ProjectionType.KEYS_ONLY if only_keys else dynamodb.ProjectionType.INCLUDE
+        ),
+        non_key_attributes=None if only_keys else list(index.include),
+    )
+
+
+def _attribute(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=_TEXT)

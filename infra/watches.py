@@ -1,0 +1,175 @@
+"""What people are woken for: each alarm's metric, its limit, what it means, where to read on."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+
+from infra.metrics import PERIOD, emitted
+from infra.needs import camel
+from oncely import telemetry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """One alarm; `section` is the heading of the runbook that says what to do."""
+
+    name: str
+    metric: cloudwatch.IMetric
+    at_least: float
+    meaning: str
+    section: str
+    periods: int = 1
+    of_which: int | None = None
+    silence_is_bad: bool = field(default=False)  # no data at all is as bad as too much
+
+
+def about_jobs() -> Iterator[Watch]:
+    """What the functions say about jobs."""
+    yield Watch(
+        name="OldestUnresolved",
+        metric=emitted(telemetry.OLDEST_UNRESOLVED_AGE, statistic="Maximum"),
+        at_least=Duration.minutes(30).to_seconds(),
+        periods=2,
+        silence_is_bad=True,
+        meaning=(
+            "A job has been without an outcome for half an hour, or the reconciler does not "
+            "report any more."
+        ),
+        section="a-job-has-no-outcome",
+    )
+    yield Watch(
+        name="NeedsReview",
+        metric=emitted(telemetry.NEEDS_REVIEW),
+        at_least=1,
+        meaning="No rule may decide about a job: a person must.",
+        section="a-job-needs-review",
+    )
+    yield Watch(
+        name="Deduplications",
+        metric=_share_of_repetitions(),
+        at_least=0.5,
+        periods=3,
+        of_which=2,
+        meaning=(
+            "Every second message is a repetition: a producer sends again and again. "
+            "No job runs twice by this; it costs, and something is wrong over there."
+        ),
+        section="many-repetitions",
+    )
+    yield Watch(
+        name="ProviderUnreachable",
+        metric=_sum(telemetry.PROVIDER_UNREACHABLE, telemetry.NOTHING_SENT),
+        at_least=10,
+        periods=3,
+        of_which=2,
+        meaning="A provider does not answer. Jobs wait for it; nothing is lost.",
+        section="a-provider-is-unreachable",
+    )
+    yield Watch(
+        name="ProviderRefusesUs",
+        metric=emitted(telemetry.PROVIDER_REFUSES_US),
+        at_least=1,
+        meaning="A provider does not take our key: no job of it can run until that is mended.",
+        section="a-provider-refuses-our-key",
+    )
+    yield Watch(
+        name="Broken",
+        metric=_sum(telemetry.BROKEN, telemetry.REPLY_FAILED, telemetry.NOT_PUBLISHED),
+        at_least=1,
+        periods=2,
+        meaning="Something happened that the code does not foresee; the logs hold its trace.",
+        section="something-unforeseen",
+    )
+
+
+def about_queues(
+    *,
+    jobs: Mapping[str, sqs.Queue],
+    dead_letters: sqs.Queue,
+    rejects: sqs.Queue,
+    missed: sqs.Queue,
+) -> Iterator[Watch]:
+    """What the queues say."""
+    yield Watch(
+        name="DeadLetters",
+        metric=dead_letters.metric_number_of_messages_received(period=PERIOD, statistic="Sum"),
+        at_least=1,
+        meaning="A message was delivered too often without an end; its row carries the job on.",
+        section="dead-letters",
+    )
+    yield Watch(
+        name="Rejects",
+        metric=rejects.metric_number_of_messages_sent(period=PERIOD, statistic="Sum"),
+        at_least=1,
+        meaning="A message is not valid, or contradicts a job that ran; it is in the archive.",
+        section="rejects",
+    )
+    yield Watch(
+        name="MissedByTheStream",
+        metric=missed.metric_approximate_number_of_messages_visible(
+            period=PERIOD, statistic="Maximum"
+        ),
+        at_least=1,
+        meaning="The stream gave up on ended jobs; the reconciler publishes them instead.",
+        section="missed-by-the-stream",
+    )
+    for name, queue in {**jobs, "dead_letters": dead_letters, "rejects": rejects}.items():
+        yield Watch(
+            name=f"OldestMessage{camel(name)}",
+            metric=queue.metric_approximate_age_of_oldest_message(
+                period=PERIOD, statistic="Maximum"
+            ),
+            at_least=Duration.minutes(30).to_seconds(),
+            meaning=f"A message has been in the queue {name!r} for half an hour.",
+            section="messages-wait",
+        )
+
+
+def about_the_reconciler(machine: sfn.StateMachine) -> Watch:
+    """What the state machine says."""
+    minute = Duration.minutes(1)
+    failures = {
+        "failed": machine.metric_failed(period=minute, statistic="Sum"),
+        "late": machine.metric_timed_out(period=minute, statistic="Sum"),
+    }
+    return Watch(
+        name="FailedSweeps",
+        metric=cloudwatch.MathExpression(
+            expression="failed + late", using_metrics=failures, period=minute, label="failed sweeps"
+        ),
+        at_least=1,
+        periods=5,
+        of_which=3,
+        meaning="The reconciler fails again and again: unknown jobs stay unknown.",
+        section="the-reconciler-fails",
+    )
+
+
+def _sum(*names: str) -> cloudwatch.MathExpression:
+    metrics = {f"m{index}": emitted(name) for index, name in enumerate(names)}
+    # A metric that was not emitted is no number at all, and would make the sum none.
+    filled = (f"FILL({name}, 0)" for name in metrics)
+    return cloudwatch.MathExpression(
+        expression=" + ".join(filled), using_metrics=metrics, period=PERIOD, label=" + ".join(names)
+    )
+
+
+def _share_of_repetitions() -> cloudwatch.MathExpression:
+    """Of some hundred messages; of three, two repetitions mean nothing."""
+    return cloudwatch.MathExpression(
+        expression=(
+            "IF(FILL(again, 0) + FILL(done, 0) + FILL(refused, 0) >= 100, "
+            "FILL(again, 0) / (FILL(again, 0) + FILL(done, 0) + FILL(refused, 0)), 0)"
+        ),
+        using_metrics={
+            "again": emitted(telemetry.DEDUPLICATED),
+            "done": emitted(telemetry.FINISHED),
+            "refused": emitted(telemetry.FAILED),
+        },
+        period=PERIOD,
+        label="share of repetitions",
+    )

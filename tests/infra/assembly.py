@@ -1,0 +1,95 @@
+"""Reads a synthesized stack: its resources by their paths, its functions and what they ship."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+# The banner about Node 20 says nothing about our stack; set before the CDK starts its Node.
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
+
+from infra.app import build
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function of the template."""
+
+    name: str  # such as PaymentsWorker: the path of its construct, without the last part
+    properties: Mapping[str, Any]
+    folder: Path  # its asset
+    layers: tuple[str, ...]
+
+    @property
+    def entry(self) -> str:
+        """The folder in functions/ that it runs."""
+        return str(self.properties["Handler"]).partition(".")[0]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Its environment, with a made-up value for what only a deployment knows."""
+        environment = self.properties.get("Environment", {}).get("Variables", {})
+        return {
+            name: value if isinstance(value, str) else f"the {next(iter(value))} of {name}"
+            for name, value in environment.items()
+        }
+
+
+class Assembly:
+    """What `cdk synth` wrote for one stage."""
+
+    def __init__(self, folder: Path, stack: str) -> None:
+        self.folder = folder
+        self.stack = stack
+        self.template: dict[str, Any] = json.loads(
+            (folder / f"{stack}.template.json").read_text(encoding="utf-8")
+        )
+
+    @classmethod
+    def of(cls, folder: Path, **context: str) -> "Assembly":
+        """Synthesize a stage; every finding of cdk-nag ends it."""
+        paths = {"aws:cdk:enable-path-metadata": True}
+        build({**paths, **context}, folder=folder).synth()
+        return cls(folder, f"Oncely-{context['stage']}")
+
+    @property
+    def resources(self) -> dict[str, dict[str, Any]]:
+        """The resources by their logical ids."""
+        found: dict[str, dict[str, Any]] = self.template["Resources"]
+        return found
+
+    def of_type(self, type_: str) -> dict[str, dict[str, Any]]:
+        """The resources of one type, by their paths."""
+        return {
+            self.path(id_): resource
+            for id_, resource in self.resources.items()
+            if resource["Type"] == type_
+        }
+
+    def path(self, logical_id: str) -> str:
+        """The path of a resource's construct, such as Tables/Jobs."""
+        path: str = self.resources[logical_id]["Metadata"]["aws:cdk:path"]
+        parts = path.split("/")[1:]
+        return "/".join(part for part in parts if part != "Resource")
+
+    @cached_property
+    def functions(self) -> dict[str, Function]:
+        """The functions by their names."""
+        return {function.name: function for function in self._functions()}
+
+    def _functions(self) -> Iterator[Function]:
+        for path, resource in self.of_type("AWS::Lambda::Function").items():
+            properties = resource["Properties"]
+            key = properties["Code"]["S3Key"]
+            yield Function(
+                name=path.removesuffix("/Function"),
+                properties=properties,
+                folder=self.folder / f"asset.{key.removesuffix('.zip')}",
+                layers=tuple(
+                    self.path(layer["Ref"]).removeprefix("Layers/").lower()
+                    for layer in properties["Layers"]
+                ),
+            )

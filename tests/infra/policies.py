@@ -1,0 +1,63 @@
+"""Who may do what on what, as the template's policies say it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.infra.assembly import Assembly
+
+
+@dataclass(frozen=True, order=True)
+class Permission:
+    """One action that one role may perform on one resource."""
+
+    role: str  # the path of the construct that has the role
+    action: str
+    resource: str  # the path of a construct, with what is behind its ARN
+
+    def __str__(self) -> str:
+        return f"{self.role:<24} {self.action:<32} {self.resource}"
+
+
+def permissions(assembly: Assembly) -> set[Permission]:
+    """Every permission of every role that the stack makes."""
+    return set(_permissions(assembly))
+
+
+def _permissions(assembly: Assembly) -> Iterator[Permission]:
+    for resource in assembly.of_type("AWS::IAM::Policy").values():
+        for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+            assert statement["Effect"] == "Allow"
+            for role in resource["Properties"]["Roles"]:
+                name = assembly.path(role["Ref"]).removesuffix("/Role")
+                for action in _many(statement["Action"]):
+                    for on in _many(statement["Resource"]):
+                        yield Permission(name, action, spelled(assembly, on))
+
+
+def spelled(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # whatever a template holds
+    """A resource as people name it: the path of its construct instead of a reference."""
+    match value:
+        case str():
+            return value
+        case {"Fn::GetAtt": [id_, _]} | {"Ref": id_} if id_ in assembly.resources:
+            return assembly.path(id_)
+        case {"Fn::Join": [glue, parts]}:
+            return str(glue).join(spelled(assembly, part) for part in parts)
+        case {"Ref": pseudo}:
+            return f"<{pseudo}>"
+        case _:
+            raise AssertionError(f"a resource that nobody can read: {value}")
+
+
+def inline_policies(assembly: Assembly) -> Mapping[str, Any]:
+    """Policies that are written into a role; there should be none."""
+    return {
+        path: role["Properties"]
+        for path, role in assembly.of_type("AWS::IAM::Role").items()
+        if {"Policies", "ManagedPolicyArns"} & set(role["Properties"])
+    }
+
+
+def _many(value: Any) -> list[Any]:  # noqa: ANN401  # IAM allows one or many
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,19 @@
+"""What the stack was when someone last looked; `UPDATE_SNAPSHOTS=1` rewrites it for review."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = Path(__file__).with_name("snapshots")
+
+
+def matches(name: str, text: str) -> None:
+    """Compare with the kept file, or keep this one instead."""
+    kept = FOLDER / name
+    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
+        FOLDER.mkdir(exist_ok=True)
+        kept.write_text(text, encoding="utf-8")
+    assert kept.exists(), f"UPDATE_SNAPSHOTS=1 writes {kept}"
+    assert text == kept.read_text(encoding="utf-8"), (
+        f"{kept.name} differs; if that is meant, UPDATE_SNAPSHOTS=1 rewrites it for review"
+    )

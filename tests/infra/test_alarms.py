@@ -1,0 +1,93 @@
+"""Alarms say what they mean; the dashboard shows what the functions emit."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from infra import REPOSITORY
+from oncely import telemetry
+from tests.infra.assembly import Assembly
+
+RUNBOOK = REPOSITORY / "docs" / "operations.md"
+
+
+def alarms(assembly: Assembly) -> dict[str, dict[str, Any]]:
+    return {
+        path.removeprefix("Alarms/"): alarm["Properties"]
+        for path, alarm in assembly.of_type("AWS::CloudWatch::Alarm").items()
+    }
+
+
+def metric_names(value: object) -> set[str]:
+    """The names of our own metrics in an alarm, or in a dashboard's body."""
+    return set(re.findall(r'"Oncely", ?"(\w+)"|"MetricName": "(\w+)"', json.dumps(value)))
+
+
+def test_there_is_an_alarm_for_everything_a_person_must_know(prod: Assembly) -> None:
+    assert set(alarms(prod)) == {
+        *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetters", "Deduplications"),
+        *("ProviderUnreachable", "ProviderRefusesUs", "FailedSweeps", "Broken"),
+        *("OldestMessagePayments", "OldestMessageSync", "OldestMessageMail"),
+        *("OldestMessageDeadLetters", "OldestMessageRejects", "MissedByTheStream"),
+    }
+
+
+def test_silence_of_the_reconciler_is_an_alarm_and_only_that(prod: Assembly) -> None:
+    breaching = {
+        name for name, alarm in alarms(prod).items() if alarm["TreatMissingData"] == "breaching"
+    }
+
+    assert breaching == {"OldestUnresolved"}
+
+
+def test_every_alarm_tells_the_topic_says_what_it_means_and_links_the_runbook(
+    prod: Assembly,
+) -> None:
+    for alarm in alarms(prod).values():
+        assert len(alarm["AlarmActions"]) == len(alarm["OKActions"]) == 1
+        assert re.search(r"\w\. Runbook: docs/operations\.md#[a-z-]+$", alarm["AlarmDescription"])
+
+
+@pytest.mark.skipif(not RUNBOOK.exists(), reason="the runbook is written with issue 9")
+def test_every_linked_section_is_in_the_runbook(prod: Assembly) -> None:
+    headings = re.findall(r"^#+ (.+)$", RUNBOOK.read_text(encoding="utf-8"), re.MULTILINE)
+    there = {re.sub(r"[^a-z0-9 -]", "", text.lower()).replace(" ", "-") for text in headings}
+    linked = {alarm["AlarmDescription"].rpartition("#")[2] for alarm in alarms(prod).values()}
+
+    assert linked - there == set()
+
+
+def test_alarms_and_dashboard_use_only_metrics_that_functions_emit(prod: Assembly) -> None:
+    (board,) = prod.of_type("AWS::CloudWatch::Dashboard").values()
+    body = (
+        json.dumps(board["Properties"]["DashboardBody"]).replace('\\\\\\"', '"').replace('\\"', '"')
+    )
+    emitted = {
+        value
+        for name, value in vars(telemetry).items()
+        if name.isupper() and isinstance(value, str)
+    }
+    on_board = set(re.findall(r'"Oncely","(\w+)"', body))
+    in_alarms = {
+        metric["MetricName"]
+        for alarm in alarms(prod).values()
+        for metric in [
+            alarm,
+            *(one.get("MetricStat", {}).get("Metric", {}) for one in alarm.get("Metrics", [])),
+        ]
+        if metric.get("Namespace") == telemetry.NAMESPACE
+    }
+
+    assert on_board >= {telemetry.FINISHED, telemetry.DEDUPLICATED, telemetry.OLDEST_UNRESOLVED_AGE}
+    assert in_alarms >= {telemetry.NEEDS_REVIEW, telemetry.PROVIDER_UNREACHABLE}
+    assert (on_board | in_alarms) - emitted == set()
+
+
+def test_the_dashboard_shows_outcomes_repetitions_latency_and_depth(prod: Assembly) -> None:
+    (board,) = prod.of_type("AWS::CloudWatch::Dashboard").values()
+    body = json.dumps(board["Properties"]["DashboardBody"])
+
+    for title in ("Outcomes", "Repetitions", "How long a batch", "Messages waiting"):
+        assert title in body

@@ -1,0 +1,74 @@
+"""Guardrails: numbers that would break the promise are refused, in a sentence with both."""
+
+import pytest
+
+from infra.app import build
+from infra.guardrails import GuardrailError, refuse_unsafe
+from infra.stages import Stage
+from oncely.contracts import CONTRACTS
+
+BROKEN = [
+    pytest.param(
+        {"visibility": "719"},
+        r"come back after 719 s \(visibility\), while its function may run for 120 s "
+        r"\(worker_timeout\): visibility must be at least 6 times that, 720 s",
+        id="visibility",
+    ),
+    pytest.param(
+        {"worker_timeout": "48", "visibility": "288"},
+        r"One payment.charge may take 48 s \(4 calls of 10 s to Stripe, and 8 s to record the "
+        r"end\), but its function is stopped after 48 s \(worker_timeout\)",
+        id="provider calls and commit in the worker",
+    ),
+    pytest.param(
+        {"reconciler_timeout": "40"},
+        r"One payment.charge may take 48 s .* stopped after 40 s \(reconciler_timeout\)",
+        id="provider calls and commit in the reconciler",
+    ),
+    pytest.param(
+        {"visibility": "132"},
+        r"The lease of a payment.charge lasts 132 s \(worker_timeout \+ the request timeout of "
+        r"Stripe \+ 2 s of clock skew\), but its message comes back after 132 s \(visibility\)",
+        id="lease",
+    ),
+    pytest.param(
+        {"queue_retention": "14"},
+        r"Dead letters would be kept for 14 days \(dead_letter_retention\), .* "
+        r"for 14 days \(queue_retention\) already",
+        id="dead letter retention",
+    ),
+    pytest.param(
+        {"row_retention": "30"},
+        r"kept for 30 days \(row_retention\), but it could be run again for 30 days "
+        r"\(replay_window\)",
+        id="row retention and the replay window",
+    ),
+    pytest.param(
+        {"row_retention": "18", "replay_window": "7"},
+        r"kept for 18 days \(row_retention\), but it could be run again for 18 days "
+        r"\(queue_retention \+ dead_letter_retention\)",
+        id="row retention and the queues",
+    ),
+]
+
+
+@pytest.mark.parametrize("name", ["dev", "prod", "local"])
+def test_every_stage_is_safe_as_it_ships(name: str) -> None:
+    refuse_unsafe(Stage.of({"stage": name}, CONTRACTS), CONTRACTS)
+
+
+@pytest.mark.parametrize(("context", "sentence"), BROKEN)
+def test_a_configuration_that_breaks_a_guardrail_fails_synth_with_both_numbers(
+    context: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(GuardrailError, match=sentence):
+        build({"stage": "prod", **context})
+
+
+def test_every_fault_is_told_at_once() -> None:
+    broken = Stage.of({"visibility": "10", "row_retention": "1"}, CONTRACTS)
+
+    with pytest.raises(GuardrailError) as refused:
+        refuse_unsafe(broken, CONTRACTS)
+
+    assert len(str(refused.value).splitlines()) == 3

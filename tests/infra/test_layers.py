@@ -1,0 +1,88 @@
+"""Layers: built from pinned wheels once for each set of pins, the same wherever they are built."""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from infra import layers
+from infra.layers import Layer, Target, layers_for
+
+
+@pytest.fixture
+def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A layer of one small package, and a place of its own to build it in."""
+    monkeypatch.setattr(layers, "REQUIREMENTS", tmp_path)
+    monkeypatch.setattr(layers, "BUILD", tmp_path / "build")
+    written = tmp_path / "layer-small.txt"
+    written.write_text("# a comment\na==1\n", encoding="utf-8")
+    return written
+
+
+def test_a_layers_hash_is_that_of_its_pins(pins: Path) -> None:
+    layer = Layer("small", Target.lambda_())
+    before = layer.hash
+
+    pins.write_text("# another comment\n\na==1\n", encoding="utf-8")
+    assert layer.hash == before
+
+    pins.write_text("a==2\n", encoding="utf-8")
+    assert layer.hash != before
+
+
+def test_two_targets_never_share_a_layer(pins: Path) -> None:
+    assert Layer("small", Target.lambda_()).hash != Layer("small", Target.this_machine()).hash
+
+
+def test_a_layer_that_was_built_is_not_built_again(
+    pins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Path] = []
+    monkeypatch.setattr(Layer, "_install", lambda _, folder: built.append(folder))
+    layer = Layer("small", Target.lambda_())
+
+    first, second = layer.built(), layer.built()
+
+    assert first == second
+    assert len(built) == 1
+
+
+def test_the_same_files_make_the_same_archive(
+    pins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def install(_: Layer, folder: Path) -> None:
+        for name in ("b/module.py", "a/__init__.py", "a/__pycache__/x.pyc", "bin/tool"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(name, encoding="utf-8")
+        (folder / "a.dist-info").mkdir()
+        (folder / "a.dist-info" / "RECORD").write_text("where it was installed", encoding="utf-8")
+
+    monkeypatch.setattr(Layer, "_install", install)
+    layer = Layer("small", Target.lambda_())
+    first = hashlib.sha256(layer.built().read_bytes()).hexdigest()
+    layer.archive.unlink()
+
+    assert hashlib.sha256(layer.built().read_bytes()).hexdigest() == first
+    with zipfile.ZipFile(layer.archive) as archive:
+        assert archive.namelist() == ["python/a/__init__.py", "python/b/module.py"]
+
+
+def test_a_layer_that_cannot_be_built_says_why_and_leaves_nothing(pins: Path) -> None:
+    pins.write_text("no-such-package-of-ours==1 --hash=sha256:" + "0" * 64, encoding="utf-8")
+    layer = Layer("small", Target("nowhere", ("--no-index",)))
+
+    with pytest.raises(layers.LayerError, match="'small' could not be built for nowhere"):
+        layer.built()
+
+    assert list(layers.BUILD.iterdir()) == []
+
+
+def test_only_the_local_layer_brings_boto3() -> None:
+    carried = {
+        layer.requirements.name: "boto3==" in layer.requirements.read_text(encoding="utf-8")
+        for target in (Target.lambda_(), Target.this_machine())
+        for layer in layers_for(target).values()
+    }
+
+    assert [name for name, brings in carried.items() if brings] == ["layer-local.txt"]

@@ -1,0 +1,182 @@
+"""Safe defaults: what nobody has to remember to switch on."""
+
+import json
+from typing import Any
+
+from tests.infra.assembly import Assembly
+
+
+def statements(assembly: Assembly, type_: str) -> list[dict[str, Any]]:
+    return [
+        statement
+        for policy in assembly.of_type(type_).values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+    ]
+
+
+def refuses_plain_http(statement: dict[str, Any]) -> bool:
+    return bool(
+        statement["Effect"] == "Deny"
+        and statement.get("Condition") == {"Bool": {"aws:SecureTransport": "false"}}
+    )
+
+
+def test_every_table_can_be_taken_back_in_time_and_cannot_be_deleted(prod: Assembly) -> None:
+    tables = prod.of_type("AWS::DynamoDB::Table")
+
+    assert set(tables) == {
+        *("Tables/Jobs", "Tables/Orders", "Tables/Records", "Tables/ImportEvents")
+    }
+    for table in tables.values():
+        properties = table["Properties"]
+        recovery = properties["PointInTimeRecoverySpecification"]
+        assert recovery["PointInTimeRecoveryEnabled"] is True
+        assert properties["DeletionProtectionEnabled"] is True
+        assert properties["BillingMode"] == "PAY_PER_REQUEST"
+        assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("Retain", "Retain")
+
+
+def test_the_job_table_expires_rows_and_streams_their_new_image(prod: Assembly) -> None:
+    jobs = prod.of_type("AWS::DynamoDB::Table")["Tables/Jobs"]["Properties"]
+
+    assert jobs["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    assert jobs["StreamSpecification"] == {"StreamViewType": "NEW_IMAGE"}
+    assert [index["IndexName"] for index in jobs["GlobalSecondaryIndexes"]] == [
+        *("due", "by_customer", "by_reference", "by_status")
+    ]
+
+
+def test_every_queue_is_encrypted_and_refuses_plain_http(prod: Assembly) -> None:
+    queues = prod.of_type("AWS::SQS::Queue")
+    refusals = [one for one in statements(prod, "AWS::SQS::QueuePolicy") if refuses_plain_http(one)]
+
+    assert all(queue["Properties"]["SqsManagedSseEnabled"] for queue in queues.values())
+    assert len(refusals) == len(queues) == 6
+
+
+def test_a_queue_hides_a_message_for_six_timeouts_and_gives_up_after_five_receives(
+    prod: Assembly,
+) -> None:
+    timeout = prod.functions["PaymentsWorker/Worker"].properties["Timeout"]
+    dead_letters = {"Fn::GetAtt": [_id(prod, "Queues/DeadLetters"), "Arn"]}
+    for name in ("Payments", "Sync", "Mail"):
+        queue = prod.of_type("AWS::SQS::Queue")[f"Queues/{name}"]["Properties"]
+        assert queue["VisibilityTimeout"] == 6 * timeout
+        assert queue["RedrivePolicy"] == {
+            "deadLetterTargetArn": dead_letters,
+            "maxReceiveCount": 5,
+        }
+
+
+def test_no_worker_can_flood_its_provider(prod: Assembly) -> None:
+    mappings = prod.of_type("AWS::Lambda::EventSourceMapping")
+    bounds = {
+        path: mapping["Properties"]["ScalingConfig"]["MaximumConcurrency"]
+        for path, mapping in mappings.items()
+        if path.endswith("Messages")
+    }
+
+    assert {path.partition("/")[0]: bound for path, bound in bounds.items()} == {
+        "PaymentsWorker": 5,
+        "SyncWorker": 5,
+        "MailWorker": 5,
+        "DeadLetters": 2,
+        "Rejects": 2,
+    }
+
+
+def test_every_mapping_takes_back_only_what_failed(prod: Assembly) -> None:
+    for mapping in prod.of_type("AWS::Lambda::EventSourceMapping").values():
+        assert mapping["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+
+
+def test_the_stream_is_bisected_retried_finitely_and_tells_what_it_gave_up(
+    prod: Assembly,
+) -> None:
+    stream = prod.of_type("AWS::Lambda::EventSourceMapping")["Stream/Stream"]["Properties"]
+    missed = {"Fn::GetAtt": [_id(prod, "Stream/Missed"), "Arn"]}
+
+    assert stream["BisectBatchOnFunctionError"] is True
+    assert stream["MaximumRetryAttempts"] == 10
+    assert stream["DestinationConfig"] == {"OnFailure": {"Destination": missed}}
+    (pattern,) = stream["FilterCriteria"]["Filters"]
+    assert json.loads(pattern["Pattern"]) == {
+        "dynamodb": {
+            "NewImage": {
+                "status": {"S": ["failed", "finished"]},
+                "due_at": {"S": [{"exists": True}]},
+            }
+        }
+    }
+
+
+def test_the_archive_is_versioned_private_encrypted_kept_and_speaks_tls_only(
+    prod: Assembly,
+) -> None:
+    (bucket,) = prod.of_type("AWS::S3::Bucket").values()
+    properties = bucket["Properties"]
+
+    assert properties["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
+    assert "BucketEncryption" in properties
+    assert bucket["DeletionPolicy"] == "Retain"
+    assert any(map(refuses_plain_http, statements(prod, "AWS::S3::BucketPolicy")))
+
+
+def test_alerts_are_encrypted_and_alarms_may_publish_them(prod: Assembly) -> None:
+    (topic,) = prod.of_type("AWS::SNS::Topic").values()
+    (policy,) = prod.of_type("AWS::SNS::TopicPolicy").values()
+    allowed = [
+        statement
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Allow"
+    ]
+    (subscription,) = prod.of_type("AWS::SNS::Subscription").values()
+
+    assert "KmsMasterKeyId" in topic["Properties"]
+    assert [one["Principal"] for one in allowed] == [{"Service": "cloudwatch.amazonaws.com"}]
+    assert subscription["Properties"]["Endpoint"] == "ops@example.com"
+
+
+def test_secrets_are_created_empty_and_survive_the_stack(prod: Assembly) -> None:
+    secrets = prod.of_type("AWS::SecretsManager::Secret")
+
+    assert set(secrets) == {"ProviderKeys/Stripe", "ProviderKeys/Hubspot"}
+    for secret in secrets.values():
+        assert not {"SecretString", "GenerateSecretString"} & set(secret["Properties"])
+        assert secret["DeletionPolicy"] == "Retain"
+
+
+def test_every_function_is_traced_logs_to_its_own_group_and_forgets_in_time(
+    prod: Assembly,
+) -> None:
+    groups = prod.of_type("AWS::Logs::LogGroup")
+
+    for function in prod.functions.values():
+        group = function.properties["LoggingConfig"]["LogGroup"]["Ref"]
+        assert prod.path(group) == f"{function.name}/Logs"
+        assert function.properties["TracingConfig"] == {"Mode": "Active"}
+    assert {group["Properties"]["RetentionInDays"] for group in groups.values()} == {90}
+
+
+def test_only_a_function_that_feeds_its_own_queue_may_loop(prod: Assembly) -> None:
+    looping = {
+        name
+        for name, function in prod.functions.items()
+        if function.properties.get("RecursiveLoop") == "Allow"
+    }
+
+    assert looping == {"SyncWorker/Worker"}
+
+
+def test_the_outputs_are_those_that_outside_tools_rely_on(prod: Assembly) -> None:
+    assert set(prod.template["Outputs"]) == {
+        *("PaymentsQueueUrl", "SyncQueueUrl", "MailQueueUrl"),
+        *("RejectsQueueUrl", "DeadLetterQueueUrl"),
+        *("JobsTableName", "OrdersTableName", "RecordsTableName", "ImportEventsTableName"),
+        *("ReconcilerArn", "ArchiveBucketName", "EventBusName", "AlertTopicArn"),
+    }
+
+
+def _id(assembly: Assembly, path: str) -> str:
+    return next(id_ for id_ in assembly.resources if assembly.path(id_) == path)

@@ -1,0 +1,183 @@
+"""Seams: every handler runs from what is shipped alone; every environment is what it reads."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from infra.layers import Target, layers_for
+from oncely.contracts import CONTRACTS
+from oncely.registry import Registry
+from oncely.settings import (
+    DeadLetterSettings,
+    FinderSettings,
+    PublisherSettings,
+    RejectSettings,
+    ResolverSettings,
+    Settings,
+    WorkerSettings,
+)
+from tests.infra.assembly import Assembly, Function
+
+SETTINGS: dict[str, type[Settings]] = {
+    "archive_rejects": RejectSettings,
+    "count_outcomes": Settings,
+    "find_due": FinderSettings,
+    "publish_ended": PublisherSettings,
+    "receive_dead_letters": DeadLetterSettings,
+    "resolve_job": ResolverSettings,
+    "work_queue": WorkerSettings,
+}
+
+# Runs without site-packages: what it finds is in the asset, in the layers or in Python itself.
+IMPORTS = """
+import importlib, json, os, sys
+handler, *paths = sys.argv[1:]
+sys.path[:0] = paths
+module, _, name = handler.rpartition(".")
+assert callable(getattr(importlib.import_module(module), name))
+for late in json.loads(sys.stdin.read()):
+    importlib.import_module(late)
+# As Lambda does before the first call: tracing is on, and Powertools fetches what it needs for it.
+os.environ["LAMBDA_TASK_ROOT"] = "/var/task"
+importlib.import_module("oncely.telemetry").Telemetry.create()
+files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+print(json.dumps([[file for file in files if file], sorted(sys.modules)]))
+"""
+# What a function with this layer imports when it first needs it.
+LATE = {"payments": "oncely.adapters.stripe_payments", "sync": "oncely.adapters.hubspot"}
+
+
+@pytest.fixture(scope="session")
+def unpacked(built_layers: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The layers for this machine, by name."""
+    found = {}
+    for name, layer in layers_for(Target.this_machine()).items():
+        found[name] = tmp_path_factory.mktemp(name) / "python"
+        with zipfile.ZipFile(layer.built()) as archive:
+            archive.extractall(found[name].parent)
+    return found
+
+
+# The layer for one machine stands for `runtime`, and brings what Lambda has by itself.
+BROUGHT_BY_LAMBDA = {"boto3", "botocore", "python_dateutil", "s3transfer", "six", "urllib3"}
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What importing a handler loads."""
+
+    files: list[Path]
+    names: set[str]
+
+
+def imported_by(function: Function, unpacked: dict[str, Path]) -> Imported:
+    """What a handler loads with nothing else of this repository in reach."""
+    paths = [function.folder, *(unpacked[name] for name in function.layers)]
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", IMPORTS, function.properties["Handler"], *paths],
+        input=json.dumps([LATE[name] for name in function.layers if name in LATE]),
+        cwd="/",
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    files, names = json.loads(done.stdout)
+    return Imported([Path(file) for file in files], set(names))
+
+
+@pytest.fixture(scope="session")
+def loaded(prod: Assembly, unpacked: dict[str, Path]) -> dict[str, Imported]:
+    return {name: imported_by(one, unpacked) for name, one in prod.functions.items()}
+
+
+def test_every_handler_imports_from_its_asset_and_layers_alone(
+    prod: Assembly, unpacked: dict[str, Path], loaded: dict[str, Imported]
+) -> None:
+    python = Path(sys.base_prefix)
+    for name, function in prod.functions.items():
+        known = (python, function.folder, *(unpacked[layer] for layer in function.layers))
+        strange = [
+            file
+            for file in loaded[name].files
+            if not any(file.is_relative_to(place) for place in known)
+        ]
+        assert strange == []
+
+
+def test_importing_a_handler_needs_no_environment(loaded: dict[str, Imported]) -> None:
+    # `imported_by` gave them none.
+    assert len(loaded) == 9
+
+
+def test_every_environment_parses_as_that_functions_settings(prod: Assembly) -> None:
+    for function in prod.functions.values():
+        variables = function.variables
+        queue = variables.get("QUEUE_NAME")
+        contracts = CONTRACTS if queue is None else tuple(Registry(CONTRACTS).of_queue(queue))
+
+        settings = SETTINGS[function.entry].from_env(variables, contracts)
+
+        assert settings.model_fields_set >= {"jobs_table"} & set(type(settings).model_fields)
+
+
+def test_no_variable_is_given_that_no_setting_reads(prod: Assembly) -> None:
+    for function in prod.functions.values():
+        kind = SETTINGS[function.entry]
+        fields = {name.upper() for name in kind.model_fields}
+        grouped = ("_TABLE", "_SECRET", "_QUEUE_URL")
+        unread = {
+            name for name in function.variables if name not in fields and not name.endswith(grouped)
+        }
+        assert unread == set(), function.name
+
+
+def test_there_is_no_dependency_that_nothing_imports(
+    prod: Assembly, unpacked: dict[str, Path], loaded: dict[str, Imported]
+) -> None:
+    unused = {
+        (layer, package)
+        for function in prod.functions.values()
+        for layer in function.layers
+        # A worker has at most one layer over `runtime`; the resolver, with two, would hide much.
+        if function.entry == "work_queue" and (layer != "runtime" or len(function.layers) == 1)
+        for package, names in distributions(unpacked[layer]).items()
+        if not names & loaded[function.name].names
+    }
+
+    assert unused - {("runtime", name) for name in BROUGHT_BY_LAMBDA} == set()
+
+
+def distributions(layer: Path) -> dict[str, set[str]]:
+    """The packages of a layer, each with the names that it is imported by."""
+    found = {}
+    for info in layer.glob("*.dist-info"):
+        name = info.name.partition("-")[0]
+        listed = info / "top_level.txt"
+        found[name] = set(listed.read_text(encoding="utf-8").split()) if listed.exists() else {name}
+    return found
+
+
+def test_the_sizes_of_what_the_payment_function_ships(
+    prod: Assembly, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = prod.functions["PaymentsWorker/Worker"]
+    asset = sum(file.stat().st_size for file in worker.folder.rglob("*") if file.is_file())
+    packed = {
+        name: layer.built().stat().st_size
+        for name, layer in layers_for(Target.lambda_()).items()
+        if name in worker.layers
+    }
+
+    with capsys.disabled():
+        sizes = ", ".join(f"layer {name} {size / 1e6:.1f} MB" for name, size in packed.items())
+        sys.stdout.write(f"\npayment function: code {asset / 1e3:.0f} kB, {sizes}\n")
+
+    assert asset < 400_000
+    assert sum(packed.values()) < 10_000_000

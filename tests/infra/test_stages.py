@@ -1,0 +1,69 @@
+"""Stages: what may differ between two deployments, and who may say so."""
+
+import pytest
+from pydantic import ValidationError
+
+from infra.stages import Stage, StageError
+from oncely.contracts import CONTRACTS
+
+
+def stage(**context: object) -> Stage:
+    return Stage.of(context, CONTRACTS)
+
+
+def test_the_stage_is_dev_unless_the_context_says_otherwise() -> None:
+    assert stage().name == "dev"
+    assert stage(stage="prod").name == "prod"
+
+
+def test_only_production_keeps_its_data_when_the_stack_is_deleted() -> None:
+    kept = {name: stage(stage=name).keep_data for name in ("dev", "prod", "local")}
+
+    assert kept == {"dev": False, "prod": True, "local": False}
+
+
+def test_a_setting_on_the_command_line_overrides_the_stage() -> None:
+    changed = stage(alert_email="ops@example.com", worker_timeout="100", keep_data="true")
+
+    assert changed.alert_email == "ops@example.com"
+    assert changed.worker_timeout == 100
+    assert changed.keep_data is True
+
+
+def test_what_is_there_already_is_named_by_the_contracts_own_words() -> None:
+    changed = stage(
+        orders_table="shop-orders",
+        stripe_secret_arn="arn:aws:secretsmanager:eu-west-1:1:secret:stripe",
+        payments_max_concurrency="2",
+    )
+
+    assert changed.existing_tables == {"orders": "shop-orders"}
+    assert set(changed.existing_secrets) == {"stripe"}
+    assert changed.concurrency_of("payments") == 2
+    assert changed.concurrency_of("mail") == changed.max_concurrency
+
+
+def test_the_cdks_own_context_is_no_setting() -> None:
+    assert stage(**{"@aws-cdk/core:flag": True, "aws:cdk:path": "x"}) == stage()
+
+
+@pytest.mark.parametrize(
+    ("context", "sentence"),
+    [
+        ({"stage": "qa"}, "there is no stage 'qa'; there are dev, prod, local"),
+        ({"alert_emial": "x"}, "there is no setting alert_emial; there are alert_email, "),
+        ({"invoices_table": "x"}, "there is no setting invoices_table"),
+        ({"batch_size": "11"}, "batch_size: Input should be less than or equal to 10"),
+        ({"max_concurrency": "1"}, "max_concurrency: Input should be greater than or equal to 2"),
+    ],
+)
+def test_a_context_that_makes_no_stage_is_refused_with_a_sentence(
+    context: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(StageError, match=sentence):
+        stage(**context)
+
+
+def test_a_stage_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        stage().worker_timeout = 1  # type: ignore[misc]  # this is what must not work

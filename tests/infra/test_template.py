@@ -1,0 +1,63 @@
+"""The template as a whole: linted, clean for cdk-nag, and kept for review."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import Acknowledgment, Validations
+from cfnlint.api import lint  # type: ignore[import-untyped]  # it ships no types
+from cfnlint.config import ManualArgs  # type: ignore[import-untyped]  # it ships no types
+
+from infra.app import build
+from tests.infra.assembly import Assembly
+from tests.infra.snapshots import matches
+
+# The CDK writes a dependency that a reference implies already; that does no harm.
+NOT_OURS = ["W3005"]
+
+
+def test_cfn_lint_has_nothing_to_say(prod: Assembly) -> None:
+    found = lint(
+        (prod.folder / f"{prod.stack}.template.json").read_text(encoding="utf-8"),
+        config=ManualArgs(regions=["eu-west-1", "us-east-1"], ignore_checks=NOT_OURS),
+    )
+
+    assert [str(fault) for fault in found] == []
+
+
+def test_every_finding_of_cdk_nag_is_acknowledged_with_a_reason_and_none_besides(
+    built_layers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acknowledged: list[Acknowledgment] = []
+    monkeypatch.setattr(Validations, "acknowledge", lambda _, *rules: acknowledged.extend(rules))
+
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        build({"stage": "prod"}, folder=tmp_path).synth()
+
+    report = json.loads((tmp_path / "validation-report.json").read_text(encoding="utf-8"))
+    found = [
+        finding["ruleName"]
+        for finding in report["pluginReports"][0]["violations"]
+        for _ in finding["violatingConstructs"]
+    ]
+    assert sorted(found) == sorted(one.id for one in acknowledged)
+    assert all(len(one.reason) > 40 for one in acknowledged)
+
+
+def test_the_template_is_the_one_that_was_reviewed(prod: Assembly) -> None:
+    matches("template.json", json.dumps(_masked(prod.template), indent=1, sort_keys=True) + "\n")
+
+
+def _masked(value: Any) -> Any:  # noqa: ANN401  # whatever a template holds
+    """Without what changes with every line of code: the hashes of assets."""
+    match value:
+        case dict():
+            return {name: _masked(one) for name, one in value.items() if name != "Metadata"}
+        case list():
+            return [_masked(one) for one in value]
+        case str():
+            return re.sub(r"\b[0-9a-f]{64}\b", "<hash>", value)
+        case _:
+            return value
