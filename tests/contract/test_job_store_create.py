@@ -10,7 +10,7 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.writes import Json
 from oncely.ports import Created, Exists, JobStore
 from tests.contract.places import Place
-from tests.contract.samples import KEY, a_ready_job, at, started
+from tests.contract.samples import KEY, ORDER_KEY, a_ready_job, at, started
 from tests.support.dynamo import Dynamo
 
 AWKWARD: dict[str, Json] = {
@@ -138,6 +138,20 @@ def test_creating_is_one_call_whether_it_wins_or_not(dynamo: Dynamo) -> None:
     store.create(a_ready_job(created_at=at(5)))
 
     assert dynamo.calls.tries == ["PutItem", "PutItem"]
+
+
+def test_rows_are_read_consistently(dynamo: Dynamo) -> None:
+    asked: list[object] = []
+    dynamo.client.meta.events.register(
+        "before-parameter-build.dynamodb.GetItem",
+        lambda params, **_: asked.append(params.get("ConsistentRead")),
+    )
+
+    dynamo.store().get(KEY)
+    dynamo.rows().get("orders", ORDER_KEY)
+
+    # No engine here ever reads stale rows; DynamoDB does, unless it is asked not to.
+    assert asked == [True, True]
 
 
 def test_a_row_with_attributes_of_a_later_version_can_be_read(dynamo: Dynamo) -> None:

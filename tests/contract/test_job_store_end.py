@@ -227,3 +227,15 @@ def test_two_jobs_that_nobody_ever_owned_can_be_ended_side_by_side(place: Place)
         result = place.store.swap(review, ruled, local=[order_becomes_paid(key=order)])
 
         assert result == Written(ruled)
+
+
+def test_a_local_table_that_nobody_named_refuses_and_leaves_the_job(dynamo: Dynamo) -> None:
+    store = dynamo.store()
+    before = started(store)
+    unnamed = replace(order_becomes_paid(), table="parcels")
+
+    result = store.swap(before, finished(before), local=[unnamed])
+
+    assert isinstance(result, LocalRefused)
+    assert "parcels" in result.why
+    assert store.get(before.job_key) == before

@@ -34,6 +34,8 @@ NO_ANSWER: Final = (HTTPClientError, AwsConnectionError, ConnectionClosedError)
 _SERVER_ERROR: Final = 500
 _NO_ANSWER_CODES: Final = frozenset(
     {
+        # Our own token with another content: something of ours was taken, so the row tells.
+        "IdempotentParameterMismatchException",
         "InternalServerError",
         "InternalServerErrorException",
         "ServiceUnavailable",

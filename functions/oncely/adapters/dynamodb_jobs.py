@@ -33,10 +33,9 @@ from oncely.ports import (
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# Rounds and pauses of a write that met another transaction or a throttle: about a second in all,
-# inside the commit budget. botocore does not retry a TransactionConflict by itself.
-_ROUNDS: Final = 5
-_PAUSE: Final = 0.05
+# A write that met another transaction or a throttle is sent again after these pauses, in
+# seconds: well inside the commit budget. botocore does not retry a TransactionConflict by itself.
+_PAUSES: Final = (0.05, 0.1, 0.2, 0.4)
 
 _REFUSED: Final = "ConditionalCheckFailed"
 _T = TypeVar("_T")
@@ -119,21 +118,17 @@ class DynamoJobStore:
         )
 
     def _swap_with(self, before: Job, after: Job, local: Sequence[LocalWrite]) -> SwapResult:
-        items: list[Any] = [
-            {
-                "Update": {
-                    "TableName": self.table,
-                    "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-                    **swap_update(before, after),
-                }
-            },
-            *(
-                {"Update": {"TableName": self._local_table(write), **local_update(write)}}
-                for write in local
-            ),
-        ]
+        ours: dict[str, Any] = {
+            "TableName": self.table,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            **swap_update(before, after),
+        }
 
         def transact() -> SwapResult:
+            theirs: list[dict[str, Any]] = [
+                {"TableName": self._local_table(write), **local_update(write)} for write in local
+            ]
+            items: list[Any] = [{"Update": update} for update in (ours, *theirs)]
             self.client.transact_write_items(
                 TransactItems=items, ClientRequestToken=_request_token(after)
             )
@@ -143,12 +138,12 @@ class DynamoJobStore:
             return _swap_seen(row, before=before, after=after)
 
         def cancelled(reasons: Sequence[Mapping[str, Any]]) -> SwapResult | None:
-            ours, *theirs = reasons
-            if ours.get("Code") == _REFUSED:
-                return seen(_row_of(ours))
+            job_row, *local_rows = reasons
+            if job_row.get("Code") == _REFUSED:
+                return seen(_row_of(job_row))
             why = [
                 f"{write} ({reason.get('Code')})"
-                for write, reason in zip(local, theirs, strict=False)
+                for write, reason in zip(local, local_rows, strict=False)
                 if reason.get("Code") not in (None, "None")
             ]
             return LocalRefused(", ".join(why))
@@ -199,7 +194,7 @@ class DynamoJobStore:
         cancelled: Callable[[Sequence[Mapping[str, Any]]], _T | None] | None = None,
     ) -> _T:
         """Send a write and learn its fate; `seen` reads that from the row, None: not there."""
-        for round_ in range(_ROUNDS):
+        for pause in (*_PAUSES, None):
             try:
                 return send()
             except NO_ANSWER as error:
@@ -218,7 +213,8 @@ class DynamoJobStore:
                     raise self._misfortune(key, error) from error
                 if result is not None:
                     return result
-            self.sleep(_PAUSE * 2**round_)
+            if pause is not None:
+                self.sleep(pause)
         raise UnavailableError(
             f"DynamoDB was too busy for the row of {key}; it will be tried again"
         )

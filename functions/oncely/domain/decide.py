@@ -98,7 +98,8 @@ def archived(*, now: datetime, retention: timedelta) -> Decision:
     return Decision(
         event=Event.ARCHIVE,
         reason="published and archived",
-        changes={"due_at": None, "expires_at": now + retention},
+        # Whole seconds, as a row keeps them: else a lost reply could not be told from a lost row.
+        changes={"due_at": None, "expires_at": (now + retention).replace(microsecond=0)},
     )
 
 
