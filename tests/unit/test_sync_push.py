@@ -170,3 +170,21 @@ def test_properties_that_the_crm_writes_itself_are_not_sent() -> None:
 
     (contact,) = world.crm.contacts.values()
     assert "createdate" not in contact.body["properties"]
+
+
+def test_an_older_push_that_is_asked_about_later_does_not_touch_the_newer_one() -> None:
+    world = World()
+    add_record(world)
+    world.crm.fails("push", Fault.TIMEOUT_BEFORE)
+    world.run(push())
+    kept = row(world)
+    moved = {name: kept[name] for name in kept if not name.startswith("push_")}
+    world.tools.rows.put("records", {"record_id": RECORD}, {**moved, "version": 2})
+    world.run(push(version=2))
+    newer = row(world)
+
+    world.until_quiet(key(1))
+
+    assert world.job(key(1)).status is Status.FINISHED
+    assert row(world) == newer
+    assert row(world)["pushed_version"] == 2

@@ -121,7 +121,7 @@ class SyncPush(Contract[PushMessage, Outgoing]):
         """Create or update by our unique id; never a blind create."""
         facts = call.facts
         answer = self.tools.crm().push(facts.record_id, facts.properties, crm_id=facts.crm_id)
-        return self._landed(facts, answer.ref) if isinstance(answer, Done) else answer
+        return self._landed(call, answer.ref) if isinstance(answer, Done) else answer
 
     def ask(self, call: Call[Outgoing]) -> Answer:
         """Read our id back, and which version it carries."""
@@ -130,8 +130,10 @@ class SyncPush(Contract[PushMessage, Outgoing]):
                 return later
             case Gone():
                 return Absent(f"HubSpot has no contact for {call.facts.record_id}")
-            case CrmRecord() as found if _version(found) >= call.facts.version:
-                return self._landed(call.facts, found.record_id)
+            case CrmRecord() as found if _version(found) > call.facts.version:
+                return _superseded(call.facts, _version(found))
+            case CrmRecord() as found if _version(found) == call.facts.version:
+                return self._landed(call, found.record_id)
             case CrmRecord() as found:
                 return Absent(f"contact {found.record_id} is still at version {_version(found)}")
 
@@ -157,19 +159,24 @@ class SyncPush(Contract[PushMessage, Outgoing]):
             retry_after=max(until - now, timedelta(seconds=1)),
         )
 
-    def _landed(self, facts: Outgoing, crm_id: str | None) -> Done:
+    def _landed(self, call: Call[Outgoing], crm_id: str | None) -> Done:
         """Look at our row once more: it may have moved on while the push was under way."""
+        facts = call.facts
         row = self._row(facts.record_id) or {}
         current = int(row.get("version", facts.version))
         result: dict[str, Json] = {"crm_id": crm_id, "version": facts.version}
         if current > facts.version:
             result["superseded_by"] = current
+        newest = max(facts.version, int(row.get("pushed_version", 0)))
+        holder = row.get("push_job")
+        # Only what was looked at is written over, and only our own place is given up.
+        held = Expect("push_job", (holder,) if holder else (), or_absent=not holder)
         written = LocalWrite(
             table="records",
             key={"record_id": facts.record_id},
-            set={"crm_id": crm_id, "pushed_version": facts.version},
-            remove=("push_job", "push_until"),
-            expect=(Expect("version", (current,)),),
+            set={"crm_id": crm_id, "pushed_version": newest},
+            remove=("push_job", "push_until") if holder == call.job.job_key else (),
+            expect=(Expect("version", (current,)), held),
         )
         told = f"HubSpot contact {crm_id} is at version {facts.version}"
         return Done(told, ref=crm_id, result=result, writes=(written,))

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final, assert_never
 
 from oncely.contract import AnyContract, Call, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, Odd, OwnerGone, Unreachable
-from oncely.domain.decide import Step, decide, due_step, looked_at, send_again
-from oncely.domain.errors import BadInputError
+from oncely.domain.decide import Step, decide, due_step, from_archive, looked_at, send_again
+from oncely.domain.errors import BadInputError, OncelyError
 from oncely.domain.jobs import Job, enqueued
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
@@ -15,6 +16,7 @@ from oncely.domain.moves import MESSAGE_GRACE, Decision, escalate
 from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import Alerts, Clock, Created, JobStore, Outbox, Tools, Written
 from oncely.registry import Registry
+from oncely.services.former import former_run
 from oncely.services.publish import Publisher
 from oncely.services.settle import Settler
 
@@ -163,7 +165,7 @@ class _Look:
 
     def _bury(self, row: Job) -> Resolution:
         """The owner is dead; whether it had acted is asked at once."""
-        decision = self._decide(row, OwnerGone())
+        decision = self._decide(row, OwnerGone(), self.reconciler.clock.now())
         job = self._write(row, decision)
         if job is None or due_step(job, self.reconciler.clock.now()) is not Step.ASK:
             self._wake(job, decision)
@@ -179,21 +181,43 @@ class _Look:
         return written.job if isinstance(written, Written) else None
 
     def _ask(self, row: Job, old: Status) -> Resolution:
+        # Before the question: an answer may be old by the time that it is judged.
+        asked_at = self.reconciler.clock.now()
+        try:
+            former = former_run(self.reconciler.publisher.archive, row, self.contract.terms)
+        except OncelyError as error:
+            return self._answered(row, old, Unreachable(str(error)), asked_at)
+        if former is not None:
+            known = replace(row, evidence=former.evidence)
+            return self._answered(known, old, from_archive(former), asked_at)
         standing = self.contract.check(self.message)
         if isinstance(standing, Mismatch):
-            answer: Answer = Odd(standing.reason)
-            facts = None
-        elif standing.facts is None:
-            answer, facts = Odd("our own rows do not tell any more what was asked for"), None
-        else:
-            facts = standing.facts
-            answer = self._answer(row, facts)
-        decision = self._decide(row, answer)
+            return self._answered(row, old, Odd(standing.reason), asked_at)
+        if standing.facts is None:
+            lost = Odd("our own rows do not tell any more what was asked for")
+            return self._answered(row, old, lost, asked_at)
+        answer = self._answer(row, standing.facts)
+        return self._answered(row, old, answer, asked_at, standing.facts)
+
+    def _answered(  # what was known, and what was heard
+        self,
+        row: Job,
+        old: Status,
+        answer: Answer,
+        asked_at: datetime,
+        facts: Any = None,  # noqa: ANN401  # the contract's own type
+    ) -> Resolution:
+        """Record an answer; without facts there is nothing local to write."""
+        decision = self._decide(row, answer, asked_at)
         job = self._write(
             row,
             decision,
             answer,
-            lambda after: self.contract.local_writes(decision.event, facts, after, answer),
+            lambda after: (
+                ()
+                if facts is None
+                else self.contract.local_writes(decision.event, facts, after, answer)
+            ),
         )
         self._wake(job, decision)
         told = self._told(row, job, decision, old)
@@ -205,13 +229,13 @@ class _Look:
         except Exception as error:  # noqa: BLE001  # asking changes nothing: it is asked again
             return Unreachable(f"asking ended in {type(error).__name__}: {error}")
 
-    def _decide(self, row: Job, answer: Answer) -> Decision:
+    def _decide(self, row: Job, answer: Answer, now: datetime) -> Decision:
         reconciler = self.reconciler
         return decide(
             row,
             self.contract.terms,
             answer,
-            now=reconciler.clock.now(),
+            now=now,
             scope=self.contract.scope(),
             spread=reconciler.spread(),
         )

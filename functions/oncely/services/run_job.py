@@ -51,6 +51,7 @@ from oncely.ports import (
     Tools,
 )
 from oncely.registry import Registry
+from oncely.services.former import former_run
 from oncely.services.outcomes import (
     Conflict,
     Continued,
@@ -181,10 +182,8 @@ class _Run:
 
     def _former(self, job: Job) -> Job | NotSent | None:
         """A run of the same key whose row has expired; whoever acts has looked for one before."""
-        if job.beyond_archive or self._is_natural:
-            return None
         try:
-            return self.runner.archive.find(job.job_key)
+            return former_run(self.runner.archive, job, self.contract.terms)
         except OncelyError as error:
             return NotSent(f"the archive could not be asked whether this ran before: {error}")
 
