@@ -100,11 +100,13 @@ class Reconciler(Construct):
             function.allow("secretsmanager:GetSecretValue", on=around.keys.arns(demand.secrets))
         around.alerts.let_tell(function)
         around.let_publish(function)
+        around.archive.let_find_jobs(function)
         return function
 
     def _machine(self, around: Surroundings) -> sfn.StateMachine:
         called = {FIND: self.find, RESOLVE: self.resolve, COUNT: self.count}
         arns = {name: called[name].function.function_arn for name in called}
+        asl = definition(at_once=around.stage.resolved_at_once)
         role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("states.amazonaws.com"))
         role.add_to_policy(
             iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(arns.values()))
@@ -114,7 +116,7 @@ class Reconciler(Construct):
             "Machine",
             comment="Oncely: the reconciler",
             state_machine_type=sfn.StateMachineType.STANDARD,
-            definition_body=sfn.DefinitionBody.from_string(json.dumps(definition(), indent=1)),
+            definition_body=sfn.DefinitionBody.from_string(json.dumps(asl, indent=1)),
             definition_substitutions=arns,
             role=role,
             tracing_enabled=True,

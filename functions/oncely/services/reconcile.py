@@ -9,6 +9,7 @@ from oncely.contract import AnyContract, Call, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, Odd, OwnerGone, Unreachable
 from oncely.domain.decide import Step, decide, due_step, from_archive, looked_at, send_again
 from oncely.domain.errors import BadInputError, OncelyError
+from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job, enqueued
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
@@ -157,11 +158,22 @@ class _Look:
         return self._resolution(row, row.status, row.status, f"a person is told: {reason}")
 
     def _send(self, row: Job) -> Resolution:
-        decision = send_again(row, self.contract.terms, self.reconciler.clock.now())
+        decision = self._no_longer_the_same(row) or send_again(
+            row, self.contract.terms, self.reconciler.clock.now()
+        )
         job = self._write(row, decision)
         if job and decision.event is Event.RESEND and not self.dry_run:
             self.reconciler.send(type(self.contract), job)
         return self._told(row, job, decision)
+
+    def _no_longer_the_same(self, row: Job) -> Decision | None:
+        """A worker would refuse the row's own message: it must not be sent again and again."""
+        standing = self.contract.check(self.message)
+        if isinstance(standing, Mismatch):
+            return escalate(standing.reason)
+        if standing.values is None or row.fingerprint in {None, fingerprint(standing.values)}:
+            return None
+        return escalate("the business values changed since a worker first claimed it")
 
     def _bury(self, row: Job) -> Resolution:
         """The owner is dead; whether it had acted is asked at once."""

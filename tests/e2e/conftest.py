@@ -1,0 +1,69 @@
+"""One synthesized assembly and one deployed stack for all end-to-end tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.cdk_cli import CDK
+from infra.local.engine import Engine, EngineError, running_engine
+from infra.local.sandbox import ProviderSandbox
+from tests.e2e import scenarios
+from tests.e2e.deployment import (
+    ENGINE_SETTINGS,
+    SENDER,
+    Deployment,
+    bootstrap,
+    deploy,
+    run_cdk,
+)
+from tests.support.engines import missing
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[ProviderSandbox]:
+    with ProviderSandbox() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def engine(sandbox: ProviderSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A local AWS that refuses what no policy allows; it ends before what its functions call."""
+    if not CDK.exists():
+        missing("no CDK command line: `make setup` installs it")
+    try:
+        running = running_engine(
+            tmp_path_factory.mktemp("engine") / "engine.log", settings=ENGINE_SETTINGS
+        )
+        with running as started:
+            yield started
+    except EngineError as error:
+        missing(str(error))
+
+
+@pytest.fixture(scope="session")
+def assembly(
+    engine: Engine, sandbox: ProviderSandbox, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """What `cdk synth` makes of stage `local`, with the providers on this machine."""
+    folder = tmp_path_factory.mktemp("assembly")
+    settings = {
+        "stage": "local",
+        "stripe_api_base": sandbox.url,
+        "hubspot_api_base": sandbox.url,
+        "ses_api_base": sandbox.url,
+        "sender_address": SENDER,
+    }
+    given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    run_cdk(engine, "synth", "--quiet", "--output", str(folder), *given)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def deployment(engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> Deployment:
+    """The stack, deployed; one job is left for the schedule to find while the tests run."""
+    bootstrap(engine, assembly)
+    deploy(engine, assembly)
+    deployed = Deployment(engine, sandbox, assembly)
+    deployed.once(scenarios.loses_an_answer)
+    return deployed

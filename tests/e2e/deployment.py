@@ -1,0 +1,222 @@
+"""The stack on one machine: deployed by the CDK's own command line, every call authorized."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import boto3
+
+from infra.cdk_cli import CDK, cdk
+from infra.local.engine import ACCOUNT, REGION, Engine
+from infra.local.sandbox import ProviderSandbox
+
+STACK: Final = "Oncely-local"
+# Every call is checked against the caller's policies, as on AWS, and written down.
+ENGINE_SETTINGS: Final = {
+    "AUTH": "true",
+    "CLOUDTRAIL_RECORDING": "1",
+    "CLOUDTRAIL_MAX_EVENTS": "100000",
+}
+SENDER: Final = "receipts@example.com"
+# Many cold starts on a machine that does other things as well.
+PATIENCE: Final = 180.0
+
+T = TypeVar("T")
+
+
+class CdkError(AssertionError):
+    """The command line failed; what it said is the message."""
+
+
+def run_cdk(engine: Engine, *arguments: str) -> str:
+    """Run one command against an engine; gives what it said."""
+    assert CDK.exists(), "`make setup` installs the CDK's command line"
+    done = cdk(*arguments, more=engine.environment(), quiet=True)
+    if done.returncode:
+        raise CdkError(f"cdk {' '.join(arguments)}\n{done.stdout}")
+    return done.stdout
+
+
+def bootstrap(engine: Engine, assembly: Path) -> None:
+    """Prepare the engine's account for the CDK, as any account."""
+    run_cdk(engine, "bootstrap", "--app", str(assembly))
+    # The engine speaks plain HTTP, which the bucket of the bootstrap refuses.
+    bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
+    client(engine, "s3").delete_bucket_policy(Bucket=bucket)
+
+
+def deploy(engine: Engine, assembly: Path) -> str:
+    """Deploy what was synthesized."""
+    return run_cdk(engine, "deploy", "--app", str(assembly), "--require-approval", "never")
+
+
+def client(engine: Engine, service: str) -> Any:  # noqa: ANN401  # each service has its own
+    """A client of the account's owner, who may do everything."""
+    session = boto3.Session(
+        aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION
+    )
+    return session.client(service, endpoint_url=engine.url)  # type: ignore[call-overload]  # by name
+
+
+def outputs(engine: Engine) -> dict[str, str]:
+    """The outputs of the deployed stack."""
+    (stack,) = client(engine, "cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+    return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
+
+
+class Deployment:
+    """A deployed stack, seen from outside: its outputs and plain boto3."""
+
+    def __init__(self, engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> None:
+        self.engine = engine
+        self.sandbox = sandbox
+        self.assembly = assembly
+        self.client: Callable[[str], Any] = cache(lambda service: client(engine, service))
+        self.outputs = outputs(engine)
+        self.once: Callable[[Callable[[Deployment], T]], T] = cache(lambda what: what(self))
+        self._fill_secrets()
+        self._alerts: list[str] = []
+        self._inbox = self._subscribe()
+
+    def send(self, queue: str, message: Mapping[str, object] | str) -> None:
+        """Send to the queue that an output names."""
+        body = message if isinstance(message, str) else json.dumps(message)
+        self.client("sqs").send_message(QueueUrl=self.outputs[queue], MessageBody=body)
+
+    def put(self, table: str, row: Mapping[str, Any]) -> None:
+        """Write a row of the application's own."""
+        self.client("dynamodb").put_item(TableName=self.outputs[table], Item=_typed(row))
+
+    def get(self, table: str, **key: str) -> dict[str, Any] | None:
+        """Read a row, as plain values."""
+        found = self.client("dynamodb").get_item(
+            TableName=self.outputs[table], Key=_typed(key), ConsistentRead=True
+        )
+        row = found.get("Item")
+        return None if row is None else _plain(row)
+
+    def job(self, key: str) -> dict[str, Any] | None:
+        """The row of a job."""
+        return self.get("JobsTableName", job_key=key)
+
+    def job_when(self, key: str, *statuses: str, patience: float = PATIENCE) -> dict[str, Any]:
+        """The row of a job when it has come to one of these."""
+        return eventually(
+            lambda: row if (row := self.job(key)) and row["status"] in statuses else None,
+            f"{key} is {' or '.join(statuses)}",
+            lambda: self.job(key),
+            patience=patience,
+        )
+
+    def waiting(self, queue: str) -> int:
+        """How many messages nobody has received yet."""
+        found = self.client("sqs").get_queue_attributes(
+            QueueUrl=self.outputs[queue], AttributeNames=["ApproximateNumberOfMessages"]
+        )
+        return int(found["Attributes"]["ApproximateNumberOfMessages"])
+
+    def alerts(self) -> list[str]:
+        """The subjects of all that people were told."""
+        while (
+            messages := self.client("sqs")
+            .receive_message(QueueUrl=self._inbox, MaxNumberOfMessages=10)
+            .get("Messages")
+        ):
+            self._alerts += [json.loads(message["Body"])["Subject"] for message in messages]
+        return self._alerts
+
+    def backdate(self, key: str, time: str) -> None:
+        """Let one of a job's times be long past, instead of waiting for it."""
+        self.client("dynamodb").update_item(
+            TableName=self.outputs["JobsTableName"],
+            Key=_typed({"job_key": key}),
+            UpdateExpression="SET #time = :past",
+            ExpressionAttributeNames={"#time": time},
+            ExpressionAttributeValues=_typed({":past": "2026-01-01T00:00:00.000000Z"}),
+        )
+
+    def archived(self, prefix: str) -> list[str]:
+        """The names of archived objects."""
+        found = self.client("s3").list_objects_v2(
+            Bucket=self.outputs["ArchiveBucketName"], Prefix=prefix
+        )
+        return [one["Key"] for one in found.get("Contents", [])]
+
+    def reconcile(self, **sweep: object) -> dict[str, Any]:
+        """Start the state machine by hand, and wait for what it did."""
+        states = self.client("stepfunctions")
+        started = states.start_execution(
+            stateMachineArn=self.outputs["ReconcilerArn"], input=json.dumps(sweep)
+        )
+        ended: dict[str, Any] = eventually(
+            lambda: (
+                found
+                if (found := states.describe_execution(executionArn=started["executionArn"]))[
+                    "status"
+                ]
+                != "RUNNING"
+                else None
+            ),
+            "the sweep has ended",
+        )
+        assert ended["status"] == "SUCCEEDED", ended
+        done: dict[str, Any] = json.loads(ended["output"])
+        return done
+
+    def _subscribe(self) -> str:
+        """A queue that hears every alert."""
+        sqs = self.client("sqs")
+        inbox: str = sqs.create_queue(QueueName="alerts")["QueueUrl"]
+        found = sqs.get_queue_attributes(QueueUrl=inbox, AttributeNames=["QueueArn"])
+        arn = found["Attributes"]["QueueArn"]
+        topics = {"Service": "sns.amazonaws.com"}
+        allowed = {
+            "Effect": "Allow",
+            "Principal": topics,
+            "Action": "sqs:SendMessage",
+            "Resource": arn,
+        }
+        sqs.set_queue_attributes(
+            QueueUrl=inbox, Attributes={"Policy": json.dumps({"Statement": [allowed]})}
+        )
+        self.client("sns").subscribe(
+            TopicArn=self.outputs["AlertTopicArn"], Protocol="sqs", Endpoint=arn
+        )
+        return inbox
+
+    def _fill_secrets(self) -> None:
+        """As a person does after the first deployment."""
+        secrets = self.client("secretsmanager")
+        values = {"Stripe": "sk_test_oncely", "Hubspot": "pat-test-oncely"}
+        for secret in secrets.list_secrets()["SecretList"]:
+            (value,) = (value for name, value in values.items() if name in secret["Name"])
+            secrets.put_secret_value(SecretId=secret["ARN"], SecretString=value)
+
+
+def eventually(
+    look: Callable[[], T | None],
+    what: str,
+    instead: Callable[[], object] = lambda: "nothing",
+    *,
+    patience: float = PATIENCE,
+) -> T:
+    """Look until there is something to see."""
+    until = time.monotonic() + patience
+    while (seen := look()) is None:
+        assert time.monotonic() < until, f"not within {patience:.0f} s: {what}; {instead()}"
+        time.sleep(0.2)
+    return seen
+
+
+def _typed(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: {"N": str(value)} if isinstance(value, int) else {"S": value}
+        for name, value in row.items()
+    }
+
+
+def _plain(row: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: next(iter(value.values())) for name, value in row.items()}

@@ -1,0 +1,118 @@
+"""What each function asked of AWS, as the engine wrote it down."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from tests.e2e.deployment import STACK, Deployment
+from tests.infra.assembly import Assembly
+from tests.infra.policies import Permission
+
+# Names of calls, each with the action that IAM knows it by; a transaction is what is in it.
+ACTIONS: Final = {
+    "GetItem": "dynamodb:GetItem",
+    "PutItem": "dynamodb:PutItem",
+    "UpdateItem": "dynamodb:UpdateItem",
+    "Query": "dynamodb:Query",
+    "TransactWriteItems": "",
+    "SendMessage": "sqs:SendMessage",
+    "SendMessageBatch": "sqs:SendMessage",
+    "ChangeMessageVisibility": "sqs:ChangeMessageVisibility",
+    "POST.sns": "sns:Publish",  # the only thing that functions post there
+    "GetSecretValue": "secretsmanager:GetSecretValue",
+    "GetObject": "s3:GetObject",
+    "PutObject": "s3:PutObject",
+    "PutEvents": "events:PutEvents",
+}
+_IN_TRANSACTIONS: Final = {
+    "ConditionCheck": "dynamodb:ConditionCheckItem",
+    "Put": "dynamodb:PutItem",
+    "Update": "dynamodb:UpdateItem",
+}
+# What a call names its resource by.
+_NAMED_BY: Final = ("TableName", "QueueUrl", "TopicArn", "SecretId")
+
+
+def recorded(stack: Deployment, assembly: Assembly) -> set[Permission]:
+    """Every permission that some function has used so far."""
+    physical = _physical_names(stack)
+    paths = {
+        name: assembly.path(id_) for id_, name in physical.items() if id_ in assembly.resources
+    }
+    return {
+        Permission(function, action, _resource(used, paths))
+        for function, access_key in _access_keys(stack, assembly, physical).items()
+        for event in _events(stack, access_key)
+        for action, used in _uses(event)
+    }
+
+
+def _physical_names(stack: Deployment) -> dict[str, str]:
+    """What the deployment calls each resource of the template."""
+    listed = stack.client("cloudformation").describe_stack_resources(StackName=STACK)
+    return {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed["StackResources"]}
+
+
+def _access_keys(
+    stack: Deployment, assembly: Assembly, physical: Mapping[str, str]
+) -> dict[str, str]:
+    """The key that each function signs with; the engine makes it from function and role."""
+    functions = stack.client("lambda")
+    keys = {}
+    for id_, resource in assembly.resources.items():
+        if resource["Type"] == "AWS::Lambda::Function":
+            found = functions.get_function_configuration(FunctionName=physical[id_])
+            pair = f"{found['FunctionArn']}:{found['Role']}"
+            digest = hashlib.sha256(pair.encode()).hexdigest()
+            keys[assembly.path(id_).removesuffix("/Function")] = f"ASIA{digest[:16].upper()}"
+    return keys
+
+
+def _events(stack: Deployment, access_key: str) -> Iterator[dict[str, Any]]:
+    """What was signed with a key; the engine gives the newest fifty of each name."""
+    trail = stack.client("cloudtrail")
+    for name in ACTIONS:
+        found = trail.lookup_events(
+            LookupAttributes=[
+                {"AttributeKey": "AccessKeyId", "AttributeValue": access_key},
+                {"AttributeKey": "EventName", "AttributeValue": name},
+            ]
+        )
+        yield from found["Events"]
+
+
+def _uses(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The actions of one call, each with the name of what it was performed on."""
+    asked = json.loads(event["CloudTrailEvent"])["requestParameters"] or {}
+    action = ACTIONS[event["EventName"]]
+    if event["EventName"] == "TransactWriteItems":
+        for item in asked["TransactItems"]:
+            for kind, inside in item.items():
+                yield _IN_TRANSACTIONS[kind], inside["TableName"]
+    elif action.startswith("s3:"):
+        bucket, key = (one["ResourceName"] for one in event["Resources"])
+        yield action, f"{bucket}/{key.partition('/')[0]}/*"
+    elif "IndexName" in asked:
+        yield action, f"{asked['TableName']}/index/{asked['IndexName']}"
+    elif "Entries" in asked and "QueueUrl" not in asked:
+        yield from ((action, entry["EventBusName"]) for entry in asked["Entries"])
+    else:
+        (named,) = (asked[name] for name in _NAMED_BY if name in asked)
+        yield action, named
+
+
+def _resource(used: str, paths: Mapping[str, str]) -> str:
+    """The path of the construct that was used, with what is behind its name."""
+    for name, path in _longest_first(paths):
+        short = name.rpartition("/")[2] if name.startswith("http") else name
+        before, found, behind = used.partition(short)
+        if found and (not behind or behind.startswith(("/", "-"))):
+            del before
+            # A secret's ARN ends with a few letters that its name has not.
+            return path + (behind if behind.startswith("/") else "")
+    raise AssertionError(f"nothing of the stack: {used}")
+
+
+def _longest_first(paths: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    return sorted(paths.items(), key=lambda item: len(item[0]), reverse=True)

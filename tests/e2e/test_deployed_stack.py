@@ -1,0 +1,119 @@
+"""The deployed stack, fed with plain boto3: functions in processes of their own do the work."""
+
+import pytest
+
+from tests.e2e import scenarios
+from tests.e2e.deployment import Deployment
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def test_a_message_to_the_queue_of_the_output_pays_the_order(deployment: Deployment) -> None:
+    job = deployment.once(scenarios.pays)
+
+    order = deployment.get("OrdersTableName", order_id="18452")
+    assert order is not None
+    assert order["status"] == "paid"
+    assert order["charge_id"] in job["result"]
+    assert scenarios.charges(deployment, "18452") == 1
+
+
+def test_an_ended_job_is_archived_before_it_may_expire(deployment: Deployment) -> None:
+    deployment.once(scenarios.pays)
+
+    key = "payment.charge:order_18452"
+    job = deployment.job(key)
+    assert job is not None
+    assert deployment.archived("jobs/payment.charge/order_18452") != []
+    assert "due_at" not in job
+    assert int(job["expires_at"]) > 0
+
+
+def test_a_repeated_message_charges_nothing(deployment: Deployment) -> None:
+    before = deployment.once(scenarios.is_sent_twice)
+
+    after = deployment.job("payment.charge:order_18452")
+    assert after is not None
+    assert (after["result"], after["fence"]) == (before["result"], before["fence"])
+    assert scenarios.charges(deployment, "18452") == 1
+
+
+def test_a_message_that_is_no_job_is_archived_with_its_reason(deployment: Deployment) -> None:
+    assert len(deployment.once(scenarios.is_not_valid)) == 4
+
+
+def test_people_are_told_about_jobs_that_no_rule_may_decide(deployment: Deployment) -> None:
+    alerts = deployment.once(scenarios.needs_a_person)
+
+    assert any("payment.charge:order_nobody" in subject for subject in alerts)
+
+
+def test_a_second_attempt_after_a_decline_pays_once(deployment: Deployment) -> None:
+    deployment.once(scenarios.is_tried_again_after_a_decline)
+
+    order = deployment.get("OrdersTableName", order_id="declined")
+    assert order is not None
+    assert order["status"] == "paid"
+    assert scenarios.charges(deployment, "declined") == 1
+
+
+def test_a_dead_letter_is_carried_by_its_row_and_a_second_one_by_a_person(
+    deployment: Deployment,
+) -> None:
+    deployment.once(scenarios.is_a_dead_letter)
+    deployment.once(scenarios.was_a_dead_letter_before)
+
+    assert scenarios.charges(deployment, "dead") == 0
+
+
+def test_an_order_that_asked_for_its_payment_gets_it_though_nobody_sent_a_message(
+    deployment: Deployment,
+) -> None:
+    deployment.once(scenarios.was_asked_for_and_never_sent)
+
+    assert scenarios.charges(deployment, "forgotten") == 1
+
+
+def test_what_the_stream_missed_the_reconciler_publishes(deployment: Deployment) -> None:
+    done = deployment.once(scenarios.is_missed_by_the_stream)
+
+    assert done["counts"] == {"published": 1}
+    assert deployment.archived("jobs/payment.charge/order_missed") != []
+
+
+def test_contacts_are_imported_and_pushed(deployment: Deployment) -> None:
+    ids = deployment.once(scenarios.imports_contacts)
+    deployment.once(scenarios.pushes_a_contact)
+
+    record = deployment.get("RecordsTableName", record_id=f"hubspot#{ids[0]}")
+    assert record is not None
+    assert (record["crm_id"], record["pushed_version"]) == (ids[0], "1")
+
+
+def test_a_push_whose_answer_was_lost_is_found_at_the_crm(deployment: Deployment) -> None:
+    deployment.once(scenarios.loses_the_answer_to_a_push)
+    contact_id = deployment.once(scenarios.imports_contacts)[1]
+
+    (contact,) = (one for one in deployment.sandbox.ledger.contacts if one.contact_id == contact_id)
+    assert contact.writes == 1
+
+
+def test_a_record_that_moved_on_is_pushed_in_its_newest_version(deployment: Deployment) -> None:
+    job = deployment.once(scenarios.pushes_what_moved_on)
+
+    assert job["job_key"].endswith(":2")
+
+
+def test_a_job_whose_worker_died_runs_again(deployment: Deployment) -> None:
+    job = deployment.once(scenarios.is_left_by_its_worker)
+
+    assert job["owner"] != "another"
+
+
+def test_the_schedule_fires_the_state_machine_which_resolves_an_unknown_job(
+    deployment: Deployment,
+) -> None:
+    job = deployment.once(scenarios.is_found_by_the_schedule)
+
+    assert any(line["M"]["actor"]["S"] == "reconciler" for line in job["evidence"])
+    assert scenarios.charges(deployment, "unknown") == 1

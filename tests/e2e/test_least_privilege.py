@@ -1,0 +1,93 @@
+"""Neither short nor long: what functions may do is what they did, but for a few, with reasons."""
+
+import fnmatch
+
+import pytest
+
+from tests.e2e import scenarios
+from tests.e2e.deployment import STACK, Deployment
+from tests.e2e.recorded import recorded
+from tests.infra.assembly import Assembly
+from tests.infra.policies import Permission, permissions
+
+pytestmark = pytest.mark.timeout(900)  # the first test waits for all that happens
+
+# Allowed and not seen here, as patterns over "role action resource", each with its reason.
+NOT_SEEN = {
+    "* logs:* *": "Lambda and Step Functions write logs themselves",
+    "* xray:* *": "the tracing daemon of Lambda and Step Functions sends these",
+    "* sqs:ReceiveMessage *": "Lambda polls the queue in the function's name",
+    "* sqs:DeleteMessage *": "the same",
+    "* sqs:GetQueueAttributes *": "the same",
+    "Stream/Publish dynamodb:*Stream* *": "Lambda reads the stream in the function's name",
+    "Stream/Publish dynamodb:GetRecords *": "the same",
+    "Stream/Publish dynamodb:GetShardIterator *": "the same",
+    "Stream/Publish sqs:SendMessage* Stream/Missed": "Lambda tells there what it gave up on",
+    "* kms:* Alerts/Key": "SNS uses the key for whoever publishes",
+    "* s3:ListBucket *": "S3 looks at it to say `not there` instead of `forbidden`",
+    "* sqs:SendMessageBatch *": "the engine's own name for sending; AWS has none",
+    "Reconciler lambda:InvokeFunction *": "the engine calls functions without asking",
+    "SchedulerRoleForTarget-* states:StartExecution *": "the same, for the schedule",
+    "MailWorker/Worker ses:SendEmail *": "SES is a sandbox here; one mail was sent all the same",
+    "* dynamodb:GetItem Tables/Jobs": "a write whose reply was lost is read back; no engine does it",
+    "* dynamodb:ConditionCheckItem Tables/Jobs": "any contract may ask that another job has failed",
+    "Stream/Publish sqs:SendMessage *": "a contract's follow-up may go to any queue",
+    # Contracts name their tables, not whether they read them or write them.
+    "MailWorker/Worker dynamodb:UpdateItem Tables/Orders": "receipts only read orders",
+    "* dynamodb:GetItem Tables/ImportEvents": "events are only written",
+    "Reconciler/Resolve dynamodb:UpdateItem Tables/ImportEvents": "imports are run again, not ended",
+}
+
+
+@pytest.fixture(scope="module")
+def stack(deployment: Deployment) -> Deployment:
+    """Everything has happened at least once."""
+    for scenario in scenarios.ALL:
+        deployment.once(scenario)
+    return deployment
+
+
+@pytest.fixture(scope="module")
+def local(stack: Deployment) -> Assembly:
+    return Assembly(stack.assembly, STACK)
+
+
+@pytest.fixture(scope="module")
+def used(stack: Deployment, local: Assembly) -> set[Permission]:
+    return recorded(stack, local)
+
+
+def test_every_call_that_a_function_made_is_allowed_by_its_policy(
+    used: set[Permission], local: Assembly
+) -> None:
+    assert used - permissions(local) == set()
+    assert len({permission.role for permission in used}) == 8  # all but the one that only counts
+
+
+def test_no_call_was_refused(stack: Deployment) -> None:
+    log = stack.engine.log.read_text(encoding="utf-8", errors="replace")
+
+    assert [line for line in log.splitlines() if "not authorized to perform" in line] == []
+
+
+@pytest.fixture(scope="module")
+def unused(used: set[Permission], local: Assembly) -> list[str]:
+    left = sorted(permissions(local) - used)
+    return [f"{one.role} {one.action} {one.resource}" for one in left]
+
+
+def test_nothing_is_allowed_that_nothing_used(unused: list[str]) -> None:
+    excused = {one for pattern in NOT_SEEN for one in fnmatch.filter(unused, pattern)}
+
+    long = [one for one in unused if one not in excused]
+    assert not long, "\n".join(long)
+
+
+def test_every_excuse_is_still_needed(unused: list[str]) -> None:
+    assert [one for one in NOT_SEEN if not fnmatch.filter(unused, one)] == []
+
+
+def test_mail_was_sent_with_the_permission_that_the_engine_cannot_check(
+    stack: Deployment,
+) -> None:
+    assert any("18452@example.com" in mail.to for mail in stack.sandbox.ledger.mails)

@@ -1,0 +1,129 @@
+"""What was never sent, purged, lost in an outage or expired: found, and charged once."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from infra.local.sandbox import FaultKind
+from oncely.adapters.dynamodb_jobs import DynamoJobStore
+from oncely.domain.jobs import enqueued
+from oncely.domain.keys import JobKey, job_key
+from oncely.domain.lifecycle import Status
+from oncely.domain.times import time_text
+from tests.e2e.deployment import Deployment, eventually
+from tests.e2e.scenarios import charge, charges, order
+from tests.e2e.unresolved import LONG, job, leave_behind, store, sweep
+
+pytestmark = pytest.mark.timeout(600)
+
+LOST, DOWN = 200, 500
+TABLES = ("JobsTableName", "OrdersTableName")
+
+
+def everything_about(deployment: Deployment, what: str, table: str) -> list[Any]:
+    """Every row of a table that names it; others are at work on the rest."""
+    client = deployment.client("dynamodb")
+    pages = client.get_paginator("scan").paginate(TableName=deployment.outputs[table])
+    rows = [row for page in pages for row in page["Items"] if what in str(row)]
+    return sorted(rows, key=str)
+
+
+def test_purged_queues_lose_nothing(deployment: Deployment) -> None:
+    now = datetime.now(UTC)
+    requested = time_text(now - timedelta(minutes=10))
+    ids = [f"purged-{number}" for number in range(LOST)]
+    for number, order_id in enumerate(ids):
+        order(deployment, order_id, charge_requested_at=requested)
+        if number % 2:
+            _enqueued_and_lost(store(deployment), order_id, now - timedelta(minutes=20))
+    deployment.client("sqs").purge_queue(QueueUrl=deployment.outputs["PaymentsQueueUrl"])
+
+    for _ in range(4):
+        sweep(deployment, job_type="payment.charge")
+
+    def all_paid() -> bool | None:
+        keys = (job_key("payment.charge", order_id, prefix="order_") for order_id in ids)
+        rows = (store(deployment).get(key) for key in keys)
+        return all(row is not None and row.status is Status.FINISHED for row in rows) or None
+
+    eventually(all_paid, f"{LOST} orders are paid", patience=LONG)
+    assert {charges(deployment, order_id) for order_id in ids} == {1}
+
+
+def test_an_outage_with_500_unknown_jobs_escalates_none_and_all_resolve_after_it(
+    deployment: Deployment,
+) -> None:
+    outage = deployment.sandbox.faults.add(FaultKind.OUTAGE, method="GET", times=None)
+    left = [leave_behind(deployment, f"down-{number}", due=True) for number in range(DOWN)]
+    try:
+        for _ in range(3):
+            sweep(deployment)
+        during = [job(deployment, one.key) for one in left]
+    finally:
+        outage.rate = 0.0
+    for one in left:
+        _falls_due(deployment, one.key)
+
+    for _ in range(4):
+        sweep(deployment)
+
+    assert {one.status for one in during} == {Status.UNKNOWN}
+    assert max(one.unreachable for one in during) >= 1
+    assert {job(deployment, one.key).status for one in left} == {Status.FINISHED}
+    assert {charges(deployment, one.order_id) for one in left} == {1}
+
+
+def test_a_dry_run_lists_what_it_would_do_and_writes_nothing(deployment: Deployment) -> None:
+    left = leave_behind(deployment, "dry", status=Status.STARTED)
+    before = [everything_about(deployment, "dry", table) for table in TABLES]
+
+    done = deployment.reconcile(key=left.key, dry_run=True)
+
+    assert done["jobs"][0]["new"] == "finished"
+    assert [everything_about(deployment, "dry", table) for table in TABLES] == before
+
+
+def test_a_replay_after_the_row_has_expired_is_answered_from_the_archive(
+    deployment: Deployment,
+) -> None:
+    order(deployment, "expired")
+    deployment.send("PaymentsQueueUrl", charge("expired"))
+    key = JobKey("payment.charge:order_expired")
+    deployment.job_when(key, "finished")
+    first = eventually(
+        lambda: row if (row := job(deployment, key)).expires_at else None, "it is archived"
+    )
+    table = deployment.outputs["JobsTableName"]
+    deployment.client("dynamodb").delete_item(TableName=table, Key={"job_key": {"S": key}})
+    order(deployment, "expired")  # as if nothing had ever been paid
+
+    deployment.send("PaymentsQueueUrl", charge("expired"))
+    again = deployment.job_when(key, "finished")
+
+    assert job(deployment, key).result == first.result
+    assert charges(deployment, "expired") == 1
+    assert again["status"] == "finished"
+
+
+def _enqueued_and_lost(jobs: DynamoJobStore, order_id: str, at: datetime) -> None:
+    key = job_key("payment.charge", order_id, prefix="order_")
+    jobs.create(
+        enqueued(
+            key,
+            "payment.charge",
+            {"job": "payment.charge", "v": 1, "order_id": order_id},
+            now=at,
+            due_at=at + timedelta(minutes=15),
+            actor="producer",
+            reason="enqueued",
+        )
+    )
+
+
+def _falls_due(deployment: Deployment, key: JobKey) -> None:
+    """Let the wait of a job be over."""
+    row = job(deployment, key)
+    due = replace(row, due_at=datetime.now(UTC), version=row.version + 1)
+    store(deployment).swap(row, due)
