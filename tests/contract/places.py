@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from oncely.domain.keys import JobKey
 from oncely.ports import JobStore, UniqueWindows
+from oncely.testing.memory import MemoryJobStore, MemoryWindows
 from tests.support.dynamo import Dynamo
 from tests.support.engines import Kind
-from tests.support.memory import MemoryJobStore, MemoryWindows
 from tests.support.world import Rows
 
 

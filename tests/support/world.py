@@ -17,10 +17,10 @@ from oncely.services.outcomes import Outcome
 from oncely.services.publish import Publisher
 from oncely.services.reconcile import Reconciler, Resolution
 from oncely.services.run_job import Deadline, JobRunner
+from oncely.testing.memory import MemoryJobStore
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeAlerts, FakeArchive, FakeBus, FakeClock, FakeOutbox, Tokens
 from tests.support.mail import FakeMailer
-from tests.support.memory import MemoryJobStore
 from tests.support.payments import FakePayments
 
 

@@ -16,8 +16,8 @@ from oncely.domain.moves import MESSAGE_GRACE
 from oncely.ports import Outbox
 from oncely.registry import Registry
 from oncely.services.enqueue import Enqueued, Enqueuer
+from oncely.testing.memory import MemoryJobStore, MemoryWindows
 from tests.support.fakes import FakeClock, FakeOutbox
-from tests.support.memory import MemoryJobStore, MemoryWindows
 from tests.support.mortal import DiedError, Fate, Mortal
 from tests.support.world import charge
 from tests.unit.report_contract import ReportBuild, report

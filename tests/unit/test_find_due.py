@@ -5,7 +5,7 @@ import pytest
 from oncely.domain.errors import InvalidMessageError
 from oncely.domain.lifecycle import Status
 from oncely.services.find_due import Finder, Found, Sweep
-from tests.support.memory import MemoryDueIndex
+from oncely.testing.memory import MemoryDueIndex
 from tests.support.payments import Fault
 from tests.support.world import World, charge
 

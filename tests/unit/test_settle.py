@@ -13,8 +13,8 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.writes import Expect, LocalWrite
 from oncely.ports import Alert, Alerts, JobStore
 from oncely.services.settle import Settlement, Settler
+from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeAlerts, FakeClock
-from tests.support.memory import MemoryJobStore
 from tests.support.mortal import Meanwhile
 from tests.unit.samples import KEY, NOW, TERMS, a_job
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oncely.services.outcomes import Duplicate, Finished, Invalid, NeedsReview, NothingSent
-from tests.support.memory import MemoryRows
+from oncely.testing.memory import MemoryRows
 from tests.support.payments import Fault
 from tests.support.world import World
 

@@ -13,8 +13,8 @@ from oncely.domain.lifecycle import Status
 from oncely.ports import CreateResult, Window, WindowHeld
 from oncely.registry import Registry
 from oncely.services.enqueue import Enqueued, Enqueuer
+from oncely.testing.memory import MemoryJobStore, MemoryWindows
 from tests.support.fakes import FakeClock, FakeOutbox
-from tests.support.memory import MemoryJobStore, MemoryWindows
 from tests.unit.report_contract import ReportBuild, report
 from tests.unit.samples import a_claim
 

@@ -1,10 +1,11 @@
-"""The stores in memory: the same contract suite holds them to what DynamoDB does."""
+"""The stores in memory: the contract suite holds them to what DynamoDB does."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from oncely.domain.errors import InvariantError
 from oncely.domain.jobs import Claim, Job, claimed
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
@@ -58,6 +59,7 @@ class MemoryRows:
         partition: tuple[str, str],
         up_to: tuple[str, str],
     ) -> list[Row]:
+        del index  # sparse: a row is in it when it has both attributes
         found = [
             row
             for (name, _), row in self.rows.items()
@@ -112,7 +114,8 @@ class MemoryJobStore:
             row = self.jobs.get(claim.job_key)
             job = claimed(row, claim)
             if job is None:
-                assert row is not None, "only a row can refuse a claim"
+                if row is None:
+                    raise InvariantError("only a row can refuse a claim")
                 return Claimed(row) if row.owner == claim.owner else ClaimRefused(row)
             if claim.requires_failed is not None:
                 other = self.jobs.get(claim.requires_failed)

@@ -1,0 +1,136 @@
+"""`python -m oncely.testing <module with SCENARIOS>`: explore, or replay one schedule."""
+
+import argparse
+import importlib
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from multiprocessing import Pool
+from typing import Final
+
+from oncely.testing.actors import START
+from oncely.testing.choosers import Follow
+from oncely.testing.explorer import Bound, Explorer, Report, play
+from oncely.testing.scenario import Scenario
+from oncely.testing.script import read, written
+
+_COLUMNS: Final = "{:<32}{:>11}{:>9}{:>11}{:>9}  {}\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Explore and say what was found; 1 when a schedule breaks the promise."""
+    options = _options(arguments)
+    if options.replay:
+        return replay(options.module, options.replay)
+    names = [one.name for one in _scenarios(options.module) if options.only in one.name]
+    if not names:
+        sys.stderr.write(f"no scenario of {options.module} has {options.only!r} in its name\n")
+        return 2
+    bound = Bound(
+        faults=options.faults,
+        holdups=options.holdups,
+        changes=options.changes,
+        schedules=options.schedules,
+        random=options.random,
+        seed=options.seed,
+    )
+    reports = []
+    sys.stdout.write(_COLUMNS.format("scenario", "schedules", "states", "seconds", "broken", ""))
+    with Pool(options.processes) as pool:
+        explored = pool.imap_unordered(partial(_explore, options.module, bound), names)
+        for report in explored:
+            _tell(report)
+            reports.append(report)
+            if options.stop and report.violations:
+                break
+    return _sum_up(reports)
+
+
+def replay(module: str, text: str) -> int:
+    """Play one schedule again, and tell each step of it."""
+    name, script = read(text)
+    scenario = next(one for one in _scenarios(module) if one.name == name)
+    follow = Follow(script)
+    world, problems = play(scenario, follow, listener=_step)
+    if follow.left:
+        sys.stdout.write(f"{follow.left} changes of this script met no such place\n")
+    rows = {**world.services.archive.jobs, **world.store.jobs}
+    for job in rows.values():
+        sys.stdout.write(f"\n{job.job_key} is {job.status}, attempts {job.attempts}\n")
+        for entry in job.evidence:
+            at = (entry.at - START).total_seconds()
+            sys.stdout.write(f"  {at:>9.0f} s  {entry.actor}: {entry.event}, {entry.reason}\n")
+    said = "\n".join(f"  {problem}" for problem in problems) or "  the promise holds"
+    sys.stdout.write(f"\n{written(name, script)}\n{said}\n")
+    return 1 if problems else 0
+
+
+def _step(seconds: float, line: str) -> None:
+    sys.stdout.write(f"{seconds:>9.0f} s  {line}\n")
+
+
+def _explore(module: str, bound: Bound, name: str) -> Report:
+    scenario = next(one for one in _scenarios(module) if one.name == name)
+    return Explorer(scenario, bound).explore()
+
+
+def _scenarios(module: str) -> tuple[Scenario, ...]:
+    found: tuple[Scenario, ...] = importlib.import_module(module).SCENARIOS
+    return found
+
+
+def _tell(report: Report) -> None:
+    ends = ", ".join(f"{count} {end}" for end, count in sorted(report.ends.items()))
+    sys.stdout.write(
+        _COLUMNS.format(
+            report.scenario,
+            f"{report.schedules}{'' if report.complete else '+'}",
+            report.states,
+            f"{report.seconds:.1f}",
+            len(report.violations),
+            ends,
+        )
+    )
+    for violation in report.violations:
+        sys.stdout.write(f"{violation}\n")
+    sys.stdout.flush()
+
+
+def _sum_up(reports: Sequence[Report]) -> int:
+    faults: Counter[str] = Counter()
+    for report in reports:
+        faults.update(report.faults)
+    sys.stdout.write("\nfaults by point:\n")
+    for point, count in sorted(faults.items()):
+        sys.stdout.write(f"  {point:<28}{count:>9}\n")
+    schedules = sum(report.schedules for report in reports)
+    states = sum(report.states for report in reports)
+    broken = sum(len(report.violations) for report in reports)
+    seconds = sum(report.seconds for report in reports)
+    sys.stdout.write(
+        f"\n{schedules} schedules, {states} distinct states, {sum(faults.values())} faults, "
+        f"{seconds:.0f} s of work: {broken} break the promise\n"
+    )
+    return 1 if broken else 0
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    bound = Bound()
+    parser = argparse.ArgumentParser(prog="oncely.testing", description=__doc__)
+    parser.add_argument("module", help="a module with SCENARIOS")
+    parser.add_argument("--only", default="", help="scenarios with this in their name")
+    parser.add_argument("--faults", type=int, default=bound.faults)
+    parser.add_argument("--holdups", type=int, default=bound.holdups)
+    parser.add_argument("--changes", type=int, default=bound.changes, help="of both together")
+    parser.add_argument("--schedules", type=int, default=6000, help="of each scenario")
+    parser.add_argument("--random", type=int, default=500, help="deeper ones, by chance")
+    parser.add_argument("--seed", type=int, default=bound.seed)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--stop", action="store_true", help="at the first that is broken")
+    parser.add_argument("--replay", default="", help="a script that was printed")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

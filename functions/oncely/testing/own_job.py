@@ -1,0 +1,107 @@
+"""One line of test for a team's own job: the same treatment that the shipped jobs get."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from oncely.contract import AnyContract
+from oncely.ports import Clock
+from oncely.testing.explorer import Bound, Explorer, Report
+from oncely.testing.memory import MemoryRows
+from oncely.testing.scenario import Ended, Provider, Scenario
+
+
+def explore(
+    contract: type[AnyContract],
+    *,
+    message: Mapping[str, object],
+    provider: Callable[[], Any],
+    named: str,
+    effects: Callable[[Any], int],
+    asks: Collection[str] = (),
+    acts: Collection[str] | None = None,
+    rows: Callable[[MemoryRows], None] = lambda _: None,
+    check: Callable[[Ended], Iterable[str]] = lambda _: (),
+    bound: Bound | None = None,
+) -> Report:
+    """Try a contract under every schedule of two workers, sweeps, crashes, lost replies, replays.
+
+        explore(BuildReport, message=report, provider=FakeReports, named="reports",
+                effects=lambda reports: len(reports.built), asks={"find"})
+
+    `provider` makes a fresh fake of the outside for each schedule. `named` is the method, of the
+    contract or of its tools, that gives it. Its calls in `asks` only read; those in `acts` (all
+    other public ones, unless you say) may do something, be lost on the way there or back, or
+    arrive late: then they raise TimeoutError, which your adapter may as well answer as Unclear.
+    `effects` counts what really happened outside; of a natural effect, 1 when it is in place.
+    `rows` fills your tables; `check` says what else must hold, by giving sentences where it does
+    not. AssertionError tells the shortest schedule that breaks the promise.
+    """
+    scenario = own_job(
+        contract,
+        message=message,
+        provider=lambda _: provider(),
+        named=named,
+        effects=effects,
+        asks=asks,
+        acts=acts,
+        rows=rows,
+        check=check,
+    )
+    report = Explorer(scenario, bound or Bound()).explore()
+    if report.violations:
+        raise AssertionError("\n".join(map(str, report.violations)))
+    return report
+
+
+def own_job(
+    contract: type[AnyContract],
+    *,
+    message: Mapping[str, object],
+    provider: Callable[[Clock], Any],
+    named: str,
+    effects: Callable[[Any], int],
+    name: str = "",
+    asks: Collection[str] = (),
+    acts: Collection[str] | None = None,
+    rows: Callable[[MemoryRows], None] = lambda _: None,
+    check: Callable[[Ended], Iterable[str]] = lambda _: (),
+) -> Scenario:
+    """The same as a scenario, for the command line: `provider` is given the explored clock."""
+
+    def providers(clock: Clock) -> Mapping[str, Provider]:
+        target = provider(clock)
+        acting = _calls(target) - set(asks) if acts is None else acts
+        lost = TimeoutError("no answer in time")
+        described = Provider(
+            target=target, acts=dict.fromkeys(acting, lost), asks=dict.fromkeys(asks, lost)
+        )
+        return {named: described}
+
+    return Scenario(
+        name=name or contract.job_type,
+        contracts=(_with_provider(contract, named),),
+        message=message,
+        providers=providers,
+        effects=lambda ended: effects(ended.providers[named]),
+        rows=rows,
+        check=check,
+    )
+
+
+def _calls(target: object) -> set[str]:
+    return {
+        name
+        for name in dir(type(target))
+        if not name.startswith("_") and callable(getattr(type(target), name))
+    }
+
+
+def _with_provider(contract: type[AnyContract], named: str) -> type[AnyContract]:
+    """The contract as it is, but for where its provider comes from."""
+    if not hasattr(contract, named):
+        return contract
+
+    def given(self: AnyContract) -> Any:  # noqa: ANN401  # any provider
+        return getattr(self.tools, named)()
+
+    return type(contract.__name__, (contract,), {named: given})

@@ -1,0 +1,82 @@
+"""What is explored: a contract, its first message, its surroundings, and what must hold."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Protocol
+
+from oncely.contract import AnyContract
+from oncely.domain.answers import Unclear, Unreachable
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.ports import Clock
+from oncely.testing.memory import MemoryJobStore, MemoryRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """A provider in memory, and which of its calls act and which only ask.
+
+    Beside each call stands what a lost reply looks like: an answer, or an exception to raise.
+    """
+
+    target: Any
+    acts: Mapping[str, object] = field(default_factory=dict)
+    asks: Mapping[str, object] = field(default_factory=dict)
+
+
+def acting(*names: str) -> dict[str, object]:
+    """Calls that act; a lost reply of theirs leaves everything open."""
+    return dict.fromkeys(names, Unclear("timeout"))
+
+
+def asking(*names: str) -> dict[str, object]:
+    """Calls that only ask; a lost reply of theirs says nothing."""
+    return dict.fromkeys(names, Unreachable("timeout"))
+
+
+class Ended(Protocol):
+    """The world after all is quiet, for a scenario to judge."""
+
+    @property
+    def store(self) -> MemoryJobStore: ...
+
+    @property
+    def providers(self) -> Mapping[str, Any]:
+        """The providers themselves, by the name that a contract's tools know them by."""
+
+    def job(self, key: JobKey) -> Job | None:
+        """The row, or what the archive holds of it."""
+
+
+def _no_rows(_: MemoryRows) -> None:
+    return
+
+
+def _nothing_more(_: Ended) -> Iterable[str]:
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One world to explore. Everything in it is made anew for each schedule."""
+
+    name: str
+    contracts: tuple[type[AnyContract], ...]  # the first is explored; the others may follow it
+    message: Mapping[str, object]
+    providers: Callable[[Clock], Mapping[str, Provider | None]]
+    # How often the effect happened, by the provider's own count; for a natural effect, what
+    # matters is whether it is in place: 1 or 0.
+    effects: Callable[[Ended], int]
+    rows: Callable[[MemoryRows], None] = _no_rows
+    check: Callable[[Ended], Iterable[str]] = _nothing_more  # what else must hold; says what not
+    # What somebody else may change at any time, and the messages that they send about it.
+    edit: Callable[[MemoryRows], Iterable[Mapping[str, object]]] | None = None
+    copies: int = 2  # how many workers get the same message at once
+    sweeps_at: tuple[timedelta, ...] = ()  # sweeps that no row asks for, from the start
+    seconds: float = 60  # what a worker has
+
+    @property
+    def contract(self) -> type[AnyContract]:
+        """The one that is explored."""
+        return self.contracts[0]

@@ -1,0 +1,234 @@
+"""Runs actors one at a time; each call to a port is a point where another may run instead."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from greenlet import (  # type: ignore[import-untyped]  # three names are not worth a package of stubs
+    GreenletExit,
+    getcurrent,
+    greenlet,
+)
+
+from oncely.domain.errors import InvariantError
+from oncely.testing.actors import START, Actor, Landing, Task
+from oncely.testing.script import DIE, SLEEP, SLOW, Place
+from oncely.testing.trace import shown
+
+# More than any run needs to come to rest; past this it goes round in circles.
+MOST_ACTORS: Final = 150
+MOST_POINTS: Final = 4000
+
+
+class DiedError(BaseException):
+    """Not an Exception: nothing may catch a SIGKILL."""
+
+
+class RestlessError(Exception):
+    """The run does not come to rest."""
+
+
+class Chooser(Protocol):
+    """Decides what happens at each point."""
+
+    def choose(self, place: Place, options: Callable[[], Iterable[str]]) -> str | None:
+        """One of the options, or None: nothing happens here."""
+
+
+class Agenda(Protocol):
+    """What may begin, from the world's point of view."""
+
+    def tasks(self) -> list[Task]:
+        """The next task of each kind."""
+
+    def quiet(self) -> bool:
+        """Nothing is left to begin: go on to the next phase; False: there is none."""
+
+    def next_landing(self, until: datetime) -> Landing | None:
+        """Take out the request that arrives next, if one does until then."""
+
+
+class Schedule:
+    """The scheduler, and the clock that only it moves."""
+
+    def __init__(self, chooser: Chooser) -> None:
+        self.chooser = chooser
+        self.now = START
+        self.agenda: Agenda
+        self.current: Actor | None = None
+        self.waiting: list[Actor] = []  # held up; the last one goes on first
+        self.asleep: list[Actor] = []
+        self.listener: Callable[[float, str], None] | None = None
+        self._wish: str | None = None
+        self._actors = 0
+        self._points = 0
+        self._numbers: Counter[str] = Counter()
+
+    def actor(self, kind: str, perform: Callable[[], None]) -> Actor:
+        """A new actor: w1 is the first worker, r2 the second sweep."""
+        self._actors += 1
+        self._numbers[kind] += 1
+        return Actor(f"{kind}{self._numbers[kind]}", perform)
+
+    def run(self) -> None:
+        """Until all is quiet, in every phase."""
+        hub = getcurrent()
+        try:
+            while (actor := self._next()) is not None:
+                self.current = actor
+                if actor.body is None:
+                    actor.body = greenlet(self._life(actor), hub)
+                actor.body.switch()
+                self.current = None
+        finally:
+            self._clear()
+
+    def point(
+        self, name: str, faults: Iterable[str] = (), *, in_flight: timedelta | None = None
+    ) -> str | None:
+        """Ask what happens at this call; gives a fault, or None. Others may run meanwhile."""
+        actor = self.current
+        if actor is None:
+            return None
+        self._points += 1
+        if self._points > MOST_POINTS:
+            raise RestlessError(f"more than {MOST_POINTS} calls, and still no rest")
+        actor.visits[name] += 1
+        place = Place(actor.name, name, actor.visits[name])
+        if in_flight is not None:
+            actor.in_flight_until = actor.last_look + in_flight
+        what = self.chooser.choose(place, lambda: [*faults, *self._others(name)])
+        if what is not None and what.startswith(">"):
+            self._hold_up(actor, place, what)
+            what = self.chooser.choose(place, lambda: list(faults))
+        actor.in_flight_until = None
+        if what is not None:
+            self.log(f"  {place}: {what[1:]}")
+        if what == DIE:
+            raise DiedError(str(place))
+        return what
+
+    def new_token(self) -> str:
+        """An owner token that a person can read."""
+        if self.current is None:
+            raise InvariantError("only an actor claims")
+        self.current.tokens += 1
+        return f"{self.current.name}.{self.current.tokens}"
+
+    def log(self, line: str, *answers: object) -> None:
+        """Tell whoever follows this schedule."""
+        if self.listener is not None:
+            told = " ".join([line, *map(shown, answers)])
+            self.listener((self.now - START).total_seconds(), told)
+
+    def move_to(self, at: datetime) -> None:
+        """Let time pass; what is under way arrives at its own time."""
+        while (landing := self.agenda.next_landing(at)) is not None:
+            self._pass(landing.at)
+            self.log("a late request arrives")
+            landing.effect()
+        self._pass(at)
+
+    def _pass(self, at: datetime) -> None:
+        if at > self.now:
+            self.log(f"{at - self.now} pass")
+            self.now = at
+
+    def _hold_up(self, actor: Actor, place: Place, what: str) -> None:
+        self.log(f"  {place}: held up, {what[1:]}")
+        if what == SLOW:
+            self.move_to(actor.last_moment)
+            return
+        if what == SLEEP:
+            self.asleep.append(actor)
+        else:
+            self.waiting.append(actor)
+            self._wish = what[1:]
+        getcurrent().parent.switch()
+        self.log(f"  {place}: goes on")
+
+    def _others(self, name: str) -> list[str]:
+        """Who may run instead; a request under way arrives before more time passes than it has."""
+        known = [one.in_flight_until for one in (*self.waiting, self.current) if one]
+        limits = [limit for limit in known if limit is not None]
+        limit = min(limits, default=None)
+        tasks = [task for task in self.agenda.tasks() if limit is None or task.at <= limit]
+        may_sleep = self.current is not None and self.current.in_flight_until is None
+        sleep = [SLEEP] if may_sleep else []
+        if name == "clock":
+            # Without a move of the clock, this is the same as being held up at the next call.
+            slow = [SLOW] if self._may_be_slow(limit) else []
+            return [f">{task.label}" for task in tasks if task.at > self.now] + sleep + slow
+        return [
+            *(f">{task.label}" for task in tasks),
+            *(f">{one.name}" for one in self.waiting),
+            *sleep,
+        ]
+
+    def _may_be_slow(self, limit: datetime | None) -> bool:
+        actor = self.current
+        if actor is None or actor.last_moment <= self.now:
+            return False
+        return limit is None or actor.last_moment <= limit
+
+    def _next(self) -> Actor | None:
+        if self._actors > MOST_ACTORS:
+            raise RestlessError(f"more than {MOST_ACTORS} runs, and still no rest")
+        wish, self._wish = self._wish, None
+        if wish is not None and (wished := self._wished(wish)):
+            return wished
+        if self.waiting:
+            return self.waiting.pop()
+        tasks = [task for task in self.agenda.tasks() if not task.optional]
+        if tasks:
+            return self._begin(min(tasks, key=lambda task: max(task.at, self.now)))
+        if self.asleep:
+            return self.asleep.pop(0)
+        return self._next() if self.agenda.quiet() else None
+
+    def _wished(self, label: str) -> Actor | None:
+        for one in self.waiting:
+            if one.name == label:
+                self.waiting.remove(one)
+                return one
+        for task in self.agenda.tasks():
+            if task.label == label:
+                return self._begin(task)
+        return None
+
+    def _begin(self, task: Task) -> Actor:
+        self.move_to(task.at)
+        actor = task.begin()
+        self.log(f"{actor.name} begins: {task.label}")
+        return actor
+
+    def _life(self, actor: Actor) -> Callable[[], None]:
+        def live() -> None:
+            try:
+                actor.perform()
+            except DiedError:
+                self.log(f"{actor.name} is dead")
+
+        return live
+
+    def _clear(self) -> None:
+        self.current = None
+        for actor in (*self.waiting, *self.asleep):
+            if actor.body is not None and not actor.body.dead:
+                actor.body.throw(GreenletExit)
+        self.waiting.clear()
+        self.asleep.clear()
+
+
+class WallClock:
+    """The same time for a provider of the test's; to look at it is no point."""
+
+    undigested = True
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+
+    def now(self) -> datetime:
+        """The time."""
+        return self._schedule.now

@@ -1,0 +1,117 @@
+"""Payment providers and CRMs with the weaknesses that real ones have."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from oncely.domain.answers import Absent, Answer, Prepared
+from oncely.domain.keys import ProviderKey
+from oncely.ports import Clock, Page, Payment
+from tests.support.crm import FakeCrm
+from tests.support.payments import FakePayments
+
+PAGE: Final = 2
+
+
+@dataclass
+class ForgetfulPayments(FakePayments):
+    """Remembers a key for a while only."""
+
+    wall: Clock | None = None
+    window: timedelta = timedelta(minutes=30)
+    first_used: dict[str, datetime] = field(default_factory=dict)
+
+    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
+        self._forget(key)
+        return super().prepare(payment, key=key)
+
+    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+        self._forget(key)
+        return super().execute(ref, payment, key=key)
+
+    def _forget(self, key: str) -> None:
+        assert self.wall is not None
+        now = self.wall.now()
+        if now - self.first_used.setdefault(key, now) >= self.window:
+            self._by_key.pop(key, None)
+            self.first_used[key] = now
+
+
+@dataclass
+class LaggingPayments(FakePayments):
+    """Shows a payment as it was some seconds ago."""
+
+    wall: Clock | None = None
+    lag: timedelta = timedelta(seconds=45)
+    past: list[tuple[datetime, str, str]] = field(default_factory=list)
+
+    def look_up(self, ref: str, payment: Payment) -> Answer:
+        assert self.wall is not None
+        shown = self.wall.now() - self.lag
+        seen = [status for at, one, status in self.past if one == ref and at <= shown]
+        if not seen:
+            return Absent(f"there is no {ref}, or not yet")
+        now = self.intents[ref].status
+        if seen[-1] == now:
+            return super().look_up(ref, payment)
+        return Absent(f"{ref} was not confirmed, so nothing was charged")
+
+    def _create(self, payment: Payment) -> Prepared:
+        made = super()._create(payment)
+        self._remember(made.ref, "requires_confirmation")
+        return made
+
+    def _become(self, ref: str, status: str) -> None:
+        super()._become(ref, status)
+        self._remember(ref, status)
+
+    def _remember(self, ref: str, status: str) -> None:
+        assert self.wall is not None
+        self.past.append((self.wall.now(), ref, status))
+
+
+@dataclass
+class SlowPayments(FakePayments):
+    """Takes its time to decide: an intent is processing first, and paid after ten minutes."""
+
+    processes: bool = True
+    wall: Clock | None = None
+    confirmed: dict[str, datetime] = field(default_factory=dict)
+
+    def look_up(self, ref: str, payment: Payment) -> Answer:
+        self._decide()
+        return super().look_up(ref, payment)
+
+    def _confirm(self, ref: str) -> Answer:
+        assert self.wall is not None
+        self.confirmed.setdefault(ref, self.wall.now())
+        self._decide()
+        return super()._confirm(ref)
+
+    def _decide(self) -> None:
+        assert self.wall is not None
+        for ref, at in self.confirmed.items():
+            if self.intents[ref].status == "processing" and self.wall.now() - at >= TEN_MINUTES:
+                self.settle(ref, status="succeeded")
+
+
+TEN_MINUTES: Final = timedelta(minutes=10)
+
+
+@dataclass
+class PickyPayments(FakePayments):
+    """Declines the first business attempt, and takes the second."""
+
+    def _confirm(self, ref: str) -> Answer:
+        self.declines = not self.intents[ref].payment.job_key.endswith(":2")
+        return super()._confirm(ref)
+
+
+class SmallPages(FakeCrm):
+    """Lists two contacts at a time."""
+
+    def _page(self, *, since: datetime | None, after: str | None) -> Page:
+        whole = super()._page(since=since, after=after)
+        shown = whole.records[:PAGE]
+        more = len(whole.records) > PAGE
+        return Page(shown, after=shown[-1].record_id if more else None)

@@ -1,0 +1,235 @@
+"""Every job that ships and every safety class, each with the providers that it may meet."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+from oncely.contracts.payment_charge import PaymentCharge
+from oncely.contracts.receipt_send import ReceiptSend
+from oncely.contracts.sync_contact import SyncContact
+from oncely.contracts.sync_import import SyncImport
+from oncely.contracts.sync_push import SyncPush
+from oncely.domain.answers import NotSent
+from oncely.domain.profiles import STRIPE, Safety, Terms
+from oncely.ports import Clock
+from oncely.testing import Provider, Scenario, acting, asking, own_job
+from oncely.testing.memory import MemoryRows
+from tests.faults.providers import (
+    ForgetfulPayments,
+    LaggingPayments,
+    PickyPayments,
+    SlowPayments,
+    SmallPages,
+)
+from tests.faults.safety_classes import LAG, MESSAGE, SHORT, Outside, contract_of
+from tests.faults.truths import (
+    CONTACT,
+    ORDER,
+    imported,
+    imported_once,
+    newest_is_pushed,
+    order_tells_the_truth,
+    pushed_version,
+    second_attempt_pays_once,
+)
+from tests.support.crm import FakeCrm
+from tests.support.mail import FakeMailer
+from tests.support.payments import FakePayments
+
+CHARGE: Final = {"job": "payment.charge", "v": 1, **ORDER}
+RECEIPT: Final = {"job": "receipt.send", "v": 1, **ORDER}
+PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "version": 7}
+
+
+class ShortWindowCharge(PaymentCharge):
+    """At a provider that forgets keys soon."""
+
+    terms = Terms(
+        safety=Safety.KEYED,
+        profile=replace(STRIPE, key_window=SHORT, key_margin=timedelta(minutes=5)),
+    )
+
+
+class LaggingCharge(PaymentCharge):
+    """At a provider whose look-up is late."""
+
+    terms = Terms(safety=Safety.KEYED, profile=replace(STRIPE, lookup_lag=LAG))
+
+
+def an_order(rows: MemoryRows, **changes: object) -> None:
+    order = {
+        "customer_id": "customer_7",
+        "amount": 1250,
+        "currency": "eur",
+        "payment_customer": "cus_7",
+        "payment_method": "pm_card_visa",
+        "receipt_email": "seven@example.com",
+        "status": "payment_pending",
+        "charge_requested_at": "2026-11-16T02:59:00Z",
+        **changes,
+    }
+    rows.put("orders", ORDER, order)
+
+
+def a_paid_order(rows: MemoryRows) -> None:
+    an_order(rows, status="paid", charge_id="ch_1")
+
+
+def a_record(rows: MemoryRows) -> None:
+    rows.put("records", CONTACT, {"version": 7, "record": {"properties": {"email": "7@e.org"}}})
+
+
+def the_amount_changes(rows: MemoryRows) -> list[Mapping[str, object]]:
+    rows.rows["orders", tuple(ORDER.values())]["amount"] = 9900
+    return []
+
+
+def the_record_moves_on(rows: MemoryRows) -> list[Mapping[str, object]]:
+    rows.rows["records", tuple(CONTACT.values())]["version"] = 8
+    return [{**PUSH, "version": 8}]
+
+
+def somebody_tries_again(_: MemoryRows) -> list[Mapping[str, object]]:
+    return [{**CHARGE, "attempt": 2}]
+
+
+def charging(
+    name: str,
+    payments: Callable[[Clock], FakePayments],
+    contract: type[PaymentCharge] = PaymentCharge,
+    *,
+    receipts: bool = False,
+    **more: Any,  # noqa: ANN401  # fields of a scenario
+) -> Scenario:
+    def providers(clock: Clock) -> Mapping[str, Provider | None]:
+        acts = {**acting("prepare", "execute"), "cancel": NotSent("timeout")}
+        return {
+            "payments": Provider(target=payments(clock), acts=acts, asks=asking("look_up")),
+            "mailer": a_mailer(FakeMailer()) if receipts else None,
+        }
+
+    return Scenario(
+        name=f"payment.charge/{name}",
+        contracts=(contract, ReceiptSend),
+        message=CHARGE,
+        providers=providers,
+        **{
+            "effects": lambda ended: len(ended.providers["payments"].charges),
+            "rows": an_order,
+            "check": order_tells_the_truth,
+            **more,
+        },
+    )
+
+
+def a_mailer(target: FakeMailer) -> Provider:
+    return Provider(target=target, acts=acting("send"))
+
+
+def a_crm(target: FakeCrm) -> Provider:
+    unread = dict.fromkeys(("fetch", "page", "changed"), NotSent("timeout"))
+    return Provider(target=target, acts=acting("push"), asks={**asking("find"), **unread})
+
+
+def crm_with(clock: Clock, contacts: int, kind: type[FakeCrm] = FakeCrm) -> Mapping[str, Provider]:
+    crm = kind(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
+    crm.add_contacts(contacts)
+    return {"crm": a_crm(crm)}
+
+
+def of_class(
+    name: str,
+    safety: Safety,
+    *,
+    window: timedelta | None = None,
+    remembers: timedelta | None = None,
+    lag: timedelta | None = None,
+) -> Scenario:
+    natural = safety is Safety.NATURAL
+    return own_job(
+        contract_of(safety, window=window, lag=lag),
+        name=f"test.effect/{name}",
+        message=MESSAGE,
+        provider=lambda clock: Outside(clock, remembers, lag or timedelta(0)),
+        named="outside",
+        asks={"find"},
+        effects=lambda outside: len({one for _, one in outside.done} if natural else outside.done),
+    )
+
+
+DAY: Final = timedelta(hours=24)
+
+SCENARIOS: Final = (
+    charging("keys", lambda _: FakePayments()),
+    charging("no-keys", lambda _: FakePayments(honours_keys=False)),
+    charging("short-window", lambda clock: ForgetfulPayments(wall=clock), ShortWindowCharge),
+    charging("lagging", lambda clock: LaggingPayments(wall=clock), LaggingCharge),
+    charging("declined", lambda _: FakePayments(declines=True)),
+    charging("slow", lambda clock: SlowPayments(wall=clock)),
+    charging("unserved", lambda _: FakePayments(), copies=0, sweeps_at=(timedelta(minutes=6),)),
+    charging("edited", lambda _: FakePayments(), edit=the_amount_changes),
+    charging(
+        "second-attempt",
+        lambda _: PickyPayments(),
+        effects=lambda _: 0,  # of the first attempt
+        edit=somebody_tries_again,
+        check=second_attempt_pays_once,
+    ),
+    charging("with-receipt", lambda _: FakePayments(), receipts=True),
+    Scenario(
+        name="receipt.send",
+        contracts=(ReceiptSend,),
+        message=RECEIPT,
+        providers=lambda _: {"mailer": a_mailer(FakeMailer())},
+        effects=lambda ended: len(ended.providers["mailer"].sent),
+        rows=a_paid_order,
+    ),
+    Scenario(
+        name="sync.contact",
+        contracts=(SyncContact,),
+        message={
+            "job": "sync.contact",
+            "v": 1,
+            "source": "hubspot",
+            "source_id": "1",
+            "event_id": "e",
+        },
+        providers=lambda clock: crm_with(clock, 1),
+        effects=imported,
+        check=imported_once,
+    ),
+    Scenario(
+        name="sync.push",
+        contracts=(SyncPush,),
+        message=PUSH,
+        providers=lambda clock: crm_with(clock, 0),
+        effects=lambda ended: ended.providers["crm"].writes.total(),
+        rows=a_record,
+        check=pushed_version,
+    ),
+    Scenario(
+        name="sync.push/moves-on",
+        contracts=(SyncPush,),
+        message=PUSH,
+        providers=lambda clock: crm_with(clock, 0),
+        effects=lambda ended: min(ended.providers["crm"].writes.total(), 1),
+        rows=a_record,
+        edit=the_record_moves_on,
+        check=newest_is_pushed,
+    ),
+    Scenario(
+        name="sync.import",
+        contracts=(SyncImport, SyncContact),
+        message={"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "b"},
+        providers=lambda clock: crm_with(clock, 3, SmallPages),
+        effects=imported,
+        check=imported_once,
+    ),
+    of_class("natural", Safety.NATURAL),
+    of_class("keyed", Safety.KEYED, window=DAY, remembers=DAY),
+    of_class("keyed-short-window", Safety.KEYED, window=SHORT, remembers=SHORT),
+    of_class("lookup", Safety.LOOKUP, lag=timedelta(0)),
+    of_class("lookup-lagging", Safety.LOOKUP, lag=LAG),
+    of_class("at-most-once", Safety.AT_MOST_ONCE),
+)

@@ -1,0 +1,162 @@
+"""Every schedule of one change for every job, some deeper ones, and that the explorer sees."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from oncely.contract import AnyContract
+from oncely.domain import decide
+from oncely.domain.answers import Absent, Answer, Done
+from oncely.domain.jobs import Job
+from oncely.domain.profiles import Safety, Terms
+from oncely.testing import Bound, Scenario, explore
+from oncely.testing.choosers import Follow
+from oncely.testing.explorer import Explorer, play
+from oncely.testing.memory import MemoryJobStore
+from oncely.testing.script import read, written
+from tests.faults.safety_classes import MESSAGE, contract_of
+from tests.faults.scenarios import SCENARIOS
+
+SMALL = Bound(changes=1, random=20)
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+@dataclass
+class Letters:
+    """A team's own fake: it counts what really happened."""
+
+    sent: list[str] = field(default_factory=list)
+
+    def do(self, name: str, key: str) -> Answer:
+        self.sent.append(name)
+        return Done(f"{name} is sent", key)
+
+
+def first_violation(scenario: Scenario, bound: Bound) -> str:
+    report = Explorer(scenario, bound).explore()
+    assert report.violations, f"{report.schedules} schedules, and nothing was found"
+    found = report.violations[0]
+    return written(found.scenario, found.script)
+
+
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_the_promise_holds_under_every_schedule_of_one_change_and_some_of_more(name: str) -> None:
+    report = Explorer(BY_NAME[name], SMALL).explore()
+
+    assert report.violations == [], "\n".join(map(str, report.violations))
+    assert report.complete
+    assert report.schedules > 150
+
+
+def test_an_absence_that_was_asked_for_too_early_is_found_and_replayed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def at_once(job: Job, terms: Terms) -> object:
+        return job.created_at
+
+    monkeypatch.setattr(decide, "ask_not_before", at_once)
+
+    script = first_violation(BY_NAME["test.effect/lookup"], Bound(changes=1))
+
+    assert script == "test.effect/lookup: w1:outside.do!late"
+    name, changes = read(script)
+    _, problems = play(BY_NAME[name], Follow(changes))
+    assert problems == ["the effect of test.effect:seven happened 2 times"]
+
+
+def test_what_chance_found_is_shrunk_to_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "ask_not_before", lambda job, terms: job.created_at)
+    bound = Bound(changes=0, random=400, violations=1)
+
+    script = first_violation(BY_NAME["test.effect/lookup"], bound)
+
+    assert len(read(script)[1]) == 1
+
+
+def test_one_line_gives_a_teams_own_job_the_same_treatment() -> None:
+    report = explore(
+        contract_of(Safety.AT_MOST_ONCE),
+        message=MESSAGE,
+        provider=Letters,
+        named="outside",
+        effects=lambda letters: len(letters.sent),
+        bound=Bound(changes=1),
+    )
+
+    assert report.ends.keys() == {"test.effect finished", "test.effect needs_review"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(contract_of(Safety.NATURAL), id="called natural, and it is not"),
+        pytest.param(
+            contract_of(Safety.KEYED, window=timedelta(days=1)), id="called keyed, and it is not"
+        ),
+        pytest.param(
+            contract_of(Safety.LOOKUP, lag=timedelta(0)), id="called consistent, and it lags"
+        ),
+    ],
+)
+def test_a_contract_that_promises_too_much_for_its_provider_is_found(
+    wrong: type[AnyContract],
+) -> None:
+    with pytest.raises(AssertionError, match=r"REPLAY='test\.effect:.*\n.*happened 2 times"):
+        explore(
+            wrong,
+            message=MESSAGE,
+            provider=LaggingLetters,
+            named="outside",
+            asks={"find"},
+            effects=lambda letters: len(letters.sent),
+        )
+
+
+@dataclass
+class LaggingLetters(Letters):
+    """Shows nothing of what it has just done."""
+
+    questions: int = 0
+
+    def find(self, name: str) -> Answer:
+        self.questions += 1
+        return Absent(f"there is no {name}")
+
+
+def test_equal_states_are_looked_at_once_and_nothing_is_missed_by_it() -> None:
+    """Without merging, the same violation is found, and many more schedules are needed."""
+    scenario = BY_NAME["test.effect/lookup-lagging"]
+    merging, plain = (Explorer(scenario, Bound(changes=1)) for _ in range(2))
+    plain.merges = False
+
+    merged, whole = merging.explore(), plain.explore()
+
+    assert merged.merged > 0
+    assert whole.merged == 0
+    assert merged.schedules == whole.schedules
+    assert merged.ends.keys() == whole.ends.keys()
+
+
+def test_a_script_reads_as_it_was_written() -> None:
+    text = "payment.charge/keys: w1:store.claim!lost w2:clock#3>sweep r1:end!die"
+
+    assert written(*read(text)) == text
+    with pytest.raises(ValueError, match="is not written like"):
+        read("payment.charge/keys: w1.claim")
+
+
+def test_a_store_that_forgets_to_compare_the_owner_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compare_and_swap = MemoryJobStore.swap
+
+    def swap(self: MemoryJobStore, before: Job, after: Job, **local: Any) -> object:  # noqa: ANN401  # as it came
+        return compare_and_swap(self, self.jobs[before.job_key], after, **local)
+
+    monkeypatch.setattr(MemoryJobStore, "swap", swap)
+
+    script = first_violation(BY_NAME["sync.contact"], Bound(changes=1))
+
+    assert "sync.contact: w1:" in script

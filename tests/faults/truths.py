@@ -1,0 +1,78 @@
+"""What must be true of our rows and of the outside when all is quiet, job by job."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from oncely.contracts.sync_push import VERSION_PROPERTY
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.testing import Ended
+
+ORDER: Final = {"order_id": "18452"}
+KEY: Final = JobKey("payment.charge:order_18452")
+CONTACT: Final = {"record_id": "hubspot#1"}
+
+
+def order_tells_the_truth(ended: Ended) -> Iterator[str]:
+    order = ended.store.business.get("orders", ORDER) or {}
+    charges, job = ended.providers["payments"].charges, ended.job(KEY)
+    paid = order.get("status") == "paid"
+    if paid and len(charges) != 1:
+        yield f"the order is paid, and there are {len(charges)} charges"
+    if paid and order.get("charge_id") not in {f"ch_{ref}" for ref in charges}:
+        yield f"the order names charge {order.get('charge_id')}, which is not at the provider"
+    if job is None or job.status is Status.NEEDS_REVIEW:
+        return
+    if paid is not (job.status is Status.FINISHED):
+        yield f"the order is {order.get('status')}, and the job is {job.status}"
+    result = job.result or {}
+    if job.status is Status.FINISHED and result.get("charge_id") not in {
+        f"ch_{ref}" for ref in charges
+    }:
+        yield f"the job names charge {result.get('charge_id')}, which is not at the provider"
+
+
+def second_attempt_pays_once(ended: Ended) -> Iterator[str]:
+    order = ended.store.business.get("orders", ORDER) or {}
+    charges, second = ended.providers["payments"].charges, ended.job(JobKey(f"{KEY}:2"))
+    if second is None or second.status is Status.NEEDS_REVIEW:
+        paid = 0
+    else:
+        paid = int(second.status is Status.FINISHED)
+        if (order.get("status") == "paid") is not bool(paid):
+            yield f"the order is {order.get('status')}, and the second attempt {second.status}"
+    if len(charges) > 1 or len(charges) < paid:
+        yield f"there are {len(charges)} charges, and {paid} attempts that are finished"
+
+
+def imported_once(ended: Ended) -> Iterator[str]:
+    for contact in ended.providers["crm"].contacts:
+        row = ended.store.business.get("records", {"record_id": f"hubspot#{contact}"})
+        if row is not None and row["version"] != 1:
+            yield f"contact {contact} was written {row['version']} times"
+
+
+def pushed_version(ended: Ended) -> Iterator[str]:
+    row = ended.store.business.get("records", CONTACT) or {}
+    held = [one.body["properties"] for one in ended.providers["crm"].contacts.values()]
+    at = [one.get(VERSION_PROPERTY) for one in held]
+    if row.get("pushed_version") is not None and at != [str(row["pushed_version"])]:
+        yield f"our row says version {row['pushed_version']} was pushed, the CRM has {at}"
+
+
+def newest_is_pushed(ended: Ended) -> Iterator[str]:
+    """Version 8 is pushed after 7, under its own key, and stays."""
+    row = ended.store.business.get("records", CONTACT) or {}
+    jobs = [ended.job(JobKey(f"sync.push:hubspot:hubspot#1:{number}")) for number in (7, 8)]
+    if any(job is not None and job.status is Status.NEEDS_REVIEW for job in jobs):
+        return
+    held = [one.body["properties"] for one in ended.providers["crm"].contacts.values()]
+    at = [one.get(VERSION_PROPERTY) for one in held]
+    if at != [str(row["version"])] or str(row.get("pushed_version")) != str(row["version"]):
+        yield f"our record is at version {row['version']}, the CRM has {at}: {row}"
+
+
+def imported(ended: Ended) -> int:
+    contacts = ended.providers["crm"].contacts
+    rows = ended.store.business
+    return int(all(rows.get("records", {"record_id": f"hubspot#{one}"}) for one in contacts))
