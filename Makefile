@@ -25,7 +25,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --requi
 WITH_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check synth deploy destroy docs fmt lock clean
+.PHONY: help setup test check faults synth deploy destroy docs fmt lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,12 @@ deploy: $(DEV) $(NODE) $(CDK) $(LAYERS) ## Deploy STAGE to the AWS account that 
 
 destroy: $(DEV) $(NODE) $(CDK) $(LAYERS) ## Delete STAGE; the archive stays, and in prod all data does
 	$(RUN_CDK) destroy -c stage=$(STAGE) $(ARGS)
+
+# A schedule to play again, as `make faults` printed it.
+REPLAY ?=
+
+faults: $(DEV) ## Try the jobs under every schedule; ARGS="--only payment --changes 3"; REPLAY='…' plays one again
+	@PYTHONPATH=functions $(VENV)/bin/python -m oncely.testing tests.faults.scenarios $(ARGS) --replay '$(REPLAY)'
 
 docs: $(DEV) ## Write the pages of docs/ that the code tells itself
 	@PYTHONPATH=functions $(VENV)/bin/python -m ops_cli.render_docs

@@ -1,8 +1,10 @@
 """Builds the layers of third-party code from pinned wheels, without Docker, once per input."""
 
+import compileall
 import hashlib
 import os
 import platform
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -19,7 +21,7 @@ BUILD: Final = REPOSITORY / ".build" / "layers"
 REQUIREMENTS: Final = REPOSITORY / "requirements"
 
 # Raise it when the steps below change what comes out: it is part of every layer's hash.
-RECIPE: Final = "1"
+RECIPE: Final = "3"
 
 RUNTIME: Final = "runtime"  # what every function needs
 PAYMENTS: Final = "payments"  # Stripe's SDK, laid over it
@@ -34,6 +36,14 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 # What pip leaves that no import reads, and that tells where and how it was installed.
 _LEFT_OUT: Final = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
 
+# Of the 400 services that botocore describes, those that this stack is made of.
+_SERVICES: Final = frozenset(
+    {
+        *("cloudformation", "cloudwatch", "cognito-idp", "dynamodb", "events", "lambda", "logs"),
+        *("s3", "secretsmanager", "sesv2", "sns", "sqs", "ssm", "stepfunctions", "sts"),
+    }
+)
+
 
 class LayerError(Exception):
     """A layer could not be built."""
@@ -45,6 +55,7 @@ class Target:
 
     name: str
     pip: tuple[str, ...]
+    is_here: bool = False
 
     @classmethod
     def lambda_(cls) -> "Target":
@@ -58,7 +69,7 @@ class Target:
     def this_machine(cls) -> "Target":
         """The local engine, which runs functions on the interpreter that it was installed with."""
         tag = f"{sys.implementation.cache_tag}-{sys.platform}-{platform.machine()}"
-        return cls(f"local-{tag}", ())
+        return cls(f"local-{tag}", (), is_here=True)
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,8 @@ class Layer:
         with tempfile.TemporaryDirectory(dir=BUILD, prefix=".building-") as scratch:
             folder = Path(scratch) / "python"
             self._install(folder)
+            if self.target.is_here:
+                _make_light(folder)
             archive = Path(scratch) / "layer.zip"
             _pack(folder, archive)
             # Two builds at once make the same file; whoever is last replaces it in one step.
@@ -146,6 +159,23 @@ def _pins(requirements: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
+def _make_light(folder: Path) -> None:
+    """For one machine, where each worker process unpacks and imports everything anew."""
+    for service in (folder / "botocore" / "data").glob("*/"):
+        if service.name not in _SERVICES:
+            shutil.rmtree(service)
+    # Compiled code in the place of its source, as it is imported most quickly.
+    compileall.compile_dir(
+        folder,
+        quiet=2,
+        legacy=True,
+        stripdir=str(folder),
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
+    for compiled in folder.rglob("*.pyc"):
+        compiled.with_suffix(".py").unlink()
+
+
 def _pack(folder: Path, archive: Path) -> None:
     shutil.rmtree(folder / "bin", ignore_errors=True)  # commands, with this machine's paths inside
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
@@ -157,8 +187,7 @@ def _pack(folder: Path, archive: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name != "__pycache__"]
+    for parent, _, names in os.walk(folder):
         yield from (Path(parent) / name for name in names if name not in _LEFT_OUT)
 
 

@@ -8,9 +8,7 @@ from oncely.telemetry import NAMESPACE, SERVICE
 PERIOD = Duration.minutes(5)
 
 
-def emitted(
-    name: str, *, statistic: str = "Sum", label: str | None = None, reason: str | None = None
-) -> cloudwatch.Metric:
+def emitted(name: str, *, statistic: str = "Sum", reason: str | None = None) -> cloudwatch.Metric:
     """A metric of the functions; `reason` selects one that is counted by reason as well."""
     by_reason = {} if reason is None else {"reason": reason}
     return cloudwatch.Metric(
@@ -19,5 +17,6 @@ def emitted(
         dimensions_map={"service": SERVICE, **by_reason},
         statistic=statistic,
         period=PERIOD,
-        label=label or reason or name,
+        # An alarm takes no label, so there is one only where two would look alike.
+        label=reason,
     )

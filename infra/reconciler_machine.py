@@ -8,7 +8,6 @@ FIND: Final = "FindArn"
 RESOLVE: Final = "ResolveArn"
 COUNT: Final = "CountArn"
 
-MOST_AT_ONCE: Final = 10
 # All the items of a sweep, each tried again and again, and still some time.
 TIMEOUT_SECONDS: Final = 15 * 60
 
@@ -30,8 +29,8 @@ _RETRY: Final = {
 }
 
 
-def definition() -> State:
-    """Find, resolve each with a bound, count; a failing item never stops its neighbours."""
+def definition(*, at_once: int) -> State:
+    """Find, resolve some at once, count; a failing item never stops its neighbours."""
     return {
         "Comment": "Oncely: unknown becomes known, lost becomes found",
         "TimeoutSeconds": TIMEOUT_SECONDS,
@@ -56,7 +55,7 @@ def definition() -> State:
             "Each": {
                 "Type": "Map",
                 "ItemsPath": "$.items",
-                "MaxConcurrency": MOST_AT_ONCE,
+                "MaxConcurrency": at_once,
                 "ItemProcessor": {
                     "ProcessorConfig": {"Mode": "INLINE"},
                     "StartAt": "Resolve",

@@ -87,7 +87,7 @@ class OncelyStack(Stack):
                     rejects=queues.rejects,
                     missed=self.publisher.missed,
                 ),
-                about_the_reconciler(machine),
+                *about_the_reconciler(machine),
             ),
         )
         Dashboard(

@@ -50,6 +50,7 @@ class Stage(BaseModel):
     queue_max_concurrency: Mapping[str, Annotated[int, Field(ge=2, le=1000)]] = {}
     worker_memory: Count = 512  # MB; CPU comes with memory, and importing an SDK is CPU
     reconciler_timeout: Count = 60  # seconds, of each of its functions
+    resolved_at_once: Annotated[int, Field(ge=1, le=40)] = 10  # jobs of one sweep
 
     # How long things are kept, in days.
     queue_retention: Annotated[int, Field(ge=1, le=14)] = 4
@@ -69,6 +70,7 @@ class Stage(BaseModel):
     hubspot_api_base: Text | None = None
     hubspot_properties: Text | None = None
     hubspot_id_property: Text | None = None
+    ses_api_base: Text | None = None
 
     @property
     def is_local(self) -> bool:
@@ -85,7 +87,12 @@ class Stage(BaseModel):
             *("stripe_api_base", "hubspot_api_base", "hubspot_properties"),
             *("hubspot_id_property", "sender_address"),
         )
-        return {name.upper(): value for name in names if (value := getattr(self, name))}
+        given = {name.upper(): value for name in names if (value := getattr(self, name))}
+        # SES is AWS, so boto3 reads its address by itself.
+        return {
+            **given,
+            **({"AWS_ENDPOINT_URL_SESV2": self.ses_api_base} if self.ses_api_base else {}),
+        }
 
     @classmethod
     def of(cls, context: Mapping[str, Any], contracts: Iterable[type[AnyContract]]) -> Self:
@@ -104,7 +111,13 @@ class Stage(BaseModel):
 _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "dev": {"row_retention": 35, "log_retention": 14},
     "prod": {"keep_data": True, "log_retention": 90},
-    "local": {"row_retention": 35, "log_retention": 1, "tls_only": False},
+    # Each of ten at once would be a process of its own there.
+    "local": {
+        "row_retention": 35,
+        "log_retention": 1,
+        "tls_only": False,
+        "resolved_at_once": 4,
+    },
 }
 
 

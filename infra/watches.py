@@ -60,15 +60,16 @@ def about_jobs() -> Iterator[Watch]:
         ),
         section="many-repetitions",
     )
-    yield Watch(
-        name="ProviderUnreachable",
-        metric=_sum(telemetry.PROVIDER_UNREACHABLE, telemetry.NOTHING_SENT),
-        at_least=10,
-        periods=3,
-        of_which=2,
-        meaning="A provider does not answer. Jobs wait for it; nothing is lost.",
-        section="a-provider-is-unreachable",
-    )
+    for name in (telemetry.PROVIDER_UNREACHABLE, telemetry.NOTHING_SENT):
+        yield Watch(
+            name=name,
+            metric=emitted(name),
+            at_least=10,
+            periods=3,
+            of_which=2,
+            meaning="A provider does not answer. Jobs wait for it; nothing is lost.",
+            section="a-provider-is-unreachable",
+        )
     yield Watch(
         name="ProviderRefusesUs",
         metric=emitted(telemetry.PROVIDER_REFUSES_US),
@@ -76,14 +77,15 @@ def about_jobs() -> Iterator[Watch]:
         meaning="A provider does not take our key: no job of it can run until that is mended.",
         section="a-provider-refuses-our-key",
     )
-    yield Watch(
-        name="Broken",
-        metric=_sum(telemetry.BROKEN, telemetry.REPLY_FAILED, telemetry.NOT_PUBLISHED),
-        at_least=1,
-        periods=2,
-        meaning="Something happened that the code does not foresee; the logs hold its trace.",
-        section="something-unforeseen",
-    )
+    for name in (telemetry.BROKEN, telemetry.REPLY_FAILED, telemetry.NOT_PUBLISHED):
+        yield Watch(
+            name=name,
+            metric=emitted(name),
+            at_least=1,
+            periods=2,
+            meaning="Something happened that the code does not foresee; the logs hold its trace.",
+            section="something-unforeseen",
+        )
 
 
 def about_queues(
@@ -129,33 +131,23 @@ def about_queues(
         )
 
 
-def about_the_reconciler(machine: sfn.StateMachine) -> Watch:
+def about_the_reconciler(machine: sfn.StateMachine) -> Iterator[Watch]:
     """What the state machine says."""
     minute = Duration.minutes(1)
-    failures = {
-        "failed": machine.metric_failed(period=minute, statistic="Sum"),
-        "late": machine.metric_timed_out(period=minute, statistic="Sum"),
+    ends = {
+        "FailedSweeps": machine.metric_failed(period=minute, statistic="Sum"),
+        "EndlessSweeps": machine.metric_timed_out(period=minute, statistic="Sum"),
     }
-    return Watch(
-        name="FailedSweeps",
-        metric=cloudwatch.MathExpression(
-            expression="failed + late", using_metrics=failures, period=minute, label="failed sweeps"
-        ),
-        at_least=1,
-        periods=5,
-        of_which=3,
-        meaning="The reconciler fails again and again: unknown jobs stay unknown.",
-        section="the-reconciler-fails",
-    )
-
-
-def _sum(*names: str) -> cloudwatch.MathExpression:
-    metrics = {f"m{index}": emitted(name) for index, name in enumerate(names)}
-    # A metric that was not emitted is no number at all, and would make the sum none.
-    filled = (f"FILL({name}, 0)" for name in metrics)
-    return cloudwatch.MathExpression(
-        expression=" + ".join(filled), using_metrics=metrics, period=PERIOD, label=" + ".join(names)
-    )
+    for name, metric in ends.items():
+        yield Watch(
+            name=name,
+            metric=metric,
+            at_least=1,
+            periods=5,
+            of_which=3,
+            meaning="The reconciler fails again and again: unknown jobs stay unknown.",
+            section="the-reconciler-fails",
+        )
 
 
 def _share_of_repetitions() -> cloudwatch.MathExpression:

@@ -52,7 +52,7 @@ def test_the_same_files_make_the_same_archive(
     pins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def install(_: Layer, folder: Path) -> None:
-        for name in ("b/module.py", "a/__init__.py", "a/__pycache__/x.pyc", "bin/tool"):
+        for name in ("b/module.py", "a/__init__.py", "bin/tool"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(name, encoding="utf-8")
         (folder / "a.dist-info").mkdir()

@@ -22,6 +22,11 @@ def test_an_asset_holds_the_shared_package_and_its_own_folder_only(prod: Assembl
         assert {path.name for path in function.folder.iterdir()} == {"oncely", function.entry}
 
 
+def test_what_contracts_are_tested_with_is_not_shipped(prod: Assembly) -> None:
+    for function in prod.functions.values():
+        assert not (function.folder / "oncely" / "testing").exists()
+
+
 def test_no_tools_droppings_are_shipped(prod: Assembly) -> None:
     for function in prod.functions.values():
         odd = [

@@ -16,11 +16,11 @@ def every_state(machine: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def test_every_target_is_there() -> None:
-    assert list(missing_targets(definition())) == []
+    assert list(missing_targets(definition(at_once=10))) == []
 
 
 def test_a_target_that_is_not_there_is_found() -> None:
-    machine = definition()
+    machine = definition(at_once=10)
     machine["States"]["Find"]["Next"] = "Nowhere"
     machine["States"]["Each"]["ItemProcessor"]["States"]["Resolve"]["Catch"][0]["Next"] = "Never"
 
@@ -28,7 +28,9 @@ def test_a_target_that_is_not_there_is_found() -> None:
 
 
 def test_it_only_calls_functions_and_tries_again_what_lambda_itself_failed() -> None:
-    tasks = {name: one for name, one in every_state(definition()) if one["Type"] == "Task"}
+    tasks = {
+        name: one for name, one in every_state(definition(at_once=10)) if one["Type"] == "Task"
+    }
 
     assert set(tasks) == {"Find", "Resolve", "Count"}
     for task in tasks.values():
@@ -38,7 +40,7 @@ def test_it_only_calls_functions_and_tries_again_what_lambda_itself_failed() -> 
 
 
 def test_items_run_ten_at_a_time_and_a_failing_one_becomes_a_result() -> None:
-    each = definition()["States"]["Each"]
+    each = definition(at_once=10)["States"]["Each"]
     (caught,) = each["ItemProcessor"]["States"]["Resolve"]["Catch"]
 
     assert each["MaxConcurrency"] == 10
@@ -54,7 +56,7 @@ def test_the_template_holds_this_definition_and_its_functions(prod: Assembly) ->
         for name, value in properties["DefinitionSubstitutions"].items()
     }
 
-    assert json.loads(properties["DefinitionString"]) == definition()
+    assert json.loads(properties["DefinitionString"]) == definition(at_once=10)
     assert functions == {
         "FindArn": "Reconciler/Find/Function",
         "ResolveArn": "Reconciler/Resolve/Function",
