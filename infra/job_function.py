@@ -36,6 +36,7 @@ class JobFunction(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._is_local = stage.is_local
+        self._acknowledged: set[str] = set()
         log_group = log_group_of(self, stage=stage)
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         self.function = lambda_.Function(
@@ -77,7 +78,10 @@ class JobFunction(Construct):
         self.role.add_to_policy(iam.PolicyStatement(actions=named, resources=list(on)))
 
     def acknowledge(self, finding: str, *, reason: str) -> None:
-        """Say why a finding about this function's permissions is meant."""
+        """Say why a finding about this function's permissions is meant; once is enough."""
+        if finding in self._acknowledged:
+            return
+        self._acknowledged.add(finding)
         policy = self.role.node.find_child("DefaultPolicy")
         Validations.of(policy).acknowledge(Acknowledgment(id=finding, reason=reason))
 

@@ -22,6 +22,10 @@ class ProviderKeys(Construct):
         """The ARNs of these secrets."""
         return [self._arns[name] for name in names]
 
+    def named(self) -> dict[str, str]:
+        """The ARN of each secret, by its short name."""
+        return dict(self._arns)
+
     def variables(self, names: Iterable[str]) -> dict[str, str]:
         """The variables that name these secrets."""
         return {secret_variable(name): self._arns[name] for name in names}

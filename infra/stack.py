@@ -116,6 +116,7 @@ class OncelyStack(Stack):
                 f"{camel(name)}TableName": around.tables.table(name).table_name
                 for name in around.tables.names
             },
+            **{f"{camel(name)}SecretArn": arn for name, arn in around.keys.named().items()},
             "ReconcilerArn": self.reconciler.machine.state_machine_arn,
             "ArchiveBucketName": around.archive.name,
             "EventBusName": around.bus.event_bus_name,

@@ -10,11 +10,7 @@ from oncely.contracts.payment_charge import REQUESTED_INDEX
 JOBS: Final = "jobs"
 TTL: Final = "expires_at"
 
-# Indexes of the job table, by what they find.
 DUE: Final = due_index.INDEX
-BY_CUSTOMER: Final = "by_customer"
-BY_REFERENCE: Final = "by_reference"
-BY_STATUS: Final = "by_status"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,16 +45,6 @@ class Plan:
     expires: bool = False
 
 
-# What a list of jobs shows; a whole row would be written again for each index.
-_LISTED: Final = ("job_type", "status", "customer_id", "provider_ref", "created_at", "updated_at")
-
-
-def _list(name: str, partition: str, sort: str = "updated_at") -> Index:
-    key = Key(partition=partition, sort=sort)
-    listed = tuple(attribute for attribute in _LISTED if attribute not in key.names)
-    return Index(name=name, key=key, include=listed)
-
-
 PLANS: Final[Mapping[str, Plan]] = {
     JOBS: Plan(
         key=Key(partition="job_key"),
@@ -71,13 +57,6 @@ PLANS: Final[Mapping[str, Plan]] = {
                 key=Key(partition=job_rows.SHARD, sort="due_at"),
                 include=("job_type", "status", "created_at"),
             ),
-            _list(BY_CUSTOMER, "customer_id"),
-            Index(
-                name=BY_REFERENCE,
-                key=Key(partition="provider_ref"),
-                include=tuple(name for name in _LISTED if name != "provider_ref"),
-            ),
-            _list(BY_STATUS, "status"),
         ),
     ),
     "orders": Plan(

@@ -262,6 +262,14 @@ def is_left_by_its_worker(stack: Deployment) -> dict[str, Any]:
     return stack.job_when(key, "finished")
 
 
+def is_left_without_its_order(stack: Deployment) -> dict[str, Any]:
+    """A worker died with a payment, and its order is gone: a person is told by the reconciler."""
+    key = "payment.charge:order_gone"
+    claim(stack, key, charge("gone"), lease=-timedelta(minutes=1))
+    stack.reconcile(key=key)
+    return stack.job_when(key, "needs_review")
+
+
 ALL: Final[tuple[Callable[[Deployment], object], ...]] = (
     loses_an_answer,
     pays,
@@ -279,5 +287,6 @@ ALL: Final[tuple[Callable[[Deployment], object], ...]] = (
     loses_the_answer_to_a_push,
     pushes_what_moved_on,
     is_left_by_its_worker,
+    is_left_without_its_order,
     is_found_by_the_schedule,
 )

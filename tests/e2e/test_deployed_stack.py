@@ -48,6 +48,12 @@ def test_people_are_told_about_jobs_that_no_rule_may_decide(deployment: Deployme
     assert any("payment.charge:order_nobody" in subject for subject in alerts)
 
 
+def test_people_are_told_by_the_reconciler_as_well(deployment: Deployment) -> None:
+    job = deployment.once(scenarios.is_left_without_its_order)
+
+    assert job["status"] == "needs_review"
+
+
 def test_a_second_attempt_after_a_decline_pays_once(deployment: Deployment) -> None:
     deployment.once(scenarios.is_tried_again_after_a_decline)
 
