@@ -235,6 +235,7 @@ def loses_the_answer_to_a_push(stack: Deployment) -> dict[str, Any]:
     stack.sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, method="P*", path="/crm/*")
     stack.send("SyncQueueUrl", push(one))
     stack.job_when(push_key(one), "unknown", "finished")
+    stack.reconcile(key=push_key(one))
     return stack.job_when(push_key(one), "finished")
 
 

@@ -173,6 +173,7 @@ def test_the_outputs_are_those_that_outside_tools_rely_on(prod: Assembly) -> Non
         *("RejectsQueueUrl", "DeadLetterQueueUrl"),
         *("JobsTableName", "OrdersTableName", "RecordsTableName", "ImportEventsTableName"),
         *("ReconcilerArn", "ArchiveBucketName", "EventBusName", "AlertTopicArn"),
+        *("StripeSecretArn", "HubspotSecretArn"),
     }
 
 

@@ -1,0 +1,98 @@
+"""The CDK's own command line: deploys, finds nothing left to do, and takes everything away."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import REPOSITORY
+from infra.cdk_cli import environment
+from infra.local.engine import Engine, running_engine
+from tests.e2e.deployment import ENGINE_SETTINGS, STACK, bootstrap, client, deploy, run_cdk
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def account(assembly: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An account of its own, bootstrapped, with the stack deployed."""
+    log = tmp_path_factory.mktemp("account") / "engine.log"
+    with running_engine(log, settings=ENGINE_SETTINGS) as engine:
+        bootstrap(engine, assembly)
+        deploy(engine, assembly)
+        yield engine
+
+
+def what_is_there(engine: Engine) -> dict[str, list[str]]:
+    """Everything of ours that an account can hold."""
+
+    def named(service: str, operation: str, listed: str, name: str | None) -> list[str]:
+        answer: dict[str, Any] = getattr(client(engine, service), operation)()
+        found = [one if name is None else one[name] for one in answer.get(listed, [])]
+        return sorted(one for one in found if STACK.lower() in str(one).lower())
+
+    return {
+        "tables": named("dynamodb", "list_tables", "TableNames", None),
+        "queues": named("sqs", "list_queues", "QueueUrls", None),
+        "functions": named("lambda", "list_functions", "Functions", "FunctionName"),
+        "layers": named("lambda", "list_layers", "Layers", "LayerName"),
+        "mappings": named(
+            "lambda", "list_event_source_mappings", "EventSourceMappings", "FunctionArn"
+        ),
+        "machines": named("stepfunctions", "list_state_machines", "stateMachines", "name"),
+        "schedules": named("scheduler", "list_schedules", "Schedules", "Name"),
+        "topics": named("sns", "list_topics", "Topics", "TopicArn"),
+        "secrets": named("secretsmanager", "list_secrets", "SecretList", "Name"),
+        "roles": named("iam", "list_roles", "Roles", "RoleName"),
+        "log groups": named("logs", "describe_log_groups", "logGroups", "logGroupName"),
+        "alarms": named("cloudwatch", "describe_alarms", "MetricAlarms", "AlarmName"),
+        "buckets": named("s3", "list_buckets", "Buckets", "Name"),
+    }
+
+
+def test_a_second_deployment_changes_nothing(account: Engine, assembly: Path) -> None:
+    before = client(account, "cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+
+    said = deploy(account, assembly)
+
+    after = client(account, "cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+    assert "(no changes)" in said
+    assert after == before
+
+
+def test_there_is_no_difference_to_what_is_deployed(account: Engine, assembly: Path) -> None:
+    said = run_cdk(account, "diff", "--app", str(assembly), "--fail")
+
+    assert "Number of stacks with differences: 0" in said
+
+
+def test_destroying_leaves_only_the_archive(account: Engine, assembly: Path) -> None:
+    before = what_is_there(account)
+    assert all(before.values()), [name for name, found in before.items() if not found]
+
+    run_cdk(account, "destroy", "--app", str(assembly), "--force")
+
+    after = what_is_there(account)
+    assert {name: found for name, found in after.items() if found} == {"buckets": before["buckets"]}
+
+
+def test_an_account_that_was_never_bootstrapped_is_told_apart_and_what_to_do(
+    assembly: Path, tmp_path: Path
+) -> None:
+    with running_engine(tmp_path / "engine.log") as engine:
+        done = subprocess.run(
+            [sys.executable, "-m", "infra.cdk_cli", "deploy", "--app", str(assembly)],
+            cwd=REPOSITORY,
+            env=environment(engine.environment()),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode != 0
+    assert "never bootstrapped" in done.stderr
+    assert "node_modules/.bin/cdk bootstrap" in done.stderr
