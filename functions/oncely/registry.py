@@ -55,12 +55,17 @@ class Registry:
 
 def _job_type(body: str) -> str:
     try:
-        decoded = json.loads(body, object_pairs_hook=_no_duplicates)
+        decoded = json.loads(body, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         _refuse(f"the message is not JSON: {str(error)[:200]}")
     if not isinstance(decoded, dict) or not isinstance(decoded.get("job"), str):
         _refuse('the message is no JSON object with a "job", such as {"job": "payment.charge", …}')
     return str(decoded["job"])
+
+
+def _no_constant(name: str) -> NoReturn:
+    """NaN and Infinity are Python's, not JSON's; no row could keep them."""
+    raise ValueError(f"{name} is not JSON")
 
 
 def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -145,6 +145,11 @@ class Telemetry:
         """Give a length of time to a metric, in seconds."""
         self.metrics.add_metric(name=metric, unit=MetricUnit.Seconds, value=time.total_seconds())
 
+    def could_not_look(self, trouble: str) -> None:
+        """Tell that work which was never sent could not be looked for."""
+        self.logger.error("could not look for unserved work", extra={"error": trouble})
+        self._count(BROKEN)
+
     def resolved(self, done: Resolution, *, dry_run: bool) -> None:
         """Tell what the reconciler did about one job."""
         level = "error" if done.new is Status.NEEDS_REVIEW else "info"

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from types import NoneType
 from typing import get_args, get_type_hints
 
-from oncely.domain.jobs import MAX_EVIDENCE, MAX_REASON, Evidence, Job
+from oncely.domain.jobs import MAX_EVIDENCE, Evidence, Job
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.text import MAX_REASON
 from oncely.domain.writes import Json
 from oncely.ports import Created, Exists, JobStore
 from tests.contract.places import Place

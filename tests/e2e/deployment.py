@@ -166,6 +166,18 @@ class Deployment:
         done: dict[str, Any] = json.loads(ended["output"])
         return done
 
+    def sweeps(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """What each sweep so far was asked for, and what it did."""
+        states = self.client("stepfunctions")
+        listed = states.list_executions(
+            stateMachineArn=self.outputs["ReconcilerArn"], statusFilter="SUCCEEDED"
+        )
+        ended = [
+            states.describe_execution(executionArn=one["executionArn"])
+            for one in listed["executions"]
+        ]
+        return [(json.loads(one["input"]), json.loads(one["output"])) for one in ended]
+
     def _subscribe(self) -> str:
         """A queue that hears every alert."""
         sqs = self.client("sqs")

@@ -48,6 +48,13 @@ def recorded(stack: Deployment, assembly: Assembly) -> set[Permission]:
     }
 
 
+def calls(stack: Deployment, assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every call that is still written down, with the function that made it."""
+    keys = _access_keys(stack, assembly, _physical_names(stack))
+    for function, access_key in keys.items():
+        yield from ((function, event) for event in _events(stack, access_key))
+
+
 def _physical_names(stack: Deployment) -> dict[str, str]:
     """What the deployment calls each resource of the template."""
     listed = stack.client("cloudformation").describe_stack_resources(StackName=STACK)

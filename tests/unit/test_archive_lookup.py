@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 from oncely.domain.lifecycle import Status
+from oncely.services.outcomes import Conflict
 from tests.support.mortal import DiedError, Meanwhile
 from tests.support.payments import FakePayments
 from tests.support.world import World, charge
@@ -63,3 +64,20 @@ def test_a_contradicted_end_is_not_answered_from_the_archive_again() -> None:
 
     assert world.job(KEY).status is Status.NEEDS_REVIEW
     assert world.job(KEY).beyond_archive
+
+
+def test_a_replay_after_expiry_for_other_values_is_a_conflict_and_the_first_end_stands() -> None:
+    world = World()
+    world.add_order()
+    world.run(charge())
+    world.publisher().publish(world.job(KEY).job_key)
+    first = world.job(KEY)
+    world.store.expire(KEY)
+    world.add_order(amount=9900)
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, Conflict)
+    assert (world.job(KEY).status, world.job(KEY).result) == (first.status, first.result)
+    assert world.job(KEY).fingerprint == first.fingerprint
+    assert world.payments.charges == ["pi_1"]

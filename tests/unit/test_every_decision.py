@@ -7,8 +7,8 @@ import pytest
 
 from oncely.domain.answers import Answer, Done, Odd, Refused
 from oncely.domain.decide import told
-from oncely.domain.jobs import MAX_REASON
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
+from oncely.domain.text import MAX_REASON
 from tests.unit.grid import ANSWERS, FRAUD, answered, cases
 from tests.unit.samples import NOW, a_job
 

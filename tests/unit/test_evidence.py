@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from oncely.adapters.job_rows import to_attributes
 from oncely.contract import MAX_MESSAGE_BYTES
-from oncely.domain.jobs import MAX_EVIDENCE, MAX_REASON, Evidence, with_entry
+from oncely.domain.jobs import MAX_EVIDENCE, Evidence, with_entry
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.text import MAX_REASON
 from tests.unit.samples import NOW, a_job, an_entry
 
 ROW_LIMIT = 400 * 1024

@@ -108,3 +108,13 @@ def test_a_sweep_of_one_key_or_one_type_finds_only_that() -> None:
 def test_a_wrong_sweep_is_refused_with_a_sentence(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidMessageError, match="not a valid sweep"):
         Sweep.of(wrong)
+
+
+def test_one_order_that_can_never_be_a_job_does_not_stop_the_sweep() -> None:
+    world = World()
+    world.add_order("é" * 60)
+    world.add_order("x" * 300)
+    world.add_order()
+    world.clock.move(hours=1)
+
+    assert keys(find(world)) == [KEY]

@@ -4,8 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.jobs import Job
+from oncely.contracts.sync_push import SyncPush
+from oncely.domain.errors import UnavailableError
+from oncely.domain.jobs import Job, enqueued
+from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.writes import Json
 from oncely.services.outcomes import Finished
 from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
 from tests.support.payments import Fault
@@ -237,3 +241,52 @@ def test_a_replay_after_expiry_whose_worker_died_is_answered_from_the_archive() 
     assert done.new is Status.FINISHED
     assert world.job(KEY).result == result
     assert world.payments.charges == ["pi_1"]
+
+
+def test_what_cannot_be_published_makes_room_in_the_next_sweep() -> None:
+    world = World()
+    world.add_order()
+    world.run(charge())
+    world.clock.move(hours=1)
+    world.archive.broken = True
+
+    with pytest.raises(UnavailableError):
+        world.reconcile(KEY)
+
+    assert (world.job(KEY).due_at or world.clock.now()) > world.clock.now()
+
+
+def test_a_row_that_cannot_be_looked_at_ends_with_a_person_and_not_for_ever() -> None:
+    world = World(contracts=(SyncPush,))
+    world.tools.rows.put("records", {"record_id": "app#1"}, {"source": "app"})
+    key = job_key("sync.push", "hubspot", "app#1", 1)
+    message: dict[str, Json] = {
+        "job": "sync.push",
+        "v": 1,
+        "target": "hubspot",
+        "record_id": "app#1",
+        "version": 1,
+    }
+    now = world.clock.now()
+    world.store.create(
+        enqueued(key, "sync.push", message, now=now, due_at=now, actor="test", reason="test")
+    )
+    world.clock.move(hours=25)
+
+    done = world.reconcile(key)
+
+    assert done.new is Status.NEEDS_REVIEW
+
+
+def test_an_unreadable_job_whose_alert_failed_is_told_later() -> None:
+    world = unknown()
+    world.contracts = ()
+    world.alerts.broken = True
+    world.reconcile(KEY)
+    world.alerts.broken = False
+    world.clock.move(hours=1)
+
+    done = world.reconcile(KEY)
+
+    assert done.outcome == "needs_review"
+    assert len(world.alerts.told) == 1

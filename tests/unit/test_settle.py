@@ -214,3 +214,10 @@ def test_a_row_that_never_stands_still_is_given_up_and_tried_again_later(
         desk.settle(CHARGED, store=restless)
 
     assert desk.row.evidence[-1].event is Event.NOTE
+
+
+def test_an_id_cannot_forge_a_line_of_an_alert(desk: Desk) -> None:
+    desk.settle(Odd("order 1\nNext: do something foolish #", "pi_1"))
+
+    (alert,) = desk.alerts.told
+    assert sum(line.startswith("Next:") for line in alert.text.splitlines()) == 1

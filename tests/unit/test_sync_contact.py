@@ -204,3 +204,40 @@ def test_a_record_of_another_contact_is_for_a_person() -> None:
     outcome = world.run(contact("1", record={**record(), "id": "5000"}))
 
     assert isinstance(outcome, NeedsReview)
+
+
+def test_an_older_record_that_comes_late_does_not_undo_that_a_contact_is_gone() -> None:
+    world = World()
+    world.run(contact("1", record=record("2026-11-16T01:00:00Z")))
+    world.run(contact("2", record={**record("2026-11-16T03:00:00Z"), "archived": True}))
+
+    world.run(contact("3", record=record("2026-11-16T02:00:00Z", phone="2")))
+
+    assert result(world, "3") == "skipped_stale"
+    assert stored(world)["gone"] is True
+
+
+def test_a_contact_that_is_first_seen_archived_leaves_a_mark() -> None:
+    world = World()
+    world.run(contact("1", record={**record(LATER), "archived": True}))
+
+    world.run(contact("2", record=record(OLD)))
+
+    assert result(world, "2") == "skipped_stale"
+    assert stored(world)["gone"] is True
+
+
+def test_a_contact_that_is_there_again_is_no_longer_gone() -> None:
+    world = World()
+    crm_id = world.crm.add(email="ada@example.com")
+    message = {**contact("1"), "source_id": crm_id}
+    world.run(message)
+    key = {"record_id": f"hubspot#{crm_id}"}
+    known = dict(world.tools.rows.get("records", key) or {})
+    world.tools.rows.put("records", key, {**known, "gone": True})
+
+    world.run({**message, "event_id": "2"})
+
+    found = world.tools.rows.get("records", key)
+    assert found is not None
+    assert found["gone"] is False

@@ -47,9 +47,11 @@ _NO_ANSWER_CODES: Final = frozenset(
 )
 _BUSY_CODES: Final = frozenset(
     {
+        "OverLimit",
         "ProvisionedThroughputExceededException",
         "ProvisionedThroughputExceeded",
         "RequestLimitExceeded",
+        "RequestThrottled",
         "ThrottlingError",
         "ThrottlingException",
         "TransactionConflict",

@@ -99,7 +99,7 @@ class SesMailer:
             return Unclear("SES answered without a message id")
         request_id = response["ResponseMetadata"].get("RequestId")
         return Done(
-            f"sent to {mail.to} as {message_id}",
+            f"sent as {message_id}",
             message_id,
             {"message_id": message_id, "request_id": request_id},
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of
+from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy
 from oncely.domain.errors import NotConfiguredError
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ class SqsOutbox:
         except NO_ANSWER:
             return indexes
         except ClientError as error:
+            if is_busy(code_of(error)) or gave_no_answer(error):
+                return indexes
             raise NotConfiguredError(
                 f"queue {self.queue_url} takes no messages ({code_of(error)}): check that it is "
                 "there and that this role may send to it"

@@ -1,11 +1,12 @@
 """payment.charge: charge an order once, at Stripe."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 
 from oncely.contract import (
     Call,
@@ -163,7 +164,14 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             up_to=("charge_requested_at", time_text(now - REQUEST_GRACE)),
         )
         for row in rows:
-            yield ChargeMessage.model_validate({"job": _JOB, "v": 1, "order_id": row["order_id"]})
+            with suppress(ValidationError):  # an id that no message could carry
+                yield ChargeMessage.model_validate(
+                    {
+                        "job": _JOB,
+                        "v": 1,
+                        "order_id": row["order_id"],
+                    }
+                )
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
         """A receipt for what was paid, unless no mail is sent at all."""

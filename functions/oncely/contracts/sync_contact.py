@@ -92,7 +92,7 @@ class SyncContact(Contract[ContactMessage, Stored]):
         """Take the record from the message or fetch it, and compare."""
         message = call.facts.message
         if message.record is not None:
-            return _imported(call.facts, _from_message(message.record))
+            return _imported(call.facts, _from_message(message.record), fresh=False)
         match self.tools.crm().fetch(message.source_id):
             case NotSent() as later:
                 return later
@@ -102,7 +102,7 @@ class SyncContact(Contract[ContactMessage, Stored]):
                 # Merged into another contact, which has events of its own.
                 return _gone(call.facts, None)
             case CrmRecord() as record:
-                return _imported(call.facts, record)
+                return _imported(call.facts, record, fresh=True)
 
 
 def checksum(record: Mapping[str, Json]) -> str:
@@ -121,8 +121,8 @@ def _from_message(record: Mapping[str, Any]) -> CrmRecord:
     )
 
 
-def _imported(facts: Stored, record: CrmRecord) -> Answer:
-    """What this version means beside the one we have."""
+def _imported(facts: Stored, record: CrmRecord, *, fresh: bool) -> Answer:
+    """What this version means beside the one we have; a `fresh` one was read just now."""
     if record.record_id != facts.message.source_id:
         return Odd(f"the record is {record.record_id}, the message names {facts.message.source_id}")
     if record.archived:
@@ -131,7 +131,8 @@ def _imported(facts: Stored, record: CrmRecord) -> Answer:
     if facts.row is None:
         return _done("imported", facts, record, mark)
     stored_at = instant(facts.row["source_updated_at"])
-    if record.updated_at > stored_at:
+    back_again = fresh and bool(facts.row.get("gone")) and record.updated_at == stored_at
+    if record.updated_at > stored_at or back_again:
         return _done("updated", facts, record, mark)
     if record.updated_at < stored_at:
         return _noted("skipped_stale", facts, record.updated_at, mark)
@@ -140,12 +141,24 @@ def _imported(facts: Stored, record: CrmRecord) -> Answer:
 
 
 def _gone(facts: Stored, at: datetime | None) -> Answer:
-    """Marked, not deleted: what we knew of the contact stays."""
-    if facts.row is None or facts.row.get("gone"):
-        return _noted("gone", facts, at, None)
+    """Marked, not deleted: what we knew of the contact stays.
+
+    The mark keeps its version, so that an older record which comes late does not undo it.
+    """
+    columns: dict[str, Json] = {"gone": True}
+    if at is not None:
+        columns["source_updated_at"] = time_text(at)
+    if facts.row is None:
+        if at is None:
+            return _noted("gone", facts, at, None)
+        message = facts.message
+        named: dict[str, Json] = {"source": message.source, "source_id": message.source_id}
+        return _noted("gone", facts, at, None, _over(facts, {**named, **columns}))
     if at is not None and at < instant(facts.row["source_updated_at"]):
         return _noted("skipped_stale", facts, at, None)
-    return _noted("gone", facts, at, None, _over(facts, {"gone": True}))
+    if at is None and facts.row.get("gone"):
+        return _noted("gone", facts, at, None)
+    return _noted("gone", facts, at, None, _over(facts, columns))
 
 
 def _done(result: str, facts: Stored, record: CrmRecord, mark: str) -> Answer:

@@ -1,6 +1,7 @@
 """sync.import: page through the CRM and send one sync.contact for each record."""
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field
@@ -107,6 +108,7 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
     def act(self, call: Call[ImportMessage]) -> Answer:
         """Go on behind the last saved page; a page is saved only when all of it was sent."""
         progress = Progress.of(call.job)
+        started_at = progress.pages
         while call.has_time(PAGE_TIME):
             page = self._page(call.facts, progress.after)
             if isinstance(page, NotSent):
@@ -119,6 +121,8 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
             if page.after is None:
                 told = f"{progress.sent} contacts sent from {progress.pages} pages"
                 return Done(told, result=progress.as_json())
+        if progress.pages == started_at:
+            return NotSent("too little time was left for a page", retry_after=timedelta(0))
         return Unfinished(f"short of time after {progress.pages} pages; goes on from there")
 
     def _page(self, message: ImportMessage, after: str | None) -> Page | NotSent:

@@ -18,7 +18,7 @@ from oncely.domain.answers import (
     Unclear,
     Unfinished,
 )
-from oncely.domain.jobs import MAX_REASON, Claim, Job, conflicts
+from oncely.domain.jobs import Claim, Job, conflicts
 from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.domain.moves import (
     LONGEST_BACKOFF,
@@ -40,6 +40,7 @@ from oncely.domain.moves import (
     wait,
 )
 from oncely.domain.profiles import Safety, Terms
+from oncely.domain.text import one_line
 from oncely.domain.writes import Json
 
 
@@ -103,8 +104,14 @@ def archived(*, now: datetime, retention: timedelta) -> Decision:
     )
 
 
-def from_archive(former: Job) -> Answer:
-    """What a former run of the same key, whose row has expired, answers now."""
+def restored(job: Job, former: Job, terms: Terms, *, now: datetime) -> Decision:
+    """The end of a former run of the same key, whose row has expired, as the end of this one."""
+    decision = decide(job, terms, _answer_of(former), now=now)
+    # What it was for is what it was for then, whatever the rows say today.
+    return replace(decision, changes={**decision.changes, "fingerprint": former.fingerprint})
+
+
+def _answer_of(former: Job) -> Answer:
     reason = f"answered from the archive: it ended {former.status} at {former.updated_at}"
     if former.status is Status.FINISHED:
         return Done(reason, ref=former.provider_ref, result=former.result or {})
@@ -232,7 +239,7 @@ def late_answer(row: Job, answer: Done | Refused, *, fence: int) -> Decision:
             changes={
                 "expires_at": None,
                 "beyond_archive": True,
-                "last_error": told[:MAX_REASON],
+                "last_error": one_line(told),
             },
             alert=True,
         )
@@ -298,7 +305,7 @@ def _after_effect(job: Job, terms: Terms, answer: Answer, now: datetime, spread:
             return Decision(
                 event=Event.LOSE,
                 reason=answer.reason,
-                changes={"due_at": now, "last_error": answer.reason[:MAX_REASON]},
+                changes={"due_at": now, "last_error": one_line(answer.reason)},
             )
         case _:
             # Whatever else it is, we do not know.

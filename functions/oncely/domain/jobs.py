@@ -7,11 +7,11 @@ from typing import Final
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ABSENT, ENDED, Event, Status, after
+from oncely.domain.text import one_line
 from oncely.domain.writes import Json
 
 # A row must never grow to DynamoDB's 400 kB: entries are counted, and each is cut.
 MAX_EVIDENCE: Final = 100
-MAX_REASON: Final = 500
 
 # Clocks of two execution environments may differ by this much; a lease outlives it on both sides.
 CLOCK_SKEW: Final = timedelta(seconds=2)
@@ -125,7 +125,7 @@ class Job:
             event=event,
             old=self.status,
             new=status,
-            reason=reason[:MAX_REASON],
+            reason=one_line(reason),
             actor=actor,
         )
         changed = {
@@ -216,9 +216,9 @@ def claimed(row: Job | None, claim: Claim) -> Job | None:
     )
 
 
-def conflicts(row: Job, claim: Claim) -> bool:
+def conflicts(row: Job, other: Claim | Job) -> bool:
     """Whether the same key was used for other business values."""
-    return None not in (row.fingerprint, claim.fingerprint) and row.fingerprint != claim.fingerprint
+    return None not in (row.fingerprint, other.fingerprint) and row.fingerprint != other.fingerprint
 
 
 def landed(row: Job, *, before: Job, write: Job) -> bool:

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.domain.answers import Done, Refused
-from oncely.domain.jobs import MAX_REASON, Job
+from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
+from oncely.domain.text import one_line
 
 # A message that was sent is worked within this time, or the row is taken to have lost it.
 MESSAGE_GRACE: Final = timedelta(minutes=15)
@@ -69,7 +70,7 @@ def refuse(answer: Refused, now: datetime) -> Decision:
         changes={
             "result": {"code": answer.code, **answer.result},
             **_end(now),
-            "last_error": answer.reason[:MAX_REASON],
+            "last_error": one_line(answer.reason),
         },
     )
 
@@ -86,7 +87,7 @@ def back_to_ready(event: Event, reason: str, *, run_at: datetime, **changes: obj
         changes={
             "lease_until": None,
             "due_at": run_at + MESSAGE_GRACE,
-            "last_error": reason[:MAX_REASON],
+            "last_error": one_line(reason),
             **changes,
         },
         run_at=run_at,
@@ -101,7 +102,7 @@ def lose(reason: str, now: datetime, *, due_at: datetime, **changes: object) -> 
         changes={
             "lease_until": now,
             "due_at": due_at,
-            "last_error": reason[:MAX_REASON],
+            "last_error": one_line(reason),
             **changes,
         },
     )
@@ -112,7 +113,7 @@ def wait(reason: str, *, due_at: datetime, **changes: object) -> Decision:
     return Decision(
         event=Event.WAIT,
         reason=reason,
-        changes={"due_at": due_at, "last_error": reason[:MAX_REASON], **changes},
+        changes={"due_at": due_at, "last_error": one_line(reason), **changes},
     )
 
 
@@ -124,7 +125,7 @@ def escalate(reason: str, **changes: object) -> Decision:
         reason=reason,
         changes={
             "expires_at": None,
-            "last_error": reason[:MAX_REASON],
+            "last_error": one_line(reason),
             **kept,
         },
         alert=True,

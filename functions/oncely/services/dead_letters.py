@@ -9,6 +9,7 @@ from oncely.domain.decide import dead_letter, stranded
 from oncely.domain.errors import BadInputError, OncelyError, UnavailableError
 from oncely.domain.jobs import enqueued
 from oncely.domain.keys import JobKey
+from oncely.domain.text import one_line
 from oncely.ports import Alert, Alerts, Clock, Created, Inbox, JobStore
 from oncely.registry import Registry
 from oncely.services.settle import Settler
@@ -50,7 +51,10 @@ class DeadLetters:
     def receive_all(self, bodies: Mapping[str, str]) -> list[Received]:
         """Receive each by its message id, and tell a person once for all of them."""
         received = [self._receive(message_id, body) for message_id, body in bodies.items()]
-        lines = (f"{letter.job_key or letter.message_id}: {letter.reason}" for letter in received)
+        lines = (
+            f"{letter.job_key or letter.message_id}: {one_line(letter.reason)}"
+            for letter in received
+        )
         self.alerts.tell(
             Alert(
                 subject=f"Oncely: {len(received)} dead letters",
@@ -65,11 +69,17 @@ class DeadLetters:
         try:
             fate, reason, key = self._settle(body)
         except BadInputError as error:
-            self.inbox.reject(body, reason=str(error), message_id=message_id)
-            return Received(message_id=message_id, fate=Fate.REJECTED, reason=str(error))
+            return self._reject(message_id, body, str(error))
         except OncelyError as error:
             return Received(message_id=message_id, fate=Fate.LEFT, reason=str(error))
         return Received(message_id=message_id, fate=fate, reason=reason, job_key=key)
+
+    def _reject(self, message_id: str, body: str, reason: str) -> Received:
+        try:
+            self.inbox.reject(body, reason=reason, message_id=message_id)
+        except Exception as error:  # noqa: BLE001  # it stays in the queue; its neighbours go on
+            return Received(message_id=message_id, fate=Fate.LEFT, reason=f"{reason}; {error}")
+        return Received(message_id=message_id, fate=Fate.REJECTED, reason=reason)
 
     def _settle(self, body: str) -> tuple[Fate, str, JobKey]:
         """Make sure that a row carries the job."""

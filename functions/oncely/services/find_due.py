@@ -8,7 +8,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from oncely.domain.errors import InvalidMessageError
+from oncely.domain.errors import BadInputError, InvalidMessageError, OncelyError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import UNRESOLVED
 from oncely.domain.times import instant
@@ -62,6 +62,7 @@ class Found:
 
     items: tuple[Item, ...]
     oldest_age: timedelta
+    trouble: str | None = None  # why work that was never sent could not be looked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +83,12 @@ class Finder:
         now = self.clock.now()
         due = list(islice(self._due(sweep, now), sweep.limit))
         items = [Item(key=one.job_key) for one in due]
-        items += islice(self._unserved(sweep, now), sweep.limit - len(items))
-        return Found(items=tuple(items), oldest_age=_oldest(due, now))
+        trouble = None
+        try:
+            items += islice(self._unserved(sweep, now), sweep.limit - len(items))
+        except OncelyError as error:
+            trouble = str(error)  # what is due must be resolved all the same
+        return Found(items=tuple(items), oldest_age=_oldest(due, now), trouble=trouble)
 
     def _due(self, sweep: Sweep, now: datetime) -> Iterator[Due]:
         rows = self.index.due(
@@ -97,7 +102,10 @@ class Finder:
             if sweep.job_type not in (None, kind.job_type):
                 continue
             for message in kind(self.tools).unserved(now=now):
-                key = kind.key(message)
+                try:
+                    key = kind.key(message)
+                except BadInputError:
+                    continue  # never a job: its own message is rejected, with the reason
                 if self.store.get(key) is None:
                     yield Item(key=key, message=message.as_json())
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from oncely.contract import body_of
 from oncely.domain.decide import archived, awaits_archive
-from oncely.domain.errors import UnavailableError
+from oncely.domain.errors import InvalidMessageError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.ports import Archive, Clock, EventBus, JobStore, Outbox, Tools, Written
@@ -43,7 +43,10 @@ class Publisher:
         return isinstance(self.store.swap(job, after), Written)
 
     def _send_follow_ups(self, job: Job) -> None:
-        contract = self.registry.contract(job.job_type)(self.tools)
+        try:
+            contract = self.registry.contract(job.job_type)(self.tools)
+        except InvalidMessageError:
+            return  # of a type that is no longer deployed: nobody knows what would follow
         for message in contract.follow_ups(job):
             queue = self.registry.contract(message.job).needs.queue
             if not all(self.outbox(queue).send([body_of(message.as_json())])):

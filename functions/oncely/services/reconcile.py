@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 from oncely.contract import AnyContract, Call, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, Odd, OwnerGone, Unreachable
-from oncely.domain.decide import Step, decide, due_step, from_archive, looked_at, send_again
+from oncely.domain.decide import Step, decide, due_step, looked_at, restored, send_again
 from oncely.domain.errors import BadInputError, OncelyError
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job, enqueued
@@ -61,9 +61,42 @@ class Reconciler:
         row = self.store.get(key)
         if row is None:
             return self._make(key, message, dry_run=dry_run)
-        step = due_step(row, self.clock.now(), asked_for=asked_for)
-        if step is Step.NOTHING:
-            return Resolution(key=key, outcome="nothing", old=row.status, new=row.status)
+        match due_step(row, self.clock.now(), asked_for=asked_for):
+            case Step.NOTHING:
+                return _nothing(row)
+            case Step.PUBLISH:
+                return self._publish(row, dry_run=dry_run)
+            case Step.TELL:
+                return self._tell(row, dry_run=dry_run)
+            case step:
+                return self._work(row, step, dry_run=dry_run)
+
+    def hold(self, row: Job) -> Job | None:
+        """Push the due time first: an overlapping sweep then finds nothing to do.
+
+        And what cannot be mended now makes room in the next sweep for what can.
+        """
+        held = looked_at(row, self.clock.now())
+        written = self.store.swap(row, held)
+        return written.job if isinstance(written, Written) else None
+
+    def _publish(self, row: Job, *, dry_run: bool) -> Resolution:
+        if not dry_run and self.hold(row) is None:
+            return _nothing(row)
+        if not dry_run:
+            self.publisher.publish(row.job_key)
+        return _resolution(row, "published", row.status, "its end was not archived yet")
+
+    def _tell(self, row: Job, *, dry_run: bool) -> Resolution:
+        reason = row.last_error or "it needs review"
+        if not dry_run:
+            held = self.hold(row)
+            if held is None:
+                return _nothing(row)
+            self.settler().tell(held, reason)
+        return _resolution(row, row.status, row.status, f"a person is told: {reason}")
+
+    def _work(self, row: Job, step: Step, *, dry_run: bool) -> Resolution:
         try:
             kind, read = self.registry.read(row.message)
         except BadInputError as error:
@@ -98,17 +131,10 @@ class Reconciler:
     def _unreadable(self, row: Job, why: str, *, dry_run: bool) -> Resolution:
         """A row of a job type, or a version, that this deployment does not know."""
         decision = escalate(f"this deployment cannot read its message: {why}")
-        if row.ended or row.status is Status.NEEDS_REVIEW:
-            return Resolution(key=row.job_key, outcome="error", old=row.status, reason=why)
         if not dry_run:
             self.settler().settle(row, decision)
-        return Resolution(
-            key=row.job_key,
-            outcome=Status.NEEDS_REVIEW,
-            old=row.status,
-            new=Status.NEEDS_REVIEW,
-            reason=decision.reason,
-        )
+        review = Status.NEEDS_REVIEW
+        return _resolution(row, review, review, decision.reason)
 
     def send(self, kind: type[AnyContract], job: Job) -> None:
         """Send the job's message; if this fails, the row falls due again."""
@@ -130,37 +156,18 @@ class _Look:
 
     def take(self, row: Job, step: Step) -> Resolution:
         match step:
-            case Step.PUBLISH:
-                return self._publish(row)
-            case Step.TELL:
-                return self._tell(row)
             case Step.SEND:
                 return self._send(row)
             case Step.BURY:
                 return self._bury(row)
-            case Step.ASK:
-                held = self._hold(row)
-                return self._nothing(row) if held is None else self._ask(held, row.status)
-            case Step.NOTHING:
-                return self._nothing(row)
-            case unreachable:
-                assert_never(unreachable)
-
-    def _publish(self, row: Job) -> Resolution:
-        if not self.dry_run:
-            self.reconciler.publisher.publish(row.job_key)
-        return self._resolution(row, "published", row.status, "its end was not archived yet")
-
-    def _tell(self, row: Job) -> Resolution:
-        reason = row.last_error or "it needs review"
-        if not self.dry_run:
-            self.reconciler.settler().tell(row, reason)
-        return self._resolution(row, row.status, row.status, f"a person is told: {reason}")
+            case _:
+                held = row if self.dry_run else self.reconciler.hold(row)
+                return _nothing(row) if held is None else self._ask(held, row.status)
 
     def _send(self, row: Job) -> Resolution:
-        decision = self._no_longer_the_same(row) or send_again(
-            row, self.contract.terms, self.reconciler.clock.now()
-        )
+        decision = send_again(row, self.contract.terms, self.reconciler.clock.now())
+        if decision.event is Event.RESEND:
+            decision = self._no_longer_the_same(row) or decision
         job = self._write(row, decision)
         if job and decision.event is Event.RESEND and not self.dry_run:
             self.reconciler.send(type(self.contract), job)
@@ -168,7 +175,10 @@ class _Look:
 
     def _no_longer_the_same(self, row: Job) -> Decision | None:
         """A worker would refuse the row's own message: it must not be sent again and again."""
-        standing = self.contract.check(self.message)
+        try:
+            standing = self.contract.check(self.message)
+        except Exception:  # noqa: BLE001  # a worker will say what is wrong; age ends it
+            return None
         if isinstance(standing, Mismatch):
             return escalate(standing.reason)
         if standing.values is None or row.fingerprint in {None, fingerprint(standing.values)}:
@@ -184,14 +194,6 @@ class _Look:
             return self._told(row, job, decision)
         return self._ask(job, row.status)
 
-    def _hold(self, row: Job) -> Job | None:
-        """Push the due time first: an overlapping sweep then finds nothing to do."""
-        if self.dry_run:
-            return row
-        held = looked_at(row, self.reconciler.clock.now())
-        written = self.reconciler.store.swap(row, held)
-        return written.job if isinstance(written, Written) else None
-
     def _ask(self, row: Job, old: Status) -> Resolution:
         # Before the question: an answer may be old by the time that it is judged.
         asked_at = self.reconciler.clock.now()
@@ -200,9 +202,14 @@ class _Look:
         except OncelyError as error:
             return self._answered(row, old, Unreachable(str(error)), asked_at)
         if former is not None:
-            known = replace(row, evidence=former.evidence)
-            return self._answered(known, old, from_archive(former), asked_at)
-        standing = self.contract.check(self.message)
+            decision = restored(row, former, self.contract.terms, now=asked_at)
+            job = self._write(replace(row, evidence=former.evidence), decision)
+            return self._told(row, job, decision, old)
+        try:
+            standing = self.contract.check(self.message)
+        except Exception as error:  # noqa: BLE001  # looking changes nothing: it is looked at again
+            untold = Unreachable(f"our own rows could not be read: {type(error).__name__}: {error}")
+            return self._answered(row, old, untold, asked_at)
         if isinstance(standing, Mismatch):
             return self._answered(row, old, Odd(standing.reason), asked_at)
         if standing.facts is None:
@@ -277,15 +284,17 @@ class _Look:
         self, row: Job, job: Job | None, decision: Decision, old: Status | None = None
     ) -> Resolution:
         if job is None:
-            return self._nothing(row)
-        return self._resolution(row, job.status, job.status, decision.reason, old)
+            return _nothing(row)
+        return _resolution(row, job.status, job.status, decision.reason, old)
 
-    def _nothing(self, row: Job) -> Resolution:
-        return self._resolution(row, "nothing", row.status, "another has it, or nothing is due")
 
-    def _resolution(
-        self, row: Job, outcome: str, new: Status, reason: str, old: Status | None = None
-    ) -> Resolution:
-        return Resolution(
-            key=row.job_key, outcome=outcome, old=old or row.status, new=new, reason=reason
-        )
+def _nothing(row: Job) -> Resolution:
+    return _resolution(row, "nothing", row.status, "another has it, or nothing is due")
+
+
+def _resolution(
+    row: Job, outcome: str, new: Status, reason: str, old: Status | None = None
+) -> Resolution:
+    return Resolution(
+        key=row.job_key, outcome=outcome, old=old or row.status, new=new, reason=reason
+    )

@@ -20,10 +20,10 @@ from oncely.domain.decide import (
     Refusal,
     before_effect,
     decide,
-    from_archive,
     prepared,
     progressed,
     refused_claim,
+    restored,
 )
 from oncely.domain.errors import (
     BadInputError,
@@ -33,11 +33,12 @@ from oncely.domain.errors import (
     UnavailableError,
 )
 from oncely.domain.fingerprint import fingerprint
-from oncely.domain.jobs import CLOCK_SKEW, Claim, Job
+from oncely.domain.jobs import CLOCK_SKEW, Claim, Job, conflicts
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import Decision
 from oncely.domain.profiles import Safety
+from oncely.domain.text import one_line
 from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import (
     Alert,
@@ -162,8 +163,7 @@ class _Run:
         """We own the row: act, and record what came of it."""
         match self._former(job):
             case Job() as former:
-                # Its history goes on, so that archiving it again loses nothing.
-                return self._end(replace(job, evidence=former.evidence), from_archive(former))
+                return self._restore(job, former)
             case NotSent() as later:
                 return self._end(job, later)
             case None:
@@ -179,6 +179,14 @@ class _Run:
     @property
     def _is_natural(self) -> bool:
         return self.contract.terms.safety is Safety.NATURAL
+
+    def _restore(self, job: Job, former: Job) -> Outcome:
+        """A replay after expiry: the first run's end, and its history, stand in the row again."""
+        decision = restored(job, former, self.contract.terms, now=self.runner.clock.now())
+        outcome = self._settle(replace(job, evidence=former.evidence), decision)
+        if conflicts(former, job):
+            return self._conflict("the same key ran before, long ago, for other business values")
+        return outcome
 
     def _former(self, job: Job) -> Job | NotSent | None:
         """A run of the same key whose row has expired; whoever acts has looked for one before."""
@@ -311,8 +319,9 @@ class _Run:
             Alert(
                 subject=f"Oncely: conflicting message for {self.key}",
                 text=(
-                    f"Job: {self.key}\nWhy: {reason}\nThe job itself is untouched; the message is "
-                    f"in the rejects queue.\nNext: {look_at(self.key)}"
+                    f"Job: {self.key}\nWhy: {one_line(reason)}\n"
+                    "The job itself is untouched; the message is in the rejects queue.\n"
+                    f"Next: {look_at(self.key)}"
                 ),
                 job_key=self.key,
             )

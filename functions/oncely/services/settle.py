@@ -11,6 +11,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.moves import Decision
 from oncely.domain.profiles import Terms
+from oncely.domain.text import one_line
 from oncely.domain.writes import LocalWrite
 from oncely.ports import Alert, Alerts, Clock, JobStore, LocalRefused, Overtaken, Written
 
@@ -101,7 +102,7 @@ def alert_for(job: Job, reason: str) -> Alert:
     known = [
         f"Job: {job.job_key}",
         f"Status: {job.status.in_words} ({job.status})",
-        f"Why: {reason}",
+        f"Why: {one_line(reason)}",
         f"Attempts: {job.attempts}",
         f"Provider reference: {job.provider_ref or 'none saved'}",
         f"Customer: {job.customer_id or 'not known'}",

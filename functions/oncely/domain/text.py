@@ -1,0 +1,11 @@
+"""Text that others wrote, made safe to show: one line, printable, of bounded length."""
+
+from typing import Final
+
+# A row must never grow to DynamoDB's 400 kB, nor an alert to a page.
+MAX_REASON: Final = 500
+
+
+def one_line(text: str, longest: int = MAX_REASON) -> str:
+    """What was said, on one line: an id cannot forge a second one in an alert or a log."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:longest]

@@ -1,0 +1,62 @@
+"""What jobs cost rests on counted calls: the table in docs/costs.md is what is counted."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+
+from infra import REPOSITORY
+from tests.e2e.deployment import STACK, Deployment, eventually
+from tests.e2e.recorded import calls
+from tests.e2e.scenarios import charge, order
+from tests.infra.assembly import Assembly
+
+pytestmark = pytest.mark.timeout(600)
+
+JOBS = 10
+COSTS = REPOSITORY / "docs" / "costs.md"
+
+
+@pytest.fixture(scope="module")
+def paid(deployment: Deployment) -> list[str]:
+    """Some orders, each paid, published, archived and told about by e-mail."""
+    ids = [f"cost-{number}" for number in range(JOBS)]
+    for order_id in ids:
+        order(deployment, order_id)
+        deployment.send("PaymentsQueueUrl", charge(order_id))
+    for order_id in ids:
+        for kind in ("payment.charge", "receipt.send"):
+            eventually(
+                lambda key=f"{kind}:order_{order_id}": _published(deployment, key),  # type: ignore[misc]  # bound now
+                f"{kind} of {order_id} is archived",
+            )
+    return ids
+
+
+def _published(deployment: Deployment, key: str) -> bool | None:
+    row = deployment.job(key)
+    return True if row and "expires_at" in row else None
+
+
+def counted(deployment: Deployment, ids: list[str]) -> Iterator[str]:
+    """One line for each kind of call: who, what, and how often for one order."""
+    found: Counter[tuple[str, str]] = Counter()
+    for function, event in calls(deployment, Assembly(deployment.assembly, STACK)):
+        said = json.dumps(json.loads(event["CloudTrailEvent"])["requestParameters"])
+        said += json.dumps(event["Resources"])
+        found[function, event["EventName"]] += any(one in said for one in ids)
+    for (function, name), times in sorted(found.items()):
+        if times:
+            yield f"| {function} | {name} | {Fraction(times, JOBS)} |"
+
+
+def test_the_table_of_calls_for_one_paid_order_is_what_was_counted(
+    deployment: Deployment, paid: list[str]
+) -> None:
+    written = re.findall(r"^\| \w+/\w+ \| .*$", COSTS.read_text(encoding="utf-8"), re.MULTILINE)
+    expected = list(counted(deployment, paid))
+
+    assert written == expected, "\n".join(expected)

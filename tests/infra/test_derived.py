@@ -1,0 +1,136 @@
+"""The stack follows the registry and the stage: new contracts, tables that are there already."""
+
+from pathlib import Path
+
+import pytest
+from aws_cdk import App, Validations
+from cdk_nag import AwsSolutionsChecks
+
+from infra.stack import OncelyStack
+from infra.stages import Stage, StageError
+from oncely.contract import AnyContract, Needs
+from oncely.contracts import CONTRACTS
+from oncely.contracts.payment_charge import PaymentCharge
+from tests.infra.assembly import Assembly
+from tests.infra.policies import Permission, permissions
+
+PATHS = {"aws:cdk:enable-path-metadata": True}
+
+
+class PayInvoice(PaymentCharge):
+    """A job of another team: its own queue, a table that we do not know, a key of its own."""
+
+    job_type = "invoice.pay"
+    needs = Needs(
+        queue="invoices", tables=("invoices",), secrets=("ledger",), sends_to=("payments",)
+    )
+
+
+class WithoutPlace(PaymentCharge):
+    """A contract that names an AWS action on who knows what."""
+
+    job_type = "invoice.print"
+    needs = Needs(queue="invoices", actions=("iot:Publish",))
+
+
+def synthesized(
+    folder: Path, *more: type[AnyContract], stage: str = "dev", **context: str
+) -> Assembly:
+    contracts = (*CONTRACTS, *more)
+    app = App(outdir=str(folder), context=PATHS, analytics_reporting=False)
+    settings = Stage.of({"stage": stage, **context}, contracts)
+    OncelyStack(app, f"Oncely-{stage}", stage=settings, contracts=contracts)
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    app.synth()
+    return Assembly(folder, f"Oncely-{stage}")
+
+
+@pytest.fixture(scope="module")
+def derived(built_layers: None, tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    return synthesized(
+        tmp_path_factory.mktemp("derived"),
+        PayInvoice,
+        invoices_table="their-invoices",
+        orders_table="shop-orders",
+        jobs_table="restored-jobs",
+        jobs_stream_arn="arn:aws:dynamodb:eu-west-1:1:table/restored-jobs/stream/2026",
+        stripe_secret_arn="arn:aws:secretsmanager:eu-west-1:1:secret:stripe-a1b2c3",
+        invoices_max_concurrency="3",
+    )
+
+
+def test_a_new_contract_gets_its_queue_worker_environment_and_secret(derived: Assembly) -> None:
+    worker = derived.functions["InvoicesWorker/Worker"]
+
+    assert "InvoicesQueueUrl" in derived.template["Outputs"]
+    assert worker.variables["QUEUE_NAME"] == "invoices"
+    assert worker.variables["INVOICES_TABLE"] == "their-invoices"
+    assert set(worker.variables) >= {"LEDGER_SECRET", "PAYMENTS_QUEUE_URL"}
+    assert "ProviderKeys/Ledger" in derived.of_type("AWS::SecretsManager::Secret")
+
+
+def test_a_new_contract_may_do_what_it_needs_and_its_provider_is_not_flooded(
+    derived: Assembly,
+) -> None:
+    granted = permissions(derived)
+    mapping = derived.of_type("AWS::Lambda::EventSourceMapping")[
+        "InvoicesWorker/Worker/Function/Messages"
+    ]
+
+    role = "InvoicesWorker/Worker"
+    assert Permission(role, "sqs:SendMessage", "Queues/Payments") in granted
+    assert Permission(role, "secretsmanager:GetSecretValue", "ProviderKeys/Ledger") in granted
+    assert any(
+        one.role == role and one.resource.endswith("table/their-invoices") for one in granted
+    )
+    assert mapping["Properties"]["ScalingConfig"] == {"MaximumConcurrency": 3}
+
+
+def test_what_is_there_already_is_used_and_not_made(derived: Assembly) -> None:
+    worker = derived.functions["PaymentsWorker/Worker"]
+    stream = derived.of_type("AWS::Lambda::EventSourceMapping")["Stream/Stream"]["Properties"]
+
+    assert set(derived.of_type("AWS::DynamoDB::Table")) == {"Tables/Records", "Tables/ImportEvents"}
+    assert "ProviderKeys/Stripe" not in derived.of_type("AWS::SecretsManager::Secret")
+    assert worker.variables["ORDERS_TABLE"] == "shop-orders"
+    assert worker.variables["STRIPE_SECRET"].endswith("stripe-a1b2c3")
+    assert stream["EventSourceArn"].endswith("restored-jobs/stream/2026")
+
+
+@pytest.mark.parametrize(
+    ("contract", "context", "sentence"),
+    [
+        (PayInvoice, {}, "needs the table 'invoices', which the stack does not make"),
+        (WithoutPlace, {}, "names the action 'iot:Publish', and the stack does not know on what"),
+        (PaymentCharge, {"jobs_table": "x"}, "an existing job table needs its stream"),
+    ],
+)
+def test_what_the_stack_cannot_know_is_asked_for_in_a_sentence(
+    built_layers: None,
+    tmp_path: Path,
+    contract: type[AnyContract],
+    context: dict[str, str],
+    sentence: str,
+) -> None:
+    more = () if contract is PaymentCharge else (contract,)
+    with pytest.raises(StageError, match=sentence):
+        synthesized(tmp_path, *more, **context)
+
+
+def test_a_stage_for_trying_out_is_gone_with_its_stack_but_for_the_archive(
+    built_layers: None, tmp_path: Path
+) -> None:
+    dev = synthesized(tmp_path)
+    kept = {
+        dev.path(id_)
+        for id_, resource in dev.resources.items()
+        if resource.get("DeletionPolicy", "Delete") != "Delete"
+    }
+
+    assert kept == {"Archive/Bucket"}
+
+
+def test_the_same_inputs_give_the_same_template(built_layers: None, tmp_path: Path) -> None:
+    first, second = (synthesized(tmp_path / name) for name in ("first", "second"))
+
+    assert first.template == second.template
