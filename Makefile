@@ -135,7 +135,7 @@ $(CDK): package-lock.json $(NODE)
 	@touch $@
 
 # A layer is built once for each set of pins; unchanged ones are only looked at.
-$(LAYERS): $(wildcard requirements/layer-*.txt) $(DEV)
+$(LAYERS): $(wildcard requirements/layer-*.txt) infra/layers.py $(DEV)
 	@echo "building the Lambda layers into .build (once)…"
 	@$(VENV)/bin/python -m infra.layers
 	@touch $@

@@ -23,11 +23,13 @@ _STEPS: Final = {
 
 def log_group_of(scope: Construct, *, stage: Stage, name: str | None = None) -> logs.LogGroup:
     """The log group of a construct, kept at least as long as the stage says."""
+    # One with a fixed name that was left behind would be in the way of the next deployment.
+    stays = stage.keep_data and name is None
     steps = (step for days, step in _STEPS.items() if stage.log_retention <= days)
     return logs.LogGroup(
         scope,
         "Logs",
         log_group_name=name,
         retention=next(steps, logs.RetentionDays.TEN_YEARS),
-        removal_policy=RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY,
+        removal_policy=RemovalPolicy.RETAIN if stays else RemovalPolicy.DESTROY,
     )
