@@ -1,0 +1,37 @@
+"""A contact as odd as people make them, through DynamoDB and back."""
+
+from oncely.services.outcomes import Finished
+from tests.support.dynamo import Dynamo
+from tests.support.world import World
+
+RESERVED = ("status", "size", "name", "data", "values", "hash", "ttl", "#n0", ":v0", "a.b")
+
+
+def test_300_properties_unicode_nulls_and_reserved_words_survive_unchanged(dynamo: Dynamo) -> None:
+    world = World(store=dynamo.store(), rows=dynamo.rows())
+    odd: dict[str, object] = {f"property_{n}": f"wert {n} ✓ 例 🎉" for n in range(287)}
+    odd |= {"empty": "", "nothing": None, "blank": " ", **dict.fromkeys(RESERVED, "reserved")}
+    record = {
+        "id": "4419",
+        "properties": odd,
+        "createdAt": "2026-01-01T00:00:00Z",
+        "updatedAt": "2026-11-16T03:00:00Z",
+        "archived": False,
+    }
+
+    outcome = world.run(
+        {
+            "job": "sync.contact",
+            "v": 1,
+            "source": "hubspot",
+            "source_id": "4419",
+            "event_id": "1",
+            "record": record,
+        }
+    )
+
+    stored = world.tools.rows.get("records", {"record_id": "hubspot#4419"})
+    assert isinstance(outcome, Finished)
+    assert len(odd) == 300
+    assert stored is not None
+    assert stored["record"] == record
