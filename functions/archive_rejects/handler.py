@@ -12,6 +12,7 @@ from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.system import SystemClock
 from oncely.domain.writes import Json
 from oncely.settings import RejectSettings
+from oncely.telemetry import observed
 
 
 @cache
@@ -20,6 +21,7 @@ def archive() -> S3Archive:
     return S3Archive(Clients().s3, RejectSettings.from_env(os.environ).archive_bucket)
 
 
+@observed
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Keep each message; one that cannot be kept stays in the queue with all that came with it."""
     now = SystemClock().now()

@@ -5,7 +5,10 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from oncely.telemetry import observed
 
+
+@observed
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Answer counts, and one short line for each job."""
     results = event.get("results", [])
