@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decide import Step, due_step, send_again
+from oncely.domain.due import Step, due_step, send_again
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import MESSAGE_GRACE

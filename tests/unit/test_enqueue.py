@@ -8,7 +8,7 @@ import pytest
 
 from oncely.adapters.system import new_token
 from oncely.contracts.payment_charge import PaymentCharge
-from oncely.domain.decide import Step, due_step
+from oncely.domain.due import Step, due_step
 from oncely.domain.errors import InvalidKeyError, InvalidMessageError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from oncely.domain.answers import Answer, Done, Odd, Refused
-from oncely.domain.decide import told
+from oncely.domain.due import told
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.domain.text import MAX_REASON
 from tests.unit.grid import ANSWERS, FRAUD, answered, cases

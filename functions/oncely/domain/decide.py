@@ -23,11 +23,7 @@ from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.domain.moves import (
     LONGEST_BACKOFF,
     LONGEST_RETRY_AFTER,
-    LOOK_TIME,
-    MESSAGE_GRACE,
-    OUTAGE_ALLOWED,
     PROCESSING_LOOK,
-    STRANDED_WAIT,
     UNREACHABLE_BACKOFF,
     Decision,
     back_to_ready,
@@ -37,71 +33,12 @@ from oncely.domain.moves import (
     lose,
     refuse,
     retry_wait,
+    too_old,
     wait,
 )
 from oncely.domain.profiles import Safety, Terms
 from oncely.domain.text import one_line
 from oncely.domain.writes import Json
-
-
-class Step(Enum):
-    """What a row that is due asks of the reconciler."""
-
-    ASK = auto()  # the provider knows what became of it
-    BURY = auto()  # its owner is certainly dead
-    SEND = auto()  # it has lost its message
-    PUBLISH = auto()  # it has ended, and nobody was told or nothing is archived
-    TELL = auto()  # it needs review, and no person was told
-    NOTHING = auto()  # not due, held by its owner, a person's, or ended
-
-
-def due_step(row: Job, now: datetime, *, asked_for: bool = False) -> Step:
-    """What to do about a row that was found due; it may have moved on since.
-
-    `asked_for`: somebody wants this very job looked at, though its time has not come.
-    """
-    match row.status:
-        case Status.STARTED if row.lease_over(now):
-            return Step.BURY
-        case Status.UNKNOWN if asked_for:
-            return Step.ASK
-        case _ if row.due_at is None or now < row.due_at:
-            return Step.NOTHING
-        case Status.UNKNOWN:
-            return Step.ASK
-        case Status.READY:
-            return Step.SEND
-        case Status.NEEDS_REVIEW:
-            return Step.TELL
-        case Status.FINISHED | Status.FAILED:
-            return Step.PUBLISH
-        case _:
-            return Step.NOTHING
-
-
-def looked_at(row: Job, now: datetime) -> Job:
-    """The row with a later due time: whoever writes it has the look to itself for a while."""
-    return replace(row, version=row.version + 1, due_at=now + LOOK_TIME)
-
-
-def told() -> Decision:
-    """A person was told: nothing is due any more until that person rules."""
-    return Decision(event=Event.TELL, reason="a person was told", changes={"due_at": None})
-
-
-def awaits_archive(job: Job) -> bool:
-    """Whether an end is not yet published and archived."""
-    return job.ended and job.due_at is not None
-
-
-def archived(*, now: datetime, retention: timedelta) -> Decision:
-    """The proof is kept elsewhere: the row may expire."""
-    return Decision(
-        event=Event.ARCHIVE,
-        reason="published and archived",
-        # Whole seconds, as a row keeps them: else a lost reply could not be told from a lost row.
-        changes={"due_at": None, "expires_at": (now + retention).replace(microsecond=0)},
-    )
 
 
 def restored(job: Job, former: Job, terms: Terms, *, now: datetime) -> Decision:
@@ -119,50 +56,6 @@ def _answer_of(former: Job) -> Answer:
         result = former.result or {}
         return Refused(reason, code=str(result.get("code", "failed")), result=result)
     return Odd(f"the archive holds it as {former.status}, which is no end", former.provider_ref)
-
-
-def stranded(job: Job, now: datetime) -> Job:
-    """A ready row whose message was given up, marked, and due later."""
-    since = job.stranded_since if job.stranded_fence == job.fence else None
-    return replace(
-        job,
-        stranded_fence=job.fence,
-        stranded_since=since or now,
-        due_at=now + STRANDED_WAIT,
-    )
-
-
-def dead_letter(row: Job, now: datetime) -> Decision | None:
-    """What a dead letter does to its row; None: the row carries the job anyway."""
-    if row.status is not Status.READY:
-        return None
-    marked = stranded(row, now)
-    again = row.stranded_fence == row.fence
-    if again and marked.stranded_since and now - marked.stranded_since >= OUTAGE_ALLOWED:
-        return escalate(
-            f"its message was given up again, and no worker has claimed it since "
-            f"{marked.stranded_since:%Y-%m-%d %H:%M} UTC"
-        )
-    return Decision(
-        event=Event.DEFER,
-        reason="its message came to the dead letters; it is tried again later",
-        changes={
-            "due_at": marked.due_at,
-            "stranded_fence": marked.stranded_fence,
-            "stranded_since": marked.stranded_since,
-        },
-    )
-
-
-def send_again(job: Job, terms: Terms, now: datetime) -> Decision:
-    """A ready row that lost its message gets another one, and time to be worked; not for ever."""
-    if reason := _too_old(job, terms, now):
-        return escalate(f"{reason}; the last error was: {job.last_error or 'none'}")
-    return Decision(
-        event=Event.RESEND,
-        reason="the message was lost, or its time had come: sent again",
-        changes={"due_at": now + MESSAGE_GRACE},
-    )
 
 
 class Refusal(Enum):
@@ -196,7 +89,7 @@ def before_effect(job: Job, terms: Terms, *, scope: str, now: datetime) -> Decis
     # This claim is counted already: the last attempt allowed is `attempts`, not one less.
     if job.attempts > terms.stop.attempts:
         return escalate(f"{terms.stop.attempts} attempts were made without an outcome")
-    if reason := _too_old(job, terms, now):
+    if reason := too_old(job, terms, now):
         return escalate(reason)
     if job.earlier_send_is_open and not _safe_to_send_again(job, terms, scope=scope, now=now):
         return escalate("an earlier send is still open and its key is no longer safe")
@@ -323,7 +216,7 @@ def _after_asking(  # noqa: PLR0917  # every one of them decides
             return wait(answer.reason, due_at=ask_not_before(job, terms))
         case CannotAsk():
             return _cannot_ask(job, terms, answer, now, scope, spread)
-        case _ if reason := _too_old(job, terms, now):
+        case _ if reason := too_old(job, terms, now):
             return escalate(f"{reason}; the last answer was: {answer.reason}")
         case Processing():
             return wait(answer.reason, due_at=now + PROCESSING_LOOK, unreachable=0)
@@ -406,8 +299,8 @@ def _return(  # every one of them decides
         return escalate(f"{job.timeouts} timeouts in a row; now: {reason}")
     if job.attempts >= terms.stop.attempts:
         return escalate(f"{job.attempts} attempts were made; now: {reason}")
-    if too_old := _too_old(job, terms, now):
-        return escalate(f"{too_old}; now: {reason}")
+    if why := too_old(job, terms, now):
+        return escalate(f"{why}; now: {reason}")
     changes: dict[str, object] = {"unreachable": 0}
     if key_number != job.key_number:
         changes |= {"key_number": key_number, "first_sent_at": None, "key_scope": None}
@@ -416,12 +309,6 @@ def _return(  # every one of them decides
         # Longer than a queue can hold a message back: it is sent when the row falls due.
         changes["due_at"] = now + pause
     return back_to_ready(Event.RETURN, reason, run_at=now + pause, **changes)
-
-
-def _too_old(job: Job, terms: Terms, now: datetime) -> str | None:
-    if now - job.created_at < terms.stop.age:
-        return None
-    return f"the job is older than {terms.stop.age}"
 
 
 def _contradicts(row: Job, answer: Done | Refused) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 from oncely.domain.answers import Done, Refused
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
+from oncely.domain.profiles import Terms
 from oncely.domain.text import one_line
 
 # A message that was sent is worked within this time, or the row is taken to have lost it.
@@ -144,3 +145,10 @@ def retry_wait(timeouts: int, spread: float) -> timedelta:
     if timeouts == 0:
         return timedelta(0)
     return backoff(TIMEOUT_BACKOFF, timeouts, spread=spread, longest=timedelta(hours=2))
+
+
+def too_old(job: Job, terms: Terms, now: datetime) -> str | None:
+    """Why a job is past its age limit; None: it is not."""
+    if now - job.created_at < terms.stop.age:
+        return None
+    return f"the job is older than {terms.stop.age}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from oncely.domain.decide import dead_letter, stranded
+from oncely.domain.due import dead_letter, stranded
 from oncely.domain.errors import BadInputError, OncelyError, UnavailableError
 from oncely.domain.jobs import enqueued
 from oncely.domain.keys import JobKey

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from oncely.contract import body_of
-from oncely.domain.decide import archived, awaits_archive
+from oncely.domain.due import archived, awaits_archive
 from oncely.domain.errors import InvalidMessageError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey

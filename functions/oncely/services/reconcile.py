@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from oncely.contract import AnyContract, Call, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, Odd, OwnerGone, Unreachable
-from oncely.domain.decide import Step, decide, due_step, looked_at, restored, send_again
+from oncely.domain.decide import decide, restored
+from oncely.domain.due import Step, due_step, looked_at, send_again
 from oncely.domain.errors import BadInputError, OncelyError
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job, enqueued

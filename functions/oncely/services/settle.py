@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncely.domain.answers import Answer, Done, Refused
-from oncely.domain.decide import late_answer, local_rows_refuse, told
+from oncely.domain.decide import late_answer, local_rows_refuse
+from oncely.domain.due import told
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey

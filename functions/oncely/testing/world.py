@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from oncely.contract import COMMIT_BUDGET, body_of
-from oncely.domain.decide import awaits_archive
+from oncely.domain.due import awaits_archive
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
