@@ -21,7 +21,6 @@ def test_claiming_an_absent_job_creates_its_row(store: JobStore) -> None:
     job = result.job
     assert (job.status, job.owner) == (Status.STARTED, claim.owner)
     assert (job.fence, job.attempts, job.version) == (1, 1, 1)
-    assert job.created_by_its_claim
     assert job.lease_until == job.due_at == at(1) + LEASE
     assert job == claimed(None, claim)
     assert store.get(KEY) == job
@@ -143,7 +142,6 @@ def test_a_released_job_can_be_claimed_again(store: JobStore) -> None:
     assert second.owner != first.owner
     assert (second.fence, second.attempts) == (2, 1)
     assert second.created_at == first.created_at
-    assert not second.created_by_its_claim
 
 
 def test_a_claim_is_one_call_whether_it_wins_or_not(dynamo: Dynamo) -> None:

@@ -118,3 +118,17 @@ def test_a_batch_is_one_alert() -> None:
     receive(world, *[json.dumps(charge(str(number))) for number in range(10)])
 
     assert len(world.alerts.told) == 1
+
+
+class _FullRejects(FakeInbox):
+    def reject(self, body: str, *, reason: str, message_id: str) -> None:
+        raise OSError("the rejects queue does not answer")
+
+
+def test_one_letter_that_cannot_be_rejected_stays_and_its_neighbours_go_on() -> None:
+    world = World()
+
+    bad, good = receive(world, "not JSON", json.dumps(charge()), inbox=_FullRejects())
+
+    assert bad.fate is Fate.LEFT
+    assert good.fate is Fate.KEPT

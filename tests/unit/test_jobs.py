@@ -46,7 +46,6 @@ def test_a_claim_of_an_absent_row_makes_it() -> None:
         fingerprint="of the order",
         customer_id="customer_7",
     )
-    assert job.created_by_its_claim
 
 
 def test_a_claim_of_a_ready_row_is_counted_and_owned() -> None:
@@ -60,7 +59,6 @@ def test_a_claim_of_a_ready_row_is_counted_and_owned() -> None:
     assert (job.fence, job.version, job.attempts) == (4, 10, 3)
     assert job.lease_until == job.due_at == claim.lease_until
     assert (job.claimed_at, job.updated_at, job.created_at) == (LATER, LATER, NOW)
-    assert not job.created_by_its_claim
 
 
 def test_a_claim_keeps_what_the_row_knows_already() -> None:

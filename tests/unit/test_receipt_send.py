@@ -85,8 +85,12 @@ def test_without_a_sender_nothing_is_sent_and_no_receipt_follows_a_payment() -> 
     world.mail = None
 
     outcome = world.run(RECEIPT)
+    world.add_order()
+    world.run(charge())
+    world.publisher().publish(world.job("payment.charge:order_18452").job_key)
 
     assert isinstance(outcome, Finished)
+    assert world.outbox.sent == []
 
 
 def test_an_order_without_an_address_wants_no_receipt() -> None:

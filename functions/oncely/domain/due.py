@@ -111,6 +111,13 @@ def dead_letter(row: Job, now: datetime) -> Decision | None:
     )
 
 
+def no_longer_the_same(job: Job, fingerprint_now: str | None) -> Decision | None:
+    """A worker would refuse the row's own message: it must not be sent again and again."""
+    if None in {job.fingerprint, fingerprint_now} or job.fingerprint == fingerprint_now:
+        return None
+    return escalate("the business values changed since a worker first claimed it")
+
+
 def send_again(job: Job, terms: Terms, now: datetime) -> Decision:
     """A ready row that lost its message gets another one, and time to be worked; not for ever."""
     if reason := too_old(job, terms, now):

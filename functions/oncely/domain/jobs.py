@@ -98,11 +98,6 @@ class Job:
         return self.fence > 0
 
     @property
-    def created_by_its_claim(self) -> bool:
-        """Whether the claim that this row shows is what made the row."""
-        return self.created_at == self.claimed_at
-
-    @property
     def earlier_send_is_open(self) -> bool:
         """Whether a send before this claim, under the same key, has an unknown outcome."""
         return (

@@ -8,7 +8,7 @@ from typing import Any, Final
 from oncely.contract import AnyContract, Call, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, Odd, OwnerGone, Unreachable
 from oncely.domain.decide import decide, restored
-from oncely.domain.due import Step, due_step, looked_at, send_again
+from oncely.domain.due import Step, due_step, looked_at, no_longer_the_same, send_again
 from oncely.domain.errors import BadInputError, OncelyError
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job, enqueued
@@ -175,16 +175,14 @@ class _Look:
         return self._told(row, job, decision)
 
     def _no_longer_the_same(self, row: Job) -> Decision | None:
-        """A worker would refuse the row's own message: it must not be sent again and again."""
         try:
             standing = self.contract.check(self.message)
         except Exception:  # noqa: BLE001  # a worker will say what is wrong; age ends it
             return None
         if isinstance(standing, Mismatch):
             return escalate(standing.reason)
-        if standing.values is None or row.fingerprint in {None, fingerprint(standing.values)}:
-            return None
-        return escalate("the business values changed since a worker first claimed it")
+        values = standing.values
+        return no_longer_the_same(row, None if values is None else fingerprint(values))
 
     def _bury(self, row: Job) -> Resolution:
         """The owner is dead; whether it had acted is asked at once."""
