@@ -58,10 +58,10 @@ destroy: $(DEV) $(NODE) $(CDK) $(LAYERS) ## Delete STAGE; the archive stays, and
 REPLAY ?=
 
 faults: $(DEV) ## Try the jobs under every schedule; ARGS="--only payment --changes 3"; REPLAY='…' plays one again
-	@PYTHONPATH=functions $(VENV)/bin/python -m oncely.testing tests.faults.scenarios $(ARGS) --replay '$(REPLAY)'
+	@$(VENV)/bin/python -m oncely.testing tests.faults.scenarios $(ARGS) --replay '$(REPLAY)'
 
 docs: $(DEV) ## Write the pages of docs/ that the code tells itself
-	@PYTHONPATH=functions $(VENV)/bin/python -m ops_cli.render_docs
+	@$(VENV)/bin/python -m ops_cli.render_docs
 
 fmt: $(DEV) ## Format the code and repair what the linter can repair
 	@$(VENV)/bin/ruff check --fix-only $(SOURCES)
@@ -115,6 +115,9 @@ endef
 $(DEV): requirements/dev.txt
 	$(call make_venv,$(VENV),installing the development tools into $(VENV) (once))
 	@$(VENV)/bin/python $(INSTALL) -r requirements/dev.txt
+	@# The `oncely` command, from this folder: what it needs is installed, and nothing is looked up.
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
+	  --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # The CDK runs on Node 20 or newer; a machine that has it keeps its own.
