@@ -1,0 +1,63 @@
+"""The pages that people read, and what stands in them."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).parents[2]
+_FENCE: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Code between fences; `titled` is the line before it, if that names a file."""
+
+    language: str
+    text: str
+    titled: str | None
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page, by its path in the repository."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path.relative_to(REPOSITORY))
+
+    @property
+    def text(self) -> str:
+        return self.path.read_text()
+
+    @property
+    def prose(self) -> str:
+        """The page without its code."""
+        return _FENCE.sub("", self.text)
+
+    def blocks(self) -> list[Block]:
+        return [
+            Block(found["language"], found["text"], _title(self.text[: found.start()]))
+            for found in _FENCE.finditer(self.text)
+        ]
+
+    def file(self, name: str) -> str:
+        """The code that the page says belongs into this file."""
+        (only,) = (block.text for block in self.blocks() if block.titled == name)
+        return only
+
+
+def pages() -> list[Page]:
+    """Every page of the repository."""
+    return [Page(path) for path in (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"))]
+
+
+def page(name: str) -> Page:
+    return Page(REPOSITORY / name)
+
+
+def _title(before: str) -> str | None:
+    lines = before.rstrip().splitlines()
+    found = re.match(r"`([\w./]+)`", lines[-1]) if lines else None
+    return found[1] if found else None

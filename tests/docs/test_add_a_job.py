@@ -1,0 +1,76 @@
+"""Someone who follows docs/add-a-job.md gets a tested job without opening the core."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.docs.pages import REPOSITORY, page
+
+_GUIDE: Final = page("docs/add-a-job.md")
+_CONTRACT: Final = "functions/oncely/contracts/payment_refund.py"
+_REGISTRY: Final = "functions/oncely/contracts/__init__.py"
+_TEST: Final = "tests/unit/test_payment_refund.py"
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> Path:
+    """A copy of the source with the files that the guide tells to write."""
+    shutil.copytree(REPOSITORY / "functions", tmp_path / "functions")
+    for name in (_CONTRACT, _TEST):
+        written = tmp_path / name
+        written.parent.mkdir(parents=True, exist_ok=True)
+        written.write_text(_GUIDE.file(name))
+    registry = tmp_path / _REGISTRY
+    import_line, _, entry = _GUIDE.file(_REGISTRY).partition("\n\n")
+    name = entry.splitlines()[1]
+    before, opening, after = registry.read_text().partition("] = (\n")
+    imported = before.replace("\nCONTRACTS", f"\n{import_line}\n\nCONTRACTS", 1)
+    registry.write_text(f"{imported}{opening}{name}\n{after}")
+    return tmp_path
+
+
+def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={"PYTHONPATH": str(folder / "functions"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.timeout(300)
+def test_the_guide_s_job_keeps_the_promise_by_the_guide_s_test(follower: Path) -> None:
+    done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", _TEST)
+
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_the_guide_s_test_fails_when_the_guide_s_guard_is_taken_away(follower: Path) -> None:
+    test = follower / _TEST
+    honest = 'Done("refunded", "re_1") if self.given else Absent("there is none")'
+    assert honest in test.read_text()
+    test.write_text(test.read_text().replace(honest, 'Absent("there is none")'))
+
+    done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", _TEST)
+
+    assert "REPLAY='payment.refund: w1:refunds.give!lost'" in done.stdout
+    assert "happened 2 times" in done.stdout
+
+
+def test_the_guide_s_line_registers_the_job(follower: Path) -> None:
+    tell = (
+        "from oncely.contracts import CONTRACTS\n"
+        "print(*(kind.describe() for kind in CONTRACTS), sep='\\n')"
+    )
+
+    done = _python(follower, "-c", tell)
+
+    assert "payment.refund (queue refunds)" in done.stdout, done.stderr
+    assert "payment.charge (queue payments)" in done.stdout
