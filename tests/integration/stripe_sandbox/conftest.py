@@ -1,0 +1,32 @@
+"""One sandbox for each test, with a clock that the test moves."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+import stripe
+
+from infra.local.sandbox import StripeSandbox
+from tests.integration.stripe_sandbox.talk import FakeClock, Intents, client_of
+
+
+@pytest.fixture(autouse=True)
+def no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It would write an id into the home folder of whoever runs the tests.
+    monkeypatch.setattr(stripe, "enable_telemetry", False)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def sandbox(clock: FakeClock) -> Iterator[StripeSandbox]:
+    with StripeSandbox(clock=clock, search_lag=timedelta(minutes=1)) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def intents(sandbox: StripeSandbox) -> Intents:
+    return client_of(sandbox).v1.payment_intents

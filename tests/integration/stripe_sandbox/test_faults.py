@@ -1,0 +1,160 @@
+"""The sandbox fails on demand, and its ledger tells what really happened."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import stripe
+
+from infra.local.sandbox import FaultKind, StripeSandbox
+from tests.integration.stripe_sandbox.talk import (
+    CHARGE,
+    CONFIRM,
+    CONFIRMS,
+    INTENTS,
+    ORDER,
+    Intents,
+    client_of,
+    keyed,
+    soon,
+    was_replayed,
+)
+
+pytestmark = pytest.mark.enable_socket
+
+
+@pytest.mark.parametrize("kind", [FaultKind.ACCEPT_THEN_DROP, FaultKind.TRUNCATED])
+def test_a_connection_lost_after_the_charge_leaves_the_charge(
+    sandbox: StripeSandbox, intents: Intents, kind: FaultKind
+) -> None:
+    intent = intents.create(ORDER)
+    sandbox.faults.add(kind, method="POST", path=CONFIRMS)
+
+    with pytest.raises(stripe.APIConnectionError):
+        intents.confirm(intent.id, CONFIRM, keyed("confirm_1"))
+
+    assert len(sandbox.ledger.charges) == 1
+    assert was_replayed(intents.confirm(intent.id, CONFIRM, keyed("confirm_1")))
+
+
+def test_a_client_gives_up_on_an_answer_that_hangs_after_the_charge(sandbox: StripeSandbox) -> None:
+    hasty = client_of(sandbox, patience=0.2).v1.payment_intents
+    sandbox.faults.add("accept_then_hang")
+
+    with pytest.raises(stripe.APIConnectionError, match="Read timed out"):
+        hasty.create(CHARGE)
+
+    assert len(sandbox.ledger.charges) == 1
+
+
+def test_a_hanging_answer_arrives_once_it_is_released(
+    sandbox: StripeSandbox, intents: Intents
+) -> None:
+    fault = sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG)
+
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(intents.create, CHARGE)
+        assert soon(lambda: len(sandbox.ledger.charges) == 1)
+        assert not waiting.done()
+        fault.release()
+
+    assert waiting.result().status == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("kind", "charges"), [(FaultKind.ERROR_BEFORE, 0), (FaultKind.ERROR_AFTER, 1)]
+)
+def test_a_500_is_kept_under_the_key_whether_or_not_it_charged(
+    sandbox: StripeSandbox, intents: Intents, kind: FaultKind, charges: int
+) -> None:
+    sandbox.faults.add(kind, method="POST", path=INTENTS)
+
+    for _ in range(2):
+        with pytest.raises(stripe.APIError) as failed:
+            intents.create(CHARGE, keyed("order_1"))
+
+        assert failed.value.http_status == 500
+    assert len(sandbox.ledger.charges) == charges
+
+
+def test_a_garbled_answer_hides_a_charge(sandbox: StripeSandbox, intents: Intents) -> None:
+    sandbox.faults.add(FaultKind.GARBLED)
+
+    with pytest.raises(stripe.APIError, match="Invalid response body"):
+        intents.create(CHARGE)
+
+    assert len(sandbox.ledger.charges) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "status"),
+    [
+        (FaultKind.RATE_LIMIT, stripe.RateLimitError, 429),
+        (FaultKind.UNAUTHORIZED, stripe.AuthenticationError, 401),
+        (FaultKind.CONFLICT, stripe.APIError, 409),
+        (FaultKind.OUTAGE, stripe.APIError, 503),
+        (FaultKind.DROP_BEFORE, stripe.APIConnectionError, None),
+    ],
+)
+def test_a_refusal_that_performs_nothing_leaves_the_key_free(
+    sandbox: StripeSandbox,
+    intents: Intents,
+    kind: FaultKind,
+    error: type[stripe.StripeError],
+    status: int | None,
+) -> None:
+    sandbox.faults.add(kind)
+
+    with pytest.raises(error) as failed:
+        intents.create(CHARGE, keyed("order_1"))
+
+    assert (failed.value.http_status, sandbox.ledger.intents) == (status, ())
+    assert intents.create(CHARGE, keyed("order_1")).status == "succeeded"
+    assert [request.fault for request in sandbox.ledger.requests] == [kind, None]
+
+
+def test_a_fault_hits_only_the_requests_it_names(sandbox: StripeSandbox, intents: Intents) -> None:
+    fault = sandbox.faults.add("outage", path=INTENTS, key_contains="order_2", skip=1, times=2)
+
+    outcomes = []
+    for key in ["order_1", "order_2:a", "order_2:b", "order_2:c", "order_2:d"]:
+        try:
+            intents.create(ORDER, keyed(key))
+            outcomes.append("answered")
+        except stripe.APIError:
+            outcomes.append("failed")
+
+    assert outcomes == ["answered", "answered", "failed", "failed", "answered"]
+    assert fault.hits == 2
+
+
+def test_faults_by_rate_are_repeatable() -> None:
+    def hits() -> list[str | None]:
+        with StripeSandbox(seed=7) as sandbox:
+            sandbox.faults.add("rate_limit", rate=0.5, times=None)
+            intents = client_of(sandbox).v1.payment_intents
+            for _ in range(20):
+                try:
+                    intents.create(ORDER)
+                except stripe.RateLimitError:
+                    continue
+            return [request.fault for request in sandbox.ledger.requests]
+
+    first = hits()
+
+    assert first == hits()
+    assert set(first) == {None, "rate_limit"}
+
+
+def test_stopping_lets_go_of_requests_that_hang() -> None:
+    with StripeSandbox() as sandbox, ThreadPoolExecutor() as pool:
+        sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, seconds=600)
+        waiting = pool.submit(client_of(sandbox).v1.payment_intents.create, CHARGE)
+        assert soon(lambda: len(sandbox.ledger.charges) == 1)
+        began = time.monotonic()
+        sandbox.faults.clear()
+
+    assert waiting.result().status == "succeeded"
+    assert time.monotonic() - began < 5
+    assert threading.active_count() < 10

@@ -1,0 +1,132 @@
+"""An idempotency key does what it does at Stripe, for as long as it does."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import stripe
+from stripe.params import PaymentIntentCreateParams
+
+from infra.local.sandbox import FaultKind, StripeSandbox
+from tests.integration.stripe_sandbox.talk import (
+    CHARGE,
+    CONFIRM,
+    ORDER,
+    FakeClock,
+    Intents,
+    client_of,
+    error_code,
+    keyed,
+    soon,
+    was_replayed,
+)
+
+pytestmark = pytest.mark.enable_socket
+
+
+def test_the_same_key_gives_the_first_answer_again(
+    sandbox: StripeSandbox, intents: Intents
+) -> None:
+    first = intents.create(CHARGE, keyed("order_1"))
+    again = intents.create(CHARGE, keyed("order_1"))
+
+    assert first.id == again.id
+    assert (was_replayed(first), was_replayed(again)) == (False, True)
+    assert len(sandbox.ledger.charges) == 1
+    assert [request.idempotency_key for request in sandbox.ledger.requests] == ["order_1"] * 2
+
+
+def test_a_key_used_for_another_request_is_refused(intents: Intents) -> None:
+    intents.create(ORDER, keyed("order_1"))
+
+    with pytest.raises(stripe.IdempotencyError):
+        intents.create({**ORDER, "amount": 5000}, keyed("order_1"))
+
+
+def test_a_key_ends_with_its_window(
+    sandbox: StripeSandbox, intents: Intents, clock: FakeClock
+) -> None:
+    first = intents.create(CHARGE, keyed("order_1"))
+
+    clock.advance(hours=24)
+
+    assert intents.create(CHARGE, keyed("order_1")).id != first.id
+    assert len(sandbox.ledger.charges) == 2
+
+
+def test_a_key_whose_first_request_still_executes_is_a_conflict(
+    sandbox: StripeSandbox, intents: Intents
+) -> None:
+    slow = sandbox.faults.add(FaultKind.SLOW, seconds=30)
+
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(intents.create, CHARGE, keyed("order_1"))
+        assert soon(lambda: slow.hits == 1)
+        with pytest.raises(stripe.APIError) as conflict:
+            intents.create(CHARGE, keyed("order_1"))
+        slow.release()
+
+    assert (conflict.value.http_status, error_code(conflict.value)) == (
+        409,
+        "idempotency_key_in_use",
+    )
+    assert first.result().status == "succeeded"
+    assert len(sandbox.ledger.charges) == 1
+
+
+def test_many_at_once_under_one_key_charge_once(sandbox: StripeSandbox) -> None:
+    client = client_of(sandbox)
+
+    def charge(_: int) -> str:
+        try:
+            return str(client.v1.payment_intents.create(CHARGE, keyed("order_1")).status)
+        except stripe.APIError as error:
+            return str(error_code(error))
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = set(pool.map(charge, range(64)))
+
+    assert answers <= {"succeeded", "idempotency_key_in_use"}
+    assert len(sandbox.ledger.charges) == 1
+
+
+def test_many_confirms_at_once_under_different_keys_charge_once(sandbox: StripeSandbox) -> None:
+    intents = client_of(sandbox).v1.payment_intents
+    intent = intents.create(ORDER)
+
+    def confirm(number: int) -> str:
+        try:
+            return str(intents.confirm(intent.id, CONFIRM, keyed(f"attempt_{number}")).status)
+        except stripe.InvalidRequestError as error:
+            return str(error.code)
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(confirm, range(32)))
+
+    assert answers.count("succeeded") == len(sandbox.ledger.charges) == 1
+
+
+def test_a_decline_is_replayed(sandbox: StripeSandbox, intents: Intents) -> None:
+    declining: PaymentIntentCreateParams = {**CHARGE, "payment_method": "pm_card_chargeDeclined"}
+
+    for _ in range(2):
+        with pytest.raises(stripe.CardError):
+            intents.create(declining, keyed("order_1"))
+
+    assert len(sandbox.ledger.attempts) == 1
+
+
+def test_a_refusal_before_execution_leaves_the_key_free(intents: Intents) -> None:
+    wrong: Any = {**ORDER, "amount": 0}
+    with pytest.raises(stripe.InvalidRequestError):
+        intents.create(wrong, keyed("order_1"))
+
+    assert intents.create(ORDER, keyed("order_1")).status == "requires_confirmation"
+
+
+def test_a_provider_that_ignores_keys_charges_twice(clock: FakeClock) -> None:
+    with StripeSandbox(clock=clock, honours_keys=False) as sandbox:
+        for _ in range(2):
+            client_of(sandbox).v1.payment_intents.create(CHARGE, keyed("order_1"))
+
+        assert len(sandbox.ledger.charges_for("payment.charge:order_18452")) == 2

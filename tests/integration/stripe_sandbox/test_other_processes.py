@@ -1,0 +1,55 @@
+"""Another process sets faults and reads the ledger over HTTP."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from typing import Any
+
+import pytest
+import stripe
+
+from infra.local.engine import REPOSITORY
+from tests.integration.stripe_sandbox.talk import CHARGE
+
+pytestmark = pytest.mark.enable_socket
+
+
+def call(url: str, *, method: str = "GET", body: object = None) -> Any:  # noqa: ANN401 - JSON
+    request = urllib.request.Request(  # noqa: S310 - the address is the sandbox's own
+        url,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310 - the same
+        return json.load(answer)
+
+
+def test_another_process_sets_faults_settles_and_reads_the_ledger() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "infra.local.sandbox", "--port", "0"],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        intents = stripe.StripeClient(
+            "sk_test_1", max_network_retries=0, base_addresses={"api": url}
+        ).v1.payment_intents
+
+        call(f"{url}/_sandbox/faults", method="POST", body={"kind": "outage"})
+        with pytest.raises(stripe.APIError):
+            intents.create(CHARGE)
+        call(f"{url}/_sandbox/faults", method="DELETE")
+        intent = intents.create({**CHARGE, "payment_method": "pm_processing"})
+        settled = {"intent_id": intent.id, "succeeded": True}
+        call(f"{url}/_sandbox/settle", method="POST", body=settled)
+        ledger = call(f"{url}/_sandbox/ledger")
+        process.send_signal(signal.SIGTERM)
+
+    assert process.returncode == 0
+    assert [request["fault"] for request in ledger["requests"]] == ["outage", None]
+    assert [charge["intent_id"] for charge in ledger["charges"]] == [intent.id]

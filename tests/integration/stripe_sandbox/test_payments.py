@@ -1,0 +1,134 @@
+"""A payment goes through the sandbox as it would through Stripe."""
+
+import pytest
+import stripe
+
+from infra.local.sandbox import StripeSandbox
+from tests.integration.stripe_sandbox.talk import CHARGE, CONFIRM, ORDER, Intents, client_of
+
+pytestmark = pytest.mark.enable_socket
+
+
+def test_an_intent_created_unconfirmed_moves_no_money(
+    sandbox: StripeSandbox, intents: Intents
+) -> None:
+    intent = intents.create(ORDER)
+
+    assert intent.status == "requires_confirmation"
+    assert sandbox.ledger.charges == ()
+
+
+def test_confirming_moves_the_money_once_and_shows_the_charge(
+    sandbox: StripeSandbox, intents: Intents
+) -> None:
+    intent = intents.confirm(intents.create(ORDER).id, {**CONFIRM, "expand": ["latest_charge"]})
+
+    (charge,) = sandbox.ledger.charges_for("18452")
+    assert intent.status == "succeeded"
+    assert isinstance(intent.latest_charge, stripe.Charge)
+    assert intent.latest_charge.id == charge.charge_id
+    assert (charge.amount, charge.currency, charge.customer) == (4900, "eur", "cus_1")
+
+
+def test_an_answer_carries_its_request_id(sandbox: StripeSandbox, intents: Intents) -> None:
+    intent = intents.create(ORDER)
+
+    assert intent.last_response is not None
+    assert intent.last_response.request_id == sandbox.ledger.requests[-1].request_id
+
+
+@pytest.mark.parametrize("step", ["confirm", "cancel"])
+def test_a_paid_intent_can_neither_be_confirmed_nor_canceled(
+    sandbox: StripeSandbox, intents: Intents, step: str
+) -> None:
+    paid = intents.create(CHARGE)
+
+    with pytest.raises(stripe.InvalidRequestError) as refused:
+        getattr(intents, step)(paid.id)
+
+    assert refused.value.code == "payment_intent_unexpected_state"
+    assert len(sandbox.ledger.charges) == 1
+
+
+def test_a_canceled_intent_never_takes_money(sandbox: StripeSandbox, intents: Intents) -> None:
+    canceled = intents.cancel(intents.create(ORDER).id)
+
+    with pytest.raises(stripe.InvalidRequestError) as refused:
+        intents.confirm(canceled.id, CONFIRM)
+
+    assert canceled.status == "canceled"
+    assert refused.value.code == "payment_intent_unexpected_state"
+    assert sandbox.ledger.charges == ()
+
+
+@pytest.mark.parametrize(
+    ("payment_method", "code", "decline_code"),
+    [
+        ("pm_card_chargeDeclined", "card_declined", "generic_decline"),
+        ("pm_card_chargeDeclinedInsufficientFunds", "card_declined", "insufficient_funds"),
+        ("pm_card_authenticationRequired", "authentication_required", "authentication_required"),
+    ],
+)
+def test_a_decline_says_why_and_leaves_the_intent_open(
+    sandbox: StripeSandbox,
+    intents: Intents,
+    payment_method: str,
+    code: str,
+    decline_code: str,
+) -> None:
+    intent = intents.create({**ORDER, "payment_method": payment_method})
+
+    with pytest.raises(stripe.CardError) as declined:
+        intents.confirm(intent.id, CONFIRM)
+
+    error = declined.value.error
+    assert error is not None
+    assert error.payment_intent is not None
+    assert (error.code, error.decline_code) == (code, decline_code)
+    assert error.payment_intent.status == "requires_payment_method"
+    assert intents.retrieve(intent.id).last_payment_error is not None
+    assert sandbox.ledger.charges == ()
+
+
+def test_a_customer_who_is_present_is_asked_to_act(
+    sandbox: StripeSandbox, intents: Intents
+) -> None:
+    intent = intents.create({**ORDER, "payment_method": "pm_card_authenticationRequired"})
+
+    assert intents.confirm(intent.id).status == "requires_action"
+
+    sandbox.settle(intent.id, succeeded=True)
+    assert intents.retrieve(intent.id).status == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "status", "charges"),
+    [(True, "succeeded", 1), (False, "requires_payment_method", 0)],
+)
+def test_a_processing_payment_ends_when_it_is_settled(
+    sandbox: StripeSandbox,
+    intents: Intents,
+    succeeded: bool,  # noqa: FBT001 - pytest passes it by name
+    status: str,
+    charges: int,
+) -> None:
+    intent = intents.create({**CHARGE, "payment_method": "pm_processing"})
+    assert (intent.status, sandbox.ledger.charges) == ("processing", ())
+
+    sandbox.settle(intent.id, succeeded=succeeded)
+
+    assert intents.retrieve(intent.id).status == status
+    assert len(sandbox.ledger.charges) == charges
+
+
+def test_a_refund_shows_on_the_charge(sandbox: StripeSandbox, intents: Intents) -> None:
+    intent = intents.create(CHARGE)
+    refunds = client_of(sandbox).v1.refunds
+
+    refunds.create({"payment_intent": intent.id})
+
+    charge = intents.retrieve(intent.id, {"expand": ["latest_charge"]}).latest_charge
+    assert isinstance(charge, stripe.Charge)
+    assert charge.refunded
+    with pytest.raises(stripe.InvalidRequestError, match="already been refunded"):
+        refunds.create({"payment_intent": intent.id})
