@@ -1,13 +1,17 @@
 """Someone who follows docs/add-a-job.md gets a tested job without opening the core."""
 
+import importlib.util
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+import stripe
 
+from infra.local.sandbox import FaultKind, StripeSandbox
+from oncely.domain.answers import Absent, Done, Unclear
 from tests.docs.pages import REPOSITORY, page
 
 _GUIDE: Final = page("docs/add-a-job.md")
@@ -74,3 +78,53 @@ def test_the_guide_s_line_registers_the_job(follower: Path) -> None:
 
     assert "payment.refund (queue refunds)" in done.stdout, done.stderr
     assert "payment.charge (queue payments)" in done.stdout
+
+
+@pytest.fixture
+def guide(follower: Path) -> Any:  # noqa: ANN401  # a module that no type checker has seen
+    spec = importlib.util.spec_from_file_location("payment_refund", follower / _CONTRACT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.enable_socket
+def test_the_guide_s_provider_says_what_became_of_a_refund(
+    guide: Any,  # noqa: ANN401  # as above
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stripe, "enable_telemetry", False)
+    with StripeSandbox() as sandbox:
+        monkeypatch.setenv("STRIPE_API_BASE", sandbox.url)
+        refunds = guide.StripeRefunds("sk_test_guide")
+        order = guide.Refund("18452", _a_charge(sandbox))
+        before = refunds.find(order, "payment.refund:order_18452")
+        sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, method="POST", path="/v1/refunds", times=1)
+        lost = refunds.give(order, "payment.refund:order_18452", key="refund:1")
+        found = refunds.find(order, "payment.refund:order_18452")
+        again = refunds.give(order, "payment.refund:order_18452", key="refund:1")
+        given = sandbox.ledger.refunds
+
+    assert isinstance(before, Absent)
+    assert isinstance(lost, Unclear)
+    assert isinstance(found, Done)
+    assert again == found
+    assert [one.refund_id for one in given] == [found.ref]
+
+
+def _a_charge(sandbox: StripeSandbox) -> str:
+    client = stripe.StripeClient("sk_test_guide", base_addresses={"api": sandbox.url})
+    intent = client.v1.payment_intents.create(
+        {
+            "amount": 4900,
+            "currency": "eur",
+            "customer": "cus_9",
+            "payment_method": "pm_card_visa",
+            "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
+            "confirm": True,
+            "off_session": True,
+        }
+    )
+    return str(intent.latest_charge)

@@ -53,6 +53,7 @@ class StripeApi:
             ("POST", rf"{INTENT}/confirm", self._intents.confirm),
             ("POST", rf"{INTENT}/cancel", self._intents.cancel),
             ("POST", r"/v1/refunds", self._refunds.create),
+            ("GET", r"/v1/refunds", self._refunds.list),
         ]
 
     def serves(self, path: str) -> bool:

@@ -8,7 +8,7 @@ from infra.local.sandbox import stripe_rules as rules
 from infra.local.sandbox.ledger import ChargeStatus, IntentStatus, Ledger, PaymentIntent
 from infra.local.sandbox.messages import Answer, Clock, Execute, Request, new_id
 from infra.local.sandbox.stripe_errors import StripeValidationError, no_such
-from infra.local.sandbox.stripe_params import Params
+from infra.local.sandbox.stripe_params import DEFAULT_PAGE, LARGEST_PAGE, Params
 from infra.local.sandbox.stripe_search import matcher
 from infra.local.sandbox.stripe_shapes import error_body, intent_body, list_body, search_body
 
@@ -33,7 +33,6 @@ CREATE_PARAMS: Final = (
 )
 # From this version on the list of method types is Stripe's to make, not the caller's.
 NO_METHOD_TYPES_SINCE: Final = "2026-09-30"
-DEFAULT_PAGE, LARGEST_PAGE = 10, 100
 
 
 class PaymentIntents:

@@ -12,6 +12,10 @@ METADATA_ENTRIES, METADATA_KEY, METADATA_VALUE = 50, 40, 500
 EXPANDABLE: Final = frozenset({"latest_charge", "data.latest_charge"})
 
 
+# Of a list, as Stripe documents it.
+DEFAULT_PAGE, LARGEST_PAGE = 10, 100
+
+
 class Params:
     """The parameters of one request, read one by one and by type."""
 

@@ -1,14 +1,15 @@
-"""Refunds: as much of them as it takes to find a charge given back."""
+"""Refunds: made, and listed by the charge or the intent that they give back."""
 
 from dataclasses import replace
 
 from infra.local.sandbox.ledger import Charge, ChargeStatus, Ledger, Refund
 from infra.local.sandbox.messages import Answer, Clock, Execute, Request, new_id
 from infra.local.sandbox.stripe_errors import StripeRefusalError, StripeValidationError, no_such
-from infra.local.sandbox.stripe_params import Params
-from infra.local.sandbox.stripe_shapes import refund_body
+from infra.local.sandbox.stripe_params import DEFAULT_PAGE, LARGEST_PAGE, Params
+from infra.local.sandbox.stripe_shapes import list_body, refund_body
 
 REFUND_PARAMS = ("amount", "charge", "metadata", "payment_intent", "reason")
+LIST_PARAMS = ("charge", "limit", "payment_intent")
 
 
 class Refunds:
@@ -47,6 +48,23 @@ class Refunds:
             after = replace(charge, amount_refunded=charge.amount_refunded + wanted)
             self._ledger.save(after, refund, at=refund.created)
             return Answer(200, refund_body(refund))
+
+        return execute
+
+    def list(self, request: Request) -> Execute:
+        """List refunds, newest first."""
+        params = Params(request.params, known=LIST_PARAMS)
+        limit = params.integer("limit", default=DEFAULT_PAGE, largest=LARGEST_PAGE)
+        charge_id, intent_id = params.text("charge"), params.text("payment_intent")
+
+        def execute() -> Answer:
+            found = [
+                refund
+                for refund in reversed(self._ledger.refunds)
+                if charge_id in {None, refund.charge_id} and intent_id in {None, refund.intent_id}
+            ]
+            items = [refund_body(refund) for refund in found[:limit]]
+            return Answer(200, list_body(items, url=request.path, has_more=len(found) > limit))
 
         return execute
 
