@@ -53,8 +53,3 @@ class Demand:
 
 def _once(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
-
-
-def camel(name: str) -> str:
-    """The short name as constructs and outputs spell it: `import_events` is ImportEvents."""
-    return "".join(part.title() for part in name.split("_"))

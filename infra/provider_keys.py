@@ -6,9 +6,8 @@ from aws_cdk import Acknowledgment, RemovalPolicy, Validations
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.needs import camel
 from infra.stages import Stage
-from oncely.settings import secret_variable
+from oncely.settings import camel, secret_variable
 
 
 class ProviderKeys(Construct):

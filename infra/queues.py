@@ -6,9 +6,8 @@ from aws_cdk import Acknowledgment, Duration, Validations
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.needs import camel
 from infra.stages import Stage
-from oncely.settings import queue_variable
+from oncely.settings import camel, queue_variable
 
 
 class Queues(Construct):

@@ -13,7 +13,7 @@ from infra.code import CodeLayers
 from infra.dashboard import Dashboard
 from infra.end_of_line import DeadLetterConsumer, RejectConsumer
 from infra.guardrails import refuse_unsafe
-from infra.needs import Demand, camel
+from infra.needs import Demand
 from infra.provider_keys import ProviderKeys
 from infra.queue_worker import QueueWorker
 from infra.queues import Queues
@@ -24,6 +24,7 @@ from infra.surroundings import Surroundings
 from infra.tables import Tables
 from infra.watches import about_jobs, about_queues, about_the_reconciler
 from oncely.contract import AnyContract
+from oncely.settings import camel
 
 
 class OncelyStack(Stack):
@@ -121,6 +122,8 @@ class OncelyStack(Stack):
             "ArchiveBucketName": around.archive.name,
             "EventBusName": around.bus.event_bus_name,
             "AlertTopicArn": around.alerts.topic.topic_arn,
+            "RowRetentionDays": str(around.stage.row_retention),
+            **around.stage.provider_addresses(),
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

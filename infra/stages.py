@@ -94,6 +94,11 @@ class Stage(BaseModel):
             **({"AWS_ENDPOINT_URL_SESV2": self.ses_api_base} if self.ses_api_base else {}),
         }
 
+    def provider_addresses(self) -> dict[str, str]:
+        """Outputs for tools outside of the stack, if the providers are not the real ones."""
+        given = {"StripeApiBase": self.stripe_api_base, "HubspotApiBase": self.hubspot_api_base}
+        return {name: value for name, value in given.items() if value}
+
     @classmethod
     def of(cls, context: Mapping[str, Any], contracts: Iterable[type[AnyContract]]) -> Self:
         """The stage that the context asks for, `dev` unless it says otherwise."""

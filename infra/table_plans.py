@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from oncely.adapters import due_index, job_rows
+from oncely.adapters import due_index, job_finder, job_rows
 from oncely.contracts.payment_charge import REQUESTED_INDEX
 
 JOBS: Final = "jobs"
@@ -56,6 +56,15 @@ PLANS: Final[Mapping[str, Plan]] = {
                 name=DUE,
                 key=Key(partition=job_rows.SHARD, sort="due_at"),
                 include=("job_type", "status", "created_at"),
+            ),
+            # What people ask by. Sparse as well; the rows themselves are read by their keys.
+            Index(name=job_finder.BY_SUBJECT, key=Key(partition="subject", sort="created_at")),
+            Index(name=job_finder.BY_CUSTOMER, key=Key(partition="customer_id", sort="created_at")),
+            Index(name=job_finder.BY_REFERENCE, key=Key(partition="provider_ref")),
+            Index(
+                name=job_finder.BY_STATUS,
+                key=Key(partition=job_rows.LISTED, sort="since"),
+                include=("job_type", "created_at"),
             ),
         ),
     ),

@@ -6,10 +6,9 @@ from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from infra.needs import camel
 from infra.stages import Stage, StageError
 from infra.table_plans import JOBS, PLANS, TTL, Index, Plan
-from oncely.settings import table_variable
+from oncely.settings import camel, table_variable
 
 _TEXT = dynamodb.AttributeType.STRING
 

@@ -9,8 +9,8 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 
 from infra.metrics import PERIOD, emitted
-from infra.needs import camel
 from oncely import telemetry
+from oncely.settings import camel
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
@@ -14,6 +14,7 @@ from oncely.domain.answers import Answer, CannotAsk, Done, Odd, Prepared
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey, ProviderKey, provider_key
 from oncely.domain.lifecycle import Event
+from oncely.domain.money import Money
 from oncely.domain.profiles import Safety, Terms
 from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import Tools
@@ -61,6 +62,7 @@ class Proceed(Generic[F]):
     facts: F
     values: Mapping[str, object]  # the resolved business values; the fingerprint is over these
     customer_id: str | None = None
+    money: Money | None = None  # what it moves, for the people who look the job up
     requires_failed: JobKey | None = None
 
 
@@ -72,6 +74,7 @@ class Settled(Generic[F]):
     facts: F | None = None
     values: Mapping[str, object] | None = None
     customer_id: str | None = None
+    money: Money | None = None
     writes: tuple[LocalWrite, ...] = ()
 
 
@@ -143,6 +146,33 @@ class Contract(ABC, Generic[M, F]):
         """The business identity of the job; never a value made in the worker."""
 
     @classmethod
+    def subject(cls, message: M) -> str | None:
+        """The business id that people ask by, such as an order's; None: only the key finds it."""
+        del message
+        return None
+
+    @classmethod
+    def keys_of(cls, subject: str) -> Iterator[JobKey]:
+        """The keys that such a business id may have led to, the likeliest first.
+
+        A row that has expired is looked for in the archive under these, until one is not there.
+        """
+        del subject
+        return iter(())
+
+    @classmethod
+    def another_attempt(cls, message: M) -> Message | None:
+        """The message of a new business attempt after a plain no; None: there is none."""
+        del message
+        return None
+
+    @classmethod
+    def done_words(cls, job: Job) -> str:
+        """What a support person says of a job that is done."""
+        del job
+        return f"Done: {cls.words.success}"
+
+    @classmethod
     def window_name(cls, message: M) -> str:
         """What `unique_for` keeps unique: the key, or less of it for a job that may run again."""
         return cls.key(message)
@@ -185,9 +215,9 @@ class Contract(ABC, Generic[M, F]):
         """The local writes that go into the same transaction as this move."""
         brought = answer.writes if isinstance(answer, Done) else ()
         match event:
-            case Event.CONFIRM:
+            case Event.CONFIRM | Event.RULE_FINISHED:
                 return (*self.on_success(facts, job), *brought)
-            case Event.REFUSE:
+            case Event.REFUSE | Event.RULE_FAILED:
                 return self.on_failure(facts, job)
             case _:
                 return ()

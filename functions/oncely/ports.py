@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from oncely.domain.answers import Answer, NotSent, Prepared, Unreachable
 from oncely.domain.jobs import Claim, Job
 from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.domain.writes import Json, LocalWrite
 
@@ -113,6 +114,45 @@ class DueIndex(Protocol):
 
     def due(self, *, since: datetime | None, until: datetime) -> Iterator[Due]:
         """The rows that fell due in this time, the longest due first, read as they are taken."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A job as the index by status shows it."""
+
+    job_key: JobKey
+    job_type: str
+    since: datetime  # when it got its present status
+    created_at: datetime
+
+
+class JobFinder(Protocol):
+    """Finds jobs for people; the cost grows with what is shown, never with the table."""
+
+    def by_subject(self, subject: str, *, most: int) -> list[JobKey]:
+        """The jobs about a business id, the newest first."""
+
+    def by_customer(self, customer_id: str, *, most: int) -> list[JobKey]:
+        """The jobs of a customer, the newest first."""
+
+    def by_reference(self, ref: str, *, most: int) -> list[JobKey]:
+        """The jobs that carry a provider's reference."""
+
+    def listed(
+        self,
+        statuses: Sequence[Status],
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        oldest_first: bool = False,
+    ) -> Iterator[Listed]:
+        """The jobs of these statuses by when each got there, read as they are taken."""
+
+    def count(self, statuses: Sequence[Status], *, since: datetime | None, most: int) -> int:
+        """How many jobs of these statuses got there since then; counting ends at `most`."""
+
+    def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+        """Read these rows, consistently; one that is gone is left out."""
 
 
 class Archive(Protocol):

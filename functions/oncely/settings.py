@@ -12,6 +12,11 @@ Text = Annotated[str, Field(min_length=1)]
 Named = Mapping[str, Text]
 
 
+def camel(name: str) -> str:
+    """The short name as the stack's outputs spell it: `import_events` is ImportEvents."""
+    return "".join(part.title() for part in name.split("_"))
+
+
 def table_variable(table: str) -> str:
     """The variable that names a business table: `orders` is in ORDERS_TABLE."""
     return f"{table.upper()}_TABLE"

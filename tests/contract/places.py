@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oncely.domain.keys import JobKey
-from oncely.ports import JobStore, UniqueWindows
-from oncely.testing.memory import MemoryJobStore, MemoryWindows
+from oncely.ports import JobFinder, JobStore, UniqueWindows
+from oncely.testing.memory import MemoryJobFinder, MemoryJobStore, MemoryWindows
 from tests.support.dynamo import Dynamo
 from tests.support.engines import Kind
 from tests.support.world import Rows
@@ -18,6 +18,7 @@ class Place:
     kind: Kind
     store: JobStore
     windows: UniqueWindows
+    finder: JobFinder
     rows: Rows
     remove_row: Callable[[JobKey], None]
 
@@ -28,6 +29,7 @@ def in_memory() -> Place:
         kind=Kind.MEMORY,
         store=memory,
         windows=MemoryWindows(memory),
+        finder=MemoryJobFinder(memory),
         rows=memory.business,
         remove_row=memory.expire,
     )
@@ -38,6 +40,7 @@ def on_dynamodb(kind: Kind, tables: Dynamo) -> Place:
         kind=kind,
         store=tables.store(),
         windows=tables.windows(),
+        finder=tables.finder(),
         rows=tables.rows(),
         remove_row=tables.remove_row,
     )

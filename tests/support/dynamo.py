@@ -15,11 +15,12 @@ import boto3
 from botocore.config import Config
 
 from infra.local.engine import REGION
-from infra.table_plans import JOBS, PLANS, TTL, Key, Plan
+from infra.table_plans import JOBS, PLANS, TTL, Index, Key, Plan
 from oncely.adapters.aws import DYNAMODB
 from oncely.adapters.business_tables import DynamoTable
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.dynamodb_windows import DynamoWindows
+from oncely.adapters.job_finder import DynamoJobFinder
 from oncely.adapters.job_rows import Attributes, attribute, serialized
 from oncely.domain.keys import JobKey
 from oncely.domain.writes import LocalWrite
@@ -135,6 +136,9 @@ class Dynamo:
     def windows(self, client: "DynamoDBClient | None" = None) -> DynamoWindows:
         return DynamoWindows(client or self.client, self.store(client))
 
+    def finder(self, client: "DynamoDBClient | None" = None) -> DynamoJobFinder:
+        return DynamoJobFinder(client or self.client, self.jobs_table)
+
     def rows(self, client: "DynamoDBClient | None" = None) -> DynamoRows:
         return DynamoRows(reader=client or self.client, writer=self.admin, tables=self.tables)
 
@@ -178,7 +182,7 @@ class Dynamo:
             {
                 "IndexName": index.name,
                 "KeySchema": _schema(index.key),
-                "Projection": {"ProjectionType": "ALL"},
+                "Projection": _projection(index),
             }
             for index in plan.indexes
         ]
@@ -197,6 +201,12 @@ class Dynamo:
                 TableName=table,
                 TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL},
             )
+
+
+def _projection(index: Index) -> Any:  # noqa: ANN401  # the SDK's own form
+    if not index.include:
+        return {"ProjectionType": "KEYS_ONLY"}
+    return {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(index.include)}
 
 
 def _schema(key: Key) -> Any:  # noqa: ANN401  # the SDK's own form

@@ -13,11 +13,14 @@ from oncely.domain.keys import JobKey
 from oncely.domain.writes import LocalWrite
 from oncely.ports import Alerts, Crm, JobStore, Mailer, Outbox, PaymentProvider, Table
 from oncely.registry import Registry
+from oncely.services.enqueue import Enqueuer
+from oncely.services.inspect import Inspector
 from oncely.services.outcomes import Outcome
 from oncely.services.publish import Publisher
 from oncely.services.reconcile import Reconciler, Resolution
+from oncely.services.repair import Repairer
 from oncely.services.run_job import Deadline, JobRunner
-from oncely.testing.memory import MemoryJobStore
+from oncely.testing.memory import MemoryJobFinder, MemoryJobStore, MemoryWindows
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeAlerts, FakeArchive, FakeBus, FakeClock, FakeOutbox, Tokens
 from tests.support.mail import FakeMailer
@@ -190,6 +193,31 @@ class World:
             outbox=lambda _queue: self.outbox,
             publisher=self.publisher(),
         )
+
+    def enqueuer(self) -> Enqueuer:
+        """The producer's helper, on a memory store."""
+        return Enqueuer(
+            registry=self.registry,
+            store=self.store,
+            windows=MemoryWindows(self.store),
+            outbox=lambda _queue: self.outbox,
+            clock=self.clock,
+            new_token=self.tokens,
+        )
+
+    def inspector(self) -> Inspector:
+        """What people read with, on a memory store."""
+        return Inspector(
+            registry=self.registry,
+            store=self.store,
+            finder=MemoryJobFinder(self.store),
+            archive=self.archive,
+            clock=self.clock,
+        )
+
+    def repairer(self) -> Repairer:
+        """What people repair with, on a memory store."""
+        return Repairer(reconciler=self.reconciler(), enqueuer=self.enqueuer())
 
     def reconcile(self, key: JobKey | str, *, dry_run: bool = False) -> Resolution:
         """One step of the reconciler."""

@@ -45,8 +45,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("fence", "version", "attempts", "key_number"), COUNTS),
     **dict.fromkeys(("timeouts", "unreachable"), COUNTS),
     **dict.fromkeys(("first_sent_at", "claimed_at", "lease_until", "due_at"), MAYBE_TIMES),
+    **dict.fromkeys(("since", "reopened_at"), MAYBE_TIMES),
     **dict.fromkeys(("owner", "key_scope", "fingerprint", "customer_id"), MAYBE_TEXT),
-    **dict.fromkeys(("provider_ref", "last_error"), MAYBE_TEXT),
+    **dict.fromkeys(("provider_ref", "last_error", "subject", "currency"), MAYBE_TEXT),
+    "amount": st.none() | COUNTS,
     "message": OBJECTS,
     **dict.fromkeys(("result", "progress"), st.none() | OBJECTS),
     "beyond_archive": st.booleans(),
@@ -93,6 +95,7 @@ def test_a_row_reads_like_this() -> None:
     assert row["job_key"] == {"S": "payment.charge:order_18452"}
     assert row["status"] == {"S": "started"}
     assert row["attempts"] == {"N": "1"}
+    assert row["listed"] == {"S": f"started#{row['due_shard']['S']}"}
     assert row["due_at"] == {"S": "2026-11-16T03:01:00.000000Z"}
     assert row["expires_at"] == {"N": str(int(NOW.timestamp()))}
     assert row["message"] == {"S": '{"job":"payment.charge","v":1,"order_id":"18452"}'}

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Clients:
     """Made on first use; boto3's session is not safe to make two clients from at once."""
 
-    def __init__(self) -> None:
-        self._session = boto3.Session()
+    def __init__(self, session: boto3.Session | None = None) -> None:
+        self._session = session or boto3.Session()
         self._lock = threading.RLock()
 
     @cached_property

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oncely.adapters.job_rows import SHARD, attribute, serialized, shard_of
+from oncely.adapters.job_rows import LISTED, SHARD, attribute, listed, serialized, shard_of
 from oncely.domain.jobs import Claim, Job
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import Expect, LocalWrite
@@ -54,7 +54,8 @@ def claim_update(claim: Claim) -> dict[str, Any]:
         f"{status} = {e.value(attribute('status', Status.STARTED))}",
         f"{e.name('owner')} = {e.value(attribute('owner', claim.owner))}",
         *(f"{n} = if_not_exists({n}, {zero}) + {one}" for n in map(e.name, _COUNTED_BY_A_CLAIM)),
-        *(f"{e.name(name)} = {now}" for name in ("claimed_at", "updated_at")),
+        f"{e.name(LISTED)} = {e.value(serialized(listed(Status.STARTED, claim.job_key)))}",
+        *(f"{e.name(name)} = {now}" for name in ("claimed_at", "since", "updated_at")),
         *(f"{e.name(name)} = {lease}" for name in ("lease_until", "due_at")),
     ]
     first = {
@@ -69,10 +70,11 @@ def claim_update(claim: Claim) -> dict[str, Any]:
         "key_scope": e.value(attribute("key_scope", claim.key_scope)),
         "evidence": e.value({"L": []}),
     }
-    if claim.fingerprint is not None:
-        first["fingerprint"] = e.value(attribute("fingerprint", claim.fingerprint))
-    if claim.customer_id is not None:
-        first["customer_id"] = e.value(attribute("customer_id", claim.customer_id))
+    first |= {
+        name: e.value(attribute(name, value))
+        for name in _KEPT_IF_KNOWN
+        if (value := getattr(claim, name)) is not None
+    }
     sets += [
         f"{n} = if_not_exists({n}, {v})" for n, v in ((e.name(k), v) for k, v in first.items())
     ]
@@ -85,6 +87,7 @@ def claim_update(claim: Claim) -> dict[str, Any]:
 
 
 _COUNTED_BY_A_CLAIM = ("fence", "version", "attempts")
+_KEPT_IF_KNOWN = ("amount", "currency", "customer_id", "fingerprint", "subject")
 
 
 def swap_update(before: Job, after: Job) -> dict[str, Any]:
@@ -95,6 +98,9 @@ def swap_update(before: Job, after: Job) -> dict[str, Any]:
         for name in after.__dataclass_fields__
         if getattr(after, name) != getattr(before, name)
     }
+    sets = {name: attribute(name, value) for name, value in changed.items() if value is not None}
+    if after.status is not before.status:
+        sets[LISTED] = serialized(listed(after.status, after.job_key))
     expected = [
         # The row must exist: an append after its removal would make one without a status.
         f"attribute_exists({e.name('job_key')})",
@@ -107,11 +113,7 @@ def swap_update(before: Job, after: Job) -> dict[str, Any]:
     ]
     return {
         "Key": {"job_key": attribute("job_key", before.job_key)},
-        **_update(
-            e,
-            {n: attribute(n, v) for n, v in changed.items() if v is not None},
-            [n for n, v in changed.items() if v is None],
-        ),
+        **_update(e, sets, [name for name, value in changed.items() if value is None]),
         "ConditionExpression": " AND ".join(expected),
         **e.parameters(),
     }

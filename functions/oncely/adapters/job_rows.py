@@ -21,6 +21,8 @@ Attributes: TypeAlias = dict[str, Any]  # the SDK's own form: {"status": {"S": "
 # since one partition of an index takes a thousand writes a second.
 SHARD: Final = "due_shard"
 SHARDS: Final = 8
+# The partition of the index by status, `<status>#<shard>`: sharded for the same reason.
+LISTED: Final = "listed"
 
 _TO: Final = TypeSerializer()
 _FROM: Final = TypeDeserializer()
@@ -34,6 +36,8 @@ _TIMES: Final = frozenset(
         "due_at",
         "first_sent_at",
         "lease_until",
+        "reopened_at",
+        "since",
         "stranded_since",
         "updated_at",
     }
@@ -45,15 +49,24 @@ _NAMES: Final = tuple(field.name for field in fields(Job))
 
 
 def shard_of(key: JobKey) -> str:
-    """The shard of the due index: the same for the same job, spread evenly."""
+    """The shard of an index: the same for the same job, spread evenly."""
     return str(zlib.crc32(key.encode()) % SHARDS)
+
+
+def listed(status: Status, key: JobKey) -> str:
+    """Where a job stands in the index by status."""
+    return f"{status}#{shard_of(key)}"
 
 
 def to_attributes(job: Job) -> Attributes:
     """The row of a job; a field without a value has no attribute."""
     held = {name: getattr(job, name) for name in _NAMES}
     row = {name: attribute(name, value) for name, value in held.items() if value is not None}
-    return {**row, SHARD: serialized(shard_of(job.job_key))}
+    return {
+        **row,
+        SHARD: serialized(shard_of(job.job_key)),
+        LISTED: serialized(listed(job.status, job.job_key)),
+    }
 
 
 def from_attributes(row: Mapping[str, Any]) -> Job:

@@ -39,10 +39,13 @@ def wire_publisher(
 
 
 def wire_reconciler(
-    settings: ResolverSettings, contracts: Iterable[type[AnyContract]]
+    settings: ResolverSettings,
+    contracts: Iterable[type[AnyContract]],
+    *,
+    clients: Clients | None = None,
 ) -> Reconciler:
     """Resolves one job."""
-    clients = Clients()
+    clients = clients or Clients()
     publisher = wire_publisher(settings, contracts, clients=clients)
     tools = Toolbox(settings, clients)
     return Reconciler(

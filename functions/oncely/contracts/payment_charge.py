@@ -40,6 +40,8 @@ _UNPAID = ("payment_pending", _FAILED)
 REQUESTED_INDEX: Final = "charge_requested"
 # The producer's own message is on its way; nobody else sends one before this.
 REQUEST_GRACE: Final = timedelta(minutes=5)
+# Business attempts of one order; nobody tries a card more often on purpose.
+MAX_ATTEMPT: Final = 99
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
 
@@ -55,7 +57,7 @@ class ChargeMessage(Message):
         None
     )
     customer_id: Id | None = None
-    attempt: Annotated[int, Field(ge=1, le=99)] = 1
+    attempt: Annotated[int, Field(ge=1, le=MAX_ATTEMPT)] = 1
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,30 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         """`payment.charge:order_18452`, and `…:2` for a second business attempt."""
         return _key(message.order_id, message.attempt)
 
+    @classmethod
+    def subject(cls, message: ChargeMessage) -> str:
+        """People ask by the order."""
+        return message.order_id
+
+    @classmethod
+    def keys_of(cls, subject: str) -> Iterator[JobKey]:
+        """Every business attempt, the first one first."""
+        return (_key(subject, attempt) for attempt in range(1, MAX_ATTEMPT + 1))
+
+    @classmethod
+    def another_attempt(cls, message: ChargeMessage) -> ChargeMessage | None:
+        """The same order, one business attempt on; what the first message said is said again."""
+        if message.attempt == MAX_ATTEMPT:
+            return None
+        return ChargeMessage.model_validate({**message.as_json(), "attempt": message.attempt + 1})
+
+    @classmethod
+    def done_words(cls, job: Job) -> str:
+        """How much, how often, and by which charge."""
+        charge = (job.result or {}).get("charge_id") or (job.result or {}).get("reference")
+        money = Money(job.amount, job.currency) if job.amount and job.currency else "the order"
+        return f"Charged once: {money} ({charge or 'no charge id is known'})."
+
     def check(self, message: ChargeMessage) -> Standing[Order]:
         """Read the order; its values, not the message's, are what is charged."""
         row = self.tools.table("orders").get({"order_id": message.order_id})
@@ -119,6 +145,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             facts=order,
             values=values,
             customer_id=order.customer_id,
+            money=order.money,
             requires_failed=_key(order.order_id, former) if former else None,
         )
 
@@ -148,7 +175,8 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     def on_success(self, facts: Order, job: Job) -> tuple[LocalWrite, ...]:
         """The order becomes paid, if it is still the order that was charged."""
-        charge = (job.result or {}).get("charge_id")
+        result = job.result or {}
+        charge = result.get("charge_id") or result.get("reference")  # as a person gave it
         return (_order_becomes(_PAID, facts, charge_id=charge),)
 
     def on_failure(self, facts: Order, job: Job) -> tuple[LocalWrite, ...]:
@@ -254,6 +282,7 @@ def _paid_before(
         facts=order,
         values=values,
         customer_id=order.customer_id,
+        money=order.money,
     )
 
 

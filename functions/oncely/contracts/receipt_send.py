@@ -1,5 +1,6 @@
 """receipt.send: mail the receipt of a paid order, at most once."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -8,6 +9,7 @@ from pydantic import Field
 from oncely.contract import Call, Contract, Message, Needs, Proceed, Settled, Standing, Words
 from oncely.domain.answers import Answer, Done, NotSent, Odd
 from oncely.domain.errors import InvalidMoneyError
+from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, job_key
 from oncely.domain.money import Money
 from oncely.domain.profiles import SES, Safety, Terms
@@ -52,6 +54,23 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
         """`receipt.send:order_18452`."""
         return job_key(cls.job_type, message.order_id, prefix="order_")
 
+    @classmethod
+    def subject(cls, message: ReceiptMessage) -> str:
+        """People ask by the order."""
+        return message.order_id
+
+    @classmethod
+    def keys_of(cls, subject: str) -> Iterator[JobKey]:
+        """An order has one receipt."""
+        return iter((job_key(cls.job_type, subject, prefix="order_"),))
+
+    @classmethod
+    def done_words(cls, job: Job) -> str:
+        """Whether a mail went out."""
+        if job.provider_ref is None:
+            return "No receipt was sent: none was wanted, or receipts are off."
+        return f"One receipt was handed to the mail service ({job.provider_ref})."
+
     def check(self, message: ReceiptMessage) -> Standing[Receipt]:
         """Read the order; one without an address wants no receipt."""
         order = self.tools.table("orders").get({"order_id": message.order_id})
@@ -82,6 +101,7 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
             facts=Receipt(mail),
             values=values,
             customer_id=customer if isinstance(customer, str) else None,
+            money=money,
         )
 
     def act(self, call: Call[Receipt]) -> Answer:

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 
 from oncely.contract import Call, Contract, Message, Needs, Proceed, Standing, Words
 from oncely.domain.answers import Answer, Done, NotSent, Odd
+from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, job_key
 from oncely.domain.profiles import HUBSPOT, Safety, Terms
 from oncely.domain.times import instant, time_text
@@ -48,7 +49,7 @@ class Stored:
     @property
     def record_id(self) -> str:
         """The key of the row."""
-        return f"{self.message.source}#{self.message.source_id}"
+        return _record_id(self.message)
 
 
 class SyncContact(Contract[ContactMessage, Stored]):
@@ -77,6 +78,17 @@ class SyncContact(Contract[ContactMessage, Stored]):
         """`sync.contact:hubspot:4419:<event id>`."""
         return job_key(cls.job_type, message.source, message.source_id, message.event_id)
 
+    @classmethod
+    def subject(cls, message: ContactMessage) -> str:
+        """People ask by the record."""
+        return _record_id(message)
+
+    @classmethod
+    def done_words(cls, job: Job) -> str:
+        """What the event did to our record."""
+        result = str((job.result or {}).get("result") or "noted").replace("_", " ")
+        return f"The contact's event was handled: {result}."
+
     def check(self, message: ContactMessage) -> Standing[Stored]:
         """Read our record; what to do is decided against it, and written only over it."""
         facts = Stored(message, None)
@@ -103,6 +115,10 @@ class SyncContact(Contract[ContactMessage, Stored]):
                 return _gone(call.facts, None)
             case CrmRecord() as record:
                 return _imported(call.facts, record, fresh=True)
+
+
+def _record_id(message: ContactMessage) -> str:
+    return f"{message.source}#{message.source_id}"
 
 
 def checksum(record: Mapping[str, Json]) -> str:

@@ -1,5 +1,6 @@
 """sync.import: page through the CRM and send one sync.contact for each record."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Annotated, Any, Final, Literal, Self
@@ -100,6 +101,22 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
     def key(cls, message: ImportMessage) -> JobKey:
         """`sync.import:hubspot:<batch id>`."""
         return job_key(cls.job_type, message.source, message.batch_id)
+
+    @classmethod
+    def subject(cls, message: ImportMessage) -> str:
+        """People ask by the batch."""
+        return message.batch_id
+
+    @classmethod
+    def keys_of(cls, subject: str) -> Iterator[JobKey]:
+        """There is one source."""
+        return iter((job_key(cls.job_type, "hubspot", subject),))
+
+    @classmethod
+    def done_words(cls, job: Job) -> str:
+        """How much was read."""
+        result = job.result or {}
+        return f"Imported: {result.get('sent')} contacts from {result.get('pages')} pages."
 
     def check(self, message: ImportMessage) -> Standing[ImportMessage]:
         """There is nothing of ours to look at."""

@@ -78,6 +78,19 @@ class SyncPush(Contract[PushMessage, Outgoing]):
         """`sync.push:hubspot:<record id>:<version>`."""
         return job_key(cls.job_type, message.target, message.record_id, message.version)
 
+    @classmethod
+    def subject(cls, message: PushMessage) -> str:
+        """People ask by the record."""
+        return message.record_id
+
+    @classmethod
+    def done_words(cls, job: Job) -> str:
+        """Whether this version arrived, or a newer one took its place."""
+        result = job.result or {}
+        if result.get("crm_id"):
+            return f"Pushed once: HubSpot contact {result['crm_id']} holds this version."
+        return f"Not pushed: version {result.get('superseded_by', 'a newer one')} took its place."
+
     def check(self, message: PushMessage) -> Standing[Outgoing]:
         """Only the current version is ever sent; an older one is left to the newer push."""
         row = self._row(message.record_id)

@@ -4,7 +4,8 @@ OncelyError
 ├── BadInputError             the sender must mend it: reject the message with the reason
 │   ├── InvalidMessageError
 │   ├── InvalidKeyError
-│   └── InvalidMoneyError
+│   ├── InvalidMoneyError
+│   └── InvalidRequestError   a person's, at the page or the command
 ├── NotConfiguredError        the deployer must mend it: nothing was sent, hand the message back
 ├── UnavailableError          AWS did not answer: the row tells later, hand the message back
 └── InvariantError            a bug: stop and page
@@ -32,6 +33,10 @@ class InvalidKeyError(BadInputError):
 
 class InvalidMoneyError(BadInputError):
     """An amount that is not a whole, positive number of minor units of a currency."""
+
+
+class InvalidRequestError(BadInputError):
+    """What a person asked for cannot be understood, or says too little."""
 
 
 class NotConfiguredError(OncelyError):

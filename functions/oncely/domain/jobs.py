@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import ABSENT, ENDED, Event, Status, after
+from oncely.domain.lifecycle import ABSENT, ENDED, UNRESOLVED, Event, Status, after
 from oncely.domain.text import one_line
 from oncely.domain.writes import Json
 
@@ -48,6 +48,9 @@ class Claim:
     fingerprint: str | None = None
     customer_id: str | None = None
     key_scope: str = ""
+    subject: str | None = None  # the business id that people ask by
+    amount: int | None = None  # in minor units of `currency`
+    currency: str | None = None
     requires_failed: JobKey | None = None  # another job that must have failed, in the same write
 
 
@@ -74,7 +77,11 @@ class Job:
     lease_until: datetime | None = None
     due_at: datetime | None = None
     fingerprint: str | None = None
+    since: datetime | None = None  # when it got its present status; None: an older version's row
+    subject: str | None = None  # the business id that people ask by
     customer_id: str | None = None
+    amount: int | None = None  # in minor units of `currency`
+    currency: str | None = None
     provider_ref: str | None = None
     result: Mapping[str, Json] | None = None
     progress: Mapping[str, Json] | None = None  # how far a long job has come
@@ -84,6 +91,7 @@ class Job:
     )
     stranded_fence: int | None = None  # the claims so far when its message was last given up
     stranded_since: datetime | None = None  # and since when no worker has claimed it
+    reopened_at: datetime | None = None  # when a person returned it to ready: its age begins anew
     evidence: tuple[Evidence, ...] = field(default=())
     expires_at: datetime | None = None
 
@@ -91,6 +99,11 @@ class Job:
     def ended(self) -> bool:
         """Whether nothing routine will touch this job again."""
         return self.status in ENDED
+
+    @property
+    def unresolved(self) -> bool:
+        """Whether the machine still has to bring it to an end."""
+        return self.status in UNRESOLVED
 
     @property
     def has_started(self) -> bool:
@@ -128,6 +141,7 @@ class Job:
             "version": self.version + 1,
             "updated_at": now,
             "evidence": with_entry(self.evidence, entry),
+            "since": self.since if status is self.status else now,
             **changes,
         }
         return replace(self, **changed)  # type: ignore[arg-type]  # a mapping of fields by name
@@ -157,6 +171,7 @@ def enqueued(
     actor: str,
     reason: str,
     owner: str | None = None,
+    subject: str | None = None,
 ) -> Job:
     """The row a producer or the healer writes before it sends the message.
 
@@ -174,6 +189,8 @@ def enqueued(
         created_at=now,
         updated_at=now,
         due_at=due_at,
+        since=now,
+        subject=subject,
         owner=owner,
         evidence=(entry,),
     )
@@ -201,6 +218,7 @@ def claimed(row: Job | None, claim: Claim) -> Job | None:
         version=row.version + 1,
         attempts=row.attempts + 1,
         updated_at=claim.now,
+        since=claim.now,
         claimed_at=claim.now,
         lease_until=claim.lease_until,
         due_at=claim.lease_until,
@@ -208,6 +226,9 @@ def claimed(row: Job | None, claim: Claim) -> Job | None:
         key_scope=claim.key_scope if row.key_scope is None else row.key_scope,
         fingerprint=row.fingerprint or claim.fingerprint,
         customer_id=row.customer_id or claim.customer_id,
+        subject=row.subject or claim.subject,
+        amount=claim.amount if row.amount is None else row.amount,
+        currency=row.currency or claim.currency,
     )
 
 

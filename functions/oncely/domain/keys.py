@@ -42,6 +42,11 @@ def provider_key(job: JobKey, step: str, number: int, *, longest: int = 255) -> 
     return ProviderKey(hashlib.sha256(plain.encode()).hexdigest()[:longest])
 
 
+def findable(business_id: str | None) -> str | None:
+    """A business id as an index can hold it; one that it cannot is not asked for by people."""
+    return business_id if business_id and len(business_id) <= MAX_KEY else None
+
+
 def is_job_type(name: str) -> bool:
     """Whether `name` may name a job type: lower case, with a dot, as in `payment.charge`."""
     return _JOB_TYPE.fullmatch(name) is not None

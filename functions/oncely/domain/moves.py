@@ -57,7 +57,7 @@ def confirm(job: Job, answer: Done, now: datetime) -> Decision:
         changes={
             "provider_ref": answer.ref or job.provider_ref,
             "result": dict(answer.result),
-            **_end(now),
+            **ending(now),
             "last_error": None,
         },
     )
@@ -70,13 +70,14 @@ def refuse(answer: Refused, now: datetime) -> Decision:
         reason=answer.reason,
         changes={
             "result": {"code": answer.code, **answer.result},
-            **_end(now),
+            **ending(now),
             "last_error": one_line(answer.reason),
         },
     )
 
 
-def _end(now: datetime) -> dict[str, object]:
+def ending(now: datetime) -> dict[str, object]:
+    """What every end changes: the row is due until it is published and archived."""
     return {"due_at": now + ARCHIVE_GRACE, "timeouts": 0, "unreachable": 0}
 
 
@@ -148,7 +149,7 @@ def retry_wait(timeouts: int, spread: float) -> timedelta:
 
 
 def too_old(job: Job, terms: Terms, now: datetime) -> str | None:
-    """Why a job is past its age limit; None: it is not."""
-    if now - job.created_at < terms.stop.age:
+    """Why a job is past its age limit; None: it is not. A person's return begins it anew."""
+    if now - (job.reopened_at or job.created_at) < terms.stop.age:
         return None
     return f"the job is older than {terms.stop.age}"

@@ -14,3 +14,8 @@ def instant(text: object) -> datetime:
         raise ValueError("a time is ISO text, such as 2026-11-16T03:00:00Z")  # noqa: TRY004  # one error for all bad times
     at = datetime.fromisoformat(text)
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def minute(at: datetime) -> str:
+    """A time as a person reads it in a sentence."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

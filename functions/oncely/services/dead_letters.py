@@ -8,7 +8,7 @@ from typing import Final
 from oncely.domain.due import dead_letter, stranded
 from oncely.domain.errors import BadInputError, OncelyError, UnavailableError
 from oncely.domain.jobs import enqueued
-from oncely.domain.keys import JobKey
+from oncely.domain.keys import JobKey, findable
 from oncely.domain.text import one_line
 from oncely.ports import Alert, Alerts, Clock, Created, Inbox, JobStore
 from oncely.registry import Registry
@@ -98,6 +98,7 @@ class DeadLetters:
                     due_at=now,
                     actor=ACTOR,
                     reason=reason,
+                    subject=findable(kind.subject(message)),
                 )
                 if isinstance(self.store.create(stranded(job, now)), Created):
                     return Fate.KEPT, reason, key

@@ -9,7 +9,7 @@ from typing import Final
 from oncely.contract import AnyContract, Message, body_of
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job, enqueued
-from oncely.domain.keys import JobKey
+from oncely.domain.keys import JobKey, findable
 from oncely.domain.lifecycle import Status
 from oncely.domain.moves import MESSAGE_GRACE
 from oncely.ports import (
@@ -109,6 +109,7 @@ class Enqueuer:
             due_at=now + MESSAGE_GRACE,
             actor=_ACTOR,
             reason="enqueued",
+            subject=findable(contract.subject(checked)),
             owner=self.new_token(),
         )
         if unique_for is None:

@@ -5,19 +5,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from oncely.contract import AnyContract, Call, Message, Mismatch, body_of
-from oncely.domain.answers import Answer, Odd, OwnerGone, Unreachable
+from oncely.contract import AnyContract, Message, Mismatch, body_of
+from oncely.domain.answers import Answer, OwnerGone, Unreachable
 from oncely.domain.decide import decide, restored
 from oncely.domain.due import Step, due_step, looked_at, no_longer_the_same, send_again
 from oncely.domain.errors import BadInputError, OncelyError
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job, enqueued
-from oncely.domain.keys import JobKey
+from oncely.domain.keys import JobKey, findable
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import MESSAGE_GRACE, Decision, escalate
 from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import Alerts, Clock, Created, JobStore, Outbox, Tools, Written
 from oncely.registry import Registry
+from oncely.services.asking import heard_about
 from oncely.services.former import former_run
 from oncely.services.publish import Publisher
 from oncely.services.settle import Settler
@@ -35,6 +36,7 @@ class Resolution:
     new: Status | None = None
     reason: str = ""
     unreachable: bool = False  # the provider could not say; counted apart
+    job: Job | None = None  # the row as it is now, or would be; None: it was left alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,7 @@ class Reconciler:
     spread: Callable[[], float]
     outbox: Callable[[str], Outbox]
     publisher: Publisher
+    actor: str = ACTOR  # or the person who asked for this very job
 
     def resolve(
         self,
@@ -124,6 +127,7 @@ class Reconciler:
             due_at=now + MESSAGE_GRACE,
             actor=ACTOR,
             reason=reason,
+            subject=findable(kind.subject(read)),
         )
         if isinstance(self.store.create(job), Created):
             self.send(kind, job)
@@ -143,7 +147,7 @@ class Reconciler:
 
     def settler(self) -> Settler:
         """The one way a decision reaches a row."""
-        return Settler(store=self.store, alerts=self.alerts, clock=self.clock, actor=ACTOR)
+        return Settler(store=self.store, alerts=self.alerts, clock=self.clock, actor=self.actor)
 
 
 @dataclass(frozen=True)
@@ -204,18 +208,8 @@ class _Look:
             decision = restored(row, former, self.contract.terms, now=asked_at)
             job = self._write(replace(row, evidence=former.evidence), decision)
             return self._told(row, job, decision, old)
-        try:
-            standing = self.contract.check(self.message)
-        except Exception as error:  # noqa: BLE001  # looking changes nothing: it is looked at again
-            untold = Unreachable(f"our own rows could not be read: {type(error).__name__}: {error}")
-            return self._answered(row, old, untold, asked_at)
-        if isinstance(standing, Mismatch):
-            return self._answered(row, old, Odd(standing.reason), asked_at)
-        if standing.facts is None:
-            lost = Odd("our own rows do not tell any more what was asked for")
-            return self._answered(row, old, lost, asked_at)
-        answer = self._answer(row, standing.facts)
-        return self._answered(row, old, answer, asked_at, standing.facts)
+        heard = heard_about(row, self.contract, self.message)
+        return self._answered(row, old, heard.answer, asked_at, heard.facts)
 
     def _answered(  # what was known, and what was heard
         self,
@@ -241,12 +235,6 @@ class _Look:
         told = self._told(row, job, decision, old)
         return replace(told, unreachable=isinstance(answer, Unreachable))
 
-    def _answer(self, row: Job, facts: Any) -> Answer:  # noqa: ANN401  # the contract's own type
-        try:
-            return self.contract.ask(Call(job=row, facts=facts))
-        except Exception as error:  # noqa: BLE001  # asking changes nothing: it is asked again
-            return Unreachable(f"asking ended in {type(error).__name__}: {error}")
-
     def _decide(self, row: Job, answer: Answer, now: datetime) -> Decision:
         reconciler = self.reconciler
         return decide(
@@ -267,7 +255,7 @@ class _Look:
     ) -> Job | None:
         now = self.reconciler.clock.now()
         if self.dry_run:
-            return decision.on(row, now=now, actor=ACTOR)
+            return decision.on(row, now=now, actor=self.reconciler.actor)
         settler = self.reconciler.settler()
         return settler.settle(
             row, decision, terms=self.contract.terms, answer=answer, local=local
@@ -284,7 +272,8 @@ class _Look:
     ) -> Resolution:
         if job is None:
             return _nothing(row)
-        return _resolution(row, job.status, job.status, decision.reason, old)
+        told = _resolution(row, job.status, job.status, decision.reason, old)
+        return replace(told, job=job)
 
 
 def _nothing(row: Job) -> Resolution:

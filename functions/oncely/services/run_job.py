@@ -34,7 +34,7 @@ from oncely.domain.errors import (
 )
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import CLOCK_SKEW, Claim, Job, conflicts
-from oncely.domain.keys import JobKey
+from oncely.domain.keys import JobKey, findable
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import Decision
 from oncely.domain.profiles import Safety
@@ -154,7 +154,10 @@ class _Run:
             lease_until=self.deadline.at + self.contract.terms.profile.request_timeout + CLOCK_SKEW,
             message=self.message.as_json(),
             fingerprint=None if standing.values is None else fingerprint(standing.values),
-            customer_id=standing.customer_id,
+            customer_id=findable(standing.customer_id),
+            subject=findable(self.contract.subject(self.message)),
+            amount=None if standing.money is None else standing.money.amount,
+            currency=None if standing.money is None else standing.money.currency,
             key_scope=self.contract.scope() if isinstance(standing, Proceed) else "",
             requires_failed=standing.requires_failed if isinstance(standing, Proceed) else None,
         )

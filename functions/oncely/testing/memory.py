@@ -1,7 +1,7 @@
 """The stores in memory: the contract suite holds them to what DynamoDB does."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,6 +18,7 @@ from oncely.ports import (
     CreateResult,
     Due,
     Exists,
+    Listed,
     LocalRefused,
     Overtaken,
     RequirementUnmet,
@@ -185,3 +186,52 @@ class MemoryDueIndex:
             if job.due_at is not None and (since or job.due_at) <= job.due_at <= until
         ]
         return iter(sorted(found, key=lambda due: due.due_at))
+
+
+@dataclass
+class MemoryJobFinder:
+    """Finds jobs of a memory store as the indexes do."""
+
+    store: MemoryJobStore
+
+    def by_subject(self, subject: str, *, most: int) -> list[JobKey]:
+        return self._newest(lambda job: job.subject == subject, most)
+
+    def by_customer(self, customer_id: str, *, most: int) -> list[JobKey]:
+        return self._newest(lambda job: job.customer_id == customer_id, most)
+
+    def by_reference(self, ref: str, *, most: int) -> list[JobKey]:
+        return self._newest(lambda job: job.provider_ref == ref, most)
+
+    def listed(
+        self,
+        statuses: Sequence[Status],
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        oldest_first: bool = False,
+    ) -> Iterator[Listed]:
+        found = [
+            Listed(
+                job_key=job.job_key,
+                job_type=job.job_type,
+                since=job.since,
+                created_at=job.created_at,
+            )
+            for job in self.store.jobs.values()
+            if job.status in statuses
+            and job.since is not None
+            and (since or job.since) <= job.since <= (until or job.since)
+        ]
+        return iter(sorted(found, key=lambda one: one.since, reverse=not oldest_first))
+
+    def count(self, statuses: Sequence[Status], *, since: datetime | None, most: int) -> int:
+        return min(most, len(list(self.listed(statuses, since=since))))
+
+    def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+        return {key: job for key in keys if (job := self.store.get(key)) is not None}
+
+    def _newest(self, wanted: Callable[[Job], bool], most: int) -> list[JobKey]:
+        found = [job for job in self.store.jobs.values() if wanted(job)]
+        newest = sorted(found, key=lambda job: job.created_at, reverse=True)
+        return [job.job_key for job in newest[:most]]

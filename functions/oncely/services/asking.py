@@ -1,0 +1,35 @@
+"""Asks what became of an effect: our own rows first, then the provider; nothing is changed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from oncely.contract import AnyContract, Call, Message, Mismatch
+from oncely.domain.answers import Answer, Odd, Unreachable
+from oncely.domain.jobs import Job
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What was heard; without facts there is nothing local to write."""
+
+    answer: Answer
+    facts: Any = None  # the contract's own type
+
+
+def heard_about(row: Job, contract: AnyContract, message: Message) -> Heard:
+    """Whatever goes wrong is an answer as well: looking changes nothing, and is done again."""
+    try:
+        standing = contract.check(message)
+    except Exception as error:  # noqa: BLE001  # whatever our own rows or a contract raise
+        return Heard(
+            Unreachable(f"our own rows could not be read: {type(error).__name__}: {error}")
+        )
+    if isinstance(standing, Mismatch):
+        return Heard(Odd(standing.reason))
+    if standing.facts is None:
+        return Heard(Odd("our own rows do not tell any more what was asked for"))
+    try:
+        return Heard(contract.ask(Call(job=row, facts=standing.facts)), standing.facts)
+    except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
+        untold = Unreachable(f"asking ended in {type(error).__name__}: {error}")
+        return Heard(untold, standing.facts)

@@ -1,0 +1,255 @@
+"""Answers people's questions about jobs: one search box, lists, one job, counts; it only reads."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import takewhile
+from types import MappingProxyType
+from typing import Final
+
+from oncely.contract import AnyContract
+from oncely.domain.errors import BadInputError, InvalidRequestError, OncelyError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import MAX_KEY, JobKey
+from oncely.domain.lifecycle import UNRESOLVED, Status
+from oncely.domain.times import time_text
+from oncely.domain.writes import Json
+from oncely.ports import Archive, Clock, JobFinder, JobStore, Listed
+from oncely.registry import Registry
+from oncely.services.job_view import JobView, view_of
+from oncely.services.page_cursor import Cursor
+
+# A customer of ten years may have more; the newest are what is asked for.
+MOST_FOUND: Final = 50
+MOST_ON_A_PAGE: Final = 100
+# A list of one job type may have to go past many others: then it goes on with the next page.
+MOST_READ: Final = 1000
+# Beyond this a count says "more": it must cost the same however many there are.
+MOST_COUNTED: Final = 10_000
+
+IN_PROGRESS: Final = "in_progress"
+LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
+    {
+        IN_PROGRESS: tuple(sorted(UNRESOLVED)),
+        **{status.value: (status,) for status in Status},
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a search gave, the newest first."""
+
+    query: str
+    jobs: tuple[JobView, ...]
+    trouble: str | None = None  # why expired jobs could not be looked for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """Some jobs of a list, those that changed last first; `cursor` goes on, None: that was all."""
+
+    jobs: tuple[JobView, ...]
+    cursor: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """How things stand; a name in `more` was counted up to MOST_COUNTED only."""
+
+    done_today: int
+    failed_today: int
+    pending: int
+    needs_review: int
+    oldest_unresolved_at: datetime | None
+    more: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Json]:
+        """What the page and the command show."""
+        oldest = self.oldest_unresolved_at
+        return {
+            "done_today": self.done_today,
+            "failed_today": self.failed_today,
+            "pending": self.pending,
+            "needs_review": self.needs_review,
+            "oldest_unresolved_at": None if oldest is None else time_text(oldest),
+            "more": list(self.more),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspector:
+    """Reads through indexes and by key; never the table."""
+
+    registry: Registry
+    store: JobStore
+    finder: JobFinder
+    archive: Archive
+    clock: Clock
+
+    def find(self, text: str) -> Found:
+        """Every job that a text may mean: a job key, an order, a customer, a reference."""
+        query = text.strip()
+        if not query:
+            raise InvalidRequestError(
+                "type an order, a customer, a provider's reference or a job key"
+            )
+        if not _can_be_an_id(query):
+            return Found(query=query, jobs=())
+        ways = self._ways(query)
+        rows = self.finder.rows(list(ways))
+        views = [self._view(job).found(ways[key]) for key, job in rows.items()]
+        expired, trouble = self._expired(query, set(rows))
+        views += expired
+        newest = sorted(views, key=lambda view: view.job.created_at, reverse=True)
+        return Found(query=query, jobs=tuple(newest), trouble=trouble)
+
+    def page(
+        self,
+        *,
+        status: str | None = None,
+        job_type: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        cursor: str | None = None,
+        limit: int = 25,
+    ) -> Page:
+        """Some jobs of a list; times are when each got its present status."""
+        if status is not None and status not in LISTS:
+            raise InvalidRequestError(f"there is no list {status!r}; there are {', '.join(LISTS)}")
+        if not 1 <= limit <= MOST_ON_A_PAGE:
+            raise InvalidRequestError(f"a page holds 1 to {MOST_ON_A_PAGE} jobs, not {limit}")
+        place = Cursor.of(cursor)
+        entries = self.finder.listed(
+            tuple(Status) if status is None else LISTS[status],
+            since=since,
+            until=place.until(until),
+        )
+        taken, further = _taken(entries, place, job_type=job_type, limit=limit)
+        rows = self.finder.rows(taken)
+        return Page(
+            # A row that has gone since, or moved on, is shown as it is now or not at all.
+            jobs=tuple(self._view(rows[key]) for key in taken if key in rows),
+            cursor=None if further is None else str(further),
+        )
+
+    def show(self, key: str) -> JobView | None:
+        """One job, from the table or from the archive; None: there never was one."""
+        if not _can_be_an_id(key) or not self._is_a_key(key):
+            return None
+        job = self.store.get(JobKey(key))
+        if job is not None:
+            return self._view(job)
+        former = self.archive.find(JobKey(key))
+        return None if former is None else self._view(former, archived=True)
+
+    def counts(self) -> Counts:
+        """How things stand; today is the day in UTC."""
+        midnight = self.clock.now().astimezone(UTC).replace(hour=0, minute=0, second=0)
+        today = midnight.replace(microsecond=0)
+        pending, oldest = self._pending()
+        counted = {
+            "done_today": self._count(Status.FINISHED, today),
+            "failed_today": self._count(Status.FAILED, today),
+            "pending": pending,
+            "needs_review": self._count(Status.NEEDS_REVIEW, None),
+        }
+        return Counts(
+            **counted,
+            oldest_unresolved_at=oldest,
+            more=tuple(name for name, number in counted.items() if number >= MOST_COUNTED),
+        )
+
+    def _ways(self, query: str) -> dict[JobKey, str]:
+        """The keys that a text leads to, each with the first way it was found."""
+        finder = self.finder
+        ways: dict[JobKey, str] = {}
+        if self._is_a_key(query):
+            ways[JobKey(query)] = "job key"
+        for subject in _spellings(query):
+            for key in finder.by_subject(subject, most=MOST_FOUND):
+                ways.setdefault(key, "order")
+        for key in finder.by_customer(query, most=MOST_FOUND):
+            ways.setdefault(key, "customer")
+        for key in finder.by_reference(query, most=MOST_FOUND):
+            ways.setdefault(key, "provider reference")
+        return ways
+
+    def _expired(self, query: str, found: set[JobKey]) -> tuple[list[JobView], str | None]:
+        """What the archive holds of a key or an order whose row has expired."""
+        views: list[JobView] = []
+        try:
+            if self._is_a_key(query) and JobKey(query) not in found:
+                views += [view.found("job key") for view in self._archived(iter([JobKey(query)]))]
+            for kind in self.registry:
+                for subject in dict.fromkeys((query, _bare(query))):
+                    keys = takewhile(lambda key: key not in found, _keys(kind, subject))
+                    views += [view.found("order") for view in self._archived(keys)]
+        except OncelyError as error:
+            return views, f"expired jobs could not be looked for: {error}"
+        return views, None
+
+    def _archived(self, keys: Iterator[JobKey]) -> Iterator[JobView]:
+        for key in keys:
+            former = self.archive.find(key)
+            if former is None:
+                return
+            yield self._view(former, archived=True)
+
+    def _is_a_key(self, text: str) -> bool:
+        job_type, separator, rest = text.partition(":")
+        return bool(separator and rest) and job_type in {kind.job_type for kind in self.registry}
+
+    def _view(self, job: Job, *, archived: bool = False) -> JobView:
+        return view_of(job, self.registry, now=self.clock.now(), archived=archived)
+
+    def _count(self, status: Status, since: datetime | None) -> int:
+        return self.finder.count((status,), since=since, most=MOST_COUNTED)
+
+    def _pending(self) -> tuple[int, datetime | None]:
+        count, oldest = 0, None
+        for one in self.finder.listed(LISTS[IN_PROGRESS], oldest_first=True):
+            count += 1
+            oldest = one.created_at if oldest is None else min(oldest, one.created_at)
+            if count >= MOST_COUNTED:
+                break
+        return count, oldest
+
+
+def _taken(
+    entries: Iterator[Listed], first: Cursor, *, job_type: str | None, limit: int
+) -> tuple[list[JobKey], Cursor | None]:
+    """The next keys of a list, and where it goes on; None: it has ended."""
+    taken: list[JobKey] = []
+    new = (one for one in entries if not first.has_shown(one))
+    place = first
+    for read, one in enumerate(new):
+        if len(taken) == limit or read == MOST_READ:
+            return taken, place
+        place = place.past(one)
+        if job_type in {None, one.job_type}:
+            taken.append(one.job_key)
+    return taken, None
+
+
+def _spellings(query: str) -> tuple[str, ...]:
+    """`order_18452`, `#18452` and `18452` mean the same, however the shop writes its ids."""
+    bare = _bare(query)
+    return tuple(dict.fromkeys((query, bare, f"order_{bare}", f"#{bare}")))
+
+
+def _bare(query: str) -> str:
+    return query.removeprefix("#").removeprefix("order_").strip() or query
+
+
+def _keys(kind: type[AnyContract], subject: str) -> Iterator[JobKey]:
+    """The keys of a business id; none, if it cannot be part of one."""
+    try:
+        yield from kind.keys_of(subject)
+    except BadInputError:
+        return
+
+
+def _can_be_an_id(text: str) -> bool:
+    """Whether any index could hold it; half a character cannot even be sent."""
+    return len(text) <= MAX_KEY and not any("\ud800" <= letter <= "\udfff" for letter in text)

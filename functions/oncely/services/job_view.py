@@ -1,0 +1,202 @@
+"""One job as people see it: plain words, its amount, its history, and what may be done now."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, assert_never
+
+from oncely.contract import AnyContract
+from oncely.domain.errors import BadInputError
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Status
+from oncely.domain.money import Money
+from oncely.domain.repairs import Offer, Repair, offers
+from oncely.domain.story import Line, story
+from oncely.domain.text import masked
+from oncely.domain.times import minute, time_text
+from oncely.domain.writes import Json
+from oncely.registry import Registry
+
+_LEFT_OUT_OF_LISTS: Final = ("contract", "message", "repairs", "result", "timeline")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobView:
+    """What the page and the command show of one job."""
+
+    job: Job
+    headline: str
+    repairs: tuple[Offer, ...]
+    contract: str | None  # in plain language; None: of a type that is not deployed any more
+    archived: bool = False  # its row has expired: this is the archive's copy
+    found_by: str | None = None
+
+    @property
+    def timeline(self) -> tuple[Line, ...]:
+        """Its history, the oldest first."""
+        return story(self.job)
+
+    @property
+    def amount_words(self) -> str | None:
+        """What it moves, such as `12.50 EUR`."""
+        job = self.job
+        if job.amount is None or job.currency is None:
+            return None
+        return str(Money(job.amount, job.currency))
+
+    @property
+    def next_look(self) -> datetime | None:
+        """When the machine looks at it next by itself."""
+        return None if self.job.ended else self.job.due_at
+
+    def found(self, way: str) -> "JobView":
+        """The same, with the way it was found."""
+        return replace(self, found_by=way)
+
+    def as_short_json(self) -> dict[str, Json]:
+        """For lists."""
+        whole = self.as_json()
+        short = {name: value for name, value in whole.items() if name not in _LEFT_OUT_OF_LISTS}
+        return short if self.found_by is None else {**short, "found_by": self.found_by}
+
+    def as_json(self) -> dict[str, Json]:
+        """The whole view; addresses in it are masked, and it holds no card and no secret."""
+        job = self.job
+        result = dict(job.result or {})
+        return {
+            "job_key": job.job_key,
+            "job_type": job.job_type,
+            "status": job.status,
+            "status_words": job.status.in_words,
+            "headline": self.headline,
+            "subject": job.subject,
+            "customer_id": job.customer_id,
+            "amount": job.amount,
+            "currency": job.currency,
+            "amount_words": self.amount_words,
+            "provider_ref": job.provider_ref,
+            "request_id": _text(result.get("request_id")),
+            "result": None if job.result is None else _masked(result),
+            "message": _masked(dict(job.message)),
+            "attempts": job.attempts,
+            "last_error": None if job.last_error is None else masked(job.last_error),
+            "last_try": _time(job.claimed_at),
+            "next_look": _time(self.next_look),
+            "since": _time(job.since or job.updated_at),
+            "created_at": _time(job.created_at),
+            "updated_at": _time(job.updated_at),
+            "version": job.version,
+            "archived": self.archived,
+            "expires_at": _time(job.expires_at),
+            "timeline": [_line(line) for line in self.timeline],
+            "repairs": [_offer(one) for one in self.repairs],
+            "contract": self.contract,
+        }
+
+
+def view_of(job: Job, registry: Registry, *, now: datetime, archived: bool = False) -> JobView:
+    """The view of a job as it is now."""
+    try:
+        kind = registry.contract(job.job_type)
+    except BadInputError:
+        why = "this deployment does not know this kind of job"
+        return JobView(
+            job=job,
+            headline=masked(_headline(job, None, now)),
+            repairs=_none(why),
+            contract=None,
+            archived=archived,
+        )
+    if archived:
+        repairs = _none("its row has expired; the archive is only read")
+    else:
+        another = has_another_attempt(job, registry)
+        repairs = offers(job, kind.terms, now=now, has_another_attempt=another)
+    return JobView(
+        job=job,
+        headline=masked(_headline(job, kind, now)),
+        repairs=repairs,
+        contract=kind.describe(),
+        archived=archived,
+    )
+
+
+def has_another_attempt(job: Job, registry: Registry) -> bool:
+    """Whether its contract knows a new business attempt for this very message."""
+    try:
+        kind, message = registry.read(job.message)
+    except BadInputError:
+        return False
+    return kind.another_attempt(message) is not None
+
+
+def _headline(job: Job, kind: type[AnyContract] | None, now: datetime) -> str:
+    """The one sentence that answers the person who asks."""
+    why = job.last_error or "no reason was recorded"
+    match job.status:
+        case Status.FINISHED:
+            done = "Done." if kind is None else kind.done_words(job)
+            return f"{done} It took {job.attempts} tries." if job.attempts > 1 else done
+        case Status.FAILED:
+            return f"Not done, and it will not be: {why}"
+        case Status.NEEDS_REVIEW:
+            return f"A person must decide: {why}"
+        case Status.UNKNOWN:
+            return f"Not known yet whether it was done; the provider is asked. The last word: {why}"
+        case Status.STARTED if job.lease_over(now):
+            return "Its worker is gone; the provider is asked what became of it."
+        case Status.STARTED:
+            return f"A worker has it until {minute(job.lease_until or now)}."
+        case Status.READY if job.last_error:
+            return f"Not done yet; it is tried again by itself. The last word: {why}"
+        case Status.READY:
+            return "Not done yet: it waits for a worker."
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _none(why: str) -> tuple[Offer, ...]:
+    return tuple(Offer(repair=repair, allowed=False, why=why) for repair in Repair)
+
+
+def _line(line: Line) -> Json:
+    return {
+        "at": _time(line.at),
+        "last_at": _time(line.last_at),
+        "count": line.count,
+        "who": line.who,
+        "event": line.event,
+        "words": line.words,
+        "old": line.old,
+        "new": line.new,
+        "reason": masked(line.reason),
+    }
+
+
+def _offer(one: Offer) -> Json:
+    return {
+        "repair": one.repair,
+        "label": one.repair.label,
+        "allowed": one.allowed,
+        "why": one.why,
+        "needs_reference": one.needs_reference,
+    }
+
+
+def _masked(value: Json) -> Json:
+    match value:
+        case str():
+            return masked(value)
+        case list():
+            return [_masked(inner) for inner in value]
+        case dict():
+            return {masked(name): _masked(inner) for name, inner in value.items()}
+        case _:
+            return value
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else time_text(at)

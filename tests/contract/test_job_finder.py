@@ -1,0 +1,153 @@
+"""Finding jobs for people: by business id, customer, reference and status, on every engine."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.ports import Claimed, Written
+from tests.contract.places import Place
+from tests.contract.samples import KEY, a_claim, a_ready_job, at, finished, started
+
+
+def key(number: int) -> JobKey:
+    return JobKey(f"payment.charge:order_{number}")
+
+
+def ready(place: Place, number: int, **changes: object) -> Job:
+    """A row that came in a minute after the one before it."""
+    moment = at(60 * number)
+    job = a_ready_job(key(number), created_at=moment, since=moment, **changes)
+    place.store.create(job)
+    return job
+
+
+def test_a_business_id_finds_its_jobs_the_newest_first(place: Place) -> None:
+    for number in range(3):
+        ready(place, number, subject="18452")
+    ready(place, 3, subject="18453")
+    ready(place, 4)
+
+    assert place.finder.by_subject("18452", most=10) == [key(2), key(1), key(0)]
+    assert place.finder.by_subject("18452", most=2) == [key(2), key(1)]
+    assert place.finder.by_subject("1845", most=10) == []
+
+
+def test_a_claim_makes_its_job_findable(place: Place) -> None:
+    claim = a_claim(subject="18452", amount=1250, currency="eur")
+
+    result = place.store.claim(claim)
+
+    assert isinstance(result, Claimed)
+    job = result.job
+    assert (job.subject, job.amount, job.currency) == ("18452", 1250, "eur")
+    assert place.finder.by_subject("18452", most=10) == [KEY]
+    assert place.finder.by_customer("customer_7", most=10) == [KEY]
+    assert [one.job_key for one in place.finder.listed((Status.STARTED,))] == [KEY]
+
+
+def test_a_claim_keeps_what_the_row_knew(place: Place) -> None:
+    place.store.create(a_ready_job(subject="the first", amount=1, currency="usd"))
+
+    job = started(place.store, subject="another", amount=1250, currency="eur")
+
+    assert (job.subject, job.amount, job.currency) == ("the first", 1, "usd")
+    assert job.since == job.claimed_at
+
+
+def test_a_reference_finds_its_job(place: Place) -> None:
+    job = started(place.store)
+    place.store.swap(job, finished(job))
+
+    assert place.finder.by_reference("pi_1", most=10) == [KEY]
+    assert place.finder.by_reference("pi_2", most=10) == []
+
+
+def test_hostile_ids_find_exactly_their_own_job(place: Place) -> None:
+    ids = ["'; DROP--", '"quoted"', "<script>", "null\x00byte", "日本語", "x" * 200]
+    for number, subject in enumerate(ids):
+        ready(place, number, subject=subject, customer_id=subject, provider_ref=subject)
+
+    for number, subject in enumerate(ids):
+        assert place.finder.by_subject(subject, most=10) == [key(number)]
+        assert place.finder.by_customer(subject, most=10) == [key(number)]
+        assert place.finder.by_reference(subject, most=10) == [key(number)]
+
+
+def test_a_list_shows_those_that_changed_last_first(place: Place) -> None:
+    for number in range(30):
+        ready(place, number)
+
+    listed = [one.job_key for one in place.finder.listed((Status.READY,))]
+
+    assert listed == [key(number) for number in reversed(range(30))]
+
+
+def test_a_job_leaves_its_list_with_its_status(place: Place) -> None:
+    job = started(place.store)
+    end = finished(job)
+
+    assert isinstance(place.store.swap(job, end), Written)
+
+    assert list(place.finder.listed((Status.STARTED,))) == []
+    (one,) = place.finder.listed((Status.FINISHED,))
+    assert (one.job_key, one.since, one.created_at) == (KEY, end.updated_at, job.created_at)
+
+
+def test_evidence_alone_leaves_a_job_where_it_stands(place: Place) -> None:
+    job = started(place.store)
+    noted = job.apply(Event.NOTE, now=at(99), actor="ada", reason="looked at it")
+    place.store.swap(job, noted)
+
+    (one,) = place.finder.listed((Status.STARTED,))
+
+    assert one.since == job.claimed_at
+
+
+def test_a_list_can_hold_several_statuses_and_a_time(place: Place) -> None:
+    for number in range(6):
+        ready(place, number)
+    job = ready(place, 6)
+    place.store.swap(job, job.apply(Event.ESCALATE, now=at(600), actor="test", reason="test"))
+    both = (Status.READY, Status.NEEDS_REVIEW)
+
+    some = place.finder.listed(both, since=at(120), until=at(240), oldest_first=True)
+
+    assert [one.job_key for one in some] == [key(2), key(3), key(4)]
+    assert next(place.finder.listed(both)).job_key == key(6)
+
+
+def test_a_count_ends_where_it_is_told_to(place: Place) -> None:
+    for number in range(30):
+        ready(place, number)
+    statuses = (Status.READY, Status.FINISHED)
+
+    assert place.finder.count(statuses, since=None, most=1000) == 30
+    assert place.finder.count(statuses, since=None, most=7) == 7
+    assert place.finder.count(statuses, since=at(60 * 20), most=1000) == 10
+    assert place.finder.count((Status.FAILED,), since=None, most=1000) == 0
+
+
+def test_many_rows_are_read_at_once_and_what_is_gone_is_left_out(place: Place) -> None:
+    jobs = [ready(place, number) for number in range(120)]
+    place.remove_row(key(7))
+
+    rows = place.finder.rows([*(job.job_key for job in jobs), key(0), JobKey("no.such:job")])
+
+    assert rows == {job.job_key: job for job in jobs if job.job_key != key(7)}
+
+
+def test_a_row_of_an_older_version_is_found_by_key_and_joins_its_list_with_its_next_move(
+    place: Place,
+) -> None:
+    old = a_ready_job(since=None, created_at=at(0) - timedelta(days=1))
+    place.store.create(old)
+
+    assert list(place.finder.listed((Status.READY,))) == []
+
+    moved = old.apply(Event.ESCALATE, now=at(5), actor="test", reason="test")
+    place.store.swap(old, moved)
+
+    assert replace(moved, since=at(5)) == moved
+    assert [one.job_key for one in place.finder.listed((Status.NEEDS_REVIEW,))] == [KEY]
