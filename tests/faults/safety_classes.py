@@ -13,6 +13,7 @@ from oncely.ports import Clock
 TIMEOUT: Final = timedelta(seconds=10)
 LAG: Final = timedelta(seconds=45)
 SHORT: Final = timedelta(minutes=30)
+BRIEF: Final = timedelta(minutes=10)
 MESSAGE: Final = {"job": "test.effect", "v": 1, "name": "seven"}
 
 

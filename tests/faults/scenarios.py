@@ -22,7 +22,7 @@ from tests.faults.providers import (
     SlowPayments,
     SmallPages,
 )
-from tests.faults.safety_classes import LAG, MESSAGE, SHORT, Outside, contract_of
+from tests.faults.safety_classes import BRIEF, LAG, MESSAGE, SHORT, Outside, contract_of
 from tests.faults.truths import (
     CONTACT,
     ORDER,
@@ -145,6 +145,7 @@ def of_class(
     window: timedelta | None = None,
     remembers: timedelta | None = None,
     lag: timedelta | None = None,
+    given: str = "",
 ) -> Scenario:
     natural = safety is Safety.NATURAL
     return own_job(
@@ -155,6 +156,7 @@ def of_class(
         named="outside",
         asks={"find"},
         effects=lambda outside: len({one for _, one in outside.done} if natural else outside.done),
+        given=given,
     )
 
 
@@ -175,6 +177,13 @@ SCENARIOS: Final = (
         effects=lambda _: 0,  # of the first attempt
         edit=somebody_tries_again,
         check=second_attempt_pays_once,
+    ),
+    # A zombie wakes with a reference to save when its job was proved absent and begun anew;
+    # no key hides what comes of it.
+    charging(
+        "zombie",
+        lambda _: FakePayments(honours_keys=False),
+        given="w1:store.swap>sweep w1:store.swap>deliver",
     ),
     charging("with-receipt", lambda _: FakePayments(), receipts=True),
     Scenario(
@@ -229,6 +238,14 @@ SCENARIOS: Final = (
     of_class("natural", Safety.NATURAL),
     of_class("keyed", Safety.KEYED, window=DAY, remembers=DAY),
     of_class("keyed-short-window", Safety.KEYED, window=SHORT, remembers=SHORT),
+    # A send is open, and its key is forgotten before every hold-up is over.
+    of_class(
+        "keyed-brief-window",
+        Safety.KEYED,
+        window=BRIEF,
+        remembers=BRIEF,
+        given="w1:outside.do!lost",
+    ),
     of_class("lookup", Safety.LOOKUP, lag=timedelta(0)),
     of_class("lookup-lagging", Safety.LOOKUP, lag=LAG),
     of_class("at-most-once", Safety.AT_MOST_ONCE),

@@ -25,11 +25,10 @@ def order_tells_the_truth(ended: Ended) -> Iterator[str]:
         return
     if paid is not (job.status is Status.FINISHED):
         yield f"the order is {order.get('status')}, and the job is {job.status}"
-    result = job.result or {}
-    if job.status is Status.FINISHED and result.get("charge_id") not in {
-        f"ch_{ref}" for ref in charges
-    }:
-        yield f"the job names charge {result.get('charge_id')}, which is not at the provider"
+    if job.status is Status.FINISHED:
+        named = ((job.result or {}).get("charge_id"), job.provider_ref)
+        if named not in {(f"ch_{ref}", ref) for ref in charges}:
+            yield f"the job names charge {named[0]} of {named[1]}, the provider has {charges}"
 
 
 def second_attempt_pays_once(ended: Ended) -> Iterator[str]:

@@ -9,7 +9,6 @@ from functools import partial
 from multiprocessing import Pool
 from typing import Final
 
-from oncely.testing.actors import START
 from oncely.testing.choosers import Follow
 from oncely.testing.explorer import Bound, Explorer, Report, play
 from oncely.testing.scenario import Scenario
@@ -55,12 +54,7 @@ def replay(module: str, text: str) -> int:
     world, problems = play(scenario, follow, listener=_step)
     if follow.left:
         sys.stdout.write(f"{follow.left} changes of this script met no such place\n")
-    rows = {**world.services.archive.jobs, **world.store.jobs}
-    for job in rows.values():
-        sys.stdout.write(f"\n{job.job_key} is {job.status}, attempts {job.attempts}\n")
-        for entry in job.evidence:
-            at = (entry.at - START).total_seconds()
-            sys.stdout.write(f"  {at:>9.0f} s  {entry.actor}: {entry.event}, {entry.reason}\n")
+    sys.stdout.write("".join(f"{line}\n" for line in world.story()))
     said = "\n".join(f"  {problem}" for problem in problems) or "  the promise holds"
     sys.stdout.write(f"\n{written(name, script)}\n{said}\n")
     return 1 if problems else 0

@@ -34,16 +34,19 @@ class Follow:
 
 
 class Chance:
-    """Makes up a schedule as it goes."""
+    """Makes up a schedule as it goes, once what is given has happened."""
 
-    def __init__(self, seed: int, *, changes: int, rate: float) -> None:
+    def __init__(self, seed: int, *, changes: int, rate: float, given: Script = ()) -> None:
+        self._given = Follow(given)
         self._random = random.Random(seed)  # noqa: S311  # nothing here is a secret
         self._left = changes
         self._rate = rate
-        self.script: list[Change] = []
+        self.script: list[Change] = list(given)
 
     def choose(self, place: Place, options: Callable[[], Iterable[str]]) -> str | None:
         """Mostly nothing; now and then anything."""
+        if self._given.left:
+            return self._given.choose(place, options)
         if self._left == 0 or self._random.random() >= self._rate:
             return None
         offered = list(options())

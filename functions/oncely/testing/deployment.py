@@ -13,7 +13,6 @@ from oncely.services.find_due import Finder
 from oncely.services.publish import Publisher
 from oncely.services.reconcile import Reconciler
 from oncely.services.run_job import JobRunner
-from oncely.testing.actors import Landing
 from oncely.testing.memory import MemoryDueIndex, MemoryJobStore
 from oncely.testing.point_provider import PointProvider
 from oncely.testing.points import (
@@ -27,8 +26,7 @@ from oncely.testing.points import (
     PointStore,
     PointTable,
 )
-from oncely.testing.scenario import Provider, Scenario
-from oncely.testing.schedule import WallClock
+from oncely.testing.scenario import Scenario
 
 # Rows outlive every retry by far.
 RETENTION: Final = timedelta(days=90)
@@ -40,7 +38,6 @@ class Hooks:
 
     wrote: Callable[[JobKey], None]
     sent: Callable[[str, timedelta], None]
-    lands_later: Callable[[Landing], None]
     rejected: Callable[[str, str], None]
 
 
@@ -104,25 +101,18 @@ class Deployment:
     """Every service of one world."""
 
     def __init__(
-        self, scenario: Scenario, points: Points, store: MemoryJobStore, hooks: Hooks
+        self,
+        scenario: Scenario,
+        points: Points,
+        store: MemoryJobStore,
+        providers: Mapping[str, PointProvider | None],
+        hooks: Hooks,
     ) -> None:
         self.clock = PointClock(points)
         self.alerts = PointAlerts(points)
         self.archive = PointArchive(points)
         self.registry = Registry(scenario.contracts)
         guarded = PointStore(points, store, hooks.wrote)
-        described = scenario.providers(WallClock(points.schedule))
-        self.targets = {name: one and one.target for name, one in described.items()}
-        timeout = scenario.contract.terms.profile.request_timeout
-
-        def pointed(name: str, one: Provider | None) -> PointProvider | None:
-            if one is None:
-                return None
-            return PointProvider(
-                points, name, one.target, one.acts, one.asks, timeout, hooks.lands_later
-            )
-
-        providers = {name: pointed(name, one) for name, one in described.items()}
         tools = Tools(points, store, guarded, providers, hooks.sent)
         self.runner = JobRunner(
             registry=self.registry,

@@ -1,18 +1,22 @@
 """Enumerates schedules, fewest changes first, and shrinks whatever breaks the promise."""
 
+import random
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from oncely.testing.choosers import Chance, Follow
 from oncely.testing.digest import CannotDigestError
-from oncely.testing.promise import broken
+from oncely.testing.ground import Ground
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import RestlessError, Schedule
-from oncely.testing.script import Change, Script, written
-from oncely.testing.state import States
+from oncely.testing.script import Change, Script, changes_in, written
 from oncely.testing.world import World
+
+# Whose workers are explored.
+Begin: TypeAlias = Callable[[Scenario, Schedule], Ground]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +26,7 @@ class Bound:
     faults: int = 2
     holdups: int = 2
     changes: int = 2  # of both together
-    schedules: int = 1_000_000  # at most so many
+    schedules: int = 1_000_000  # at most so many; of more, some are drawn, evenly
     random: int = 0  # schedules drawn by chance beyond these, with more changes each
     seed: int = 1
     violations: int = 3  # stop after so many
@@ -77,7 +81,7 @@ class Report:
     ends: Counter[str] = field(default_factory=Counter)  # how the job ended
     violations: list[Violation] = field(default_factory=list)
     broken: int = 0  # schedules that broke the promise, before they were shrunk
-    complete: bool = True
+    complete: bool = True  # every schedule within the bound was looked at
 
 
 class MergedError(BaseException):
@@ -89,24 +93,27 @@ def play(
     chooser: Follow | Chance,
     *,
     listener: Callable[[float, str], None] | None = None,
-) -> tuple[World, list[str]]:
+    begin: Begin = World,
+) -> tuple[Ground, list[str]]:
     """One schedule from its beginning to its end, and what it breaks."""
     schedule = Schedule(chooser)
     schedule.listener = listener
-    world = World(scenario, schedule)
+    world = begin(scenario, schedule)
     try:
         schedule.run()
     except RestlessError as error:
         return world, [*world.problems, str(error)]
-    return world, broken(world)
+    return world, world.broken()
 
 
 class Explorer:
     """Explores one scenario."""
 
-    def __init__(self, scenario: Scenario, bound: Bound) -> None:
+    def __init__(self, scenario: Scenario, bound: Bound, *, begin: Begin = World) -> None:
         self.scenario = scenario
         self.bound = bound
+        self.given = changes_in(scenario.given)
+        self.begin = begin
         self.report = Report(scenario.name)
         self._seen: dict[int, list[Left]] = {}
         self.merges = True
@@ -115,16 +122,17 @@ class Explorer:
         """All schedules within the bound, the simple ones first."""
         began = time.perf_counter()
         bound = self.bound
-        waiting: deque[tuple[Script, Left]] = deque(
-            [((), Left(bound.faults, bound.holdups, bound.changes))]
-        )
-        while waiting and self.report.schedules < bound.schedules and not self._enough():
-            script, left = waiting.popleft()
-            for change in self._run(script, left):
-                rest = left.after(change)
-                if rest is not None:
-                    waiting.append(((*script, change), rest))
-        self.report.complete = not waiting
+        level = [(self.given, Left(bound.faults, bound.holdups, bound.changes))]
+        while level and not self._enough():
+            deeper = []
+            for script, left in self._affordable(level):
+                if self._enough():
+                    break
+                for change in self._run(script, left):
+                    rest = left.after(change)
+                    if rest is not None:
+                        deeper.append(((*script, change), rest))
+            level = deeper
         for number in range(bound.random):
             if self._enough():
                 break
@@ -132,6 +140,15 @@ class Explorer:
         self.report.states = len(self._seen)
         self.report.seconds = time.perf_counter() - began
         return self.report
+
+    def _affordable(self, level: list[tuple[Script, Left]]) -> list[tuple[Script, Left]]:
+        """All schedules of so many changes, or as many as the bound has room for, from all over."""
+        room = self.bound.schedules - self.report.schedules
+        if len(level) <= room:
+            return level
+        self.report.complete = False
+        drawn = random.Random(self.bound.seed)  # noqa: S311  # nothing here is a secret
+        return [level[index] for index in sorted(drawn.sample(range(len(level)), room))]
 
     def _enough(self) -> bool:
         report, most = self.report, self.bound.violations
@@ -144,12 +161,11 @@ class Explorer:
         report.faults.update(_told(change) for change in script if change.is_fault)
         chooser = Follow(script)
         schedule = Schedule(chooser)
-        world = World(self.scenario, schedule)
-        states = States(world)
-        chooser.unseen = lambda offered: self._merge(states, offered, left)
+        world = self.begin(self.scenario, schedule)
+        chooser.unseen = lambda offered: self._merge(world, offered, left)
         try:
             schedule.run()
-            problems = broken(world)
+            problems = world.broken()
         except MergedError:
             report.merged += 1
             if not world.problems:
@@ -162,26 +178,27 @@ class Explorer:
 
     def _run_by_chance(self, seed: int) -> None:
         self.report.schedules += 1
-        chance = Chance(seed, changes=2 + seed % 6, rate=(0.02, 0.05, 0.1)[seed % 3])
-        world, problems = play(self.scenario, chance)
+        rate = (0.02, 0.05, 0.1)[seed % 3]
+        chance = Chance(seed, changes=2 + seed % 6, rate=rate, given=self.given)
+        world, problems = play(self.scenario, chance, begin=self.begin)
         self.report.faults.update(_told(one) for one in chance.script if one.is_fault)
         self._judge(world, tuple(chance.script), problems)
 
-    def _judge(self, world: World, script: Script, problems: list[str]) -> None:
-        self.report.ends.update(_ends(world))
+    def _judge(self, world: Ground, script: Script, problems: list[str]) -> None:
+        self.report.ends.update(world.ends())
         if problems:
             self.report.broken += 1
-            short = shrunk(self.scenario, script)
-            _, problems = play(self.scenario, Follow(short))
+            short = shrunk(self.scenario, script, begin=self.begin)
+            _, problems = play(self.scenario, Follow(short), begin=self.begin)
             found = Violation(self.scenario.name, short, tuple(problems))
             if found not in self.report.violations:
                 self.report.violations.append(found)
 
-    def _merge(self, states: States, offered: tuple[str, ...], left: Left) -> None:
+    def _merge(self, world: Ground, offered: tuple[str, ...], left: Left) -> None:
         if not self.merges:
             return
         try:
-            state = hash((states.now(), offered))
+            state = world.digest((world.state(), offered))
         except CannotDigestError:
             self.merges = False
             return
@@ -191,21 +208,14 @@ class Explorer:
         known.append(left)
 
 
-def shrunk(scenario: Scenario, script: Script) -> Script:
+def shrunk(scenario: Scenario, script: Script, *, begin: Begin = World) -> Script:
     """The same violation, or another, from as few changes as possible."""
     for index in range(len(script)):
         shorter = (*script[:index], *script[index + 1 :])
-        if play(scenario, Follow(shorter))[1]:
-            return shrunk(scenario, shorter)
+        if play(scenario, Follow(shorter), begin=begin)[1]:
+            return shrunk(scenario, shorter, begin=begin)
     return script
 
 
 def _told(change: Change) -> str:
     return f"{change.place.point} {change.what[1:]}"
-
-
-def _ends(world: World) -> Iterator[str]:
-    for key in world.store.jobs.keys() | world.services.archive.jobs.keys():
-        job = world.job(key)
-        if job is not None:
-            yield f"{job.job_type} {job.status}"

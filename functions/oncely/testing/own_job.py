@@ -65,6 +65,7 @@ def own_job(
     acts: Collection[str] | None = None,
     rows: Callable[[MemoryRows], None] = lambda _: None,
     check: Callable[[Ended], Iterable[str]] = lambda _: (),
+    given: str = "",
 ) -> Scenario:
     """The same as a scenario, for the command line: `provider` is given the explored clock."""
 
@@ -85,6 +86,7 @@ def own_job(
         effects=lambda ended: effects(ended.providers[named]),
         rows=rows,
         check=check,
+        given=given,
     )
 
 

@@ -1,24 +1,27 @@
 """The promise of section 1 of the design, checked when all is quiet."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import Terms
-from oncely.testing.world import World
+
+if TYPE_CHECKING:
+    from oncely.testing.world import World  # it asks this module what is broken
 
 
-def broken(world: World) -> list[str]:
+def what_is_broken(world: "World") -> list[str]:
     """What does not hold, in sentences; empty when all of it does."""
     return [*world.problems, *_rest(world), *_jobs(world), *world.scenario.check(world)]
 
 
-def _rest(world: World) -> Iterator[str]:
+def _rest(world: "World") -> Iterator[str]:
     for letter in world.letters.held:
         yield f"a message is left in the queue: {letter.body}"
 
 
-def _jobs(world: World) -> Iterator[str]:
+def _jobs(world: "World") -> Iterator[str]:
     contracts = {contract.job_type: contract for contract in world.scenario.contracts}
     for key in world.store.jobs.keys() | world.services.archive.jobs.keys():
         row = world.store.jobs.get(key)
@@ -27,7 +30,7 @@ def _jobs(world: World) -> Iterator[str]:
     yield from _effect(world)
 
 
-def _row(world: World, row: Job, terms: Terms) -> Iterator[str]:
+def _row(world: "World", row: Job, terms: Terms) -> Iterator[str]:
     if row.status is Status.NEEDS_REVIEW:
         if row.due_at is None and row.job_key not in world.services.alerts.told:
             yield f"{row.job_key} needs review, and nobody was told or will be"
@@ -46,7 +49,7 @@ def _row(world: World, row: Job, terms: Terms) -> Iterator[str]:
         yield f"{row.job_key} had {row.attempts} attempts, {terms.stop.attempts} are allowed"
 
 
-def _effect(world: World) -> Iterator[str]:
+def _effect(world: "World") -> Iterator[str]:
     scenario = world.scenario
     _, message = world.services.registry.read(scenario.message)
     key = scenario.contract.key(message)

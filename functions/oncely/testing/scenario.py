@@ -75,6 +75,8 @@ class Scenario:
     copies: int = 2  # how many workers get the same message at once
     sweeps_at: tuple[timedelta, ...] = ()  # sweeps that no row asks for, from the start
     seconds: float = 60  # what a worker has
+    # What has happened in every schedule of this scenario, written as a script; not counted.
+    given: str = ""
 
     @property
     def contract(self) -> type[AnyContract]:

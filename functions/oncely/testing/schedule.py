@@ -99,9 +99,9 @@ class Schedule:
         if in_flight is not None:
             actor.in_flight_until = actor.last_look + in_flight
         what = self.chooser.choose(place, lambda: [*faults, *self._others(name)])
-        if what is not None and what.startswith(">"):
+        while what is not None and what.startswith(">"):
             self._hold_up(actor, place, what)
-            what = self.chooser.choose(place, lambda: list(faults))
+            what = self.chooser.choose(place, lambda: [*faults, *self._others(name)])
         actor.in_flight_until = None
         if what is not None:
             self.log(f"  {place}: {what[1:]}")

@@ -58,7 +58,12 @@ def read(text: str) -> tuple[str, Script]:
     name, separator, rest = text.strip().partition(": ")
     if not separator:
         return name.rstrip(":"), ()
-    return name, tuple(_change(word) for word in rest.split())
+    return name, changes_in(rest)
+
+
+def changes_in(text: str) -> Script:
+    """A script without the name of its scenario, or ValueError."""
+    return tuple(_change(word) for word in text.split())
 
 
 def _change(word: str) -> Change:

@@ -1,12 +1,9 @@
-"""What the actors act in: a queue, a stream, sweeps when rows fall due, replays, and expiry."""
+"""The shipped services in a world of faults: sweeps when rows fall due, a stream, expiry."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
-from functools import partial
-from typing import Final
+from datetime import datetime
 
-from oncely.contract import COMMIT_BUDGET, body_of
 from oncely.domain.due import awaits_archive
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
@@ -17,104 +14,75 @@ from oncely.services.find_due import Item, Sweep
 from oncely.services.outcomes import Broken, Duplicate, Failed, Finished, Outcome
 from oncely.services.replies import Ack, HandBack, Reject, reply_to
 from oncely.services.run_job import Deadline
-from oncely.testing.actors import START, Actor, Landing, Task
+from oncely.testing.actors import START, Actor, Task
 from oncely.testing.deployment import Deployment, Hooks
-from oncely.testing.digest import Digester
-from oncely.testing.letters import Letter, Letters
+from oncely.testing.ground import END, Ground
+from oncely.testing.letters import Letter
 from oncely.testing.memory import MemoryJobStore
-from oncely.testing.points import Points
+from oncely.testing.promise import what_is_broken
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import Schedule
-from oncely.testing.script import DIE
-
-# What a function of the reconciler or of the stream has.
-SWEEP_TIMEOUT: Final = timedelta(minutes=1)
-_END: Final = (DIE,)
 
 
-class World:
-    """One run of a scenario; it notes at once what breaks the promise in passing."""
+class World(Ground):
+    """The shipped services at work: workers, sweeps, the stream's publisher, dead letters."""
 
     def __init__(self, scenario: Scenario, schedule: Schedule) -> None:
-        self.scenario = scenario
-        self.schedule = schedule
-        self.digest = Digester().of
-        self.store = MemoryJobStore()
-        self.letters = Letters()
+        super().__init__(scenario, schedule)
+        self.store = MemoryJobStore(self.rows)
         self.stream: list[JobKey] = []
         self.sweeps = [START + after for after in scenario.sweeps_at]
-        self.landings: list[Landing] = []
         self.answers: dict[JobKey, Finished | Failed | Duplicate] = {}  # the first of each job
-        self.problems: list[str] = []
         self.expired: dict[JobKey, Status] = {}  # how each ended whose row is gone
-        self.phase = 0
-        self.edited = False
-        hooks = Hooks(
-            wrote=self._wrote,
-            sent=self.send,
-            lands_later=self.landings.append,
-            rejected=self._rejected,
-        )
-        scenario.rows(self.store.business)
-        self.points = Points(schedule, self.digest)
-        self.services = Deployment(scenario, self.points, self.store, hooks)
-        self.providers = self.services.targets
-        schedule.agenda = self
-        for _ in range(scenario.copies):
-            self.send(body_of(scenario.message))
+        hooks = Hooks(wrote=self._wrote, sent=self.send, rejected=self._rejected)
+        self.services = Deployment(scenario, self.points, self.store, self.pointed, hooks)
 
     def job(self, key: JobKey) -> Job | None:
         """The row, or what the archive holds of it."""
         return self.store.jobs.get(key) or self.services.archive.jobs.get(key)
 
-    def send(self, body: str, delay: timedelta = timedelta(0)) -> None:
-        """Put a message into the queue."""
-        self.letters.send(body, at=self.schedule.now + delay)
-
     def tasks(self) -> list[Task]:
         """The next delivery, publication and sweep."""
-        found = []
-        letter = self.letters.first()
-        if letter is not None:
-            deliver = partial(self._deliver, letter)
-            found.append(Task("deliver", letter.visible_at, deliver))
+        found = super().tasks()
         if self.stream:
             found.append(Task("publish", self.schedule.now, self._publish))
         due = [job.due_at for job in self.store.jobs.values() if job.due_at is not None]
         if due or self.sweeps:
             at = max(min([*due, *self.sweeps]), self.schedule.now)
             found.append(Task("sweep", at, self._sweep))
-        if not self.edited and self.scenario.edit is not None:
-            found.append(Task("edit", self.schedule.now, self._edit, optional=True))
         return found
 
-    def next_landing(self, until: datetime) -> Landing | None:
-        """Take out the request that arrives next, if one does until then."""
-        due = [landing for landing in self.landings if landing.at <= until]
-        if not due:
-            return None
-        first = min(due, key=lambda landing: landing.at)
-        self.landings.remove(first)
-        self.points.changes += 1
-        return first
+    def outside(self) -> object:
+        """The rows, the archive, who was told, and what was answered."""
+        services = self.services
+        jobs, kept = self.store.jobs, services.archive.jobs
+        return (jobs, kept, services.alerts.told, self.answers)
 
-    def quiet(self) -> bool:
-        """First the message is replayed, then once more after its row has expired."""
-        if self.landings:
-            self.schedule.move_to(max(landing.at for landing in self.landings))
-            return True
-        self.phase += 1
-        if self.phase == 1:
-            self.schedule.log("all is quiet; the message is replayed")
-            self.send(body_of(self.scenario.message))
-        elif self.phase == 2:  # noqa: PLR2004  # the second phase
-            self._expire()
-            self.send(body_of(self.scenario.message))
-        else:
-            return False
-        return True
+    def state(self) -> object:
+        """That, and what the stream and the timer bring."""
+        return (super().state(), self.stream, self.sweeps)
 
-    def _expire(self) -> None:
+    def broken(self) -> list[str]:
+        """The promise, and what the scenario adds to it."""
+        return what_is_broken(self)
+
+    def ends(self) -> Iterator[str]:
+        """How each job ended."""
+        for key in self.store.jobs.keys() | self.services.archive.jobs.keys():
+            job = self.job(key)
+            if job is not None:
+                yield f"{job.job_type} {job.status}"
+
+    def story(self) -> Iterator[str]:
+        """Each job with its evidence."""
+        for job in {**self.services.archive.jobs, **self.store.jobs}.values():
+            yield f"\n{job.job_key} is {job.status}, attempts {job.attempts}"
+            for entry in job.evidence:
+                at = (entry.at - START).total_seconds()
+                yield f"  {at:>9.0f} s  {entry.actor}: {entry.event}, {entry.reason}"
+
+    def expire(self) -> None:
+        """Remove the rows that may go, as TTL does."""
         for job in list(self.store.jobs.values()):
             if job.expires_at is not None:
                 self.schedule.move_to(job.expires_at)
@@ -124,7 +92,6 @@ class World:
                 terms = self.services.registry.contract(job.job_type).terms
                 if terms.safety is Safety.NATURAL:
                     self.answers.pop(job.job_key, None)  # it may be run again, by design
-                self.points.changes += 1
 
     def _wrote(self, key: JobKey) -> None:
         """The stream shows each write."""
@@ -144,25 +111,8 @@ class World:
         if not self.edited:
             self.problems.append(f"a message was rejected: {reason} ({body})")
 
-    def _deliver(self, letter: Letter) -> Actor:
-        letter.receive(self.schedule.now)
-        if letter.is_dead:
-            return self._actor("d", lambda: self._give_up(letter), letter.body)
-        deadline = self.schedule.now + timedelta(seconds=self.scenario.seconds)
-        told = (letter.body, letter.receives, deadline)
-        worker = self._actor("w", lambda: self._work(letter, deadline), told)
-        # The last moment at which it may still call its provider.
-        calls_take = self.scenario.contract.terms.profile.request_timeout + COMMIT_BUDGET
-        worker.last_moment = deadline - calls_take
-        return worker
-
-    def _actor(self, kind: str, perform: Callable[[], None], told: object) -> Actor:
-        actor = self.schedule.actor(kind, perform)
-        actor.history = self.digest((kind, told, self.schedule.now))
-        actor.last_moment = self.schedule.now + SWEEP_TIMEOUT
-        return actor
-
-    def _work(self, letter: Letter, deadline: datetime) -> None:
+    def work(self, letter: Letter, deadline: datetime) -> None:
+        """One run of a worker, and what becomes of its message."""
         services = self.services
         try:
             outcome: Outcome = services.runner.run(
@@ -175,7 +125,7 @@ class World:
             outcome = Broken(error)
         self.schedule.log("  outcome:", outcome)
         reply = reply_to(outcome, last_receives=letter.near_its_last)
-        self.schedule.point("end", _END)
+        self.schedule.point("end", END)
         self._note_answer(outcome)
         match reply:
             case HandBack(visible_at=at):
@@ -198,34 +148,24 @@ class World:
                     f"the first answered {dict(first.result)}"
                 )
 
-    def _give_up(self, letter: Letter) -> None:
+    def give_up(self, letter: Letter) -> None:
+        """One run of the dead letters' consumer."""
         self.services.dead_letters.receive_all({letter.body: letter.body})
-        self.schedule.point("end", _END)
+        self.schedule.point("end", END)
         self.letters.remove(letter)
 
     def _publish(self) -> Actor:
         key = self.stream.pop(0)
-        return self._actor("p", lambda: self._publish_one(key), key)
+        return self.actor("p", lambda: self._publish_one(key), key)
 
     def _publish_one(self, key: JobKey) -> None:
         # A stream tries again for a while; the worst that it can do is to give up at once.
         with self._survived():
             self.services.publisher.publish(key)
 
-    def _edit(self) -> Actor:
-        self.edited = True
-
-        def edit() -> None:
-            self.points.changes += 1
-            if self.scenario.edit is not None:
-                for message in self.scenario.edit(self.store.business):
-                    self.send(body_of(message))
-
-        return self._actor("e", edit, None)
-
     def _sweep(self) -> Actor:
         self.sweeps = [at for at in self.sweeps if at > self.schedule.now]
-        return self._actor("r", self._sweep_all, None)
+        return self.actor("r", self._sweep_all, None)
 
     def _sweep_all(self) -> None:
         items: tuple[Item, ...] = ()
@@ -235,7 +175,7 @@ class World:
             with self._survived():
                 done = self.services.reconciler.resolve(item.key, message=item.message)
                 self.schedule.log(" ", done)
-        self.schedule.point("end", _END)
+        self.schedule.point("end", END)
 
     @contextmanager
     def _survived(self) -> Iterator[None]:
