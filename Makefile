@@ -57,8 +57,8 @@ destroy: $(DEV) $(NODE) $(CDK) $(LAYERS) ## Delete STAGE; the archive stays, and
 # A schedule to play again, as `make faults` printed it.
 REPLAY ?=
 
-faults: $(DEV) ## Try the jobs under every schedule; ARGS="--only payment --changes 3"; REPLAY='…' plays one again
-	@$(VENV)/bin/python -m oncely.testing tests.faults.scenarios $(ARGS) --replay '$(REPLAY)'
+faults: $(DEV) ## Try the jobs under every schedule; ARGS=--beside: other ways to write one, too; REPLAY='…' plays one again
+	@PYTHONPATH=functions $(VENV)/bin/python -m tests.faults $(ARGS) --replay '$(REPLAY)'
 
 docs: $(DEV) ## Write the pages of docs/ that the code tells itself
 	@$(VENV)/bin/python -m ops_cli.render_docs

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from oncely.domain.answers import Absent, Answer, Prepared
+from oncely.domain.answers import Absent, Answer, Odd, Prepared, Unclear, Unreachable
 from oncely.domain.keys import ProviderKey
 from oncely.ports import Clock, Page, Payment
 from tests.support.crm import FakeCrm
@@ -105,6 +105,48 @@ class PickyPayments(FakePayments):
     def _confirm(self, ref: str) -> Answer:
         self.declines = not self.intents[ref].payment.job_key.endswith(":2")
         return super()._confirm(ref)
+
+
+@dataclass
+class StrictPayments(FakePayments):
+    """Takes a key again for the same payment only, as Stripe does."""
+
+    used_for: dict[str, Payment] = field(default_factory=dict)
+
+    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
+        if self.used_for.setdefault(key, payment) != payment:
+            return Odd(f"idempotency_error: {key} was used for another payment")
+        return super().prepare(payment, key=key)
+
+
+@dataclass
+class DroppingPayments(ForgetfulPayments):
+    """Charges, and then says nothing for an hour: an outage that begins with the answer."""
+
+    window: timedelta = timedelta(hours=24)
+    down_since: datetime | None = None
+
+    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
+        return Unclear("timeout") if self._is_down() else super().prepare(payment, key=key)
+
+    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+        if self._is_down():
+            return Unclear("timeout")
+        answer = super().execute(ref, payment, key=key)
+        if self.down_since is not None or self.wall is None:
+            return answer
+        self.down_since = self.wall.now()
+        return Unclear("timeout")
+
+    def look_up(self, ref: str, payment: Payment) -> Answer:
+        return Unreachable("timeout") if self._is_down() else super().look_up(ref, payment)
+
+    def _is_down(self) -> bool:
+        assert self.wall is not None
+        return self.down_since is not None and self.wall.now() - self.down_since < OUTAGE
+
+
+OUTAGE: Final = timedelta(hours=1)
 
 
 class SmallPages(FakeCrm):

@@ -16,11 +16,13 @@ from oncely.ports import Clock
 from oncely.testing import Provider, Scenario, acting, asking, own_job
 from oncely.testing.memory import MemoryRows
 from tests.faults.providers import (
+    DroppingPayments,
     ForgetfulPayments,
     LaggingPayments,
     PickyPayments,
     SlowPayments,
     SmallPages,
+    StrictPayments,
 )
 from tests.faults.safety_classes import BRIEF, LAG, MESSAGE, SHORT, Outside, contract_of
 from tests.faults.truths import (
@@ -170,7 +172,8 @@ SCENARIOS: Final = (
     charging("declined", lambda _: FakePayments(declines=True)),
     charging("slow", lambda clock: SlowPayments(wall=clock)),
     charging("unserved", lambda _: FakePayments(), copies=0, sweeps_at=(timedelta(minutes=6),)),
-    charging("edited", lambda _: FakePayments(), edit=the_amount_changes),
+    charging("edited", lambda _: StrictPayments(), edit=the_amount_changes),
+    charging("outage", lambda clock: DroppingPayments(wall=clock)),
     charging(
         "second-attempt",
         lambda _: PickyPayments(),

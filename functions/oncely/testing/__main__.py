@@ -10,9 +10,10 @@ from multiprocessing import Pool
 from typing import Final
 
 from oncely.testing.choosers import Follow
-from oncely.testing.explorer import Bound, Explorer, Report, play
+from oncely.testing.explorer import Begin, Bound, Explorer, Report, play
 from oncely.testing.scenario import Scenario
-from oncely.testing.script import read, written
+from oncely.testing.script import Script, read, written
+from oncely.testing.world import World
 
 _COLUMNS: Final = "{:<32}{:>11}{:>9}{:>11}{:>9}  {}\n"
 
@@ -49,14 +50,22 @@ def main(arguments: Sequence[str]) -> int:
 def replay(module: str, text: str) -> int:
     """Play one schedule again, and tell each step of it."""
     name, script = read(text)
-    scenario = next(one for one in _scenarios(module) if one.name == name)
+    scenario = next((one for one in _scenarios(module) if one.name == name), None)
+    if scenario is None:
+        sys.stderr.write(f"{module} has no scenario {name!r}\n")
+        return 2
+    return tell(scenario, script)
+
+
+def tell(scenario: Scenario, script: Script, *, begin: Begin = World) -> int:
+    """Tell each step of a schedule, what is left of it, and what it breaks; 1 if anything."""
     follow = Follow(script)
-    world, problems = play(scenario, follow, listener=_step)
+    world, problems = play(scenario, follow, listener=_step, begin=begin)
     if follow.left:
         sys.stdout.write(f"{follow.left} changes of this script met no such place\n")
     sys.stdout.write("".join(f"{line}\n" for line in world.story()))
     said = "\n".join(f"  {problem}" for problem in problems) or "  the promise holds"
-    sys.stdout.write(f"\n{written(name, script)}\n{said}\n")
+    sys.stdout.write(f"\n{written(scenario.name, script)}\n{said}\n")
     return 1 if problems else 0
 
 

@@ -173,7 +173,7 @@ class Explorer:
             problems = world.problems  # those of the end were found where it was seen first
         except RestlessError as error:
             problems = [*world.problems, str(error)]
-        self._judge(world, script, problems)
+        self.judge(world, script, problems)
         return chooser.possible
 
     def _run_by_chance(self, seed: int) -> None:
@@ -182,9 +182,10 @@ class Explorer:
         chance = Chance(seed, changes=2 + seed % 6, rate=rate, given=self.given)
         world, problems = play(self.scenario, chance, begin=self.begin)
         self.report.faults.update(_told(one) for one in chance.script if one.is_fault)
-        self._judge(world, tuple(chance.script), problems)
+        self.judge(world, tuple(chance.script), problems)
 
-    def _judge(self, world: Ground, script: Script, problems: list[str]) -> None:
+    def judge(self, world: Ground, script: Script, problems: list[str]) -> None:
+        """Note how one schedule ended, and the shortest like it if it broke the promise."""
         self.report.ends.update(world.ends())
         if problems:
             self.report.broken += 1

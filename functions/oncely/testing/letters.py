@@ -16,6 +16,7 @@ class Letter:
     body: str
     visible_at: datetime
     receives: int = 0
+    number: int = 0  # the message's id
 
     @property
     def is_dead(self) -> bool:
@@ -38,10 +39,12 @@ class Letters:
     """All that are in the queue, in the order they were sent."""
 
     held: list[Letter] = field(default_factory=list)
+    sent: int = 0
 
     def send(self, body: str, *, at: datetime) -> None:
         """Put a message into the queue."""
-        self.held.append(Letter(body, at))
+        self.sent += 1
+        self.held.append(Letter(body, at, number=self.sent))
 
     def first(self) -> Letter | None:
         """The one that is, or will be, visible first."""

@@ -1,0 +1,19 @@
+"""`make faults`: every schedule for every scenario, or the payment job beside others."""
+
+import sys
+from collections.abc import Sequence
+
+from oncely.testing.__main__ import main
+from tests.faults import beside
+
+
+def run(arguments: Sequence[str]) -> int:
+    """With --beside, the same schedules for what people use today."""
+    replayed = arguments[-1] if "--replay" in arguments else ""
+    if "--beside" in arguments or beside.BY in replayed:
+        return beside.main(replayed)
+    return main(["tests.faults.scenarios", *arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

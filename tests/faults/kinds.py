@@ -1,0 +1,38 @@
+"""The kinds of wrong that a customer or a clerk would notice, whoever charged the order."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from oncely.testing.ground import Ground
+
+
+class Wrong(StrEnum):
+    TWICE = "charged twice"
+    NOT_PAID = "charged, and the order is not paid"
+    FAILED = "charged, and the order is called failed"
+    NO_CHARGE = "called paid by a charge that does not exist"
+    OTHERWISE = "a repeat is answered otherwise"
+    LOST = "given up, and nobody is told"
+    RESTLESS = "never comes to rest"
+
+
+def wrongs(
+    ground: Ground, answers: Sequence[Mapping[str, Any]], *, told: bool, lost: bool
+) -> Iterator[Wrong]:
+    """What is wrong when all is quiet; an order that a person was told of is known about."""
+    (order,) = (row for (table, _), row in ground.rows.rows.items() if table == "orders")
+    charges: list[str] = ground.providers["payments"].charges
+    status = order["status"]
+    if len(charges) > 1:
+        yield Wrong.TWICE
+    if charges and status == "payment_pending" and not told:
+        yield Wrong.NOT_PAID
+    if charges and status == "payment_failed" and not told:
+        yield Wrong.FAILED
+    if status == "paid" and order.get("charge_id") not in {f"ch_{ref}" for ref in charges}:
+        yield Wrong.NO_CHARGE
+    if any(answer != answers[0] for answer in answers):
+        yield Wrong.OTHERWISE
+    if lost and not charges and not told:
+        yield Wrong.LOST

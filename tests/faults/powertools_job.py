@@ -1,0 +1,147 @@
+"""The payment job as Powertools' own pages show it: idempotency for each record of a batch."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Protocol
+
+from aws_lambda_powertools.utilities.batch import (
+    BatchProcessor,
+    EventType,
+    process_partial_response,
+)
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.idempotency import (
+    DynamoDBPersistenceLayer,
+    IdempotencyConfig,
+    idempotent_function,
+)
+
+from oncely.domain.answers import Answer, Done, Prepared, Refused
+from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.money import Money
+from oncely.domain.writes import Expect, Json, LocalWrite
+from oncely.ports import Payment, PaymentProvider, Table
+
+
+class PaymentError(Exception):
+    """Whatever is not a plain yes or no: the record is deleted, and the message comes back."""
+
+
+class Context(Protocol):
+    """What Lambda tells a function about its invocation."""
+
+    aws_request_id: str
+
+    def get_remaining_time_in_millis(self) -> int: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """One way to write the job; all of them read the order first, and save it last."""
+
+    name: str
+    idempotency_key: str  # JMESPath, from the SQS record
+    provider_key: bool  # whether Stripe is given a key made from the order's id
+
+
+# Its page on batches takes the message's id.
+BATCH_PAGE: Final = Way(
+    name="Powertools, messageId", idempotency_key="messageId", provider_key=False
+)
+# The same page: another field "might be more accurate"; its page on payments takes business ids.
+BUSINESS_ID: Final = Way(
+    name="Powertools, order_id",
+    idempotency_key="powertools_json(body).order_id",
+    provider_key=False,
+)
+# Beyond its pages: a careful team hands the provider a stable key as well.
+BEST: Final = Way(
+    name="Powertools, order_id and provider key",
+    idempotency_key="powertools_json(body).order_id",
+    provider_key=True,
+)
+WAYS: Final = (BATCH_PAGE, BUSINESS_ID, BEST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChargeFunction:
+    """One execution environment of the function."""
+
+    way: Way
+    client: Any  # DynamoDB's, for the idempotency table
+    orders: Table
+    payments: PaymentProvider
+    keeps_for: timedelta
+    answered: Callable[[Mapping[str, Any]], None]
+
+    def handle(self, event: dict[str, Any], context: Context) -> Any:  # noqa: ANN401  # its response
+        config = IdempotencyConfig(
+            event_key_jmespath=self.way.idempotency_key,
+            raise_on_no_idempotency_key=True,
+            # "There is no limit on how long this expiration window can be set to."
+            expires_after_seconds=int(self.keeps_for.total_seconds()),
+        )
+        config.register_lambda_context(context)  # type: ignore[arg-type]  # as much of it as is used
+        layer = DynamoDBPersistenceLayer(table_name="idempotency", boto3_client=self.client)
+
+        @idempotent_function(  # type: ignore[untyped-decorator]  # it says Any of itself
+            data_keyword_argument="record", config=config, persistence_store=layer
+        )
+        def charge(record: SQSRecord) -> dict[str, Any]:
+            return self._charge(record, context)
+
+        def record_handler(record: SQSRecord) -> None:
+            self.answered(charge(record=record))
+
+        return process_partial_response(
+            event=event,
+            record_handler=record_handler,
+            processor=BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False),
+            context=context,  # type: ignore[arg-type]  # as much of it as is used
+        )
+
+    def _charge(self, record: SQSRecord, context: Context) -> dict[str, Any]:
+        order_id = json.loads(record.body)["order_id"]
+        order: Any = self.orders.get({"order_id": order_id})
+        if order["status"] == "paid":
+            return {"charge_id": order["charge_id"]}
+        payment = Payment(
+            money=Money.of(order["amount"], order["currency"]),
+            customer=order["payment_customer"],
+            method=order["payment_method"],
+            job_key=JobKey(f"payment.charge:order_{order_id}"),
+            order_id=order_id,
+        )
+        answer = self._pay(payment, order_id if self.way.provider_key else context.aws_request_id)
+        match answer:
+            case Done(result=result):
+                charge_id = result["charge_id"]
+                self._save(order, status="paid", charge_id=charge_id)
+                return {"charge_id": charge_id}
+            case Refused(code=code):
+                self._save(order, status="payment_failed")
+                return {"declined": code}
+            case _:
+                raise PaymentError(answer)
+
+    def _pay(self, payment: Payment, key: str) -> Answer:
+        made = self.payments.prepare(payment, key=ProviderKey(f"{key}:create"))
+        if not isinstance(made, Prepared):
+            raise PaymentError(made)
+        return self.payments.execute(made.ref, payment, key=ProviderKey(f"{key}:confirm"))
+
+    def _save(self, order: Mapping[str, Any], **changes: Json) -> None:
+        write = LocalWrite(
+            table="orders",
+            key={"order_id": order["order_id"]},
+            set=changes,
+            remove=("charge_requested_at",),
+            expect=(
+                Expect("status", ("payment_pending", "payment_failed")),
+                Expect("amount", (order["amount"],)),
+            ),
+        )
+        if not self.orders.update(write):
+            raise PaymentError("the order has changed meanwhile")
