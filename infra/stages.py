@@ -42,11 +42,11 @@ class Stage(BaseModel):
     worker_timeout: Count = 120  # seconds
     visibility: Count = 720  # seconds; six timeouts, as Lambda asks for
     batch_size: Annotated[int, Field(ge=1, le=10)] = 10
-    side_by_side: Annotated[int, Field(ge=1, le=10)] = 5
+    side_by_side: Annotated[int, Field(ge=1, le=10)] = 10
     max_receives: Annotated[int, Field(ge=2, le=1000)] = 5
-    # Functions of one queue at the same time: with five jobs each, at most 25 calls to a
+    # Functions of one queue at the same time: with ten jobs each, at most 20 calls to a
     # provider at once; Stripe's test mode takes 25 a second.
-    max_concurrency: Annotated[int, Field(ge=2, le=1000)] = 5
+    max_concurrency: Annotated[int, Field(ge=2, le=1000)] = 2
     queue_max_concurrency: Mapping[str, Annotated[int, Field(ge=2, le=1000)]] = {}
     worker_memory: Count = 512  # MB; CPU comes with memory, and importing an SDK is CPU
     reconciler_timeout: Count = 60  # seconds, of each of its functions

@@ -35,7 +35,8 @@ _NOT_FOR_QUEUES: Final = re.compile("[\ud800-\udfff\ufffe\uffff]")
 class Message(BaseModel):
     """What a producer sends; strict, so that a wrong type is an answer and not a guess."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    # Built when first used: a worker imports every contract and runs those of one queue.
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
     job: str
     v: int
@@ -132,7 +133,9 @@ class Contract(ABC, Generic[M, F]):
     job_type: ClassVar[str]
     # A class variable cannot name M; `parse` of the registry returns it typed all the same.
     message: ClassVar[type[Message]]
-    example: ClassVar[Message]  # the shortest message that a producer would send
+    # The shortest message that a producer would send; `model_construct` spares a cold start the
+    # check, which a test makes.
+    example: ClassVar[Message]
     terms: ClassVar[Terms]
     needs: ClassVar[Needs]
     words: ClassVar[Words]

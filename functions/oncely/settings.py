@@ -42,7 +42,8 @@ _VARIABLE_OF: Final = {
 class Settings(BaseModel):
     """What every function's settings share: a field is the variable of its name in capitals."""
 
-    model_config = ConfigDict(frozen=True)
+    # Built when first used: a function reads one kind of these.
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     @classmethod
     def from_env(
@@ -91,8 +92,9 @@ class WorkerSettings(ToolSettings):
     rejects_queue_url: Text
     alert_topic_arn: Text
     archive_bucket: Text
-    # Ten messages in two rounds; each job waits for its provider most of the time.
-    side_by_side: Annotated[int, Field(ge=1, le=10)] = 5
+    # A whole batch at once: each job waits for its provider most of the time, and waiting is paid
+    # for by the batch.
+    side_by_side: Annotated[int, Field(ge=1, le=10)] = 10
     max_receives: Annotated[int, Field(ge=2)] = 5
 
     @classmethod

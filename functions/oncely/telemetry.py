@@ -5,13 +5,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, wraps
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from oncely.domain.lifecycle import Status
-from oncely.services.dead_letters import Received
 from oncely.services.outcomes import (
     Broken,
     Conflict,
@@ -30,8 +29,12 @@ from oncely.services.outcomes import (
     Same,
     Unknown,
 )
-from oncely.services.reconcile import Resolution
-from oncely.services.work_batch import Worked
+
+if TYPE_CHECKING:
+    # Each function imports its own service; this module would bring it the others' as well.
+    from oncely.services.dead_letters import Received
+    from oncely.services.reconcile import Resolution
+    from oncely.services.work_batch import Worked
 
 NAMESPACE: Final = "Oncely"
 SERVICE: Final = "oncely"
@@ -119,7 +122,7 @@ class Telemetry:
         observed: Handler = self.logger.inject_lambda_context(counted)
         return observed
 
-    def record(self, worked: Sequence[Worked]) -> None:
+    def record(self, worked: "Sequence[Worked]") -> None:
         """Tell what became of each delivery."""
         for one in worked:
             self._record(one)
@@ -150,7 +153,7 @@ class Telemetry:
         self.logger.error("could not look for unserved work", extra={"error": trouble})
         self._count(BROKEN)
 
-    def resolved(self, done: Resolution, *, dry_run: bool) -> None:
+    def resolved(self, done: "Resolution", *, dry_run: bool) -> None:
         """Tell what the reconciler did about one job."""
         level = "error" if done.new is Status.NEEDS_REVIEW else "info"
         getattr(self.logger, level)(
@@ -170,7 +173,7 @@ class Telemetry:
         if done.unreachable:
             self._count(PROVIDER_UNREACHABLE)
 
-    def dead_letters(self, received: Sequence[Received]) -> None:
+    def dead_letters(self, received: "Sequence[Received]") -> None:
         """Tell what became of dead letters."""
         for letter in received:
             fields = {
@@ -187,7 +190,7 @@ class Telemetry:
         self.logger.error("not published", extra={"job_key": key, "error": str(error)})
         self._count(NOT_PUBLISHED)
 
-    def _record(self, one: Worked) -> None:
+    def _record(self, one: "Worked") -> None:
         told_as = told(one.outcome)
         fields = {
             "message_id": one.delivery.message_id,

@@ -1,12 +1,11 @@
 """Lambda: works the messages of one queue; which queue, its environment says."""
 
 import os
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.data_classes import SQSEvent
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.adapters.clients import Clients
@@ -67,7 +66,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     clock = worker().clock
     time_left = timedelta(milliseconds=context.get_remaining_time_in_millis())
     worked = worker().work(
-        [_delivery(record) for record in SQSEvent(event).records],
+        [_delivery(record) for record in event["Records"]],
         deadline=Deadline(clock.now() + time_left, clock),
         tracing=telemetry().tracing(),
     )
@@ -76,10 +75,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in kept]}
 
 
-def _delivery(record: SQSRecord) -> Delivery:
+def _delivery(record: Mapping[str, Any]) -> Delivery:
     return Delivery(
-        message_id=record.message_id,
-        body=record.body,
-        receipt=record.receipt_handle,
-        receives=int(record.raw_event.get("attributes", {}).get("ApproximateReceiveCount", 1)),
+        message_id=record["messageId"],
+        body=record["body"],
+        receipt=record["receiptHandle"],
+        receives=int(record.get("attributes", {}).get("ApproximateReceiveCount", 1)),
     )

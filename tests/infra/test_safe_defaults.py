@@ -75,9 +75,9 @@ def test_no_worker_can_flood_its_provider(prod: Assembly) -> None:
     }
 
     assert {path.partition("/")[0]: bound for path, bound in bounds.items()} == {
-        "PaymentsWorker": 5,
-        "SyncWorker": 5,
-        "MailWorker": 5,
+        "PaymentsWorker": 2,
+        "SyncWorker": 2,
+        "MailWorker": 2,
         "DeadLetters": 2,
         "Rejects": 2,
     }

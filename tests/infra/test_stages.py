@@ -34,12 +34,12 @@ def test_what_is_there_already_is_named_by_the_contracts_own_words() -> None:
     changed = stage(
         orders_table="shop-orders",
         stripe_secret_arn="arn:aws:secretsmanager:eu-west-1:1:secret:stripe",
-        payments_max_concurrency="2",
+        payments_max_concurrency="3",
     )
 
     assert changed.existing_tables == {"orders": "shop-orders"}
     assert set(changed.existing_secrets) == {"stripe"}
-    assert changed.concurrency_of("payments") == 2
+    assert changed.concurrency_of("payments") == 3
     assert changed.concurrency_of("mail") == changed.max_concurrency
 
 

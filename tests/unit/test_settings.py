@@ -75,7 +75,7 @@ def test_what_is_not_said_has_a_default_and_text_becomes_a_number() -> None:
         CONTRACTS,
     )
 
-    assert (plain.side_by_side, plain.max_receives, plain.stripe_api_base) == (5, 5, None)
+    assert (plain.side_by_side, plain.max_receives, plain.stripe_api_base) == (10, 5, None)
     assert (said.side_by_side, said.max_receives, said.stripe_api_base) == (2, 3, "http://local")
 
 

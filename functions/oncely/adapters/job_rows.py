@@ -82,6 +82,8 @@ def attribute(name: str, value: object) -> Attributes:
 
 def serialized(value: object) -> Attributes:
     """Any plain value in the SDK's form."""
+    if isinstance(value, str):  # nearly all of them, and the SDK would look for floats inside
+        return {"S": value}
     return dict(_TO.serialize(_without_floats(value)))
 
 

@@ -77,7 +77,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     job_type = _JOB
     message = ChargeMessage
-    example = ChargeMessage(job="payment.charge", v=1, order_id="18452")
+    example = ChargeMessage.model_construct(job="payment.charge", v=1, order_id="18452")
     terms = Terms(safety=Safety.KEYED, profile=STRIPE)
     needs = Needs(queue="payments", tables=("orders",), secrets=("stripe",))
     words = Words(

@@ -38,7 +38,7 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
 
     job_type = "receipt.send"
     message = ReceiptMessage
-    example = ReceiptMessage(job="receipt.send", v=1, order_id="18452")
+    example = ReceiptMessage.model_construct(job="receipt.send", v=1, order_id="18452")
     terms = Terms(safety=Safety.AT_MOST_ONCE, profile=SES)
     needs = Needs(queue="mail", tables=("orders",), actions=("ses:SendEmail",))
     words = Words(

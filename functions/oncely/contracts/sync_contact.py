@@ -57,7 +57,7 @@ class SyncContact(Contract[ContactMessage, Stored]):
 
     job_type = "sync.contact"
     message = ContactMessage
-    example = ContactMessage(
+    example = ContactMessage.model_construct(
         job="sync.contact",
         v=1,
         source="hubspot",

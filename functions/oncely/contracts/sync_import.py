@@ -82,7 +82,7 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
 
     job_type = "sync.import"
     message = ImportMessage
-    example = ImportMessage(
+    example = ImportMessage.model_construct(
         job="sync.import",
         v=1,
         source="hubspot",

@@ -50,7 +50,7 @@ class SyncPush(Contract[PushMessage, Outgoing]):
 
     job_type = "sync.push"
     message = PushMessage
-    example = PushMessage(
+    example = PushMessage.model_construct(
         job="sync.push",
         v=1,
         target="hubspot",
