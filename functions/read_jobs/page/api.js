@@ -1,0 +1,78 @@
+// The API, and what its refusals mean for the page.
+import { expire, token } from "./session.js";
+
+/** The token is missing or over: sign in, and ask again. */
+export class SignedOutError extends Error {
+  constructor() {
+    super("Your sign-in has ended: sign in again.");
+  }
+}
+
+/** A refusal, with the sentence that says what to do; status 0 means that no answer came. */
+export class ApiError extends Error {
+  constructor(status, body) {
+    super(
+      body.error ??
+        (status ? `The server answered ${status}. Try again in a moment.` : UNREACHABLE),
+    );
+    this.status = status;
+    this.job = body.job ?? null;
+    // Without a sentence of ours it is the network or the gateway that spoke: nothing is certain.
+    this.certain = Boolean(body.error);
+  }
+}
+
+const UNREACHABLE = "The server could not be reached. Check the connection and try again.";
+
+export const me = () => get("/api/me");
+export const counts = (signal) => get("/api/counts", {}, signal);
+export const find = (q, signal) => get("/api/find", { q }, signal);
+export const jobs = (query, signal) => get("/api/jobs", query, signal);
+export const job = (key, signal) => get("/api/job", { key }, signal);
+export const repair = (order) =>
+  call("/api/repair", {
+    method: "POST",
+    body: JSON.stringify(order),
+    headers: { "content-type": "application/json" },
+  });
+
+/** A list as a file; its cells are safe to open in a spreadsheet. */
+export const exported = async (query) => (await request(`/api/export?${given(query)}`)).blob();
+
+const get = (path, query = {}, signal) => call(`${path}?${given(query)}`, { signal });
+
+const call = async (path, options) => (await request(path, options)).json();
+
+async function request(path, options = {}) {
+  const shown = token();
+  if (!shown) throw new SignedOutError();
+  const headers = { ...options.headers, authorization: `Bearer ${shown}` };
+  const answer = await reach(path, { ...options, headers });
+  if (answer.status === 401) {
+    expire();
+    throw new SignedOutError();
+  }
+  if (!answer.ok) throw new ApiError(answer.status, await body(answer));
+  return answer;
+}
+
+async function reach(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, {});
+  }
+}
+
+async function body(answer) {
+  try {
+    return await answer.json();
+  } catch {
+    return {};
+  }
+}
+
+function given(query) {
+  return new URLSearchParams(Object.entries(query).filter(([, value]) => value));
+}
