@@ -71,8 +71,10 @@ function show(view, wanted) {
 
 /** What stands around the view: for those who are signed in only. */
 function frame() {
-  const known = person !== null && token() !== null;
-  for (const id of ["search", "lists", "account"]) at(id).hidden = !known;
+  const signedIn = token() !== null;
+  for (const id of ["search", "lists"]) at(id).hidden = !signedIn || person === null;
+  // Also for someone in no group: they may have another name to sign in with.
+  at("account").hidden = !signedIn;
   at("person").textContent = person?.name ?? "";
 }
 

@@ -4,7 +4,7 @@
 export function el(kind, attributes = {}, ...children) {
   const [tag, ...classes] = kind.split(".");
   const node = document.createElement(tag);
-  node.classList.add(...classes);
+  if (classes.length) node.classList.add(...classes);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
