@@ -1,7 +1,7 @@
 """What any payment provider must do; the fake and the Stripe adapter are held to the same."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pytest
@@ -248,6 +248,46 @@ def test_found_with_another_amount_is_for_a_person(bench: Bench) -> None:
 
     assert isinstance(answer, Odd)
     assert answer.ref == ref
+
+
+@pytest.mark.parametrize("first", ["paid", "not confirmed", "declined"])
+def test_another_payment_that_moved_money_for_the_same_job_is_for_a_person(
+    first: str, bench: Bench
+) -> None:
+    ours = bench.payment("declined" if first == "declined" else "good")
+    ref = prepared(bench, ours)
+    if first != "not confirmed":
+        bench.provider.execute(ref, ours, key=key("confirm:1"))
+    second = bench.provider.prepare(bench.payment(), key=key("create:2"))
+    assert isinstance(second, Prepared)
+    bench.provider.execute(second.ref, bench.payment(), key=key("confirm:2"))
+
+    answer = bench.provider.look_up(ref, ours)
+
+    assert isinstance(answer, Odd)
+    assert answer.ref == ref
+    assert second.ref in answer.reason
+
+
+def test_another_payment_that_never_moved_money_changes_nothing(bench: Bench) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+    bench.provider.execute(ref, asked, key=key("confirm:1"))
+    bench.provider.prepare(asked, key=key("create:2"))
+
+    assert isinstance(bench.provider.look_up(ref, asked), Done)
+
+
+def test_a_payment_of_another_job_of_the_same_customer_changes_nothing(bench: Bench) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+    bench.provider.execute(ref, asked, key=key("confirm:1"))
+    other = replace(asked, job_key=JobKey("payment.charge:order_2"), order_id="2")
+    second = bench.provider.prepare(other, key=key("create:2"))
+    assert isinstance(second, Prepared)
+    bench.provider.execute(second.ref, other, key=key("confirm:2"))
+
+    assert isinstance(bench.provider.look_up(ref, asked), Done)
 
 
 def test_a_cancelled_payment_can_never_be_executed(bench: Bench) -> None:

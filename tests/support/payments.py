@@ -81,7 +81,7 @@ class FakePayments:
             self.calls.append(("look_up", ref))
             if self._fault("look_up"):
                 return Unreachable("timeout")
-            return self._state(ref, payment)
+            return self._with_others(self._state(ref, payment), ref, payment)
 
     def cancel(self, ref: str, *, key: ProviderKey) -> Answer | None:
         with self.lock:
@@ -92,6 +92,19 @@ class FakePayments:
                 return Odd(f"the former attempt's payment {ref} is succeeded after all", ref)
             self._become(ref, "canceled")
             return None
+
+    def _with_others(self, answer: Answer, ref: str, payment: Payment) -> Answer:
+        """The same job may have moved money through another intent as well."""
+        others = [
+            one.ref
+            for one in self.intents.values()
+            if one.ref != ref
+            and one.payment.job_key == payment.job_key
+            and one.status in {"succeeded", "processing"}
+        ]
+        if not others or isinstance(answer, Odd | Processing):
+            return answer
+        return Odd(f"{answer.reason}; and {', '.join(others)} was made as well", ref)
 
     def _step(
         self, step: str, key: ProviderKey, perform: Callable[[], Prepared | Answer]

@@ -1,5 +1,6 @@
 """Reads Stripe's words: an intent's state, or an error, as an answer."""
 
+from collections.abc import Sequence
 from ssl import SSLCertVerificationError
 from typing import Final
 
@@ -24,6 +25,8 @@ _UNAUTHORIZED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
 _CARD_REFUSED: Final = 402
 _NOT_TAKEN: Final = frozenset({400, 404})
+# The states of an intent that has taken the customer's money, or is about to.
+MOVES_MONEY: Final = frozenset({"succeeded", "processing", "requires_capture"})
 
 
 def from_intent(intent: stripe.PaymentIntent, payment: Payment) -> Answer:
@@ -43,6 +46,13 @@ def from_intent(intent: stripe.PaymentIntent, payment: Payment) -> Answer:
             return _refused(intent, "canceled", "the payment was canceled")
         case other:
             return Odd(f"{intent.id} is {other}, which a charge never leads to", intent.id)
+
+
+def also_found(answer: Answer, ref: str, others: Sequence[str]) -> Odd:
+    """The same job has more than one payment: no rule may say which of them stands."""
+    told = f"{answer.reason}; and {', '.join(others)} was made for the same job as {ref}"
+    result = answer.result if isinstance(answer, Done) else {}
+    return Odd(told, ref, {**result, "also_found": list(others)})
 
 
 def turned_away_unsent(error: stripe.StripeError) -> Answer | None:

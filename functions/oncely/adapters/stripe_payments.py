@@ -8,13 +8,24 @@ from typing import Final
 import stripe
 
 from oncely.adapters.stripe_answers import (
+    MOVES_MONEY,
+    also_found,
     from_intent,
     in_words,
     is_definite,
     turned_away,
     turned_away_unsent,
 )
-from oncely.domain.answers import Absent, Answer, NotSent, Odd, Prepared, Unclear, Unreachable
+from oncely.domain.answers import (
+    Absent,
+    Answer,
+    NotSent,
+    Odd,
+    Prepared,
+    Processing,
+    Unclear,
+    Unreachable,
+)
 from oncely.domain.keys import ProviderKey
 from oncely.domain.profiles import STRIPE
 from oncely.ports import Payment
@@ -96,12 +107,36 @@ class StripePayments:
         return from_intent(intent, payment)
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
-        """Read the intent."""
+        """Read the intent, and then whether the same job has moved money through another one."""
+        answer = self._read(ref, payment)
+        if isinstance(answer, Unreachable | Processing | Odd):
+            return answer
+        try:
+            others = self._others(ref, payment)
+        except stripe.StripeError as error:
+            return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
+        return also_found(answer, ref, others) if others else answer
+
+    def _read(self, ref: str, payment: Payment) -> Answer:
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except stripe.StripeError as error:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
         return from_intent(intent, payment)
+
+    def _others(self, ref: str, payment: Payment) -> list[str]:
+        """Payments that carry our job's key beside ours, and have moved money or still may.
+
+        Of the customer's newest: another one of this job was made within the job's own hours.
+        """
+        newest = self.client.v1.payment_intents.list({"customer": payment.customer, "limit": 100})
+        return [
+            intent.id
+            for intent in newest.data
+            if intent.id != ref
+            and getattr(intent.metadata, "job_key", None) == payment.job_key
+            and intent.status in MOVES_MONEY
+        ]
 
     def cancel(self, ref: str, *, key: ProviderKey) -> Answer | None:
         """Cancel an intent of a former attempt; None: it can never be paid any more."""
@@ -112,7 +147,7 @@ class StripePayments:
         return None
 
     def _state_after(self, error: stripe.StripeError, ref: str, payment: Payment) -> Answer:
-        match self.look_up(ref, payment):
+        match self._read(ref, payment):
             case Absent() if is_definite(error):
                 return Odd(
                     f"Stripe does not take the confirmation of {ref}: {in_words(error)}", ref
@@ -130,6 +165,6 @@ class StripePayments:
             return NotSent(told)
         if status == "canceled":
             return None
-        if status in {"succeeded", "processing", "requires_capture"}:
+        if status in MOVES_MONEY:
             return Odd(f"the former attempt's payment {ref} is {status} after all", ref)
         return NotSent(told)

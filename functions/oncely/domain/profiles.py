@@ -69,6 +69,7 @@ STRIPE: Final = Profile(
         "A key is remembered for at least 24 hours; an hour of that is left unused.",
         "A 500 is stored under its key as well, so a key is left behind once absence is proved.",
         "Reading an intent by its id is consistent; the search index lags, and is not used.",
+        "Listing is as fresh as reading: a second payment of the same job is found there.",
         "A key is valid for one account and one mode: another API key may not know it.",
         "Confirming takes a few seconds at worst; ten are waited for.",
     ),
