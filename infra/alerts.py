@@ -46,6 +46,13 @@ class Alerts(Construct):
         if stage.alert_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(stage.alert_email))
 
+    def variables(self) -> dict[str, str]:
+        """What a function needs to know to alert people."""
+        return {
+            "ALERT_TOPIC_ARN": self.topic.topic_arn,
+            "STACK_NAME": Stack.of(self).stack_name,
+        }
+
     def let_tell(self, function: JobFunction) -> None:
         """Let a function alert people."""
         function.allow("sns:Publish", on=[self.topic.topic_arn])

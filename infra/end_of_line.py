@@ -28,7 +28,7 @@ class DeadLetterConsumer(Construct):
             layers=around.layers,
             timeout=around.stage.reconciler_timeout,
             environment={
-                "ALERT_TOPIC_ARN": around.alerts.topic.topic_arn,
+                **around.alerts.variables(),
                 "REJECTS_QUEUE_URL": queues.rejects.queue_url,
                 **tables.variables(),
             },

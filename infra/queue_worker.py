@@ -34,7 +34,7 @@ class QueueWorker(Construct):
                 "QUEUE_NAME": queue,
                 "QUEUE_URL": own.queue_url,
                 "REJECTS_QUEUE_URL": around.queues.rejects.queue_url,
-                "ALERT_TOPIC_ARN": around.alerts.topic.topic_arn,
+                **around.alerts.variables(),
                 "ARCHIVE_BUCKET": around.archive.name,
                 "MAX_RECEIVES": str(stage.max_receives),
                 "SIDE_BY_SIDE": str(stage.side_by_side),

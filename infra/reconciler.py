@@ -1,4 +1,4 @@
-"""The reconciler: three functions, the state machine that calls them, and its schedule."""
+"""The reconciler: four functions, the state machine that calls them, and its schedule."""
 
 import json
 
@@ -11,7 +11,7 @@ from constructs import Construct
 
 from infra.job_function import JobFunction
 from infra.log_group import log_group_of
-from infra.reconciler_machine import COUNT, FIND, RESOLVE, definition
+from infra.reconciler_machine import COUNT, FIND, RESOLVE, TELL, definition
 from infra.surroundings import Surroundings
 from infra.table_plans import DUE, JOBS, PLANS
 
@@ -26,6 +26,7 @@ class Reconciler(Construct):
         super().__init__(scope, id_)
         self.find = self._find(around)
         self.resolve = self._resolve(around)
+        self.tell = self._tell(around)
         self.count = JobFunction(
             self,
             "Count",
@@ -86,7 +87,6 @@ class Reconciler(Construct):
             memory=stage.worker_memory,
             secrets=demand.secrets,
             environment={
-                "ALERT_TOPIC_ARN": around.alerts.topic.topic_arn,
                 **around.publishing_variables(),
                 **tables.variables(demand.tables),
                 **around.keys.variables(demand.secrets),
@@ -104,13 +104,27 @@ class Reconciler(Construct):
             )
         if demand.secrets:
             function.allow("secretsmanager:GetSecretValue", on=around.keys.arns(demand.secrets))
-        around.alerts.let_tell(function)
         around.let_publish(function)
         around.archive.let_find_jobs(function)
         return function
 
+    def _tell(self, around: Surroundings) -> JobFunction:
+        function = JobFunction(
+            self,
+            "Tell",
+            entry="tell_person",
+            description="tells a person of one job",
+            stage=around.stage,
+            layers=around.layers,
+            timeout=around.stage.reconciler_timeout,
+            environment={**around.alerts.variables(), **around.tables.variables()},
+        )
+        function.allow("dynamodb:GetItem", "dynamodb:UpdateItem", on=[around.tables.arn(JOBS)])
+        around.alerts.let_tell(function)
+        return function
+
     def _machine(self, around: Surroundings) -> sfn.StateMachine:
-        called = {FIND: self.find, RESOLVE: self.resolve, COUNT: self.count}
+        called = {FIND: self.find, RESOLVE: self.resolve, TELL: self.tell, COUNT: self.count}
         arns = {name: called[name].function.function_arn for name in called}
         asl = definition(at_once=around.stage.resolved_at_once)
         role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("states.amazonaws.com"))

@@ -3,9 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from oncely.services.sweep_report import ERROR
+
 # Where the functions' ARNs go when the stack is deployed.
 FIND: Final = "FindArn"
 RESOLVE: Final = "ResolveArn"
+TELL: Final = "TellArn"
 COUNT: Final = "CountArn"
 
 # All the items of a sweep, each tried again and again, and still some time.
@@ -30,7 +33,10 @@ _RETRY: Final = {
 
 
 def definition(*, at_once: int) -> State:
-    """Find, resolve some at once, count; a failing item never stops its neighbours."""
+    """Find, resolve some at once and tell a person where one is owed an alert, count.
+
+    A failing item never stops its neighbours: it is an item of the output, and an alarm.
+    """
     return {
         "Comment": "Oncely: unknown becomes known, lost becomes found",
         "TimeoutSeconds": TIMEOUT_SECONDS,
@@ -61,29 +67,14 @@ def definition(*, at_once: int) -> State:
                     "StartAt": "Resolve",
                     "States": _one_item(),
                 },
-                "ResultPath": "$.results",
                 "Next": "Count",
             },
             "Count": _invoke(
                 COUNT,
-                {"Payload": {"results.$": "$.results"}},
+                {"Payload": {"results.$": "$"}},
                 OutputPath="$.Payload",
-                Next="Was each one looked at?",
+                End=True,
             ),
-            "Was each one looked at?": {
-                "Type": "Choice",
-                "Choices": [
-                    {"Variable": "$.counts.error", "IsPresent": True, "Next": "Some were not"}
-                ],
-                "Default": "Done",
-            },
-            # The alarm on failed executions tells a person; the counts are in the cause.
-            "Some were not": {
-                "Type": "Fail",
-                "Error": "ItemsNotLookedAt",
-                "CausePath": "States.JsonToString($.counts)",
-            },
-            "Done": {"Type": "Succeed"},
         },
     }
 
@@ -93,9 +84,20 @@ def _one_item() -> dict[str, State]:
         "Resolve": _invoke(
             RESOLVE,
             {"Payload.$": "$"},
-            Catch=[
-                {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Not looked at"}
-            ],
+            Catch=_caught("Not looked at"),
+            OutputPath="$.Payload",
+            Next="Is an alert owed?",
+        ),
+        "Is an alert owed?": {
+            "Type": "Choice",
+            "Choices": [{"Variable": "$.alert", "BooleanEquals": True, "Next": "Tell"}],
+            "Default": "Resolved",
+        },
+        "Resolved": {"Type": "Pass", "End": True},
+        "Tell": _invoke(
+            TELL,
+            {"Payload.$": "$"},
+            Catch=_caught("Not told"),
             OutputPath="$.Payload",
             End=True,
         ),
@@ -104,15 +106,26 @@ def _one_item() -> dict[str, State]:
             "Type": "Pass",
             "Parameters": {
                 "key.$": "$.key",
-                "dry_run.$": "$.dry_run",
-                "outcome": "error",
-                "old": None,
-                "new": None,
+                "outcome": ERROR,
                 "reason.$": "$.error.Error",
             },
             "End": True,
         },
+        "Not told": {
+            "Type": "Pass",
+            "Parameters": {
+                "key.$": "$.key",
+                "outcome": ERROR,
+                "reason.$": "States.Format('nobody was told yet: {}', $.error.Error)",
+            },
+            "End": True,
+        },
     }
+
+
+def _caught(then: str) -> list[State]:
+    """Whatever the function ended in, Lambda's own troubles too."""
+    return [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": then}]
 
 
 def _invoke(function: str, parameters: Mapping[str, Any], **more: Any) -> State:  # noqa: ANN401  # fields of the States language

@@ -87,6 +87,24 @@ def about_jobs() -> Iterator[Watch]:
             section="something-unforeseen",
         )
 
+    yield Watch(
+        name=telemetry.NOT_LOOKED_AT,
+        metric=emitted(telemetry.NOT_LOOKED_AT),
+        at_least=1,
+        periods=3,
+        of_which=2,
+        meaning="Again and again the reconciler cannot look at some job; its output names it.",
+        section="the-reconciler-cannot-look-at-a-job",
+    )
+    yield Watch(
+        name=telemetry.NOT_TOLD,
+        metric=emitted(telemetry.NOT_TOLD),
+        at_least=1,
+        periods=2,
+        meaning="An alert could not be delivered. Its job stays due until somebody was told.",
+        section="an-alert-is-not-delivered",
+    )
+
 
 def about_queues(
     *,

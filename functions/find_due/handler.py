@@ -28,5 +28,6 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     if found.trouble:
         telemetry().could_not_look(found.trouble)
     telemetry().measure(OLDEST_UNRESOLVED_AGE, found.oldest_age)
+    telemetry().found(due=len(found.items), asking=found.asking)
     items = [{**asdict(item), "dry_run": sweep.dry_run} for item in found.items]
     return {"items": items}

@@ -91,6 +91,7 @@ class WorkerSettings(ToolSettings):
     queue_url: Text
     rejects_queue_url: Text
     alert_topic_arn: Text
+    stack_name: str = ""
     archive_bucket: Text
     # A whole batch at once: each job waits for its provider most of the time, and waiting is paid
     # for by the batch.
@@ -141,8 +142,6 @@ class PublisherSettings(ToolSettings):
 class ResolverSettings(PublisherSettings):
     """Resolves what is due."""
 
-    alert_topic_arn: Text
-
     @classmethod
     def wanted(cls, contracts: tuple[type[AnyContract], ...]) -> Mapping[str, set[str]]:
         """Everything: it asks for any contract."""
@@ -153,11 +152,17 @@ class ResolverSettings(PublisherSettings):
         }
 
 
-class DeadLetterSettings(Settings):
-    """Receives dead letters."""
+class TellerSettings(Settings):
+    """Tells people."""
 
     jobs_table: Text
     alert_topic_arn: Text
+    stack_name: str = ""  # names the deployment in the commands that people are given
+
+
+class DeadLetterSettings(TellerSettings):
+    """Receives dead letters."""
+
     rejects_queue_url: Text
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.services.outcomes import (
     Broken,
@@ -23,6 +24,7 @@ from oncely.services.outcomes import (
     NeedsReview,
     NothingSent,
     NotStarted,
+    Orphaned,
     Outcome,
     OwnershipLost,
     Parked,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     # Each function imports its own service; this module would bring it the others' as well.
     from oncely.services.dead_letters import Received
     from oncely.services.reconcile import Resolution
+    from oncely.services.tell import Telling
     from oncely.services.work_batch import Worked
 
 NAMESPACE: Final = "Oncely"
@@ -51,6 +54,7 @@ NOTHING_SENT: Final = "NothingSent"
 PROVIDER_REFUSES_US: Final = "ProviderRefusesUs"
 CONTINUED: Final = "Continued"
 OWNERSHIP_LOST: Final = "OwnershipLost"
+ROW_GONE: Final = "RowGone"
 NOT_STARTED: Final = "NotStarted"
 REJECTED: Final = "Rejected"
 BROKEN: Final = "Broken"
@@ -59,6 +63,8 @@ RESOLVED: Final = "Resolved"
 PROVIDER_UNREACHABLE: Final = "ProviderUnreachable"
 DEAD_LETTERS: Final = "DeadLetters"
 NOT_PUBLISHED: Final = "NotPublished"
+NOT_TOLD: Final = "NotTold"
+NOT_LOOKED_AT: Final = "NotLookedAt"
 OLDEST_UNRESOLVED_AGE: Final = "OldestUnresolvedAge"
 
 
@@ -84,6 +90,7 @@ _TOLD: Final[Mapping[type[Outcome], Told]] = {
     NothingSent: Told("nothing sent", NOTHING_SENT, "warning"),
     Continued: Told("job goes on", CONTINUED),
     OwnershipLost: Told("ownership lost", OWNERSHIP_LOST, "warning"),
+    Orphaned: Told("row is gone", ROW_GONE, "error"),
     NotStarted: Told("too little time, handed back", NOT_STARTED),
     Invalid: Told("message rejected", REJECTED, "error"),
     Broken: Told("message not worked", BROKEN, "error"),
@@ -148,6 +155,10 @@ class Telemetry:
         """Give a length of time to a metric, in seconds."""
         self.metrics.add_metric(name=metric, unit=MetricUnit.Seconds, value=time.total_seconds())
 
+    def found(self, *, due: int, asking: int) -> None:
+        """Tell how much a sweep looks at, and how much work our own rows ask for."""
+        self.logger.info("sweep", extra={"items": due, "asking": asking})
+
     def could_not_look(self, trouble: str) -> None:
         """Tell that work which was never sent could not be looked for."""
         self.logger.error("could not look for unserved work", extra={"error": trouble})
@@ -172,6 +183,24 @@ class Telemetry:
             self._count(NEEDS_REVIEW)
         if done.unreachable:
             self._count(PROVIDER_UNREACHABLE)
+
+    def told_of(self, key: JobKey, telling: "Telling") -> None:
+        """Tell whether a person was told of a job; one who could not be is told later."""
+        if telling.delivered:
+            self.logger.info("alert", extra={"job_key": key, "outcome": str(telling)})
+            return
+        self.logger.error("alert not delivered", extra={"job_key": key})
+        self._count(NOT_TOLD)
+
+    def could_not_resolve(self, key: str, error: Exception) -> None:
+        """Tell that one job of a sweep could not be looked at; it stays due."""
+        self.logger.error("job not looked at", exc_info=error, extra={"job_key": key})
+
+    def swept(self, *, not_looked_at: int) -> None:
+        """Tell of how many jobs of a sweep nobody could say anything."""
+        self.metrics.add_metric(
+            name=NOT_LOOKED_AT, unit=MetricUnit.Count, value=float(not_looked_at)
+        )
 
     def dead_letters(self, received: "Sequence[Received]") -> None:
         """Tell what became of dead letters."""
@@ -204,7 +233,7 @@ class Telemetry:
         broke = one.outcome.error if isinstance(one.outcome, Broken) else None
         getattr(self.logger, told_as.level)(told_as.event, exc_info=broke, extra=fields)
         self._count(told_as.metric, told_as.same)
-        if isinstance(one.outcome, Conflict):
+        if isinstance(one.outcome, Conflict | Orphaned):
             self._count(REJECTED)
         if one.error is not None:
             self.logger.error("reply failed", exc_info=one.error, extra=fields)

@@ -32,6 +32,7 @@ def letters() -> DeadLetters:
             client=clients.sqs, queue_url="dead-letters", rejects_url=settings.rejects_queue_url
         ),
         clock=SystemClock(),
+        stack=settings.stack_name,
     )
 
 

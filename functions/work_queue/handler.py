@@ -45,6 +45,7 @@ def worker() -> BatchWorker:
         clock=SystemClock(),
         new_token=new_token,
         spread=spread,
+        stack=settings.stack_name,
     )
     return BatchWorker(
         runner=runner,

@@ -78,7 +78,7 @@ class Deployment:
         self.outputs = outputs(engine)
         self.once: Callable[[Callable[[Deployment], T]], T] = cache(lambda what: what(self))
         self._fill_secrets()
-        self._alerts: list[str] = []
+        self._alerts: list[dict[str, str]] = []
         self._inbox = self._subscribe()
 
     def send(self, queue: str, message: Mapping[str, object] | str) -> None:
@@ -125,8 +125,18 @@ class Deployment:
             .receive_message(QueueUrl=self._inbox, MaxNumberOfMessages=10)
             .get("Messages")
         ):
-            self._alerts += [json.loads(message["Body"])["Subject"] for message in messages]
-        return self._alerts
+            self._alerts += [json.loads(message["Body"]) for message in messages]
+        return [alert["Subject"] for alert in self._alerts]
+
+    def alerts_about(self, key: str) -> list[str]:
+        """What people were told about one job, an alert each."""
+        self.alerts()
+        return [alert["Message"] for alert in self._alerts if f" {key} " in alert["Subject"]]
+
+    def alert_about(self, key: str) -> str:
+        """The one alert about a job, when it has come."""
+        (told,) = eventually(lambda: self.alerts_about(key) or None, f"a person is told of {key}")
+        return told
 
     def backdate(self, key: str, time: str) -> None:
         """Let one of a job's times be long past, instead of waiting for it."""

@@ -11,6 +11,7 @@ from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.domain.jobs import enqueued
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
+from oncely.domain.moves import LONGEST_BACKOFF
 from oncely.domain.times import time_text
 from tests.e2e.deployment import Deployment, eventually
 from tests.e2e.scenarios import charge, charges, order
@@ -52,11 +53,17 @@ def test_purged_queues_lose_nothing(deployment: Deployment) -> None:
     assert {charges(deployment, order_id) for order_id in ids} == {1}
 
 
-def test_an_outage_with_500_unknown_jobs_escalates_none_and_all_resolve_after_it(
+def test_an_outage_of_30_minutes_with_500_unknown_jobs_escalates_none_and_all_resolve_after_it(
     deployment: Deployment,
 ) -> None:
+    """Six asks in vain are 30 minutes of waiting; the seventh of each job is made here."""
     outage = deployment.sandbox.faults.add(FaultKind.OUTAGE, method="GET", times=None)
-    left = [leave_behind(deployment, f"down-{number}", due=True) for number in range(DOWN)]
+    left = [
+        leave_behind(
+            deployment, f"down-{number}", due=True, age=timedelta(minutes=33), unreachable=6
+        )
+        for number in range(DOWN)
+    ]
     try:
         for _ in range(3):
             sweep(deployment)
@@ -70,9 +77,11 @@ def test_an_outage_with_500_unknown_jobs_escalates_none_and_all_resolve_after_it
         sweep(deployment)
 
     assert {one.status for one in during} == {Status.UNKNOWN}
-    assert max(one.unreachable for one in during) >= 1
+    assert {one.unreachable for one in during} == {7}
+    assert min(one.due_at - one.updated_at for one in during if one.due_at) >= LONGEST_BACKOFF
     assert {job(deployment, one.key).status for one in left} == {Status.FINISHED}
     assert {charges(deployment, one.order_id) for one in left} == {1}
+    assert not any("order_down-" in told for told in deployment.alerts())
 
 
 def test_a_dry_run_lists_what_it_would_do_and_writes_nothing(deployment: Deployment) -> None:

@@ -8,15 +8,21 @@ import pytest
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from tests.e2e.deployment import Deployment, eventually
-from tests.e2e.scenarios import charges, order
-from tests.e2e.unresolved import job, leave_behind, store, sweep
+from tests.e2e.deployment import STACK, Deployment, eventually
+from tests.e2e.scenarios import charges, claim, order
+from tests.e2e.unresolved import changes_at_stripe, job, leave_behind, pay, store, sweep
 
 pytestmark = pytest.mark.timeout(600)
 
 
 def outcome(done: dict[str, Any], key: str) -> str:
     return str(next(one["outcome"] for one in done["jobs"] if one["key"] == key))
+
+
+def _order(deployment: Deployment, order_id: str) -> dict[str, Any]:
+    found = deployment.get("OrdersTableName", order_id=order_id)
+    assert found is not None
+    return found
 
 
 def test_a_crash_after_the_charge_is_finished_by_one_sweep(deployment: Deployment) -> None:
@@ -28,9 +34,7 @@ def test_a_crash_after_the_charge_is_finished_by_one_sweep(deployment: Deploymen
     assert outcome(done, left.key) == "finished"
     assert (ended.result or {})["payment_intent"] == left.ref
     assert charges(deployment, "crash") == 1
-    paid = deployment.get("OrdersTableName", order_id="crash")
-    assert paid is not None
-    assert paid["charge_id"] == (ended.result or {})["charge_id"]
+    assert _order(deployment, "crash")["charge_id"] == (ended.result or {})["charge_id"]
 
 
 def test_a_timeout_that_had_charged_is_finished(deployment: Deployment) -> None:
@@ -76,40 +80,180 @@ def test_a_decline_that_comes_late_fails_the_job_and_the_order(deployment: Deplo
     done = deployment.reconcile(key=left.key)
 
     assert outcome(done, left.key) == "failed"
-    failed = deployment.get("OrdersTableName", order_id="late-decline")
-    assert failed is not None
-    assert failed["status"] == "payment_failed"
+    assert _order(deployment, "late-decline")["status"] == "payment_failed"
 
 
-def test_a_second_charge_for_a_paid_order_is_for_a_person(deployment: Deployment) -> None:
+def test_two_charges_for_one_job_are_for_a_person(deployment: Deployment) -> None:
     left = leave_behind(deployment, "two")
-    order(deployment, "two", status="paid", charge_id="ch_from_elsewhere")
+    second = pay(deployment, "two", number=2)
+
+    done = deployment.reconcile(key=left.key)
+
+    told = deployment.alert_about(left.key)
+    assert outcome(done, left.key) == "needs_review"
+    assert charges(deployment, "two") == 2
+    assert left.ref in told
+    assert second in told
+    assert _order(deployment, "two")["status"] == "payment_pending"
+
+
+def test_a_charge_for_an_order_that_was_paid_otherwise_is_for_a_person(
+    deployment: Deployment,
+) -> None:
+    left = leave_behind(deployment, "paid-otherwise")
+    order(deployment, "paid-otherwise", status="paid", charge_id="ch_from_elsewhere")
 
     done = deployment.reconcile(key=left.key)
 
     assert outcome(done, left.key) == "needs_review"
     assert (job(deployment, left.key).result or {})["payment_intent"] == left.ref
-    eventually(
-        lambda: any(left.key in told for told in deployment.alerts()) or None, "a person is told"
-    )
+    assert "the local rows refuse" in deployment.alert_about(left.key)
 
 
-def test_a_payment_of_another_amount_is_for_a_person(deployment: Deployment) -> None:
+def test_a_charge_of_another_amount_is_for_a_person(deployment: Deployment) -> None:
     left = leave_behind(deployment, "amount")
-    order(deployment, "amount", amount=9900)
+    changes_at_stripe(deployment, left.ref, amount=9900)
+
+    done = deployment.reconcile(key=left.key)
+
+    assert outcome(done, left.key) == "needs_review"
+    assert "took 9900 eur, not 49.00 EUR" in deployment.alert_about(left.key)
+    assert _order(deployment, "amount")["status"] == "payment_pending"
+
+
+def test_an_order_that_changed_since_it_was_charged_is_for_a_person(
+    deployment: Deployment,
+) -> None:
+    left = leave_behind(deployment, "changed")
+    order(deployment, "changed", amount=9900)
 
     done = deployment.reconcile(key=left.key)
 
     assert outcome(done, left.key) == "needs_review"
 
 
-def test_what_is_older_than_any_key_is_for_a_person(deployment: Deployment) -> None:
+def test_a_payment_that_was_never_saved_is_made_anew_and_charged_once(
+    deployment: Deployment,
+) -> None:
+    left = leave_behind(deployment, "unsaved", status=Status.STARTED, confirmed=False, saved=False)
+
+    done = deployment.reconcile(key=left.key)
+
+    assert outcome(done, left.key) == "ready"
+    deployment.job_when(left.key, "finished")
+    assert job(deployment, left.key).provider_ref != left.ref
+    assert charges(deployment, "unsaved") == 1
+
+
+def test_a_key_is_used_again_while_stripe_remembers_it_and_never_after_that(
+    deployment: Deployment,
+) -> None:
+    """An open send and no reference: a key is safe for 23 hours, a job may be 24 hours old."""
+    safe, over = (
+        leave_behind(
+            deployment,
+            name,
+            status=Status.READY,
+            confirmed=False,
+            saved=False,
+            age=age,
+            due=True,
+        )
+        for name, age in {
+            "window-open": timedelta(hours=22),
+            "window-over": timedelta(hours=23, minutes=30),
+        }.items()
+    )
+
+    sweep(deployment)
+    deployment.job_when(safe.key, "finished")
+    deployment.job_when(over.key, "needs_review")
+
+    assert job(deployment, safe.key).provider_ref == safe.ref
+    assert charges(deployment, "window-open") == 1
+    assert "its key is no longer safe" in deployment.alert_about(over.key)
+    assert charges(deployment, "window-over") == 0
+
+
+def test_a_mail_that_may_have_gone_out_has_no_safe_key_and_is_for_a_person(
+    deployment: Deployment,
+) -> None:
+    key = "receipt.send:order_mail-lost"
+    order(deployment, "mail-lost", status="paid", charge_id="ch_1")
+    message = {"job": "receipt.send", "v": 1, "order_id": "mail-lost"}
+    claim(deployment, key, message, lease=-timedelta(minutes=1))
+
+    done = deployment.reconcile(key=key)
+
+    assert outcome(done, key) == "needs_review"
+    assert "it may have happened" in deployment.alert_about(key)
+    assert not any("mail-lost@" in mail.to for mail in deployment.sandbox.ledger.mails)
+
+
+def test_what_is_older_than_its_age_limit_is_for_a_person(deployment: Deployment) -> None:
     left = leave_behind(deployment, "old", confirmed=False, age=timedelta(hours=25))
 
     done = deployment.reconcile(key=left.key)
 
     assert outcome(done, left.key) == "needs_review"
+    assert "older than" in deployment.alert_about(left.key)
     assert charges(deployment, "old") == 0
+
+
+def test_an_alert_says_what_is_known_what_is_not_and_which_command_to_run(
+    deployment: Deployment,
+) -> None:
+    left = leave_behind(deployment, "told", confirmed=False, age=timedelta(hours=25))
+
+    done = deployment.reconcile(key=left.key)
+
+    lines = deployment.alert_about(left.key).splitlines()
+    assert done["jobs"][0]["alert"] == "told"
+    assert f"Known: the reference at the provider: {left.ref}" in lines
+    assert f"Not known: what became of {left.ref} at the provider" in lines
+    assert f"Next: oncely show '{left.key}' --stack {STACK}" in lines
+    assert job(deployment, left.key).due_at is None
+
+
+def test_two_sweeps_at_once_tell_a_person_once(deployment: Deployment) -> None:
+    left = [leave_behind(deployment, f"told-once-{number}", due=True) for number in range(5)]
+    for one in left:
+        changes_at_stripe(deployment, one.ref, amount=9900)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        list(pool.map(lambda _: sweep(deployment), range(2)))
+    sweep(deployment)
+
+    for one in left:
+        deployment.job_when(one.key, "needs_review")
+        deployment.alert_about(one.key)
+        assert [entry.event for entry in job(deployment, one.key).evidence].count(Event.TELL) == 1
+
+
+def test_a_row_that_cannot_be_looked_at_is_listed_and_stops_no_neighbour(
+    deployment: Deployment,
+) -> None:
+    left = leave_behind(deployment, "neighbour", due=True)
+    broken = "payment.charge:order_broken"
+    leave_behind(deployment, "broken", due=True)
+    table = deployment.outputs["JobsTableName"]
+    rows = deployment.client("dynamodb")
+    rows.update_item(
+        TableName=table,
+        Key={"job_key": {"S": broken}},
+        UpdateExpression="SET message = :nonsense",
+        ExpressionAttributeValues={":nonsense": {"S": "{not JSON"}},
+    )
+
+    done = sweep(deployment)
+    deployment.job_when(left.key, "finished")
+    rows.delete_item(TableName=table, Key={"job_key": {"S": broken}})
+
+    (listed,) = (one for one in done["jobs"] if one["key"] == broken)
+    assert listed["outcome"] == "error"
+    assert "JSON" in listed["reason"]
+    assert done["counts"]["error"] == 1
+    assert sum(done["counts"].values()) == len(done["jobs"])
 
 
 def test_the_reconciler_only_reads_at_the_provider(deployment: Deployment) -> None:
@@ -119,8 +263,12 @@ def test_the_reconciler_only_reads_at_the_provider(deployment: Deployment) -> No
     deployment.reconcile(key=left.key)
 
     asked = deployment.sandbox.ledger.requests[before:]
-    ours = [request.method for request in asked if left.ref in request.path]
-    assert set(ours) == {"GET"}
+    ours = [
+        request.method
+        for request in asked
+        if left.ref in request.path or request.params.get("customer") == "cus_reads"
+    ]
+    assert ours == ["GET", "GET"]  # the payment, and whether the customer has another for this job
 
 
 def test_two_sweeps_at_once_write_one_outcome(deployment: Deployment) -> None:

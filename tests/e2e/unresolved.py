@@ -1,7 +1,7 @@
 """Jobs that a crash or a lost answer left behind, put into a deployed stack as they would be."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from tests.e2e.scenarios import PAID, order
 
 AMOUNT: Final = 4900
 LONG: Final = 300.0
-API_KEY: Final = "sk_test_left_behind"
+API_KEY: Final = "sk_test_oncely"
 
 
 @dataclass(frozen=True)
@@ -39,25 +39,17 @@ def leave_behind(
     method: str = PAID,
     age: timedelta = timedelta(minutes=10),
     due: bool = False,
+    saved: bool = True,
+    unreachable: int = 0,
 ) -> LeftBehind:
     """An order, its payment at Stripe, and the row that its worker left.
 
     One that is not `due` is left alone by the schedule, so that a test has it to itself.
+    One whose reference was not `saved` died between making the payment and that write.
     """
     order(stack, order_id, payment_method=method)
     key = job_key("payment.charge", order_id, prefix="order_")
-    payment = Payment(
-        money=Money(AMOUNT, "eur"),
-        customer=f"cus_{order_id}",
-        method=method,
-        job_key=key,
-        order_id=order_id,
-    )
-    stripe = StripePayments.with_key(API_KEY, api_base=stack.sandbox.url)
-    prepared = stripe.prepare(payment, key=ProviderKey(f"{key}:create:1"))
-    assert isinstance(prepared, Prepared)
-    if confirmed:
-        stripe.execute(prepared.ref, payment, key=ProviderKey(f"{key}:confirm:1"))
+    ref = pay(stack, order_id, number=1, confirmed=confirmed, method=method)
     now = datetime.now(UTC)
     job = Job(
         job_key=key,
@@ -72,14 +64,48 @@ def leave_behind(
         updated_at=now - age,
         claimed_at=now - age,
         first_sent_at=now - age,
-        key_scope="",
+        key_scope=_stripe(stack).scope(),
         lease_until=now - age + timedelta(minutes=2),
         due_at=now - age + timedelta(minutes=2) if due else None,
         customer_id=f"customer_{order_id}",
-        provider_ref=prepared.ref,
+        provider_ref=ref if saved else None,
+        unreachable=unreachable,
     )
     assert isinstance(store(stack).create(job), Created)
-    return LeftBehind(key, order_id, prepared.ref)
+    return LeftBehind(key, order_id, ref)
+
+
+def pay(
+    stack: Deployment, order_id: str, *, number: int, confirmed: bool = True, method: str = PAID
+) -> str:
+    """A payment at Stripe, as a worker makes it under a key number; gives its reference."""
+    key = job_key("payment.charge", order_id, prefix="order_")
+    payment = Payment(
+        money=Money(AMOUNT, "eur"),
+        customer=f"cus_{order_id}",
+        method=method,
+        job_key=key,
+        order_id=order_id,
+    )
+    stripe = _stripe(stack)
+    prepared = stripe.prepare(payment, key=ProviderKey(f"{key}:create:{number}"))
+    assert isinstance(prepared, Prepared)
+    if confirmed:
+        stripe.execute(prepared.ref, payment, key=ProviderKey(f"{key}:confirm:{number}"))
+    return prepared.ref
+
+
+def changes_at_stripe(stack: Deployment, ref: str, *, amount: int) -> None:
+    """Stripe took another amount than it was asked for."""
+    ledger = stack.sandbox.ledger
+    intent = ledger.intent(ref)
+    assert intent is not None
+    ledger.save(replace(intent, amount=amount), at=datetime.now(UTC))
+
+
+def _stripe(stack: Deployment) -> StripePayments:
+    """The account that the deployed functions have the key of."""
+    return StripePayments.with_key(API_KEY, api_base=stack.sandbox.url)
 
 
 def store(stack: Deployment) -> DynamoJobStore:

@@ -28,6 +28,7 @@ def test_there_is_an_alarm_for_everything_a_person_must_know(prod: Assembly) -> 
         *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetters", "Deduplications"),
         *("ProviderUnreachable", "NothingSent", "ProviderRefusesUs"),
         *("FailedSweeps", "EndlessSweeps", "Broken", "ReplyFailed", "NotPublished"),
+        *("NotLookedAt", "NotTold"),
         *("OldestMessagePayments", "OldestMessageSync", "OldestMessageMail"),
         *("OldestMessageDeadLetters", "OldestMessageRejects", "MissedByTheStream"),
     }

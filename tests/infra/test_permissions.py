@@ -32,7 +32,7 @@ def test_who_may_do_what_is_what_the_table_says(prod: Assembly) -> None:
 def test_every_function_has_a_role_of_its_own(prod: Assembly) -> None:
     roles = [function.properties["Role"]["Fn::GetAtt"][0] for function in prod.functions.values()]
 
-    assert len(set(roles)) == len(prod.functions) == 9
+    assert len(set(roles)) == len(prod.functions) == 10
 
 
 def test_no_action_is_a_pattern_and_no_resource_is_everything(prod: Assembly) -> None:

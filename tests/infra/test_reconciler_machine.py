@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from infra.reconciler_machine import definition, missing_targets
 from tests.infra.assembly import Assembly
 
@@ -32,20 +34,40 @@ def test_it_only_calls_functions_and_tries_again_what_lambda_itself_failed() -> 
         name: one for name, one in every_state(definition(at_once=10)) if one["Type"] == "Task"
     }
 
-    assert set(tasks) == {"Find", "Resolve", "Count"}
+    assert set(tasks) == {"Find", "Resolve", "Tell", "Count"}
     for task in tasks.values():
         assert task["Resource"] == "arn:aws:states:::lambda:invoke"
         (retry,) = task["Retry"]
         assert all(error.startswith("Lambda.") for error in retry["ErrorEquals"])
 
 
-def test_items_run_ten_at_a_time_and_a_failing_one_becomes_a_result() -> None:
+@pytest.mark.parametrize("step", ["Resolve", "Tell"])
+def test_items_run_ten_at_a_time_and_a_failing_one_becomes_a_result(step: str) -> None:
     each = definition(at_once=10)["States"]["Each"]
-    (caught,) = each["ItemProcessor"]["States"]["Resolve"]["Catch"]
+    (caught,) = each["ItemProcessor"]["States"][step]["Catch"]
 
     assert each["MaxConcurrency"] == 10
     assert caught["ErrorEquals"] == ["States.ALL"]
     assert each["ItemProcessor"]["States"][caught["Next"]]["Parameters"]["outcome"] == "error"
+
+
+def test_an_item_that_is_owed_an_alert_goes_to_the_step_that_tells_and_no_other_does() -> None:
+    states = definition(at_once=10)["States"]["Each"]["ItemProcessor"]["States"]
+    branch = states[states["Resolve"]["Next"]]
+    (choice,) = branch["Choices"]
+
+    assert (choice["Variable"], choice["BooleanEquals"], choice["Next"]) == (
+        "$.alert",
+        True,
+        "Tell",
+    )
+    assert states[branch["Default"]] == {"Type": "Pass", "End": True}
+
+
+def test_no_execution_fails_for_what_an_item_ended_in() -> None:
+    kinds = {state["Type"] for _, state in every_state(definition(at_once=10))}
+
+    assert "Fail" not in kinds
 
 
 def test_the_template_holds_this_definition_and_its_functions(prod: Assembly) -> None:
@@ -60,6 +82,7 @@ def test_the_template_holds_this_definition_and_its_functions(prod: Assembly) ->
     assert functions == {
         "FindArn": "Reconciler/Find/Function",
         "ResolveArn": "Reconciler/Resolve/Function",
+        "TellArn": "Reconciler/Tell/Function",
         "CountArn": "Reconciler/Count/Function",
     }
     assert properties["StateMachineType"] == "STANDARD"

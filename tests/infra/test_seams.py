@@ -19,6 +19,7 @@ from oncely.settings import (
     RejectSettings,
     ResolverSettings,
     Settings,
+    TellerSettings,
     WorkerSettings,
 )
 from tests.infra.assembly import Assembly, Function
@@ -30,6 +31,7 @@ SETTINGS: dict[str, type[Settings]] = {
     "publish_ended": PublisherSettings,
     "receive_dead_letters": DeadLetterSettings,
     "resolve_job": ResolverSettings,
+    "tell_person": TellerSettings,
     "work_queue": WorkerSettings,
 }
 
@@ -113,7 +115,7 @@ def test_every_handler_imports_from_its_asset_and_layers_alone(
 
 def test_importing_a_handler_needs_no_environment(loaded: dict[str, Imported]) -> None:
     # `imported_by` gave them none.
-    assert len(loaded) == 9
+    assert len(loaded) == 10
 
 
 def test_every_environment_parses_as_that_functions_settings(prod: Assembly) -> None:

@@ -26,10 +26,11 @@ from oncely.registry import Registry
 from oncely.services.enqueue import Enqueuer
 from oncely.services.outcomes import Broken, Duplicate, Finished, HeldElsewhere, Outcome
 from oncely.services.run_job import Deadline, JobRunner
+from oncely.services.tell import Teller, Telling
 from tests.contract.samples import a_claim, a_ready_job, at
 from tests.integration.ping import ping, pinging_into
 from tests.support.dynamo import Dynamo
-from tests.support.fakes import FakeOutbox
+from tests.support.fakes import FakeAlerts, FakeOutbox
 from tests.support.world import World, charge
 
 WORKERS = 16
@@ -199,3 +200,23 @@ def test_of_eight_jobs_in_one_unique_window_exactly_one_is_created(dynamo: Dynam
         held = [result.by for result in results if isinstance(result, WindowHeld)]
         assert held == [created.job_key] * (ENQUEUERS - 1)
         assert [dynamo.row(job.job_key) is not None for job in jobs].count(True) == 1
+
+
+def test_of_many_who_would_tell_a_person_one_does(dynamo: Dynamo) -> None:
+    alerts = FakeAlerts()
+    review = replace(a_ready_job(), status=Status.NEEDS_REVIEW, due_at=SystemClock().now())
+    dynamo.store().create(review)
+    racers = [
+        Teller(
+            store=dynamo.store(dynamo.another_client(config=PATIENT)),
+            alerts=alerts,
+            clock=SystemClock(),
+            actor="reconciler",
+        )
+        for _ in range(WORKERS)
+    ]
+
+    done = at_once([partial(racer.tell, review.job_key) for racer in racers])
+
+    assert Counter(done) == {Telling.TOLD: 1, Telling.NOT_DUE: WORKERS - 1}
+    assert len(alerts.told) == 1

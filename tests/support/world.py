@@ -20,6 +20,7 @@ from oncely.services.publish import Publisher
 from oncely.services.reconcile import Reconciler, Resolution
 from oncely.services.repair import Repairer
 from oncely.services.run_job import Deadline, JobRunner
+from oncely.services.tell import Teller
 from oncely.testing.memory import MemoryJobFinder, MemoryJobStore, MemoryWindows
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeAlerts, FakeArchive, FakeBus, FakeClock, FakeOutbox, Tokens
@@ -154,6 +155,7 @@ class World:
             clock=self.clock,
             new_token=self.tokens,
             spread=lambda: 0.0,
+            stack="Oncely-test",
         )
 
     def run(
@@ -187,7 +189,6 @@ class World:
             registry=self.registry,
             tools=self.tools,
             store=self.store,
-            alerts=self.alerts,
             clock=self.clock,
             spread=lambda: 0.0,
             outbox=lambda _queue: self.outbox,
@@ -220,8 +221,21 @@ class World:
         return Repairer(reconciler=self.reconciler(), enqueuer=self.enqueuer())
 
     def reconcile(self, key: JobKey | str, *, dry_run: bool = False) -> Resolution:
-        """One step of the reconciler."""
-        return self.reconciler().resolve(JobKey(key), dry_run=dry_run)
+        """One item of a sweep, with the branch that the state machine takes."""
+        done = self.reconciler().resolve(JobKey(key), dry_run=dry_run)
+        if done.alert:
+            self.teller().tell(done.key)
+        return done
+
+    def teller(self, *, store: JobStore | None = None) -> Teller:
+        """What tells a person of a review."""
+        return Teller(
+            store=store or self.store,
+            alerts=self.alerts,
+            clock=self.clock,
+            actor="reconciler",
+            stack="Oncely-test",
+        )
 
     def until_quiet(self, key: JobKey | str, *, steps: int = 30) -> Job:
         """Let time pass, reconcile and deliver what is sent, until the job rests."""

@@ -90,3 +90,14 @@ def test_which_optional_fields_were_sent_makes_no_other_job(same: dict[str, obje
     assert isinstance(first, Finished)
     assert not isinstance(second, Conflict)
     assert world.payments.charges == ["pi_1"]
+
+
+def test_a_conflict_that_nobody_could_be_told_of_says_so() -> None:
+    world = World()
+    world.add_order()
+    world.alerts.broken = True
+
+    outcome = world.run({**charge(), "amount": 9900})
+
+    assert isinstance(outcome, Conflict)
+    assert not outcome.told

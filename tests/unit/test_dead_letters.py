@@ -2,11 +2,14 @@
 
 import json
 
+from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from oncely.domain.moves import STRANDED_WAIT
 from oncely.services.dead_letters import DeadLetters, Fate, Received
 from oncely.services.outcomes import Finished
 from tests.support.fakes import FakeInbox
+from tests.support.mortal import Meanwhile
 from tests.support.payments import Fault
 from tests.support.world import World, charge
 
@@ -112,12 +115,68 @@ def test_what_never_was_a_job_goes_to_the_rejects() -> None:
     assert inbox.rejected[0][0] == "not JSON"
 
 
+def test_a_letter_whose_alert_could_not_be_delivered_comes_again_and_changes_nothing() -> None:
+    world = World()
+    inbox = FakeInbox()
+    world.alerts.broken = True
+    first = receive(world, json.dumps(charge()), "not JSON", inbox=inbox)
+    row = world.job(KEY)
+    world.clock.move(minutes=6)
+    world.alerts.broken = False
+
+    again = receive(world, json.dumps(charge()), "not JSON", inbox=inbox)
+
+    assert [letter.fate for letter in first] == [Fate.LEFT, Fate.LEFT]
+    assert [letter.fate for letter in again] == [Fate.CARRIED, Fate.REJECTED]
+    assert world.job(KEY) == row
+    assert len(inbox.rejected) == 1
+    assert [alert.subject for alert in world.alerts.told] == ["Oncely: 2 dead letters"]
+
+
+def test_a_letter_that_comes_again_after_the_row_was_sent_again_waits_anew() -> None:
+    world = World()
+    world.add_order()
+    receive(world, json.dumps(charge()))
+    world.clock.move(minutes=30)
+    world.reconcile(KEY)
+
+    (letter,) = receive(world, json.dumps(charge()))
+
+    assert letter.fate is Fate.KEPT
+    assert world.job(KEY).due_at == world.clock.now() + STRANDED_WAIT
+
+
+def test_a_letter_that_our_own_side_failed_on_is_told_of_when_it_has_come_to_a_state() -> None:
+    world = World()
+    world.store = Meanwhile(world.store, "get", _no_answer)
+
+    (letter,) = receive(world, json.dumps(charge()))
+
+    assert letter.fate is Fate.LEFT
+    assert world.alerts.told == []
+
+
+def test_a_review_is_told_of_by_one_alert_of_its_own() -> None:
+    world = World()
+    receive(world, json.dumps(charge()))
+    world.clock.move(hours=7)
+    world.alerts.told.clear()
+
+    receive(world, json.dumps(charge()))
+
+    assert [alert.subject for alert in world.alerts.told] == [f"Oncely: {KEY} needs review"]
+
+
 def test_a_batch_is_one_alert() -> None:
     world = World()
 
     receive(world, *[json.dumps(charge(str(number))) for number in range(10)])
 
     assert len(world.alerts.told) == 1
+
+
+def _no_answer() -> None:
+    raise UnavailableError("DynamoDB gave no answer")
 
 
 class _FullRejects(FakeInbox):

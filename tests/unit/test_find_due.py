@@ -1,13 +1,21 @@
 """Finding: due rows and work that never became a row; nothing else."""
 
+import json
+from datetime import datetime
+from typing import Any
+
 import pytest
 
 from oncely.domain.errors import InvalidMessageError
+from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
-from oncely.services.find_due import Finder, Found, Sweep
+from oncely.ports import JobStore
+from oncely.services.find_due import LOOKS, Finder, Found, Sweep
 from oncely.testing.memory import MemoryDueIndex
 from tests.support.payments import Fault
 from tests.support.world import World, charge
+from tests.unit.report_contract import ReportBuild, ReportMessage, report
+from tests.unit.samples import a_job
 
 KEY = "payment.charge:order_18452"
 
@@ -118,3 +126,79 @@ def test_one_order_that_can_never_be_a_job_does_not_stop_the_sweep() -> None:
     world.clock.move(hours=1)
 
     assert keys(find(world)) == [KEY]
+
+
+class _LostReports(ReportBuild):
+    """Ten reports that nobody enqueued, each almost as long as a message may be."""
+
+    def unserved(self, *, now: datetime) -> list[ReportMessage]:
+        del now
+        long = "x" * 60_000
+        return [ReportMessage.model_validate(report(str(one), text=long)) for one in range(10)]
+
+
+class _CountingStore:
+    """Counts the rows that are read."""
+
+    def __init__(self, store: JobStore) -> None:
+        self.store = store
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # it stands for any store
+        self.reads += name == "get"
+        return getattr(self.store, name)
+
+
+def _thousands_in_review(number: int) -> World:
+    """Orders that asked for their payment, each with a job that waits for a person."""
+    world = World()
+    now = world.clock.now()
+    for one in range(number):
+        world.add_order(f"{one:05}")
+        job = a_job(
+            job_key=job_key("payment.charge", f"{one:05}", prefix="order_"),
+            status=Status.NEEDS_REVIEW,
+            due_at=None,
+            created_at=now,
+        )
+        world.store.create(job)
+    world.clock.move(hours=1)
+    return world
+
+
+def test_orders_in_review_cost_a_sweep_a_bounded_number_of_reads() -> None:
+    world = _thousands_in_review(3000)
+    counting = _CountingStore(world.store)
+    world.store, world.rows = counting, world.store.business
+
+    found = find(world)
+
+    assert (found.items, found.asking) == ((), 3000)
+    assert counting.reads == LOOKS
+
+
+def test_one_lost_order_among_thousands_in_review_is_found_within_a_round_of_sweeps() -> None:
+    world = _thousands_in_review(1000)
+    world.store.expire(job_key("payment.charge", "00777", prefix="order_"))
+
+    rounds: list[str] = []
+    for _ in range(1000 // LOOKS):
+        rounds += keys(find(world))
+        world.clock.move(minutes=1)
+
+    assert rounds == ["payment.charge:order_00777"]
+
+
+def test_large_messages_of_lost_work_do_not_break_a_sweep() -> None:
+    world = World(contracts=(_LostReports,))
+
+    found = find(world)
+
+    assert 0 < len(found.items) < 10
+    assert len(json.dumps([item.message for item in found.items])) < 256 * 1024
+
+
+@pytest.mark.parametrize("key", ["", "k" * 201])
+def test_a_key_that_no_job_can_have_is_refused(key: str) -> None:
+    with pytest.raises(InvalidMessageError, match="key"):
+        Sweep.of({"key": key})

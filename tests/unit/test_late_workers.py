@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from oncely.domain.lifecycle import Event, Status
-from oncely.services.outcomes import Finished, HeldElsewhere, OwnershipLost, Unknown
+from oncely.services.outcomes import Finished, HeldElsewhere, Orphaned, OwnershipLost, Unknown
 from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
 from tests.support.world import World, charge
 
@@ -90,7 +90,8 @@ def test_a_late_worker_makes_no_ghost_of_a_row_that_has_expired() -> None:
 
     outcome = run_slowly(world, "execute", lambda: world.store.expire(KEY))
 
-    assert isinstance(outcome, OwnershipLost)
+    assert isinstance(outcome, Orphaned)
+    assert "charged 12.50 EUR" in outcome.reason
     assert world.store.get(KEY) is None
     assert "row is gone" in world.alerts.told[0].text
 

@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 
 from oncely.contracts.sync_push import SyncPush
+from oncely.domain.answers import Prepared
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job, enqueued
-from oncely.domain.keys import job_key
+from oncely.domain.keys import JobKey, ProviderKey, job_key
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.writes import Json
 from oncely.services.outcomes import Finished
@@ -169,8 +170,9 @@ def test_a_review_that_nobody_could_be_told_of_is_told_later() -> None:
     world = World()
     world.alerts.broken = True
     world.run(charge())
-    assert world.job(KEY).due_at is not None
+    assert world.reconcile(KEY).outcome == "nothing"
     world.alerts.broken = False
+    world.clock.time = world.job(KEY).due_at or world.clock.time
 
     done = world.reconcile(KEY)
 
@@ -190,7 +192,7 @@ def test_a_review_is_told_once() -> None:
     assert len(world.alerts.told) == 1
 
 
-def test_two_charges_or_another_amount_are_for_a_person() -> None:
+def test_another_amount_is_for_a_person() -> None:
     world = unknown()
     world.add_order(amount=9900)
 
@@ -198,6 +200,60 @@ def test_two_charges_or_another_amount_are_for_a_person() -> None:
 
     assert done.new is Status.NEEDS_REVIEW
     assert world.order()["status"] == "payment_pending"
+
+
+def test_two_charges_for_one_job_are_for_a_person() -> None:
+    world = unknown()
+    payment = world.payments.intents["pi_1"].payment
+    second = world.payments.prepare(payment, key=ProviderKey("made:elsewhere"))
+    assert isinstance(second, Prepared)
+    world.payments.settle(second.ref, status="succeeded")
+
+    done = world.reconcile(KEY)
+
+    assert done.new is Status.NEEDS_REVIEW
+    assert "pi_2" in world.alerts.told[0].text
+    assert world.order()["status"] == "payment_pending"
+
+
+def test_an_outage_of_half_an_hour_is_asked_through_and_escalates_nothing() -> None:
+    world = unknown()
+    began = world.clock.now()
+    world.payments.fails("look_up", *[Fault.TIMEOUT_BEFORE] * 100)
+    asked = 0
+    while world.clock.now() < began + timedelta(minutes=30):
+        assert world.reconcile(KEY).unreachable
+        asked += 1
+        world.clock.time = world.job(KEY).due_at or world.clock.time
+    world.payments.faults.clear()
+
+    done = world.reconcile(KEY)
+
+    assert done.new is Status.FINISHED
+    assert asked < 10  # more and more seldom
+    assert world.alerts.told == []
+
+
+def test_the_reason_of_a_review_is_the_one_that_was_written() -> None:
+    world = unknown()
+    world.add_order(status="paid", charge_id="ch_from_elsewhere")
+
+    done = world.reconcile(KEY)
+
+    assert done.reason == world.job(KEY).last_error
+    assert "the local rows refuse" in done.reason
+
+
+def test_an_answer_whose_row_was_deleted_meanwhile_is_owed_an_alert() -> None:
+    world = unknown()
+    provider = world.payments
+    world.payments = Meanwhile(provider, "look_up", lambda: world.store.expire(KEY))
+
+    done = world.reconciler().resolve(JobKey(KEY))
+
+    assert (done.outcome, done.alert) == ("gone", True)
+    assert "charged 12.50 EUR" in done.reason
+    assert world.store.get(JobKey(KEY)) is None
 
 
 def test_a_decline_that_comes_late_fails_the_job_and_the_order() -> None:
@@ -290,3 +346,13 @@ def test_an_unreadable_job_whose_alert_failed_is_told_later() -> None:
 
     assert done.outcome == "needs_review"
     assert len(world.alerts.told) == 1
+
+
+def test_a_dry_run_owes_nobody_an_alert() -> None:
+    world = unknown()
+    world.add_order(amount=9900)
+
+    done = world.reconcile(KEY, dry_run=True)
+
+    assert (done.new, done.alert) == (Status.NEEDS_REVIEW, False)
+    assert world.alerts.told == []

@@ -5,9 +5,9 @@ from typing import get_args
 
 import pytest
 
-from oncely.services.outcomes import HeldElsewhere, NothingSent, Outcome
+from oncely.services.outcomes import Conflict, HeldElsewhere, NothingSent, Outcome
 from oncely.services.replies import Ack, HandBack, Leave, Reject, Reply, reply_to
-from tests.unit.samples import NOW, OUTCOMES
+from tests.unit.samples import KEY, NOW, OUTCOMES
 
 REPLIES: dict[str, Reply] = {
     "Finished": Ack(),
@@ -20,6 +20,7 @@ REPLIES: dict[str, Reply] = {
     "NothingSent": HandBack(NOW + timedelta(seconds=15)),
     "Continued": Ack(),
     "OwnershipLost": Ack(),
+    "Orphaned": Reject("its row is gone, and now: charged"),
     "NotStarted": HandBack(),
     "Conflict": Reject("other amount"),
     "Invalid": Reject("no JSON"),
@@ -43,3 +44,13 @@ def test_near_the_last_receive_a_message_whose_row_falls_due_is_let_go(outcome: 
     expected = Ack() if row_carries_it else REPLIES[type(outcome).__name__]
 
     assert reply_to(outcome, last_receives=True) == expected
+
+
+@pytest.mark.parametrize(("last", "reply"), [(False, Leave()), (True, Reject("other amount"))])
+def test_a_conflict_that_nobody_could_be_told_of_comes_again_before_it_is_put_aside(
+    last: bool,  # noqa: FBT001  # a case of the table
+    reply: Reply,
+) -> None:
+    untold = Conflict(job_key=KEY, job_type="payment.charge", reason="other amount", told=False)
+
+    assert reply_to(untold, last_receives=last) == reply

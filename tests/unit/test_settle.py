@@ -10,9 +10,11 @@ from oncely.domain.decide import decide
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.moves import LOOK_TIME
 from oncely.domain.writes import Expect, LocalWrite
 from oncely.ports import Alert, Alerts, JobStore
 from oncely.services.settle import Settlement, Settler
+from oncely.services.tell import Teller
 from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeAlerts, FakeClock
 from tests.support.mortal import Meanwhile
@@ -33,6 +35,7 @@ class Desk:
     store: MemoryJobStore = field(default_factory=MemoryJobStore)
     alerts: FakeAlerts = field(default_factory=FakeAlerts)
     job: Job = field(default_factory=a_job)
+    clock: FakeClock = field(default_factory=lambda: FakeClock(NOW))
 
     def __post_init__(self) -> None:
         self.store.create(self.job)
@@ -51,11 +54,15 @@ class Desk:
         alerts: Alerts | None = None,
     ) -> Settlement:
         """Decide about the job as this worker saw it, and settle."""
-        settler = Settler(
+        teller = Teller(
             store=store or self.store,
             alerts=alerts or self.alerts,
-            clock=FakeClock(),
+            clock=self.clock,
             actor="worker",
+            stack="Oncely-prod",
+        )
+        settler = Settler(
+            store=store or self.store, clock=self.clock, actor="worker", teller=teller
         )
         decision = decide(self.job, TERMS, answer, now=NOW)
         writes = () if local is None else (local,)
@@ -97,8 +104,12 @@ def test_an_escalation_tells_a_person_what_is_known_and_what_to_do_next(desk: De
     (alert,) = desk.alerts.told
     assert alert.job_key == KEY
     assert alert.subject == f"Oncely: {KEY} needs review"
-    for known in ("two were found", "pi_1", "customer_7", f'"S": "{KEY}"'):
-        assert known in alert.text
+    lines = alert.text.splitlines()
+    assert "Why: two were found" in lines
+    assert "Known: the reference at the provider: pi_1" in lines
+    assert "Known: the customer: customer_7" in lines
+    assert "Not known: what became of pi_1 at the provider" in lines
+    assert f"Next: oncely show '{KEY}' --stack Oncely-prod" in lines
 
 
 def test_a_job_that_a_person_was_told_of_is_due_no_more(desk: Desk) -> None:
@@ -112,7 +123,7 @@ def test_a_job_that_nobody_could_be_told_of_stays_due(desk: Desk) -> None:
     settlement = desk.settle(Odd("two were found"), alerts=DeafAlerts())
 
     assert settlement.job == desk.row
-    assert (desk.row.status, desk.row.due_at) == (Status.NEEDS_REVIEW, NOW)
+    assert (desk.row.status, desk.row.due_at) == (Status.NEEDS_REVIEW, NOW + LOOK_TIME)
 
 
 def test_local_rows_that_refuse_bring_the_job_to_a_person_with_all_that_is_known(
@@ -122,7 +133,7 @@ def test_local_rows_that_refuse_bring_the_job_to_a_person_with_all_that_is_known
 
     settlement = desk.settle(CHARGED, local=PAID)
 
-    assert settlement.job == desk.row
+    assert settlement.job is not None
     assert desk.row.status is Status.NEEDS_REVIEW
     assert (desk.row.provider_ref, desk.row.result) == ("pi_1", {"charge_id": "ch_1"})
     assert "charged as ch_1, but the local rows refuse: orders 18452" in desk.alerts.told[0].text
@@ -191,7 +202,7 @@ def test_an_answer_that_agrees_with_a_recorded_end_is_a_note(desk: Desk) -> None
 
 
 @pytest.mark.parametrize("answer", [CHARGED, DECLINED])
-def test_a_row_that_is_gone_is_not_made_again_and_a_person_is_told(
+def test_a_row_that_is_gone_is_not_made_again_and_the_answer_is_given_back(
     answer: Done | Refused, desk: Desk
 ) -> None:
     desk.store.expire(KEY)
@@ -200,7 +211,7 @@ def test_a_row_that_is_gone_is_not_made_again_and_a_person_is_told(
 
     assert settlement.job is None
     assert desk.store.jobs == {}
-    assert f"its row is gone, and now: {answer.reason}" in desk.alerts.told[0].text
+    assert settlement.orphan == f"its row is gone, and now: {answer.reason}"
 
 
 @pytest.mark.parametrize("meanwhile", [Event.NOTE, Event.LOSE])

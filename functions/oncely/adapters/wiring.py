@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from oncely.adapters.clients import Clients
 from oncely.adapters.due_index import DynamoDueIndex
+from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.event_bridge import EventBridgeBus
 from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.sns import SnsAlerts
@@ -14,8 +15,9 @@ from oncely.contract import AnyContract
 from oncely.registry import Registry
 from oncely.services.find_due import Finder
 from oncely.services.publish import Publisher
-from oncely.services.reconcile import Reconciler
-from oncely.settings import FinderSettings, PublisherSettings, ResolverSettings
+from oncely.services.reconcile import ACTOR, Reconciler
+from oncely.services.tell import Teller
+from oncely.settings import FinderSettings, PublisherSettings, ResolverSettings, TellerSettings
 
 
 def wire_publisher(
@@ -52,11 +54,22 @@ def wire_reconciler(
         registry=publisher.registry,
         tools=tools,
         store=tools.jobs(),
-        alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),
         clock=publisher.clock,
         spread=spread,
         outbox=tools.outbox,
         publisher=publisher,
+    )
+
+
+def wire_teller(settings: TellerSettings) -> Teller:
+    """Tells a person of one job."""
+    clients = Clients()
+    return Teller(
+        store=DynamoJobStore(client=clients.dynamodb, table=settings.jobs_table, tables={}),
+        alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),
+        clock=SystemClock(),
+        actor=ACTOR,
+        stack=settings.stack_name,
     )
 
 

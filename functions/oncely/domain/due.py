@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from typing import Final
 
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
@@ -11,11 +12,15 @@ from oncely.domain.moves import (
     MESSAGE_GRACE,
     OUTAGE_ALLOWED,
     STRANDED_WAIT,
+    TELLING_TAKES,
     Decision,
     escalate,
     too_old,
 )
 from oncely.domain.profiles import Terms
+
+# The last thing that happened to a marked row whose next message was not sent yet.
+_WAITING_TO_BE_SENT: Final = frozenset({Event.DEFER, Event.ENQUEUE})
 
 
 class Step(Enum):
@@ -56,6 +61,16 @@ def due_step(row: Job, now: datetime, *, asked_for: bool = False) -> Step:
 def looked_at(row: Job, now: datetime) -> Job:
     """The row with a later due time: whoever writes it has the look to itself for a while."""
     return replace(row, version=row.version + 1, due_at=now + LOOK_TIME)
+
+
+def mine_to_tell(review: Job, now: datetime) -> Job:
+    """A review whose own write takes the right to tell of it: nobody else does for a while."""
+    return replace(review, due_at=now + LOOK_TIME)
+
+
+def may_tell(row: Job, now: datetime) -> bool:
+    """Whether whoever wrote this row can still tell of it before somebody else may."""
+    return row.due_at is not None and now + TELLING_TAKES <= row.due_at
 
 
 def told() -> Decision:
@@ -100,6 +115,8 @@ def dead_letter(row: Job, now: datetime) -> Decision | None:
             f"its message was given up again, and no worker has claimed it since "
             f"{marked.stranded_since:%Y-%m-%d %H:%M} UTC"
         )
+    if again and row.evidence and row.evidence[-1].event in _WAITING_TO_BE_SENT:
+        return None  # the same letter once more: nothing was sent since it was marked
     return Decision(
         event=Event.DEFER,
         reason="its message came to the dead letters; it is tried again later",

@@ -24,6 +24,8 @@ LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
 PROCESSING_LOOK: Final = timedelta(minutes=1)
 # One sweep has a row to itself for this long: a provider's slowest answer and the write after it.
 LOOK_TIME: Final = timedelta(minutes=2)
+# Telling a person takes at most this: a topic's three tries, and clocks that differ.
+TELLING_TAKES: Final = timedelta(seconds=30)
 # A message that was given up is sent again after this; by then a deployment was rolled back.
 STRANDED_WAIT: Final = timedelta(minutes=30)
 # An outage of ours shorter than this must not end as a mass of reviews.

@@ -1,7 +1,7 @@
 """Brings a message that its worker gave up on to a known state; the row carries the job on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -9,10 +9,11 @@ from oncely.domain.due import dead_letter, stranded
 from oncely.domain.errors import BadInputError, OncelyError, UnavailableError
 from oncely.domain.jobs import enqueued
 from oncely.domain.keys import JobKey, findable
-from oncely.domain.text import one_line
-from oncely.ports import Alert, Alerts, Clock, Created, Inbox, JobStore
+from oncely.ports import Alerts, Clock, Created, Inbox, JobStore
 from oncely.registry import Registry
+from oncely.services import alert_texts
 from oncely.services.settle import Settler
+from oncely.services.tell import Teller
 
 ACTOR: Final = "dead letters"
 _ROUNDS: Final = 5
@@ -47,39 +48,47 @@ class DeadLetters:
     alerts: Alerts
     inbox: Inbox
     clock: Clock
+    stack: str = ""  # names the deployment in alerts
 
     def receive_all(self, bodies: Mapping[str, str]) -> list[Received]:
-        """Receive each by its message id, and tell a person once for all of them."""
+        """Receive each by its message id, and tell a person once for all of them.
+
+        If nobody could be told, all stay in the queue: coming again changes no row.
+        """
         received = [self._receive(message_id, body) for message_id, body in bodies.items()]
-        lines = (
-            f"{letter.job_key or letter.message_id}: {one_line(letter.reason)}"
+        if not self._tell(received):
+            return [replace(letter, fate=Fate.LEFT) for letter in received]
+        return [
+            self._reject(letter, bodies[letter.message_id])
+            if letter.fate is Fate.REJECTED
+            else letter
             for letter in received
-        )
-        self.alerts.tell(
-            Alert(
-                subject=f"Oncely: {len(received)} dead letters",
-                text="Workers gave up on these messages; their rows carry the jobs on.\n"
-                + "\n".join(lines)
-                + "\nNext: look for errors in the worker's log; the rows are sent again.",
-            )
-        )
-        return received
+        ]
+
+    def _tell(self, received: list[Received]) -> bool:
+        """Tell of all but those that come again, and of those that their own alert tells of."""
+        news = [
+            (letter.job_key or letter.message_id, letter.reason)
+            for letter in received
+            if letter.fate not in {Fate.LEFT, Fate.REVIEW}
+        ]
+        return not news or self.alerts.tell(alert_texts.dead_letters(news))
 
     def _receive(self, message_id: str, body: str) -> Received:
         try:
             fate, reason, key = self._settle(body)
         except BadInputError as error:
-            return self._reject(message_id, body, str(error))
+            return Received(message_id=message_id, fate=Fate.REJECTED, reason=str(error))
         except OncelyError as error:
             return Received(message_id=message_id, fate=Fate.LEFT, reason=str(error))
         return Received(message_id=message_id, fate=fate, reason=reason, job_key=key)
 
-    def _reject(self, message_id: str, body: str, reason: str) -> Received:
+    def _reject(self, letter: Received, body: str) -> Received:
         try:
-            self.inbox.reject(body, reason=reason, message_id=message_id)
+            self.inbox.reject(body, reason=letter.reason, message_id=letter.message_id)
         except Exception as error:  # noqa: BLE001  # it stays in the queue; its neighbours go on
-            return Received(message_id=message_id, fate=Fate.LEFT, reason=f"{reason}; {error}")
-        return Received(message_id=message_id, fate=Fate.REJECTED, reason=reason)
+            return replace(letter, fate=Fate.LEFT, reason=f"{letter.reason}; {error}")
+        return letter
 
     def _settle(self, body: str) -> tuple[Fate, str, JobKey]:
         """Make sure that a row carries the job."""
@@ -106,7 +115,16 @@ class DeadLetters:
             decision = dead_letter(row, now)
             if decision is None:
                 return Fate.CARRIED, f"it is {row.status}", key
-            settler = Settler(store=self.store, alerts=self.alerts, clock=self.clock, actor=ACTOR)
-            if settler.settle(row, decision).job is not None:
+            if self._settler().settle(row, decision).job is not None:
                 return (Fate.REVIEW if decision.alert else Fate.KEPT), decision.reason, key
         raise UnavailableError(f"the row of {key} kept changing; it is looked at again")
+
+    def _settler(self) -> Settler:
+        teller = Teller(
+            store=self.store,
+            alerts=self.alerts,
+            clock=self.clock,
+            actor=ACTOR,
+            stack=self.stack,
+        )
+        return Settler(store=self.store, clock=self.clock, actor=ACTOR, teller=teller)

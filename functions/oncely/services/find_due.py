@@ -1,6 +1,7 @@
 """Finds what the reconciler should look at: due rows, and work that never became a row."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -9,7 +10,7 @@ from typing import Annotated, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from oncely.domain.errors import BadInputError, InvalidMessageError, OncelyError
-from oncely.domain.keys import JobKey
+from oncely.domain.keys import MAX_KEY, JobKey
 from oncely.domain.lifecycle import UNRESOLVED
 from oncely.domain.times import instant
 from oncely.domain.writes import Json
@@ -17,6 +18,11 @@ from oncely.ports import Clock, Due, DueIndex, JobStore, Tools
 from oncely.registry import Registry
 
 MOST: Final = 200
+# Rows that one sweep reads to see whether work that our own rows ask for has a job.
+LOOKS: Final = 200
+# Step Functions hands on 256 kB at most, and the keys need their part of it.
+MESSAGE_BYTES: Final = 150_000
+_TURN: Final = timedelta(minutes=1)  # each sweep of the schedule looks at other ones
 
 
 class Sweep(BaseModel):
@@ -25,7 +31,7 @@ class Sweep(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
 
     job_type: str | None = None
-    key: str | None = None
+    key: Annotated[str, Field(min_length=1, max_length=MAX_KEY)] | None = None
     since: str | None = Field(default=None, alias="from")
     until: str | None = Field(default=None, alias="to")
     limit: Annotated[int, Field(ge=1, le=MOST)] = MOST
@@ -62,6 +68,7 @@ class Found:
 
     items: tuple[Item, ...]
     oldest_age: timedelta
+    asking: int = 0  # how much work our own rows ask for, with a job or without
     trouble: str | None = None  # why work that was never sent could not be looked for
 
 
@@ -83,12 +90,17 @@ class Finder:
         now = self.clock.now()
         due = list(islice(self._due(sweep, now), sweep.limit))
         items = [Item(key=one.job_key) for one in due]
-        trouble = None
-        try:
-            items += islice(self._unserved(sweep, now), sweep.limit - len(items))
-        except OncelyError as error:
-            trouble = str(error)  # what is due must be resolved all the same
-        return Found(items=tuple(items), oldest_age=_oldest(due, now), trouble=trouble)
+        asking, trouble = 0, None
+        if room := sweep.limit - len(items):
+            try:
+                asked_for_work = list(self._asked_for(sweep, now))
+                asking = len(asked_for_work)
+                items += _as_fit(islice(self._unserved(_turn(asked_for_work, now)), room))
+            except OncelyError as error:
+                trouble = str(error)  # what is due must be resolved all the same
+        return Found(
+            items=tuple(items), oldest_age=_oldest(due, now), asking=asking, trouble=trouble
+        )
 
     def _due(self, sweep: Sweep, now: datetime) -> Iterator[Due]:
         rows = self.index.due(
@@ -97,7 +109,8 @@ class Finder:
         )
         return (one for one in rows if sweep.job_type in (None, one.job_type))
 
-    def _unserved(self, sweep: Sweep, now: datetime) -> Iterator[Item]:
+    def _asked_for(self, sweep: Sweep, now: datetime) -> Iterator[Item]:
+        """What our own rows ask for; each may have a job, and most do."""
         for kind in self.registry:
             if sweep.job_type not in (None, kind.job_type):
                 continue
@@ -106,8 +119,31 @@ class Finder:
                     key = kind.key(message)
                 except BadInputError:
                     continue  # never a job: its own message is rejected, with the reason
-                if self.store.get(key) is None:
-                    yield Item(key=key, message=message.as_json())
+                yield Item(key=key, message=message.as_json())
+
+    def _unserved(self, asked_for: Iterable[Item]) -> Iterator[Item]:
+        return (item for item in asked_for if self.store.get(item.key) is None)
+
+
+def _as_fit(items: Iterable[Item]) -> Iterator[Item]:
+    """As many as one sweep can carry with their messages; the others are found again."""
+    size = 0
+    for item in items:
+        size += len(json.dumps(item.message))
+        if size > MESSAGE_BYTES:
+            return
+        yield item
+
+
+def _turn(asked_for: Sequence[Item], now: datetime) -> Sequence[Item]:
+    """Some of them, and each minute other ones.
+
+    Many that wait for a person then hide none that is lost, and no sweep reads a row for each.
+    """
+    if len(asked_for) <= LOOKS:
+        return asked_for
+    first = int(now.timestamp() / _TURN.total_seconds()) * LOOKS % len(asked_for)
+    return (*asked_for[first:], *asked_for[:first])[:LOOKS]
 
 
 def _oldest(due: list[Due], now: datetime) -> timedelta:

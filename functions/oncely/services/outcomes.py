@@ -100,6 +100,13 @@ class OwnershipLost(_OfJob):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Orphaned(_OfJob):
+    """The provider gave a definite answer, and the row is gone: the message keeps the answer."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class NotStarted(_OfJob):
     """Too little time left: nothing was claimed."""
 
@@ -109,6 +116,7 @@ class Conflict(_OfJob):
     """Same key, other business values; the first job is untouched."""
 
     reason: str
+    told: bool = True  # whether a person was
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,7 @@ Outcome: TypeAlias = (
     | NothingSent
     | Continued
     | OwnershipLost
+    | Orphaned
     | NotStarted
     | Conflict
     | Invalid

@@ -1,4 +1,7 @@
-"""Resolves one thing that is due: asks the provider and records the answer; it never acts."""
+"""Resolves one thing that is due: asks the provider and records the answer; it never acts.
+
+Nor does it tell a person: it says that an alert is owed, and the next step sees to that.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,14 +19,15 @@ from oncely.domain.keys import JobKey, findable
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import MESSAGE_GRACE, Decision, escalate
 from oncely.domain.writes import Json, LocalWrite
-from oncely.ports import Alerts, Clock, Created, JobStore, Outbox, Tools, Written
+from oncely.ports import Clock, Created, JobStore, Outbox, Tools, Written
 from oncely.registry import Registry
 from oncely.services.asking import heard_about
 from oncely.services.former import former_run
 from oncely.services.publish import Publisher
-from oncely.services.settle import Settler
+from oncely.services.settle import Settlement, Settler
 
 ACTOR: Final = "reconciler"
+GONE: Final = "gone"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,7 @@ class Resolution:
     new: Status | None = None
     reason: str = ""
     unreachable: bool = False  # the provider could not say; counted apart
+    alert: bool = False  # a person is to be told, and was not yet
     job: Job | None = None  # the row as it is now, or would be; None: it was left alone
 
 
@@ -46,7 +51,6 @@ class Reconciler:
     registry: Registry
     tools: Tools
     store: JobStore
-    alerts: Alerts
     clock: Clock
     spread: Callable[[], float]
     outbox: Callable[[str], Outbox]
@@ -71,7 +75,7 @@ class Reconciler:
             case Step.PUBLISH:
                 return self._publish(row, dry_run=dry_run)
             case Step.TELL:
-                return self._tell(row, dry_run=dry_run)
+                return _review(row, row.last_error or "it needs review", dry_run=dry_run)
             case step:
                 return self._work(row, step, dry_run=dry_run)
 
@@ -91,15 +95,6 @@ class Reconciler:
             self.publisher.publish(row.job_key)
         return _resolution(row, "published", row.status, "its end was not archived yet")
 
-    def _tell(self, row: Job, *, dry_run: bool) -> Resolution:
-        reason = row.last_error or "it needs review"
-        if not dry_run:
-            held = self.hold(row)
-            if held is None:
-                return _nothing(row)
-            self.settler().tell(held, reason)
-        return _resolution(row, row.status, row.status, f"a person is told: {reason}")
-
     def _work(self, row: Job, step: Step, *, dry_run: bool) -> Resolution:
         try:
             kind, read = self.registry.read(row.message)
@@ -112,7 +107,7 @@ class Reconciler:
     ) -> Resolution:
         """Our own rows ask for a job that nobody enqueued: a row, then its message."""
         if message is None:
-            return Resolution(key=key, outcome="gone", reason="there is no such job")
+            return Resolution(key=key, outcome=GONE, reason="there is no such job")
         kind, read = self.registry.read(message)
         reason = "our own rows ask for it, and no job existed"
         made = Resolution(key=key, outcome="ready", new=Status.READY, reason=reason)
@@ -136,18 +131,17 @@ class Reconciler:
     def _unreadable(self, row: Job, why: str, *, dry_run: bool) -> Resolution:
         """A row of a job type, or a version, that this deployment does not know."""
         decision = escalate(f"this deployment cannot read its message: {why}")
-        if not dry_run:
-            self.settler().settle(row, decision)
-        review = Status.NEEDS_REVIEW
-        return _resolution(row, review, review, decision.reason)
+        if not dry_run and self.settler().settle(row, decision).job is None:
+            return _nothing(row)
+        return _review(row, decision.reason, dry_run=dry_run)
 
     def send(self, kind: type[AnyContract], job: Job) -> None:
         """Send the job's message; if this fails, the row falls due again."""
         self.outbox(kind.needs.queue).send([body_of(job.message)])
 
     def settler(self) -> Settler:
-        """The one way a decision reaches a row."""
-        return Settler(store=self.store, alerts=self.alerts, clock=self.clock, actor=self.actor)
+        """The one way a decision reaches a row; without a teller, a review stays due."""
+        return Settler(store=self.store, clock=self.clock, actor=self.actor)
 
 
 @dataclass(frozen=True)
@@ -173,10 +167,10 @@ class _Look:
         decision = send_again(row, self.contract.terms, self.reconciler.clock.now())
         if decision.event is Event.RESEND:
             decision = self._no_longer_the_same(row) or decision
-        job = self._write(row, decision)
-        if job and decision.event is Event.RESEND and not self.dry_run:
-            self.reconciler.send(type(self.contract), job)
-        return self._told(row, job, decision)
+        settled = self._write(row, decision)
+        if settled.job and decision.event is Event.RESEND and not self.dry_run:
+            self.reconciler.send(type(self.contract), settled.job)
+        return self._told(row, settled)
 
     def _no_longer_the_same(self, row: Job) -> Decision | None:
         try:
@@ -191,10 +185,11 @@ class _Look:
     def _bury(self, row: Job) -> Resolution:
         """The owner is dead; whether it had acted is asked at once."""
         decision = self._decide(row, OwnerGone(), self.reconciler.clock.now())
-        job = self._write(row, decision)
+        settled = self._write(row, decision)
+        job = settled.job
         if job is None or due_step(job, self.reconciler.clock.now()) is not Step.ASK:
-            self._wake(job, decision)
-            return self._told(row, job, decision)
+            self._wake(settled)
+            return self._told(row, settled)
         return self._ask(job, row.status)
 
     def _ask(self, row: Job, old: Status) -> Resolution:
@@ -206,8 +201,8 @@ class _Look:
             return self._answered(row, old, Unreachable(str(error)), asked_at)
         if former is not None:
             decision = restored(row, former, self.contract.terms, now=asked_at)
-            job = self._write(replace(row, evidence=former.evidence), decision)
-            return self._told(row, job, decision, old)
+            settled = self._write(replace(row, evidence=former.evidence), decision)
+            return self._told(row, settled, old)
         heard = heard_about(row, self.contract, self.message)
         return self._answered(row, old, heard.answer, asked_at, heard.facts)
 
@@ -221,7 +216,7 @@ class _Look:
     ) -> Resolution:
         """Record an answer; without facts there is nothing local to write."""
         decision = self._decide(row, answer, asked_at)
-        job = self._write(
+        settled = self._write(
             row,
             decision,
             answer,
@@ -231,8 +226,8 @@ class _Look:
                 else self.contract.local_writes(decision.event, facts, after, answer)
             ),
         )
-        self._wake(job, decision)
-        told = self._told(row, job, decision, old)
+        self._wake(settled)
+        told = self._told(row, settled, old)
         return replace(told, unreachable=isinstance(answer, Unreachable))
 
     def _decide(self, row: Job, answer: Answer, now: datetime) -> Decision:
@@ -252,28 +247,33 @@ class _Look:
         decision: Decision,
         answer: Answer | None = None,
         local: Callable[[Job], Sequence[LocalWrite]] = lambda _: (),
-    ) -> Job | None:
+    ) -> Settlement:
         now = self.reconciler.clock.now()
         if self.dry_run:
-            return decision.on(row, now=now, actor=self.reconciler.actor)
+            return Settlement(decision, decision.on(row, now=now, actor=self.reconciler.actor))
         settler = self.reconciler.settler()
-        return settler.settle(
-            row, decision, terms=self.contract.terms, answer=answer, local=local
-        ).job
+        return settler.settle(row, decision, terms=self.contract.terms, answer=answer, local=local)
 
-    def _wake(self, job: Job | None, decision: Decision) -> None:
+    def _wake(self, settled: Settlement) -> None:
         """A job that may run at once gets its message now; a later one when it falls due."""
-        now = self.reconciler.clock.now()
-        if job and decision.run_at and decision.run_at <= now and not self.dry_run:
-            self.reconciler.send(type(self.contract), job)
+        now, run_at = self.reconciler.clock.now(), settled.decision.run_at
+        if settled.job and run_at and run_at <= now and not self.dry_run:
+            self.reconciler.send(type(self.contract), settled.job)
 
-    def _told(
-        self, row: Job, job: Job | None, decision: Decision, old: Status | None = None
-    ) -> Resolution:
+    def _told(self, row: Job, settled: Settlement, old: Status | None = None) -> Resolution:
+        """What a settlement means for whoever runs the next step."""
+        decision, job = settled.decision, settled.job
+        if settled.orphan:
+            return Resolution(key=row.job_key, outcome=GONE, reason=settled.orphan, alert=True)
         if job is None:
             return _nothing(row)
-        told = _resolution(row, job.status, job.status, decision.reason, old)
-        return replace(told, job=job)
+        done = _resolution(row, job.status, job.status, decision.reason, old)
+        return replace(done, alert=decision.alert and not self.dry_run, job=job)
+
+
+def _review(row: Job, reason: str, *, dry_run: bool) -> Resolution:
+    review = Status.NEEDS_REVIEW
+    return replace(_resolution(row, review, review, reason), alert=not dry_run)
 
 
 def _nothing(row: Job) -> Resolution:

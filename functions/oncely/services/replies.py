@@ -16,6 +16,7 @@ from oncely.services.outcomes import (
     NeedsReview,
     NothingSent,
     NotStarted,
+    Orphaned,
     Outcome,
     OwnershipLost,
     Parked,
@@ -64,7 +65,9 @@ def reply_to(outcome: Outcome, *, last_receives: bool) -> Reply:
             return Ack() if last_receives else HandBack(until)
         case NotStarted():
             return HandBack()
-        case Conflict(reason=reason) | Invalid(reason=reason):
+        case Conflict(told=False) if not last_receives:
+            return Leave()  # a person is told of it first
+        case Conflict(reason=reason) | Orphaned(reason=reason) | Invalid(reason=reason):
             return Reject(reason)
         case Broken():
             return Leave()

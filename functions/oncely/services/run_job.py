@@ -38,10 +38,8 @@ from oncely.domain.keys import JobKey, findable
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import Decision
 from oncely.domain.profiles import Safety
-from oncely.domain.text import one_line
 from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import (
-    Alert,
     Alerts,
     Archive,
     Claimed,
@@ -52,6 +50,7 @@ from oncely.ports import (
     Tools,
 )
 from oncely.registry import Registry
+from oncely.services import alert_texts
 from oncely.services.former import former_run
 from oncely.services.outcomes import (
     Conflict,
@@ -64,12 +63,14 @@ from oncely.services.outcomes import (
     NeedsReview,
     NothingSent,
     NotStarted,
+    Orphaned,
     Outcome,
     OwnershipLost,
     Parked,
     Unknown,
 )
-from oncely.services.settle import Settlement, Settler, look_at
+from oncely.services.settle import Settlement, Settler
+from oncely.services.tell import Teller
 
 ACTOR: Final = "worker"
 
@@ -100,6 +101,7 @@ class JobRunner:
     clock: Clock
     new_token: Callable[[], str]
     spread: Callable[[], float]
+    stack: str = ""  # names the deployment in alerts
 
     def run(self, body: str, *, deadline: Deadline) -> Outcome:
         """Work one message."""
@@ -297,7 +299,17 @@ class _Run:
 
     def _settler(self) -> Settler:
         runner = self.runner
-        return Settler(store=runner.store, alerts=runner.alerts, clock=runner.clock, actor=ACTOR)
+        return Settler(store=runner.store, clock=runner.clock, actor=ACTOR, teller=self._teller())
+
+    def _teller(self) -> Teller:
+        runner = self.runner
+        return Teller(
+            store=runner.store,
+            alerts=runner.alerts,
+            clock=runner.clock,
+            actor=ACTOR,
+            stack=runner.stack,
+        )
 
     def _refused(self, row: Job, claim: Claim) -> Outcome:
         """Someone else's row stands: answer from it."""
@@ -318,18 +330,9 @@ class _Run:
                 assert_never(unreachable)
 
     def _conflict(self, reason: str) -> Conflict:
-        self.runner.alerts.tell(
-            Alert(
-                subject=f"Oncely: conflicting message for {self.key}",
-                text=(
-                    f"Job: {self.key}\nWhy: {one_line(reason)}\n"
-                    "The job itself is untouched; the message is in the rejects queue.\n"
-                    f"Next: {look_at(self.key)}"
-                ),
-                job_key=self.key,
-            )
-        )
-        return Conflict(**self._names, reason=reason)
+        alert = alert_texts.conflict(self.key, reason, stack=self.runner.stack)
+        told = self.runner.alerts.tell(alert)
+        return Conflict(**self._names, reason=reason, told=told)
 
     def _lost(self, reason: str) -> OwnershipLost:
         return OwnershipLost(**self._names, reason=reason)
@@ -337,6 +340,9 @@ class _Run:
     def _told(self, settlement: Settlement) -> Outcome:
         """The outcome that the written row stands for."""
         job, decision = settlement.job, settlement.decision
+        if settlement.orphan:
+            self._teller().gone(self.key, settlement.orphan)
+            return Orphaned(**self._names, reason=settlement.orphan)
         if job is None:
             return self._lost(decision.reason)
         match job.status:

@@ -11,8 +11,9 @@ from oncely.registry import Registry
 from oncely.services.dead_letters import DeadLetters
 from oncely.services.find_due import Finder
 from oncely.services.publish import Publisher
-from oncely.services.reconcile import Reconciler
+from oncely.services.reconcile import ACTOR, Reconciler
 from oncely.services.run_job import JobRunner
+from oncely.services.tell import Teller
 from oncely.testing.memory import MemoryDueIndex, MemoryJobStore
 from oncely.testing.point_provider import PointProvider
 from oncely.testing.points import (
@@ -145,12 +146,12 @@ class Deployment:
             registry=self.registry,
             tools=tools,
             store=guarded,
-            alerts=self.alerts,
             clock=self.clock,
             spread=lambda: 0.0,
             outbox=tools.outbox,
             publisher=self.publisher,
         )
+        self.teller = Teller(store=guarded, alerts=self.alerts, clock=self.clock, actor=ACTOR)
         self.dead_letters = DeadLetters(
             registry=self.registry,
             store=guarded,

@@ -10,6 +10,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import Safety
+from oncely.services.dead_letters import Fate
 from oncely.services.find_due import Item, Sweep
 from oncely.services.outcomes import Broken, Duplicate, Failed, Finished, Outcome
 from oncely.services.replies import Ack, HandBack, Reject, reply_to
@@ -150,9 +151,10 @@ class World(Ground):
 
     def give_up(self, letter: Letter) -> None:
         """One run of the dead letters' consumer."""
-        self.services.dead_letters.receive_all({letter.body: letter.body})
+        (received,) = self.services.dead_letters.receive_all({letter.body: letter.body})
         self.schedule.point("end", END)
-        self.letters.remove(letter)
+        if received.fate is not Fate.LEFT:
+            self.letters.remove(letter)
 
     def _publish(self) -> Actor:
         key = self.stream.pop(0)
@@ -175,6 +177,8 @@ class World(Ground):
             with self._survived():
                 done = self.services.reconciler.resolve(item.key, message=item.message)
                 self.schedule.log(" ", done)
+                if done.alert:
+                    self.services.teller.tell(item.key)
         self.schedule.point("end", END)
 
     @contextmanager

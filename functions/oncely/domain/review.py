@@ -1,0 +1,32 @@
+"""What is known about a job that needs a person, and what is not, in plain words."""
+
+import json
+
+from oncely.domain.jobs import Job
+from oncely.domain.text import one_line
+
+
+def known(job: Job) -> tuple[str, ...]:
+    """What the row proves."""
+    facts = [
+        f"workers claimed it {job.fence} times, and {job.attempts} of them may have called",
+        f"the reference at the provider: {job.provider_ref or 'none was saved'}",
+    ]
+    if job.result:
+        facts.append(f"what is recorded of its outcome: {one_line(json.dumps(dict(job.result)))}")
+    if job.customer_id:
+        facts.append(f"the customer: {job.customer_id}")
+    return tuple(facts)
+
+
+def not_known(job: Job) -> str:
+    """The question that a person has to answer."""
+    if job.beyond_archive:
+        return "which is true: the end that was recorded, or the answer that came after it"
+    if job.result:
+        return "whether what was done outside should stand, and what our own rows should say"
+    if job.provider_ref:
+        return f"what became of {job.provider_ref} at the provider"
+    if job.has_started:
+        return "whether anything happened outside: no answer of the provider is recorded"
+    return "why no worker takes it; no worker ever did, so nothing happened outside"

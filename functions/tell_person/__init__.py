@@ -1,0 +1,1 @@
+"""A step of the reconciler: a person is told."""

@@ -1,0 +1,59 @@
+"""An alert says what is known, what is not, and which command to run next."""
+
+import pytest
+
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Status
+from oncely.domain.review import known, not_known
+from oncely.ports import Alert
+from oncely.services import alert_texts
+from tests.unit.samples import KEY, a_job
+
+
+def a_review(**changes: object) -> Job:
+    return a_job(status=Status.NEEDS_REVIEW, **changes)
+
+
+@pytest.mark.parametrize(
+    ("job", "question"),
+    [
+        (a_review(fence=0), "why no worker takes it"),
+        (a_review(provider_ref=None), "whether anything happened outside"),
+        (a_review(provider_ref="pi_1"), "what became of pi_1"),
+        (a_review(provider_ref="pi_1", result={"charge_id": "ch_1"}), "should stand"),
+        (a_review(result={"charge_id": "ch_1"}, beyond_archive=True), "which is true"),
+    ],
+)
+def test_the_open_question_follows_from_what_the_row_holds(job: Job, question: str) -> None:
+    assert question in not_known(job)
+
+
+def test_what_the_provider_answered_is_known() -> None:
+    facts = known(a_review(provider_ref="pi_1", result={"charge_id": "ch_1"}))
+
+    assert any("ch_1" in fact for fact in facts)
+    assert any("pi_1" in fact for fact in facts)
+
+
+@pytest.mark.parametrize(
+    "alert",
+    [
+        alert_texts.review(a_review(last_error="two found"), stack="Oncely-prod"),
+        alert_texts.conflict(KEY, "other amount", stack="Oncely-prod"),
+        alert_texts.gone(KEY, "charged as ch_1", stack="Oncely-prod"),
+        alert_texts.dead_letters([(KEY, "it is started")]),
+    ],
+    ids=lambda alert: alert.subject,
+)
+def test_each_alert_says_what_is_known_what_is_not_and_what_to_do_next(
+    alert: Alert,
+) -> None:
+    begins = [line.partition(":")[0] for line in alert.text.splitlines()]
+
+    assert {"Known", "Not known", "Next"} <= set(begins)
+    assert str(KEY) in alert.text
+
+
+def test_the_command_names_the_stack_if_it_is_known() -> None:
+    assert alert_texts.show(KEY, "Oncely-prod") == f"oncely show '{KEY}' --stack Oncely-prod"
+    assert alert_texts.show(KEY, "") == f"oncely show '{KEY}'"

@@ -1,0 +1,132 @@
+"""One alert for one job and reason, whoever tells; a crash may repeat it, a race may not."""
+
+import pytest
+
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.moves import LOOK_TIME
+from oncely.services.outcomes import NeedsReview
+from oncely.services.tell import Telling
+from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
+from tests.support.world import World, charge
+
+KEY = JobKey("payment.charge:order_18452")
+
+
+def untold() -> World:
+    """A review that is due: its worker could not deliver the alert, and its time is over."""
+    world = World()
+    world.alerts.broken = True
+    assert isinstance(world.run(charge()), NeedsReview)
+    world.alerts.broken = False
+    world.clock.move(minutes=5)
+    return world
+
+
+def test_a_sweep_while_a_worker_tells_does_not_tell_as_well() -> None:
+    world = World()
+    alerts = world.alerts
+    world.alerts = Meanwhile(alerts, "tell", lambda: world.reconcile(KEY))  # type: ignore[assignment]  # the same port
+
+    world.run(charge())
+
+    assert len(alerts.told) == 1
+    assert world.job(KEY).due_at is None
+
+
+def test_of_two_sweeps_at_once_one_tells() -> None:
+    world = untold()
+    others: list[Telling] = []
+    store = Meanwhile(world.store, "get", lambda: others.append(world.teller().tell(KEY)))
+
+    mine = world.teller(store=store).tell(KEY)
+
+    assert (mine, others) == (Telling.NOT_DUE, [Telling.TOLD])
+    assert len(world.alerts.told) == 1
+
+
+def test_the_same_step_once_more_tells_nobody() -> None:
+    world = untold()
+    world.teller().tell(KEY)
+
+    again = world.teller().tell(KEY)
+
+    assert again is Telling.NOT_DUE
+    assert len(world.alerts.told) == 1
+
+
+@pytest.mark.parametrize(("held_up", "telling"), [(90, Telling.TOLD), (91, Telling.NOT_DUE)])
+def test_whoever_was_held_up_until_another_might_tell_leaves_it_to_that_one(
+    held_up: int, telling: Telling
+) -> None:
+    world = untold()
+    swapping = Meanwhile(world.store, "swap", lambda: world.clock.move(seconds=held_up))
+
+    late = world.teller(store=swapping).tell(KEY)
+    world.clock.time += LOOK_TIME
+    world.teller().tell(KEY)
+
+    assert late is telling
+    assert len(world.alerts.told) == 1
+
+
+def test_a_crash_before_the_alert_ends_in_a_later_one() -> None:
+    world = untold()
+    dying = Mortal(world.store, Fate(call="swap", after=True))
+    with pytest.raises(DiedError):
+        world.teller(store=dying).tell(KEY)
+    soon = world.teller().tell(KEY)
+    world.clock.time += LOOK_TIME
+
+    later = world.teller().tell(KEY)
+
+    assert (soon, later) == (Telling.NOT_DUE, Telling.TOLD)
+    assert len(world.alerts.told) == 1
+
+
+def test_what_could_not_be_delivered_stays_due() -> None:
+    world = untold()
+    world.alerts.broken = True
+
+    assert world.teller().tell(KEY) is Telling.LATER
+    assert world.job(KEY).due_at == world.clock.now() + LOOK_TIME
+
+
+def test_evidence_that_comes_in_while_a_person_is_told_does_not_repeat_the_alert() -> None:
+    world = untold()
+    alerts = world.alerts
+
+    def somebody_leaves_a_note() -> None:
+        row = world.job(KEY)
+        now = world.clock.now()
+        world.store.swap(row, row.apply(Event.NOTE, now=now, actor="support", reason="called"))
+
+    world.alerts = Meanwhile(alerts, "tell", somebody_leaves_a_note)  # type: ignore[assignment]  # the same port
+
+    world.teller().tell(KEY)
+
+    job = world.job(KEY)
+    assert job.due_at is None
+    assert [entry.event for entry in job.evidence][-2:] == [Event.NOTE, Event.TELL]
+
+
+def test_a_job_that_is_no_review_or_is_gone_is_told_to_nobody() -> None:
+    world = World()
+    world.add_order()
+    world.run(charge())
+    world.clock.move(hours=1)
+
+    assert world.job(KEY).status is Status.FINISHED
+    assert world.teller().tell(KEY) is Telling.NOT_DUE
+    assert world.teller().tell(JobKey("payment.charge:order_0")) is Telling.NOT_DUE
+    assert world.alerts.told == []
+
+
+def test_the_reconciler_itself_tells_nobody_and_says_that_an_alert_is_owed() -> None:
+    world = untold()
+
+    owed = world.reconciler().resolve(KEY)
+    dry = world.reconciler().resolve(KEY, dry_run=True)
+
+    assert (owed.alert, dry.alert) == (True, False)
+    assert world.alerts.told == []
