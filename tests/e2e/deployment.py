@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -117,6 +118,22 @@ class Deployment:
             QueueUrl=self.outputs[queue], AttributeNames=["ApproximateNumberOfMessages"]
         )
         return int(found["Attributes"]["ApproximateNumberOfMessages"])
+
+    @contextmanager
+    def nobody_receives(self, *queues: str) -> Iterator[None]:
+        """Let messages wait in these queues for a while."""
+        self._let_receive(queues, receive=False)
+        try:
+            yield
+        finally:
+            self._let_receive(queues, receive=True)
+
+    def _let_receive(self, queues: tuple[str, ...], *, receive: bool) -> None:
+        functions = self.client("lambda")
+        names = {self.outputs[queue].rpartition("/")[2] for queue in queues}
+        for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
+            if mapping["EventSourceArn"].rpartition(":")[2] in names:
+                functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=receive)
 
     def alerts(self) -> list[str]:
         """The subjects of all that people were told."""

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 LOST, DOWN = 200, 500
 TABLES = ("JobsTableName", "OrdersTableName")
+QUEUES = ("PaymentsQueueUrl", "DeadLetterQueueUrl")
 
 
 def everything_about(deployment: Deployment, what: str, table: str) -> list[Any]:
@@ -35,12 +36,18 @@ def test_purged_queues_lose_nothing(deployment: Deployment) -> None:
     now = datetime.now(UTC)
     requested = time_text(now - timedelta(minutes=10))
     ids = [f"purged-{number}" for number in range(LOST)]
-    for number, order_id in enumerate(ids):
-        order(deployment, order_id, charge_requested_at=requested)
-        if number % 2:
-            _enqueued_and_lost(store(deployment), order_id, now - timedelta(minutes=20))
-    deployment.client("sqs").purge_queue(QueueUrl=deployment.outputs["PaymentsQueueUrl"])
+    with deployment.nobody_receives(*QUEUES):
+        for number, order_id in enumerate(ids):
+            order(deployment, order_id, charge_requested_at=requested)
+            if number % 2:
+                _enqueued_and_lost(store(deployment), order_id, now - timedelta(minutes=20))
+            deployment.send(QUEUES[number % 4 == 0], charge(order_id))
+        pending = [deployment.waiting(queue) for queue in QUEUES]
+        for queue in QUEUES:
+            deployment.client("sqs").purge_queue(QueueUrl=deployment.outputs[queue])
 
+    assert min(pending) >= LOST // 4
+    assert sum(pending) >= LOST
     for _ in range(4):
         sweep(deployment, job_type="payment.charge")
 
@@ -86,12 +93,16 @@ def test_an_outage_of_30_minutes_with_500_unknown_jobs_escalates_none_and_all_re
 
 def test_a_dry_run_lists_what_it_would_do_and_writes_nothing(deployment: Deployment) -> None:
     left = leave_behind(deployment, "dry", status=Status.STARTED)
+    doubtful = leave_behind(deployment, "dry-doubtful", confirmed=False, age=timedelta(hours=25))
     before = [everything_about(deployment, "dry", table) for table in TABLES]
 
     done = deployment.reconcile(key=left.key, dry_run=True)
+    review = deployment.reconcile(key=doubtful.key, dry_run=True)
 
     assert done["jobs"][0]["new"] == "finished"
+    assert review["jobs"][0]["new"] == "needs_review"
     assert [everything_about(deployment, "dry", table) for table in TABLES] == before
+    assert deployment.alerts_about(doubtful.key) == []
 
 
 def test_a_replay_after_the_row_has_expired_is_answered_from_the_archive(
