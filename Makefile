@@ -25,7 +25,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --requi
 WITH_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check faults synth deploy destroy docs fmt lock clean
+.PHONY: help setup test check faults bench synth deploy destroy docs fmt lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ REPLAY ?=
 
 faults: $(DEV) ## Try the jobs under every schedule; ARGS=--beside: other ways to write one, too; REPLAY='…' plays one again
 	@PYTHONPATH=functions $(VENV)/bin/python -m tests.faults $(ARGS) --replay '$(REPLAY)'
+
+bench: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Measure beside Powertools and write docs/benchmarks.md (about 3 minutes)
+	@$(WITH_VENV) PYTHONPATH=functions:. $(VENV)/bin/python -m tests.bench
 
 docs: $(DEV) ## Write the pages of docs/ that the code tells itself
 	@$(VENV)/bin/python -m ops_cli.render_docs

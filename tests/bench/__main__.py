@@ -1,0 +1,79 @@
+"""`make bench`: measures everything in one run and writes docs/benchmarks.md, .svg and .json."""
+
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+from infra.local.engine import Engine, running_engine
+from tests.bench import assets, batches, cpu, dollars, dynamodb_calls, finding, imports, recovery
+from tests.bench.contenders import AT_ONCE, contenders
+from tests.bench.figures import PAGE, PLOT, RAW, Figures, write
+from tests.bench.goals import rows
+from tests.bench.page import render
+from tests.bench.plot import draw
+
+
+def measure(engine: Engine) -> Figures:
+    """All figures, the ones that other work on the machine could spoil first."""
+    with contenders(engine) as (_, oncely, one_by_one, powertools):
+        imported = imports.measure(os.environ)
+        _say("imports")
+        calls = dynamodb_calls.count(oncely)
+        powertools_calls = dynamodb_calls.count(powertools)
+        cpu_one_by_one = cpu.measure(one_by_one, at_once=1)
+        powertools_cpu = cpu.measure(powertools, at_once=1)
+        cpu_at_once = cpu.measure(oncely, at_once=AT_ONCE)
+        _say("calls and CPU")
+        batch, powertools_batch, bare_batch = batches.measure(oncely, powertools)
+        _say("batches")
+        prices = dollars.model(oncely, powertools, batch, powertools_batch)
+        finds = finding.measure(engine.url)
+        _say("sweeps")
+        return Figures(
+            machine=(
+                f"{os.cpu_count()} processors ({platform.machine()}), "
+                f"Python {platform.python_version()}"
+            ),
+            calls=calls,
+            powertools_calls=powertools_calls,
+            client=imported[imports.CLIENT],
+            worker_import=imported[imports.WORKER],
+            worker_ready=imported[imports.READY],
+            powertools_import=imported[imports.POWERTOOLS],
+            cpu=cpu_one_by_one,
+            cpu_at_once=cpu_at_once,
+            powertools_cpu=powertools_cpu,
+            latency=batches.LATENCY,
+            batch=batch,
+            powertools_batch=powertools_batch,
+            bare_batch=bare_batch,
+            finds=finds,
+            recoveries=recovery.measure(),
+            shipped=assets.measure(),
+            prices=prices,
+        )
+
+
+def main() -> None:
+    """Measure, write, and show the goals."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_engine(Path(folder) / "engine.log") as engine,
+    ):
+        figures = measure(engine)
+    write(figures.as_json(), RAW)
+    write(render(figures), PAGE)
+    write(draw(figures), PLOT)
+    for row in rows(figures):
+        _say(f"{'met   ' if row.met else 'MISSED'} {row.what}: {row.oncely} (goal {row.goal})")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

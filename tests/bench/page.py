@@ -1,0 +1,167 @@
+"""Renders docs/benchmarks.md from the figures; what stands between its marks is kept."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from tests.bench.figures import PAGE, Figures
+from tests.bench.goals import IMPORT, rows
+
+# Another tool's table goes between these, and stays there when the page is written again.
+EXPLORER: Final = "<!-- the fault explorer's table -->"
+EXPLORER_ENDS: Final = "<!-- the fault explorer's table ends -->"
+
+
+def render(f: Figures) -> str:
+    """The whole page."""
+    parts = (_goals(f), _meanings(f), _mended(f), _recoveries(f), _bill(f), _shipped(f))
+    return "\n".join((*parts, _explorer(), _better(f)))
+
+
+def _goals(f: Figures) -> str:
+    lines = (
+        (one.what, one.goal, one.oncely, one.powertools, "met" if one.met else "**missed**")
+        for one in rows(f)
+    )
+    return f"""# Benchmarks
+
+Written by `make bench`, in one run: do not edit it.
+The raw figures are in [benchmarks.json](benchmarks.json). Machine: {f.machine}.
+
+Beside Oncely stands the same job on Powertools 3.37, put together as its documentation shows:
+idempotency and batch, the business id as the key, the Lambda context registered, the message
+validated first (`tests/bench/powertools_worker.py`).
+Both run on the same local AWS, MiniStack, from the same process, taking turns.
+
+![The batch, the ratios and the sweeps, drawn](benchmarks.svg)
+
+## Goals and figures
+
+{_table(("what", "goal", "Oncely", "Powertools", ""), lines)}
+"""
+
+
+def _meanings(f: Figures) -> str:
+    return f"""## What each means, and how it was measured
+
+- **DynamoDB calls** are requests on the wire for the smallest job, a contract without rows of its
+  own. Powertools needs as few. A bad message costs Oncely one message to the rejects queue, at
+  once; with Powertools it is delivered again until it has become a dead letter.
+- **CPU of a job** is process time: {f.cpu.milliseconds:.1f} ms with {f.cpu.aws_calls} AWS calls for
+  Oncely, {f.powertools_cpu.milliseconds:.1f} ms with {f.powertools_cpu.aws_calls} for Powertools.
+  The bare calls are the same requests, recorded and made again for other keys
+  ({f.cpu.bare_milliseconds:.1f} and {f.powertools_cpu.bare_milliseconds:.1f} ms). Rounds take
+  turns; the median of their ratios is shown. Oncely's third call asks the archive whether an
+  expired run had this key; a `natural` effect spares it.
+- **Importing** happens at a cold start: {f.worker_import.milliseconds:.0f} ms for
+  `work_queue.handler`, {f.client.milliseconds:.0f} ms for `boto3.client("dynamodb")`; process time
+  in fresh interpreters, taking turns. Oncely makes its four clients with the first message; ready
+  for it, it stands at {f.worker_ready.ratio:.2f}. Powertools' figure has its one client in it.
+- **The batch** waits {1000 * f.latency:.0f} ms for its provider in each of ten jobs. It took
+  {1000 * f.batch.seconds:.0f} ms; {1000 * f.powertools_batch.seconds:.0f} ms on Powertools, whose
+  batch processor works one record after the other. The best of a dozen each: other work on the
+  machine only makes one longer. The same AWS calls and waits without an engine take
+  {1000 * f.bare_batch.seconds:.0f} ms ({f.bare_batch.over_latency:.2f}); what is above 1.0 there is
+  the SDK, and the local AWS on the same processors.
+- **Items read** are DynamoDB's own count for one sweep of the reconciler with ten jobs due.
+
+These are the times of one small machine that does other things as well. Ratios of one run can be
+compared, and move by a few hundredths; milliseconds of two runs cannot. Counts are exact.
+"""
+
+
+def _mended(f: Figures) -> str:
+    still = """
+  What is left above boto3, pydantic and Powertools' logger is mostly the making of some ninety
+  frozen dataclasses, 0.4 ms each. They are the answers and outcomes that the code is made of."""
+    return f"""## What was done where a goal was missed
+
+- **Batch**: five jobs ran side by side, so ten took two rounds, more than 2.0. Now all ten run at
+  once, in fewer functions at a time: a provider sees no more calls than before.
+- **Import**: it was 1.77. Messages and settings are built when first used, event classes that a
+  dictionary replaces and the services of other functions are not imported, and a regular
+  expression that took 8 ms to compile is spelled the other way round.\
+{still if f.worker_import.ratio > IMPORT else ""}
+- **CPU**: text, which most attributes of a row are, does not go through the SDK's serializer.
+"""
+
+
+def _recoveries(f: Figures) -> str:
+    lines = ((one.died, str(one.sweeps), one.ended) for one in f.recoveries)
+    return f"""## From a crash to a known state
+
+A payment's worker dies at each of its calls. So many sweeps of the reconciler, one a minute once
+the lease is over, bring the job to its end; in memory, and exact.
+
+{_table(("the worker died", "sweeps", "the job ended"), lines)}
+
+On Powertools nothing looks for such a job: when its message comes again after the function's
+timeout, the whole function runs again.
+"""
+
+
+def _bill(f: Figures) -> str:
+    lines = [(one.what, f"{one.oncely:.2f}", f"{one.powertools:.2f}") for one in f.prices]
+    total = ("**together**", f"**{_oncely(f):.2f}**", f"**{_powertools(f):.2f}**")
+    return f"""## A million jobs, modelled
+
+US dollars, list prices of us-east-1 from memory, without free tier: look yours up.
+Calls and the size of the row are counted, the batch's time is the one above; publishing and log
+lines are assumed, as in [costs.md](costs.md), which counts a whole order with its receipt.
+Here a job has no rows of its own, and what the provider takes comes on top.
+
+{_table(("what", "Oncely", "Powertools"), [*lines, total])}
+"""
+
+
+def _shipped(f: Figures) -> str:
+    lines = ((one.function, str(one.code), str(one.layers)) for one in f.shipped)
+    return f"""## What each function ships
+
+Zipped, in kilobytes. Layers are shared, and boto3 is Lambda's own.
+
+{_table(("function", "code", "layers"), lines)}
+"""
+
+
+def _explorer() -> str:
+    return f"""## The promise, under every schedule
+
+The payment job through the fault explorer (`make faults`), and the same job on Powertools.
+
+{EXPLORER}
+{_kept()}
+{EXPLORER_ENDS}
+"""
+
+
+def _kept() -> str:
+    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    return text.partition(EXPLORER)[2].partition(EXPLORER_ENDS)[0].strip()
+
+
+def _better(f: Figures) -> str:
+    return f"""## Where Powertools is the better choice
+
+- It costs less: {_powertools(f):.1f} against {_oncely(f):.1f} dollars for a million jobs. It keeps
+  no history, no index of what is due and no archive.
+- It is ready sooner at a cold start ({f.powertools_import.ratio:.2f} of a bare client against
+  {f.worker_ready.ratio:.2f}), and a job takes less CPU ({f.powertools_cpu.milliseconds:.1f} ms
+  against {f.cpu.milliseconds:.1f}).
+- It is a decorator in a function that you have; Oncely is a stack that you deploy.
+- Where doing the work twice does no harm, or the provider's own keys carry the whole promise, it
+  is enough.
+"""
+
+
+def _oncely(f: Figures) -> float:
+    return sum(price.oncely for price in f.prices)
+
+
+def _powertools(f: Figures) -> float:
+    return sum(price.powertools for price in f.prices)
+
+
+def _table(head: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
+    return "\n".join(
+        f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *lines)
+    ).replace("|  |", "| |")
