@@ -17,8 +17,8 @@ export class ApiError extends Error {
     );
     this.status = status;
     this.job = body.job ?? null;
-    // Without a sentence of ours it is the network or the gateway that spoke: nothing is certain.
-    this.certain = Boolean(body.error);
+    // A plain no leaves all as it was. After anything else it may have been done all the same.
+    this.plainNo = status >= 400 && status < 500;
   }
 }
 
@@ -36,8 +36,11 @@ export const repair = (order) =>
     headers: { "content-type": "application/json" },
   });
 
-/** A list as a file; its cells are safe to open in a spreadsheet. */
-export const exported = async (query) => (await request(`/api/export?${given(query)}`)).blob();
+/** A list as a file whose cells are safe to open in a spreadsheet; `more`: it is full. */
+export async function exported(query) {
+  const answer = await request(`/api/export?${given(query)}`);
+  return { file: await answer.blob(), more: answer.headers.get("x-oncely-more") === "true" };
+}
 
 const get = (path, query = {}, signal) => call(`${path}?${given(query)}`, { signal });
 

@@ -144,9 +144,12 @@ function entry(job) {
 function download(wanted) {
   async function save({ currentTarget: pressed }) {
     try {
-      const file = URL.createObjectURL(await exported(wanted));
-      el("a", { href: file, download: `oncely-${wanted.status}.csv` }).click();
-      URL.revokeObjectURL(file);
+      const { file, more } = await exported(wanted);
+      const address = URL.createObjectURL(file);
+      el("a", { href: address, download: `oncely-${wanted.status}.csv` }).click();
+      URL.revokeObjectURL(address);
+      const full = "There are more jobs than one file holds: narrow the filters for the rest.";
+      if (more) pressed.after(problem(full));
       announce("The list was downloaded");
     } catch (error) {
       pressed.after(problem(error.message));

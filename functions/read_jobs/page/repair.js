@@ -62,14 +62,14 @@ export function openRepair({ job, offer, reload, done }) {
         again,
       );
     }
-    // No answer is not a no: it may have been done, so look before you try again.
-    if (!error.certain && !dryRun) {
+    // No answer is not a no: look before you try again.
+    if (!error.plainNo && !dryRun) {
       return problem(
-        "No answer came back, so it may have been done. Reload the job to see.",
+        `${sentence(error.message)} It may have been done all the same: reload to see.`,
         again,
       );
     }
-    return problem(error.message);
+    return problem(sentence(error.message));
   }
 
   function complain(input) {
