@@ -3,7 +3,7 @@ import { me, SignedOutError } from "./api.js";
 import { announce, button, el, problem } from "./elements.js";
 import { showJob } from "./job.js";
 import { showFound, showList } from "./lists.js";
-import { restore, signIn, signOut, stack, token, wasSignedIn } from "./session.js";
+import { restore, signedIn, signIn, signOut, stack, wasSignedIn } from "./session.js";
 import { findPlace } from "./words.js";
 
 const HOME = { view: "list", name: "needs_review", query: new URLSearchParams() };
@@ -71,10 +71,10 @@ function show(view, wanted) {
 
 /** What stands around the view: for those who are signed in only. */
 function frame() {
-  const signedIn = token() !== null;
-  for (const id of ["search", "lists"]) at(id).hidden = !signedIn || person === null;
+  const known = signedIn();
+  for (const id of ["search", "lists"]) at(id).hidden = !known || person === null;
   // Also for someone in no group: they may have another name to sign in with.
-  at("account").hidden = !signedIn;
+  at("account").hidden = !known;
   at("person").textContent = person?.name ?? "";
 }
 
@@ -153,7 +153,7 @@ async function start() {
     const trouble = await restore();
     at("stack").textContent = stack();
     addEventListener("hashchange", open);
-    if (trouble || !token()) show(signedOut(trouble), route());
+    if (trouble || !signedIn()) show(signedOut(trouble), route());
     else await open();
   } catch {
     show(

@@ -11,10 +11,7 @@ export class SignedOutError extends Error {
 /** A refusal, with the sentence that says what to do; status 0 means that no answer came. */
 export class ApiError extends Error {
   constructor(status, body) {
-    super(
-      body.error ??
-        (status ? `The server answered ${status}. Try again in a moment.` : UNREACHABLE),
-    );
+    super(body.error ?? (status ? `The server answered ${status}.` : UNREACHABLE));
     this.status = status;
     this.job = body.job ?? null;
     // A plain no leaves all as it was. After anything else it may have been done all the same.
@@ -22,7 +19,7 @@ export class ApiError extends Error {
   }
 }
 
-const UNREACHABLE = "The server could not be reached. Check the connection and try again.";
+const UNREACHABLE = "The server could not be reached. Check the connection.";
 
 export const me = () => get("/api/me");
 export const counts = (signal) => get("/api/counts", {}, signal);
@@ -47,7 +44,7 @@ const get = (path, query = {}, signal) => call(`${path}?${given(query)}`, { sign
 const call = async (path, options) => (await request(path, options)).json();
 
 async function request(path, options = {}) {
-  const shown = token();
+  const shown = await token().catch(unreachable);
   if (!shown) throw new SignedOutError();
   const headers = { ...options.headers, authorization: `Bearer ${shown}` };
   const answer = await reach(path, { ...options, headers });
@@ -64,8 +61,12 @@ async function reach(path, options) {
     return await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, {});
+    unreachable();
   }
+}
+
+function unreachable() {
+  throw new ApiError(0, {});
 }
 
 async function body(answer) {

@@ -1,13 +1,15 @@
 // Who is signed in: Cognito's hosted page, authorization code with PKCE, tokens in this tab only.
 
-const TOKEN = "oncely.token";
+const TOKENS = "oncely.tokens";
 const UNDER_WAY = "oncely.sign-in";
-// A token is left this long before its end, so that no request arrives with a dead one.
+// A token is renewed this long before its end, so that no request arrives with a dead one.
 const MARGIN_MS = 30_000;
 
 let config;
+let renewal = null;
 
 const here = () => `${location.origin}/`;
+const held = () => JSON.parse(sessionStorage.getItem(TOKENS) ?? "null");
 
 /** Read the settings, and finish a sign-in that comes back; gives what went wrong, or null. */
 export async function restore() {
@@ -21,21 +23,34 @@ export async function restore() {
   history.replaceState(null, "", here() + (underWay.place ?? ""));
   if (back.has("error")) return back.get("error_description") ?? back.get("error");
   // A code that this tab did not ask for is somebody else's.
-  if (!underWay.state || back.get("state") !== underWay.state)
-    return "this tab did not ask for that sign-in";
-  return exchange(back.get("code"), underWay.verifier);
+  const ours = underWay.state && back.get("state") === underWay.state;
+  if (!ours) return "this tab did not ask for that sign-in";
+  const fetched = await fetchTokens({
+    grant_type: "authorization_code",
+    code: back.get("code"),
+    redirect_uri: here(),
+    code_verifier: underWay.verifier,
+  });
+  return fetched ? null : "the sign-in page gave no token";
 }
 
 export const stack = () => config.stack;
 
-/** The token to show with each request, or null when there is none or its time is over. */
-export function token() {
-  const held = JSON.parse(sessionStorage.getItem(TOKEN) ?? "null");
-  return held && Date.now() < held.until ? held.value : null;
-}
+/** Whether there is a token, or the right to a new one. */
+export const signedIn = () => Boolean(held()?.token);
 
 /** Whether this tab was signed in before. */
-export const wasSignedIn = () => sessionStorage.getItem(TOKEN) !== null;
+export const wasSignedIn = () => held() !== null;
+
+/** The token to show with a request, renewed when its time is over; null: sign in. */
+export async function token() {
+  const { token: value, until, refresh } = held() ?? {};
+  if (!value || Date.now() < until) return value ?? null;
+  // Several requests may want it at once; one renews it for all.
+  renewal ??= renew(refresh).finally(() => (renewal = null));
+  await renewal;
+  return held().token;
+}
 
 /** Go to the sign-in page; the way back leads to the place that is open now. */
 export async function signIn() {
@@ -54,50 +69,53 @@ export async function signIn() {
   });
 }
 
-/** Forget the token here, and end the session there. */
-export function signOut() {
+/** Forget the tokens here, take back the right to new ones, and end the session there. */
+export async function signOut() {
+  const refresh = held()?.refresh;
   sessionStorage.clear();
+  // Signing out must not hang on it: the right to new tokens ends by itself within a day.
+  if (refresh) await post("/oauth2/revoke", { token: refresh }).catch(() => null);
   go("/logout", { client_id: config.client_id, logout_uri: here() });
 }
 
-/** The server did not take the token: only a new one helps. */
+/** The server did not take the token: only a new sign-in helps. */
 export function expire() {
-  if (wasSignedIn()) sessionStorage.setItem(TOKEN, JSON.stringify({ value: null, until: 0 }));
+  sessionStorage.setItem(TOKENS, JSON.stringify({ token: null }));
 }
 
-async function exchange(code, verifier) {
-  const form = {
-    grant_type: "authorization_code",
-    client_id: config.client_id,
-    code,
-    redirect_uri: here(),
-    code_verifier: verifier,
-  };
-  const answer = await fetch(`${config.sign_in}/oauth2/token`, {
-    method: "POST",
-    body: new URLSearchParams(form),
-  });
-  if (!answer.ok) return "the sign-in page gave no token";
-  // The ID token, not the access token: it names the person, and repairs are signed with that name.
-  const { id_token: value, expires_in: lifetime } = await answer.json();
-  sessionStorage.setItem(
-    TOKEN,
-    JSON.stringify({ value, until: Date.now() + lifetime * 1000 - MARGIN_MS }),
+async function renew(refresh) {
+  if (!refresh) return expire();
+  const renewed = await fetchTokens(
+    { grant_type: "refresh_token", refresh_token: refresh },
+    refresh,
   );
-  return null;
+  if (!renewed) expire();
+}
+
+async function fetchTokens(grant, refresh = null) {
+  const answer = await post("/oauth2/token", grant);
+  if (!answer.ok) return false;
+  // The ID token, not the access token: it names the person who signs a repair.
+  const { id_token, expires_in, refresh_token } = await answer.json();
+  const until = Date.now() + expires_in * 1000 - MARGIN_MS;
+  const kept = { token: id_token, until, refresh: refresh_token ?? refresh };
+  sessionStorage.setItem(TOKENS, JSON.stringify(kept));
+  return true;
+}
+
+function post(path, form) {
+  const body = new URLSearchParams({ client_id: config.client_id, ...form });
+  return fetch(config.sign_in + path, { method: "POST", body });
 }
 
 function go(path, query) {
   location.assign(`${config.sign_in}${path}?${new URLSearchParams(query)}`);
 }
 
-function random() {
-  return base64url(crypto.getRandomValues(new Uint8Array(32)));
-}
+const random = () => base64url(crypto.getRandomValues(new Uint8Array(32)));
 
-function base64url(bytes) {
-  return btoa(String.fromCharCode(...bytes))
+const base64url = (bytes) =>
+  btoa(String.fromCharCode(...bytes))
     .replaceAll("+", "-")
     .replaceAll("/", "_")
     .replaceAll("=", "");
-}
