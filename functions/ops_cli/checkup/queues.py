@@ -1,0 +1,78 @@
+"""Whether a message can wait, come back and be given up on without being lost."""
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from ops_cli.checkup.deployed import Deployed, Facts
+from ops_cli.checkup.findings import Finding, broken, ok, warning
+
+# Lambda's own advice: a batch may be tried again and throttled before its messages come back.
+VISIBILITY_FACTOR: Final = 6
+_DEPLOY: Final = "deploy the stack again; someone changed the queue by hand"
+
+
+def queues(deployed: Deployed) -> Iterator[Finding]:
+    """Each queue that carries jobs, and the two at the end of the line."""
+    dead_letters = deployed.place.outputs.get("DeadLetterQueueUrl")
+    last = None if dead_letters is None else deployed.queue(dead_letters)
+    for name in deployed.queue_names:
+        if url := deployed.queue_url(name):
+            yield _queue(deployed, name, deployed.queue(url), last)
+    for name, url in (
+        ("dead letters", dead_letters),
+        ("rejects", deployed.place.outputs.get("RejectsQueueUrl")),
+    ):
+        if url is not None:
+            yield _end_of_line(name, deployed.queue(url))
+
+
+def _queue(deployed: Deployed, name: str, queue: Facts, last: Facts | None) -> Finding:
+    about = f"queue {name}"
+    faults = [*_visibility(deployed, queue), *_dead_letters(queue, last)]
+    if faults:
+        return broken(about, "; ".join(faults), _DEPLOY)
+    waiting = int(queue.get("ApproximateNumberOfMessages", 0))
+    return ok(about, f"visibility, retention and dead letters fit; {waiting} waiting")
+
+
+def _visibility(deployed: Deployed, queue: Facts) -> Iterator[str]:
+    mapping = deployed.mapping_of(queue["QueueArn"])
+    function = None if mapping is None else deployed.function_of(mapping)
+    if function is None:
+        return
+    visible, timeout = int(queue["VisibilityTimeout"]), int(function["Timeout"])
+    if visible < VISIBILITY_FACTOR * timeout:
+        yield (
+            f"a message comes back after {visible} s while its function may run {timeout} s: "
+            f"at least {VISIBILITY_FACTOR * timeout} s are needed"
+        )
+
+
+def _dead_letters(queue: Facts, last: Facts | None) -> Iterator[str]:
+    policy = json.loads(queue.get("RedrivePolicy") or "{}")
+    if last is None or policy.get("deadLetterTargetArn") != last["QueueArn"]:
+        yield "what a worker gives up on does not go to the dead letters"
+        return
+    kept, kept_after = int(queue["MessageRetentionPeriod"]), int(last["MessageRetentionPeriod"])
+    # SQS counts a dead letter's age from its first send.
+    if kept_after <= kept:
+        yield (
+            f"dead letters are kept {_days(kept_after)} from the first send, and this queue "
+            f"keeps {_days(kept)} already"
+        )
+
+
+def _end_of_line(name: str, queue: Facts) -> Finding:
+    waiting = int(queue.get("ApproximateNumberOfMessages", 0))
+    if waiting:
+        return warning(
+            name,
+            f"{waiting} messages wait for their function",
+            "look at its log; see docs/operations.md#messages-wait",
+        )
+    return ok(name, "empty")
+
+
+def _days(seconds: int) -> str:
+    return f"{seconds / 86_400:g} days"

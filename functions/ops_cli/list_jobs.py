@@ -1,0 +1,82 @@
+"""`oncely list`: jobs by status, type and time."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from oncely.domain.lifecycle import Status
+from ops_cli import job_lines, screen
+from ops_cli.moments import moment
+from ops_cli.options import AsJson, at_a_place
+from ops_cli.place import Place
+
+if TYPE_CHECKING:
+    from oncely.services.inspect import Inspector
+    from oncely.services.job_view import JobView
+
+_LISTS: Final = ("in_progress", *Status)
+_PAGE: Final = 100
+
+
+def _statuses(incomplete: str) -> list[str]:
+    return [name for name in _LISTS if name.startswith(incomplete)]
+
+
+@at_a_place
+def list_jobs(
+    place: Place,
+    *,
+    status: Annotated[
+        str | None,
+        typer.Option(help=f"One of {', '.join(_LISTS)}; none: all.", autocompletion=_statuses),
+    ] = None,
+    job_type: Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="In this status since then: 24h (ago), or a date.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Until then.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many jobs.")] = 25,
+    json: AsJson = False,
+) -> None:
+    """List jobs, those that changed last first."""
+    now = datetime.now(UTC)
+    views, more = _taken(
+        place.desk(actor="command").inspector,
+        limit=limit,
+        status=status,
+        job_type=job_type,
+        since=None if since is None else moment(since, now=now),
+        until=None if until is None else moment(until, now=now),
+    )
+    if json:
+        for view in views:
+            screen.as_json(view.as_short_json())
+        return
+    if not views:
+        screen.say("No job is in this list.")
+        return
+    job_lines.rows(view.as_json() for view in views)
+    if more:
+        screen.say(f"There are more: --limit {limit * 4}", to=screen.aside())
+
+
+def pages(inspector: "Inspector", **wanted: object) -> "Iterator[JobView]":
+    """Every job of a list, page by page."""
+    cursor: str | None = None
+    while True:
+        page = inspector.page(cursor=cursor, limit=_PAGE, **wanted)  # type: ignore[arg-type]  # by name
+        yield from page.jobs
+        if page.cursor is None:
+            return
+        cursor = page.cursor
+
+
+def _taken(inspector: "Inspector", *, limit: int, **wanted: object) -> "tuple[list[JobView], bool]":
+    taken: list[JobView] = []
+    for view in pages(inspector, **wanted):
+        if len(taken) == limit:
+            return taken, True
+        taken.append(view)
+    return taken, False

@@ -1,0 +1,46 @@
+"""What `make local` leaves behind, so that commands find the stack on this machine."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from ops_cli.clone import clone
+from ops_cli.exits import CommandError, Exit
+
+STATE: Final = Path(".build") / "local.json"
+_REGION: Final = "us-east-1"
+_NOT_RUNNING: Final = "No local stack is running here: start one with `make local`, in a clone."
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalState:
+    """Where the local AWS listens, and what its stack is called."""
+
+    endpoint: str
+    stack: str
+    region: str
+
+    @classmethod
+    def read(cls) -> Self:
+        """The state of the clone that the command is run in."""
+        try:
+            found = json.loads((clone() / STATE).read_text())
+            return cls(
+                endpoint=str(found["endpoint"]),
+                stack=str(found.get("stack", "Oncely-local")),
+                region=str(found.get("region", _REGION)),
+            )
+        except (OSError, ValueError, LookupError, AttributeError) as error:
+            raise CommandError(_NOT_RUNNING, Exit.UNREACHABLE) from error
+
+    def environment(self) -> dict[str, str]:
+        """What boto3 needs to reach it and no other."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ENDPOINT_URL_S3": self.endpoint,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+        }

@@ -1,0 +1,96 @@
+"""The `oncely` command: what it can do, and how it ends when something is wrong."""
+
+import sys
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from oncely.domain.errors import BadInputError, NotConfiguredError, OncelyError
+from ops_cli import (
+    contracts,
+    doctor,
+    find,
+    list_jobs,
+    new_job,
+    reconcile,
+    redrive,
+    repair,
+    send,
+    this_machine,
+)
+from ops_cli.exits import MEANINGS, CommandError, Exit
+from ops_cli.screen import complain
+
+_EPILOG: Final = "Exit codes: " + " · ".join(f"{code:d} {MEANINGS[code]}" for code in Exit)
+
+
+class Commands(TyperGroup):
+    """A command that cannot go on ends with one sentence and a code, never with a trace."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  # typer's own
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except CommandError as error:
+            complain(error.sentence)
+            raise typer.Exit(error.code) from error
+        except OncelyError as error:
+            complain(str(error))
+            raise typer.Exit(_code(error)) from error
+        except Exception as error:
+            # Whoever met AWS has imported it; the others need not wait for it.
+            if "botocore" not in sys.modules or (said := _of_aws(error)) is None:
+                raise
+            complain(said)
+            raise typer.Exit(Exit.UNREACHABLE) from error
+
+
+def _code(error: OncelyError) -> Exit:
+    match error:
+        case BadInputError():
+            return Exit.REFUSED
+        case NotConfiguredError():
+            return Exit.UNREACHABLE
+        case _:
+            return Exit.UNREACHABLE
+
+
+def _of_aws(error: Exception) -> str | None:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from ops_cli.trouble import sentence
+
+    return sentence(error) if isinstance(error, BotoCoreError | ClientError) else None
+
+
+app: Final = typer.Typer(
+    name="oncely",
+    cls=Commands,
+    help="Background jobs that run once: send them, look them up, repair them.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_LOOK: Final = "Look"
+_ACT: Final = "Act"
+_BUILD: Final = "Build"
+
+app.command(rich_help_panel=_LOOK)(find.find)
+app.command(rich_help_panel=_LOOK)(find.show)
+app.command("list", rich_help_panel=_LOOK)(list_jobs.list_jobs)
+app.command(rich_help_panel=_LOOK)(contracts.contracts)
+app.command(rich_help_panel=_LOOK)(doctor.doctor)
+app.command(rich_help_panel=_ACT)(send.send)
+app.command(rich_help_panel=_ACT)(repair.repair)
+app.command(rich_help_panel=_ACT)(redrive.redrive)
+app.command(rich_help_panel=_ACT)(reconcile.reconcile)
+app.command("new-job", rich_help_panel=_BUILD)(new_job.new_job)
+for command in (this_machine.demo, this_machine.local):
+    app.command(rich_help_panel=_BUILD, context_settings=this_machine.ANY)(command)
+
+
+def run() -> None:
+    """Where the installed command begins."""
+    app(prog_name="oncely")

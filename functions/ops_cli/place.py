@@ -1,0 +1,121 @@
+"""Where a command works: a stack in an AWS account, or the one on this machine."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ops_cli.exits import CommandError, Exit
+from ops_cli.local_state import LocalState
+
+if TYPE_CHECKING:
+    import boto3
+    from oncely.adapters.support_desk import SupportDesk
+
+DEFAULT_STACK: Final = "Oncely-dev"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """What the options say."""
+
+    stack: str = DEFAULT_STACK
+    profile: str | None = None
+    region: str | None = None
+    local: bool = False
+
+
+class Place(Protocol):
+    """What commands need of the place that they work at."""
+
+    @property
+    def name(self) -> str:
+        """What to call it: the stack's name."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine."""
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The outputs of the stack."""
+
+    def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
+        """A client of an AWS service."""
+
+    def desk(self, actor: str) -> "SupportDesk":
+        """The services that find, send and repair jobs."""
+
+
+class AwsPlace:
+    """A deployed stack; everything is read on first use, and once."""
+
+    def __init__(self, where: Where) -> None:
+        self.where = where
+        self._local = LocalState.read() if where.local else None
+
+    @property
+    def name(self) -> str:
+        """The stack's name."""
+        return self.where.stack if self._local is None else self._local.stack
+
+    @property
+    def is_local(self) -> bool:
+        """Whether `--local` was given."""
+        return self._local is not None
+
+    @cached_property
+    def session(self) -> "boto3.Session":
+        """Signed in as the options and the environment say."""
+        import boto3
+
+        if self._local is not None:
+            # boto3 takes an address for all services from the environment only.
+            os.environ.update(self._local.environment())
+            os.environ.pop("AWS_PROFILE", None)
+            return boto3.Session()
+        return boto3.Session(profile_name=self.where.profile, region_name=self.where.region)
+
+    def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
+        """A client of an AWS service, for a person who waits: it gives up within seconds."""
+        from botocore.config import Config
+
+        patience = Config(
+            connect_timeout=3, read_timeout=15, retries={"mode": "standard", "max_attempts": 2}
+        )
+        return self.session.client(service, config=patience)  # type: ignore[call-overload]  # by name
+
+    @cached_property
+    def outputs(self) -> Mapping[str, str]:
+        """The outputs of the stack, as CloudFormation knows them."""
+        from botocore.exceptions import ClientError
+
+        try:
+            found = self.client("cloudformation").describe_stacks(StackName=self.name)
+        except ClientError as error:
+            if "does not exist" in str(error):
+                raise self._no_stack() from None
+            raise
+        return {
+            one["OutputKey"]: one["OutputValue"] for one in found["Stacks"][0].get("Outputs", [])
+        }
+
+    def desk(self, actor: str) -> "SupportDesk":
+        """The services that find, send and repair jobs."""
+        from oncely.adapters.support_desk import support_desk
+
+        return support_desk(self.outputs, session=self.session, actor=actor)
+
+    def _no_stack(self) -> CommandError:
+        if self.is_local:
+            return CommandError(
+                f"The stack {self.name} is not on this machine's AWS: `make local` deploys it.",
+                Exit.UNREACHABLE,
+            )
+        region = self.session.region_name
+        return CommandError(
+            f"There is no stack {self.name} in {region}: name yours with --stack (or set "
+            "ONCELY_STACK) and --region, or make one with `make deploy STAGE=dev`.",
+            Exit.UNREACHABLE,
+        )

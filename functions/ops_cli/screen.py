@@ -1,0 +1,72 @@
+"""What people see and programs read; what others wrote can neither colour nor forge a line."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import IO, TYPE_CHECKING, Final
+
+from oncely.domain.text import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+# Wide enough that a key is never cut when a program or a file takes the place of a terminal.
+_NO_TERMINAL: Final = 160
+_LONGEST_CELL: Final = 500
+
+
+def out() -> "Console":
+    """Where answers go."""
+    return _console(sys.stdout)
+
+
+def aside() -> "Console":
+    """Where progress, questions and complaints go: never into a pipe."""
+    return _console(sys.stderr)
+
+
+def _console(file: IO[str]) -> "Console":
+    from rich.console import Console
+
+    width = None if file.isatty() else _NO_TERMINAL
+    return Console(file=file, width=width, markup=False, emoji=False, highlight=False)
+
+
+def plain(value: object, style: str = "", longest: int = _LONGEST_CELL) -> "Text":
+    """A value as one printable line: an escape sequence or `[red]` in it is only text."""
+    from rich.text import Text
+
+    return Text("" if value is None else one_line(str(value), longest), style=style)
+
+
+def say(*parts: object, style: str = "", to: "Console | None" = None) -> None:
+    """One line; it wraps on a terminal and stays one line in a pipe."""
+    console = to or out()
+    text = plain(" ".join(str(part) for part in parts if part not in ("", None)), style)
+    console.print(text, soft_wrap=not console.is_terminal)
+
+
+def complain(sentence: str) -> None:
+    """What went wrong, in one sentence."""
+    say(sentence, style="bold red", to=aside())
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence["object | Text"]]) -> None:
+    """Rows under headings; long values are folded, never cut."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for name in columns:
+        shown.add_column(name, overflow="fold")
+    for row in rows:
+        shown.add_row(*(cell if isinstance(cell, Text) else plain(cell) for cell in row))
+    out().print(shown)
+
+
+def as_json(value: object) -> None:
+    """One line of JSON, in ASCII: no terminal and no log can be tricked by it."""
+    # Not through rich, which would wrap it.
+    sys.stdout.write(json.dumps(value, default=str) + "\n")

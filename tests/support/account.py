@@ -1,0 +1,234 @@
+"""A healthy AWS account as its services describe it; a test spoils one answer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from oncely.contracts import CONTRACTS
+from oncely.settings import camel
+from ops_cli.checkup.tables import INDEXES
+from tests.support.command import Caller, FakePlace
+from tests.support.world import World
+
+DAY = 86_400
+QUEUES = ("payments", "mail", "sync")
+TABLES = ("jobs", "orders", "records", "import_events")
+
+
+def arn(queue: str) -> str:
+    return f"arn:aws:sqs:eu-central-1:1:{queue}"
+
+
+def _queue(name: str, days: int, **more: str) -> dict[str, str]:
+    return {
+        "QueueArn": arn(name),
+        "VisibilityTimeout": "720",
+        "MessageRetentionPeriod": str(days * DAY),
+        "ApproximateNumberOfMessages": "0",
+        **more,
+    }
+
+
+def _table(name: str) -> dict[str, Any]:
+    return {
+        "TableStatus": "ACTIVE",
+        "GlobalSecondaryIndexes": [
+            {"IndexName": index, "IndexStatus": "ACTIVE"} for index in INDEXES.get(name, ())
+        ],
+        "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
+    }
+
+
+def _mapping(source: str, function: str) -> dict[str, Any]:
+    return {
+        "UUID": source,
+        "EventSourceArn": source,
+        "FunctionArn": f"arn:function:{function}",
+        "State": "Enabled",
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
+    }
+
+
+def _function(name: str, **variables: str) -> dict[str, Any]:
+    return {
+        "FunctionName": name,
+        "FunctionArn": f"arn:function:{name}",
+        "State": "Active",
+        "LastUpdateStatus": "Successful",
+        "Timeout": 120,
+        "Environment": {"Variables": variables},
+    }
+
+
+@dataclass
+class Account:
+    """What each service would say; every client of the place is this one object."""
+
+    stack: dict[str, Any] = field(default_factory=lambda: {"StackStatus": "UPDATE_COMPLETE"})
+    queues: dict[str, dict[str, str]] = field(
+        default_factory=lambda: {
+            **{
+                name: _queue(
+                    name, 4, RedrivePolicy=f'{{"deadLetterTargetArn": "{arn("dead_letter")}"}}'
+                )
+                for name in QUEUES
+            },
+            "dead_letter": _queue("dead_letter", 14),
+            "rejects": _queue("rejects", 14),
+        }
+    )
+    functions: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {
+            **{name: _function(name, QUEUE_NAME=name) for name in QUEUES},
+            "receive": _function("receive"),
+            "archive": _function("archive"),
+            "publish": _function("publish", RETENTION_DAYS="35"),
+        }
+    )
+    mappings: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {
+            **{arn(name): _mapping(arn(name), name) for name in QUEUES},
+            arn("dead_letter"): _mapping(arn("dead_letter"), "receive"),
+            arn("rejects"): _mapping(arn("rejects"), "archive"),
+            "arn:table/jobs/stream/1": _mapping("arn:table/jobs/stream/1", "publish"),
+        }
+    )
+    concurrency: dict[str, int] = field(default_factory=dict)
+    tables: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {name: _table(name) for name in TABLES}
+    )
+    expiry: dict[str, str] = field(
+        default_factory=lambda: {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires_at"}
+    )
+    recovery: str = "ENABLED"
+    versioning: str = "Enabled"
+    secrets: dict[str, str | ClientError] = field(
+        default_factory=lambda: {"stripe": "sk_live_secret", "hubspot": "pat-secret"}
+    )
+    schedule: str = "ENABLED"
+    sweeps: list[dict[str, Any]] = field(
+        default_factory=lambda: [{"status": "SUCCEEDED", "startDate": datetime.now(UTC)}]
+    )
+    alarms: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {
+            name: {
+                "AlarmName": name,
+                "ActionsEnabled": True,
+                "AlarmActions": ["arn:topic"],
+                "StateValue": "OK",
+                "AlarmDescription": f"{name} is bad. Runbook: docs/operations.md#{name}",
+            }
+            for name in ("oldest", "needs-review")
+        }
+    )
+    missing_alarms: set[str] = field(default_factory=set)
+    subscriptions: list[dict[str, str]] = field(
+        default_factory=lambda: [{"SubscriptionArn": "arn:sub:1", "Endpoint": "ops@example.com"}]
+    )
+    world: World = field(default_factory=World)
+
+    def place(self, **changes: Any) -> FakePlace:  # noqa: ANN401  # fields by name
+        services = ("cloudformation", "cloudwatch", "dynamodb", "lambda", "s3", "scheduler")
+        services += ("secretsmanager", "sns", "sqs", "stepfunctions")
+        outputs = {
+            **{f"{camel(name)}QueueUrl": name for name in self.queues},
+            **{f"{camel(name)}TableName": name for name in self.tables},
+            **{
+                f"{camel(name)}SecretArn": name for kind in CONTRACTS for name in kind.needs.secrets
+            },
+            "AlertTopicArn": "arn:topic",
+            "ArchiveBucketName": "archive",
+            "EventBusName": "bus",
+            "ReconcilerArn": "arn:machine",
+            "RowRetentionDays": "35",
+        }
+        clients: dict[str, Any] = dict.fromkeys(services, self)
+        given: dict[str, Any] = {"world": self.world, "clients": {**clients, "sts": Caller()}}
+        return FakePlace(**{**given, "outputs": outputs, **changes})
+
+    def describe_stacks(self, **_: str) -> dict[str, Any]:
+        return {"Stacks": [self.stack]}
+
+    def get_paginator(self, operation: str) -> "Pages":
+        return Pages(self, operation)
+
+    def resources(self) -> Iterator[tuple[str, str]]:
+        yield from (("AWS::Lambda::Function", name) for name in self.functions)
+        yield from (("AWS::Lambda::EventSourceMapping", name) for name in self.mappings)
+        yield from (("AWS::CloudWatch::Alarm", name) for name in self.alarms)
+        yield "AWS::Scheduler::Schedule", "default|sweep"
+
+    def get_queue_attributes(self, *, QueueUrl: str, **_: object) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return {"Attributes": self.queues[QueueUrl]}
+
+    def get_function_configuration(self, *, FunctionName: str) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return self.functions[FunctionName]
+
+    def get_function_concurrency(self, *, FunctionName: str) -> dict[str, int]:  # noqa: N803  # boto3's
+        reserved = self.concurrency.get(FunctionName)
+        return {} if reserved is None else {"ReservedConcurrentExecutions": reserved}
+
+    def get_event_source_mapping(self, *, UUID: str) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return self.mappings[UUID]
+
+    def describe_table(self, *, TableName: str) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return {"Table": self.tables[TableName]}
+
+    def describe_time_to_live(self, **_: str) -> dict[str, Any]:
+        return {"TimeToLiveDescription": self.expiry}
+
+    def describe_continuous_backups(self, **_: str) -> dict[str, Any]:
+        recovery = {"PointInTimeRecoveryStatus": self.recovery}
+        return {"ContinuousBackupsDescription": {"PointInTimeRecoveryDescription": recovery}}
+
+    def head_bucket(self, **_: str) -> dict[str, Any]:
+        return {}
+
+    def get_bucket_versioning(self, **_: str) -> dict[str, str]:
+        return {"Status": self.versioning}
+
+    def get_secret_value(self, *, SecretId: str) -> dict[str, str]:  # noqa: N803  # boto3's
+        value = self.secrets[SecretId]
+        if isinstance(value, ClientError):
+            raise value
+        return {"SecretString": value}
+
+    def describe_secret(self, **_: str) -> dict[str, Any]:
+        return {"VersionIdsToStages": {"1": ["AWSCURRENT"]}}
+
+    def get_schedule(self, **_: str) -> dict[str, str]:
+        return {"State": self.schedule, "ScheduleExpression": "rate(1 minute)"}
+
+    def list_executions(self, **_: object) -> dict[str, Any]:
+        return {"executions": self.sweeps}
+
+    def describe_alarms(self, *, AlarmNames: list[str]) -> dict[str, Any]:  # noqa: N803  # boto3's
+        there = set(AlarmNames) - self.missing_alarms
+        return {"MetricAlarms": [self.alarms[name] for name in sorted(there)]}
+
+
+@dataclass(frozen=True)
+class Pages:
+    """A paginator: everything on one page."""
+
+    account: Account
+    operation: str
+
+    def paginate(self, **_: str) -> Iterator[dict[str, Any]]:
+        if self.operation == "list_subscriptions_by_topic":
+            yield {"Subscriptions": self.account.subscriptions}
+            return
+        yield {
+            "StackResourceSummaries": [
+                {"ResourceType": kind, "PhysicalResourceId": name}
+                for kind, name in self.account.resources()
+            ]
+        }
+
+
+def refused(code: str) -> ClientError:
+    """What boto3 raises."""
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, "GetSecretValue")

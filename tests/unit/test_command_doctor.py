@@ -1,0 +1,289 @@
+"""`oncely doctor`: a healthy stack is quiet, and each thing that may break is named."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from infra.guardrails import VISIBILITY_FACTOR
+from infra.table_plans import PLANS
+from ops_cli.checkup.queues import VISIBILITY_FACTOR as CHECKED_FACTOR
+from ops_cli.checkup.tables import INDEXES
+from tests.support.account import Account, arn, refused
+from tests.support.command import oncely
+from tests.support.world import charge
+
+
+def test_a_healthy_stack_has_nothing_to_mend() -> None:
+    said = oncely("doctor", place=Account().place())
+
+    assert said.exit_code == 0, said.output
+    assert "broken" not in said.stdout
+    assert "warning" not in said.stdout
+    assert "sk_live" not in said.output
+
+
+def stack_failed(account: Account) -> None:
+    account.stack["StackStatus"] = "ROLLBACK_COMPLETE"
+
+
+def short_visibility(account: Account) -> None:
+    account.queues["payments"]["VisibilityTimeout"] = "719"
+
+
+def no_dead_letters(account: Account) -> None:
+    account.queues["mail"]["RedrivePolicy"] = ""
+
+
+def forgetful_dead_letters(account: Account) -> None:
+    account.queues["dead_letter"]["MessageRetentionPeriod"] = "345600"
+
+
+def stopped_source(account: Account) -> None:
+    account.mappings[arn("sync")]["State"] = "Disabled"
+
+
+def no_source(account: Account) -> None:
+    del account.mappings[arn("payments")]
+
+
+def whole_batches(account: Account) -> None:
+    account.mappings[arn("payments")]["FunctionResponseTypes"] = []
+
+
+def no_stream(account: Account) -> None:
+    del account.mappings["arn:table/jobs/stream/1"]
+
+
+def no_concurrency(account: Account) -> None:
+    account.concurrency["payments"] = 0
+
+
+def failed_function(account: Account) -> None:
+    account.functions["payments"]["LastUpdateStatus"] = "Failed"
+
+
+def short_function(account: Account) -> None:
+    account.functions["payments"]["Timeout"] = 20
+
+
+def no_expiry(account: Account) -> None:
+    account.expiry["TimeToLiveStatus"] = "DISABLED"
+
+
+def other_expiry(account: Account) -> None:
+    account.expiry["AttributeName"] = "ttl"
+
+
+def no_index(account: Account) -> None:
+    account.tables["jobs"]["GlobalSecondaryIndexes"].pop()
+
+
+def index_in_the_making(account: Account) -> None:
+    account.tables["orders"]["GlobalSecondaryIndexes"][0]["IndexStatus"] = "CREATING"
+
+
+def table_without_stream(account: Account) -> None:
+    account.tables["jobs"]["StreamSpecification"] = {}
+
+
+def rows_go_early(account: Account) -> None:
+    account.functions["publish"]["Environment"]["Variables"]["RETENTION_DAYS"] = "18"
+
+
+def empty_key(account: Account) -> None:
+    account.secrets["stripe"] = " "
+
+
+def key_never_put_in(account: Account) -> None:
+    account.secrets["stripe"] = refused("ResourceNotFoundException")
+
+
+def made_up_key(account: Account) -> None:
+    account.secrets["hubspot"] = "gP4x-random"
+
+
+def no_schedule(account: Account) -> None:
+    account.schedule = "DISABLED"
+
+
+def silent_reconciler(account: Account) -> None:
+    account.sweeps[0]["startDate"] = datetime.now(UTC) - timedelta(minutes=6)
+
+
+def failing_reconciler(account: Account) -> None:
+    account.sweeps = [{"status": "FAILED", "startDate": datetime.now(UTC)}] * 3
+
+
+def no_alarms(account: Account) -> None:
+    account.alarms.clear()
+
+
+def mute_alarm(account: Account) -> None:
+    account.alarms["oldest"]["AlarmActions"] = []
+
+
+def deleted_alarm(account: Account) -> None:
+    account.missing_alarms = {"oldest"}
+
+
+def nobody_listens(account: Account) -> None:
+    account.subscriptions.clear()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (stack_failed, "ROLLBACK_COMPLETE"),
+        (short_visibility, "at least 720 s are needed"),
+        (no_dead_letters, "does not go to the dead letters"),
+        (forgetful_dead_letters, "dead letters are kept 4 days from the first send"),
+        (stopped_source, "its function is not fed: the mapping is off"),
+        (no_source, "no function is fed from it"),
+        (whole_batches, "one bad message brings its whole batch back"),
+        (no_stream, "no function is fed from it"),
+        (no_concurrency, "its reserved concurrency is 0"),
+        (failed_function, "it does not run"),
+        (short_function, "one payment.charge may take 48 s, it is stopped after 20 s"),
+        (no_expiry, "rows never expire"),
+        (other_expiry, "rows expire by ttl, not by expires_at"),
+        (no_index, "is missing"),
+        (index_in_the_making, "its index charge_requested is CREATING"),
+        (table_without_stream, "its stream is off"),
+        (rows_go_early, "rows are kept 18 days, a job could run again for 18"),
+        (empty_key, "it is empty: no job of it can run"),
+        (key_never_put_in, "it was never put in"),
+        (made_up_key, "it does not begin with pat-"),
+        (no_schedule, "it is off: unknown jobs stay unknown"),
+        (silent_reconciler, "it did not run in the last five minutes"),
+        (failing_reconciler, "the last 3 sweeps did not succeed"),
+        (no_alarms, "there are none"),
+        (mute_alarm, "tell nobody: oldest"),
+        (deleted_alarm, "missing: oldest"),
+        (nobody_listens, "nobody hears them"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_is_broken_is_named_with_what_to_mend(
+    spoil: Callable[[Account], None], sentence: str
+) -> None:
+    account = Account()
+    spoil(account)
+
+    said = oncely("doctor", "--json", place=account.place())
+
+    found = [json.loads(line) for line in said.stdout.splitlines()]
+    (fault,) = (one for one in found if sentence in one["says"])
+    assert (said.exit_code, fault["health"]) == (4, "broken")
+    assert fault["mend"]
+
+
+def rolled_back(account: Account) -> None:
+    account.stack["StackStatus"] = "UPDATE_ROLLBACK_COMPLETE"
+
+
+def no_recovery(account: Account) -> None:
+    account.recovery = "DISABLED"
+
+
+def no_versions(account: Account) -> None:
+    account.versioning = "Suspended"
+
+
+def unread_key(account: Account) -> None:
+    account.secrets["stripe"] = refused("DecryptionFailure")
+
+
+def key_for_tests(account: Account) -> None:
+    account.secrets["stripe"] = "sk_test_secret"
+
+
+def ringing_alarm(account: Account) -> None:
+    account.alarms["oldest"]["StateValue"] = "ALARM"
+
+
+def unconfirmed(account: Account) -> None:
+    account.subscriptions.append(
+        {"SubscriptionArn": "PendingConfirmation", "Endpoint": "new@example.com"}
+    )
+
+
+def waiting_rejects(account: Account) -> None:
+    account.queues["rejects"]["ApproximateNumberOfMessages"] = "2"
+
+
+def some_sweeps_fail(account: Account) -> None:
+    account.sweeps.append({"status": "TIMED_OUT", "startDate": datetime.now(UTC)})
+
+
+def job_for_a_person(account: Account) -> None:
+    account.world.run(charge("nobody"))
+
+
+def forgotten_job(account: Account) -> None:
+    account.world.clock.time = datetime.now(UTC) - timedelta(hours=2)
+    oncely("send", "payment.charge", "order_id=1", place=account.place())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (rolled_back, "the last deployment was rolled back"),
+        (no_recovery, "it cannot be restored to a point in time"),
+        (no_versions, "versioning is off"),
+        (unread_key, "could not be checked"),
+        (key_for_tests, "it is a key for tests, in production"),
+        (ringing_alarm, "in alarm: oldest is bad."),
+        (unconfirmed, "new@example.com has not confirmed"),
+        (waiting_rejects, "2 messages wait for their function"),
+        (some_sweeps_fail, "1 of the last 2 did not succeed"),
+        (job_for_a_person, "1 jobs wait for a person"),
+        (forgotten_job, "without an outcome for 2 hours"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_someone_should_look_at_is_a_warning_and_no_failure(
+    spoil: Callable[[Account], None], sentence: str
+) -> None:
+    account = Account()
+    spoil(account)
+
+    said = oncely("doctor", place=account.place(name="Oncely-prod"))
+
+    assert said.exit_code == 0, said.output
+    assert "warning" in said.stdout
+    assert sentence in " ".join(said.stdout.split())
+
+
+def test_a_key_that_may_not_be_read_is_there_all_the_same() -> None:
+    account = Account()
+    account.secrets["stripe"] = refused("AccessDeniedException")
+
+    assert "there is one, which you may not read" in oncely("doctor", place=account.place()).stdout
+
+
+def test_on_one_machine_nobody_needs_to_listen() -> None:
+    account = Account()
+    account.subscriptions.clear()
+
+    assert oncely("doctor", place=account.place(is_local=True)).exit_code == 0
+
+
+def test_a_stack_of_another_version_says_which_names_are_missing() -> None:
+    place = Account().place()
+    place.outputs = {name: value for name, value in place.outputs.items() if "Hubspot" not in name}
+
+    said = oncely("doctor", place=place)
+
+    assert said.exit_code == 4
+    assert "missing: HubspotSecretArn" in said.stdout
+
+
+def test_the_doctor_knows_the_numbers_and_the_indexes_of_the_stack() -> None:
+    planned = {name: {index.name for index in plan.indexes} for name, plan in PLANS.items()}
+
+    assert CHECKED_FACTOR == VISIBILITY_FACTOR
+    assert {name: set(indexes) for name, indexes in INDEXES.items()} == {
+        name: indexes for name, indexes in planned.items() if indexes
+    }

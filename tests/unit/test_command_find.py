@@ -1,0 +1,162 @@
+"""`oncely find`, `show` and `list`: one screen that answers the person who asks."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from oncely.domain.keys import JobKey
+from tests.support.command import HOSTILE, FakePlace, oncely
+from tests.support.world import World, charge
+
+KEY = "payment.charge:order_18452"
+
+
+@pytest.fixture
+def paid() -> FakePlace:
+    """An order that was paid, and asked for three times."""
+    world = World()
+    world.add_order()
+    for _ in range(3):
+        world.run(charge())
+    return FakePlace(world)
+
+
+@pytest.mark.parametrize("asked", ["18452", "#18452", "order_18452", "customer_7", KEY, " 18452 "])
+def test_was_i_charged_twice_is_answered_in_the_first_line(paid: FakePlace, asked: str) -> None:
+    said = oncely("find", asked, place=paid)
+
+    assert said.exit_code == 0
+    assert said.stdout.splitlines()[0] == "18452: charged once, 12.50 EUR."
+    assert KEY in said.stdout
+    assert "the provider said yes" in said.stdout
+    assert len(said.stdout.splitlines()) < 24
+
+
+def test_a_reference_of_the_provider_finds_the_job(paid: FakePlace) -> None:
+    reference = paid.world.job(KEY).provider_ref
+    assert reference is not None
+
+    assert KEY in oncely("find", reference, place=paid).stdout
+
+
+def test_two_charges_of_one_order_are_said_first() -> None:
+    world = World()
+    world.add_order()
+    world.run(charge())
+    twin = world.job(KEY)
+    second = JobKey(f"{KEY}:2")
+    world.store.jobs[second] = replace(twin, job_key=second)
+
+    said = oncely("find", "18452", place=FakePlace(world))
+
+    assert said.stdout.splitlines()[0] == "18452: charged 2 times: 12.50 EUR, 12.50 EUR."
+
+
+def test_an_open_charge_is_not_called_a_charge() -> None:
+    world = World()
+    world.add_order()
+    place = FakePlace(world)
+    oncely("send", "payment.charge", "order_id=18452", place=place)
+
+    said = oncely("show", KEY, place=place)
+
+    assert "pending (ready)" in said.stdout
+    assert "You may resend" in said.stdout
+
+
+def test_nobody_knows_of_it_is_an_answer_with_a_code_of_its_own(paid: FakePlace) -> None:
+    said = oncely("find", "99999", place=paid)
+
+    assert said.exit_code == 1
+    assert "No job is known of '99999'" in said.stderr
+
+
+def test_a_program_reads_what_the_page_reads(paid: FakePlace) -> None:
+    found = json.loads(oncely("find", "18452", "--json", place=paid).stdout)
+    shown = json.loads(oncely("show", KEY, "--json", place=paid).stdout)
+
+    assert (found["query"], found["jobs"][0]["found_by"]) == ("18452", "order")
+    assert found["jobs"][0]["amount_words"] == "12.50 EUR"
+    assert shown["status_words"] == "done"
+    assert shown["timeline"][-1]["event"] == "confirm"
+
+
+def test_one_job_is_shown_with_its_history_and_what_it_promises(paid: FakePlace) -> None:
+    said = oncely("show", KEY, place=paid).stdout
+
+    for part in (KEY, "12.50 EUR", "customer_7", "a worker took it", "oncely contracts payment"):
+        assert part in said
+
+
+def test_an_unknown_key_is_refused(paid: FakePlace) -> None:
+    said = oncely("show", "payment.charge:order_1", place=paid)
+
+    assert (said.exit_code, said.stdout) == (1, "")
+    assert "There is no job 'payment.charge:order_1'" in said.stderr
+
+
+def test_lists_are_by_status_type_and_time(paid: FakePlace) -> None:
+    paid.world.run(charge("nobody"))
+
+    def keys(*options: str) -> list[str]:
+        said = oncely("list", "--json", *options, place=paid)
+        assert said.exit_code == 0, said.output
+        return [json.loads(line)["job_key"] for line in said.stdout.splitlines()]
+
+    assert keys("--status", "finished") == [KEY]
+    assert keys("--status", "needs_review") == ["payment.charge:order_nobody"]
+    assert keys("--type", "receipt.send") == []
+    assert len(keys("--limit", "1")) == 1
+    assert keys("--until", "2020-01-01") == []
+    assert len(keys("--since", "2020-01-01T00:00")) == 2
+
+
+def test_a_list_says_that_there_is_more(paid: FakePlace) -> None:
+    paid.world.run(charge("nobody"))
+
+    said = oncely("list", "--limit", "1", place=paid)
+
+    assert "There are more: --limit 4" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--status", "lost"), "there is no list 'lost'; there are in_progress"),
+        (("--since", "yesterday"), "write 24h (ago), 2026-11-16"),
+    ],
+)
+def test_a_list_that_there_is_not_is_said_with_those_there_are(
+    paid: FakePlace, options: tuple[str, ...], sentence: str
+) -> None:
+    said = oncely("list", *options, place=paid)
+
+    assert said.exit_code in {1, 2}
+    assert sentence in said.stderr
+
+
+def test_ten_thousand_jobs_are_listed_page_by_page(paid: FakePlace) -> None:
+    one = paid.world.job(KEY)
+    keys = [JobKey(f"payment.charge:order_{number}") for number in range(10_000)]
+    paid.world.store.jobs |= {key: replace(one, job_key=key) for key in keys}
+
+    said = oncely("list", "--json", "--limit", "250", place=paid)
+
+    assert len({json.loads(line)["job_key"] for line in said.stdout.splitlines()}) == 250
+
+
+def test_what_customers_typed_is_only_text() -> None:
+    world = World()
+    world.add_order(HOSTILE, customer_id=HOSTILE)
+    world.run(charge(HOSTILE))
+    (key,) = world.store.jobs
+    place = FakePlace(world)
+
+    for words in (("find", HOSTILE), ("show", key), ("list",)):
+        said = oncely(*words, place=place)
+        assert said.exit_code == 0, said.output
+        assert "\x1b" not in said.output
+        assert "\u202e" not in said.output
+        assert "\nforged: line" not in said.output
+        assert "[red]x[/red]" in said.output or "%5Bred" in said.output

@@ -1,0 +1,85 @@
+"""`oncely new-job`: what it writes is registered, checked and tested as it stands."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.local.engine import REPOSITORY
+from ops_cli.exits import CommandError
+from ops_cli.new_job import Does
+from ops_cli.registry_line import registered
+from tests.support.command import oncely
+
+REGISTRY = Path("functions/oncely/contracts/__init__.py")
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy to write into."""
+    skipped = shutil.ignore_patterns("__pycache__", "sandbox")
+    for folder in ("functions", "infra"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder, ignore=skipped)
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    (tmp_path / "tests" / "unit").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("safety", list(Does))
+def test_the_new_job_is_registered_and_its_own_test_is_green(clone: Path, safety: Does) -> None:
+    said = oncely("new-job", "refund.issue", "--safety", safety)
+
+    assert said.exit_code == 0, said.output
+    assert "RefundIssue,\n" in (clone / REGISTRY).read_text()
+    tested = run(clone, "-m", "pytest", "-q", "tests/unit/test_refund_issue.py")
+    assert tested.returncode == 0, tested.stdout
+    assert "2 passed" in tested.stdout
+
+
+def test_what_is_written_passes_the_linter(clone: Path) -> None:
+    for number, safety in enumerate(Does):
+        oncely("new-job", f"refund.number_{'abcd'[number]}", "--safety", safety)
+
+    for check in (("check",), ("format", "--check")):
+        done = run(clone, "-m", "ruff", *check, "functions/oncely/contracts", "tests")
+        assert done.returncode == 0, done.stdout
+
+
+def run(clone: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    roots = os.pathsep.join((str(clone / "functions"), str(clone)))
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=clone,
+        env={**os.environ, "PYTHONPATH": roots},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_nothing_is_overwritten(clone: Path) -> None:
+    oncely("new-job", "refund.issue")
+    before = (clone / REGISTRY).read_text()
+
+    again = oncely("new-job", "refund.issue")
+
+    assert again.exit_code == 1
+    assert "is there already; nothing was written" in again.stderr
+    assert (clone / REGISTRY).read_text() == before
+
+
+@pytest.mark.parametrize("name", ["refund", "Refund.Issue", "refund issue", "../evil.job", "a.b;c"])
+def test_a_name_that_is_no_job_type_is_refused(clone: Path, name: str) -> None:
+    said = oncely("new-job", name)
+
+    assert said.exit_code == 2
+    assert "write it like refund.issue" in said.stderr
+
+
+def test_a_registry_that_is_written_otherwise_is_left_to_its_author() -> None:
+    with pytest.raises(CommandError, match="by hand"):
+        registered("CONTRACTS = ()\n", module="refund_issue", name="RefundIssue")

@@ -1,0 +1,185 @@
+"""Where the command works, and what it says when that place cannot be reached."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    ProfileNotFound,
+    SSOTokenLoadError,
+)
+from botocore.stub import Stubber
+
+from infra.local.engine import REPOSITORY
+from ops_cli.local_state import STATE, LocalState
+from ops_cli.place import AwsPlace, Where
+from ops_cli.trouble import sentence
+from tests.support.command import FakePlace, oncely, where_of
+
+NO_PROFILE = {"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+
+
+def test_the_options_say_where() -> None:
+    given = where_of("list", "--stack", "Mine", "--profile", "p", "--region", "eu-west-1")
+
+    assert given == Where(stack="Mine", profile="p", region="eu-west-1", local=False)
+
+
+def test_the_environment_names_the_stack_where_no_option_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert where_of("list").stack == "Oncely-dev"
+
+    monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
+
+    assert where_of("list").stack == "Oncely-prod"
+
+
+def client_error(code: str, message: str = "said AWS") -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": message}}, "DescribeStacks")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (NoCredentialsError(), "You are not signed in to AWS: sign in (`aws sso login`"),
+        (SSOTokenLoadError(error_msg="gone"), "You are not signed in to AWS"),
+        (NoRegionError(), "No AWS region is set: give --region, or set AWS_REGION."),
+        (ProfileNotFound(profile="x"), "`aws configure list-profiles` lists those there are."),
+        (EndpointConnectionError(endpoint_url="http://127.0.0.1:1"), "AWS cannot be reached"),
+        (client_error("ExpiredToken"), "Your AWS session is over: sign in"),
+        (client_error("ExpiredTokenException"), "Your AWS session is over"),
+        (client_error("InvalidClientTokenId"), "AWS does not know your credentials"),
+        (client_error("AccessDeniedException", "not allowed: x"), "You may not do that: not allow"),
+        (client_error("ThrottlingException"), "AWS refused DescribeStacks (ThrottlingException)"),
+        (BotoCoreError(), "AWS cannot be used"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_trouble_with_aws_is_one_sentence_and_a_code(
+    error: ClientError | BotoCoreError, said: str
+) -> None:
+    assert sentence(error).startswith(said) or said in sentence(error)
+
+    class Broken(FakePlace):
+        def desk(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
+            raise error
+
+    answer = oncely("list", place=Broken())
+
+    assert answer.exit_code == 3
+    assert said in " ".join(answer.stderr.split())
+    assert "Traceback" not in answer.output
+
+
+def test_a_missing_stack_says_how_to_name_or_make_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = boto3.client(
+        "cloudformation",
+        region_name="eu-west-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+    )
+    stub = Stubber(client)
+    stub.add_client_error(
+        "describe_stacks", "ValidationError", "Stack with id Oncely-dev does not exist"
+    )
+    monkeypatch.setattr(AwsPlace, "client", lambda _self, _service: client)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+
+    with stub:
+        said = oncely("find", "18452", "--region", "eu-west-1")
+
+    assert said.exit_code == 3
+    assert "There is no stack Oncely-dev in eu-west-1: name yours with --stack" in said.stderr
+
+
+def test_nobody_is_signed_in() -> None:
+    nowhere = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "eu-west-1", **NO_PROFILE}
+    blank = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"), "")
+    done = subprocess.run(
+        [sys.executable, "-m", "ops_cli", "find", "18452"],
+        env={"PYTHONPATH": f"{REPOSITORY}/functions", "PATH": "/usr/bin:/bin", **nowhere, **blank},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 3
+    assert done.stderr.startswith("You are not signed in to AWS")
+    assert "Traceback" not in done.stderr
+
+
+def test_the_local_stack_is_found_by_what_it_left_in_the_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(a_clone(tmp_path))
+    (tmp_path / STATE).write_text(json.dumps({"endpoint": "http://127.0.0.1:4599"}))
+
+    state = LocalState.read()
+
+    assert state.environment()["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4599"
+    assert state.stack == "Oncely-local"
+
+
+@pytest.mark.parametrize("left", [None, "", "[]", "{}"])
+def test_no_local_stack_says_how_to_start_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str | None
+) -> None:
+    monkeypatch.chdir(a_clone(tmp_path))
+    if left is not None:
+        (tmp_path / STATE).write_text(left)
+
+    said = oncely("list", "--local")
+
+    assert said.exit_code == 3
+    assert "start one with `make local`" in said.stderr
+
+
+def a_clone(folder: Path) -> Path:
+    """As much of a clone as the command looks for."""
+    (folder / "infra").mkdir()
+    (folder / "infra" / "stack.py").touch()
+    (folder / "functions" / "oncely").mkdir(parents=True)
+    (folder / STATE.parent).mkdir()
+    return folder
+
+
+def test_help_lists_the_commands_and_the_exit_codes() -> None:
+    said = oncely("--help", COLUMNS="200")
+
+    assert said.exit_code == 0
+    for word in ("find", "show", "list", "repair", "redrive", "doctor", "new-job", "Exit codes"):
+        assert word in said.stdout
+
+
+def test_help_waits_for_no_sdk() -> None:
+    heavy = "{'boto3', 'botocore', 'pydantic', 'oncely.contracts', 'stripe'}"
+    look = f"import sys, ops_cli.main; print(sorted({heavy} & set(sys.modules)))"
+
+    done = subprocess.run(
+        [sys.executable, "-c", look],
+        env={"PYTHONPATH": f"{REPOSITORY}/functions"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == "[]\n"
+
+
+def test_a_shell_completes_commands_and_job_types() -> None:
+    def completed(typed: str) -> str:
+        asked = {"_ONCELY_COMPLETE": "complete_bash", "COMP_WORDS": typed}
+        return oncely(COMP_CWORD=str(typed.count(" ")), **asked).stdout
+
+    assert "reconcile" in completed("oncely rec")
+    assert "payment.charge" in completed("oncely contracts pay")
+    assert "needs_review" in completed("oncely list --status nee")

@@ -1,0 +1,222 @@
+"""`oncely repair` and `oncely redrive`: by a person, with a reason, to the job that was shown."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from oncely.services.repair import Repairer, RepairOrder
+
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from ops_cli import repair as repair_command
+from tests.support.command import FakePlace, oncely
+from tests.support.payments import Fault
+from tests.support.world import World, charge
+
+KEY = "payment.charge:order_18452"
+WHY = ("--reason", "the customer showed me the bank's page")
+
+
+@pytest.fixture
+def review() -> FakePlace:
+    """A job that a person must decide: its order was missing, and is there now."""
+    world = World()
+    world.run(charge())
+    world.add_order()
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+    return FakePlace(world)
+
+
+def test_a_repair_is_recorded_with_the_name_that_aws_knows_and_the_reason(
+    review: FakePlace,
+) -> None:
+    said = oncely("repair", KEY, "finish", *WHY, "--reference", "ch_9", "--yes", place=review)
+
+    assert said.exit_code == 0, said.output
+    assert "It is now done." in said.stdout
+    entry = review.world.job(KEY).evidence[-1]
+    assert entry.actor == "ada@example.com"
+    assert "the customer showed me" in entry.reason
+    assert review.world.order()["status"] == "paid"
+
+
+def test_a_given_name_does_not_hide_the_one_that_is_signed_in(review: FakePlace) -> None:
+    oncely("repair", KEY, "fail", *WHY, "--yes", "--as", "grace", place=review)
+
+    assert review.world.job(KEY).evidence[-1].actor == "grace (signed in as ada@example.com)"
+
+
+def test_a_dry_run_says_what_would_be_and_changes_nothing(review: FakePlace) -> None:
+    before = review.world.job(KEY)
+
+    said = oncely("repair", KEY, "fail", *WHY, "--dry-run", place=review)
+
+    assert said.exit_code == 0
+    assert "A dry run, nothing was changed. It would be failed." in said.stdout
+    assert review.world.job(KEY) == before
+    assert review.world.order()["status"] == "payment_pending"
+
+
+def test_where_nobody_can_be_asked_silence_is_no_yes(review: FakePlace) -> None:
+    before = review.world.job(KEY)
+
+    said = oncely("repair", KEY, "fail", *WHY, place=review)
+
+    assert said.exit_code == 2
+    assert "give --yes, or --dry-run" in said.stderr
+    assert review.world.job(KEY) == before
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "status"),
+    [
+        ("y\n", 0, Status.FAILED),
+        ("n\n", 1, Status.NEEDS_REVIEW),
+        ("", 1, Status.NEEDS_REVIEW),
+    ],
+)
+def test_on_a_terminal_it_asks_first(
+    review: FakePlace, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, status: Status
+) -> None:
+    monkeypatch.setattr(repair_command, "_is_a_terminal", lambda: True)
+
+    said = oncely("repair", KEY, "fail", *WHY, place=review, typed=answer)
+
+    assert (said.exit_code, review.world.job(KEY).status) == (code, status)
+
+
+def test_a_repair_that_may_not_be_says_why_and_what_may(review: FakePlace) -> None:
+    said = oncely("repair", KEY, "again", *WHY, "--yes", place=review)
+
+    assert said.exit_code == 1
+    assert "Try again as a new attempt is not possible: only a job that has failed" in said.stderr
+    assert "You may: ask, return, finish, fail." in said.stderr
+
+
+def test_a_job_that_changed_since_it_was_shown_is_left_alone(
+    review: FakePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repair = Repairer.repair
+
+    def after_another(self: Repairer, order: RepairOrder) -> object:
+        job = review.world.job(KEY)
+        review.world.store.jobs[JobKey(KEY)] = replace(job, version=job.version + 1)
+        return repair(self, order)
+
+    monkeypatch.setattr(Repairer, "repair", after_another)
+
+    said = oncely("repair", KEY, "fail", *WHY, "--yes", place=review)
+
+    assert said.exit_code == 1
+    assert "the job has changed, it is needs_review now. Look again: oncely show" in said.stderr
+    assert review.world.job(KEY).status is Status.NEEDS_REVIEW
+
+
+@pytest.fixture
+def unknown() -> FakePlace:
+    """The customer is charged, and the answer was lost."""
+    world = World()
+    world.add_order()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.payments.fails("look_up", Fault.TIMEOUT_BEFORE)
+    world.run(charge())
+    assert world.job(KEY).status is Status.UNKNOWN
+    return FakePlace(world)
+
+
+def test_the_provider_is_asked_and_its_answer_stands_beside_ours(unknown: FakePlace) -> None:
+    said = oncely("repair", KEY, "ask", *WHY, "--yes", place=unknown)
+
+    assert said.exit_code == 0, said.output
+    assert "Stripe says: " in said.stdout
+    assert "It is now done. Charged once: 12.50 EUR" in said.stdout
+    assert len(unknown.world.payments.charges) == 1
+
+
+def test_a_provider_that_cannot_say_is_an_exit_code_of_its_own(unknown: FakePlace) -> None:
+    unknown.world.payments.fails("look_up", Fault.TIMEOUT_BEFORE)
+
+    said = oncely("repair", KEY, "ask", *WHY, "--yes", place=unknown)
+
+    assert said.exit_code == 3, said.output
+    assert "The provider could not say" in said.stderr
+    assert unknown.world.job(KEY).status is Status.UNKNOWN
+
+
+def test_programs_read_the_job_as_it_became(review: FakePlace) -> None:
+    said = oncely("repair", KEY, "fail", *WHY, "--yes", "--json", place=review)
+
+    answer = json.loads(said.stdout)
+    assert (answer["job"]["status"], answer["dry_run"]) == ("failed", False)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ((KEY, "explode", *WHY), 2),
+        ((KEY, "fail"), 2),
+        (("payment.charge:order_1", "fail", *WHY, "--yes"), 1),
+        ((KEY, "fail", "--reason", " ", "--yes"), 1),
+        ((KEY, "finish", *WHY, "--yes"), 1),  # it needs the provider's reference
+    ],
+)
+def test_a_repair_that_says_too_little_is_refused(
+    review: FakePlace, words: tuple[str, ...], code: int
+) -> None:
+    before = review.world.job(KEY)
+
+    said = oncely("repair", *words, place=review)
+
+    assert (said.exit_code, review.world.job(KEY)) == (code, before), said.output
+
+
+@pytest.fixture
+def stranded() -> FakePlace:
+    """Three jobs from the dead letters, and one that merely waits."""
+    place = FakePlace()
+    for order in ("1", "2", "3", "4"):
+        oncely("send", "payment.charge", f"order_id={order}", place=place)
+    world = place.world
+    for order in ("1", "2", "3"):
+        key = JobKey(f"payment.charge:order_{order}")
+        world.store.jobs[key] = replace(world.job(key), stranded_since=world.clock.now())
+    world.outbox.sent.clear()
+    return place
+
+
+def test_everything_from_the_dead_letters_is_sent_again(stranded: FakePlace) -> None:
+    said = oncely("redrive", "--yes", place=stranded)
+
+    assert said.exit_code == 0, said.output
+    assert said.stdout.count("sent ") == 3
+    assert len(stranded.world.outbox.sent) == 3
+    job = stranded.world.job("payment.charge:order_1")
+    assert job.evidence[-1].reason == "redriven from the dead letters"
+
+
+def test_a_dry_redrive_sends_nothing(stranded: FakePlace) -> None:
+    said = oncely("redrive", "--dry-run", place=stranded)
+
+    assert said.stdout.count("would send") == 3
+    assert stranded.world.outbox.sent == []
+
+
+def test_one_job_is_redriven_by_its_key(stranded: FakePlace) -> None:
+    said = oncely("redrive", "payment.charge:order_4", "--yes", "--json", place=stranded)
+
+    assert json.loads(said.stdout)["sent"] is True
+    assert len(stranded.world.outbox.sent) == 1
+
+
+def test_a_job_that_is_not_ready_is_not_redriven(review: FakePlace) -> None:
+    said = oncely("redrive", KEY, "--yes", place=review)
+
+    assert said.exit_code == 1
+    assert "only a job that is ready is sent" in said.stdout
+
+
+def test_nothing_to_redrive_is_no_failure() -> None:
+    said = oncely("redrive", place=FakePlace())
+
+    assert said.exit_code == 0
+    assert "No job waits after the dead letters." in said.stderr

@@ -1,0 +1,110 @@
+"""`oncely send`: what is sent, what is refused, and what the shell is told."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import HOSTILE, FakePlace, oncely
+from tests.support.world import charge
+
+KEY = "payment.charge:order_18452"
+
+
+def test_a_job_is_written_as_fields_and_its_values_get_the_types_of_its_contract() -> None:
+    place = FakePlace()
+
+    said = oncely("send", "payment.charge", "order_id=18452", "amount=1250", place=place)
+
+    assert said.exit_code == 0
+    assert said.stdout == f"created    {KEY}\n"
+    assert json.loads(place.world.outbox.sent[0]) == charge(amount=1250)
+
+
+def test_the_same_job_again_is_a_duplicate_and_a_different_one_a_conflict() -> None:
+    place = FakePlace()
+    first = json.dumps(charge(amount=1250))
+    oncely("send", first, place=place)
+
+    again = oncely("send", first, place=place)
+    other = oncely("send", json.dumps(charge(amount=9)), place=place)
+
+    assert (again.exit_code, again.stdout) == (0, f"duplicate  {KEY}  it is pending\n")
+    assert other.exit_code == 1
+    assert other.stdout.startswith(f"conflict   {KEY}  the message: amount was 1250")
+    assert len(place.world.outbox.sent) == 1
+
+
+def test_a_file_is_sent_line_by_line_and_summed_up(tmp_path: Path) -> None:
+    place, file = FakePlace(), tmp_path / "jobs.jsonl"
+    file.write_text("\n".join(json.dumps(charge(str(n % 200))) for n in range(250)) + "\n\n")
+
+    said = oncely("send", "--file", str(file), place=place)
+
+    assert said.exit_code == 0
+    assert said.stdout.splitlines()[-1] == "200 created, 50 duplicate"
+    assert len(place.world.outbox.sent) == 200
+
+
+def test_one_bad_line_stops_the_file_before_anything_is_sent() -> None:
+    place = FakePlace()
+    lines = [json.dumps(charge()), '{"job": "payment.charge", "v": 1}', "not JSON"]
+
+    said = oncely("send", "--file", "-", place=place, typed="\n".join(lines))
+
+    assert said.exit_code == 1
+    assert "line 2: not a valid payment.charge message: order_id: Field required" in said.stderr
+    assert "line 3: the message is not JSON" in said.stderr
+    assert "2 of 3 are not valid; nothing was sent." in said.stderr
+    assert place.world.outbox.sent == []
+    assert place.world.store.jobs == {}
+
+
+def test_programs_get_one_line_of_json_for_each_message() -> None:
+    said = oncely("send", "--json", json.dumps(charge()), place=FakePlace())
+
+    assert [json.loads(line) for line in said.stdout.splitlines()] == [
+        {"job_key": KEY, "fate": "created", "status": "ready", "conflict": None}
+    ]
+
+
+def test_a_message_that_the_queue_did_not_take_is_said_to_be_kept() -> None:
+    place = FakePlace()
+    place.world.outbox.refuses = frozenset({0})
+
+    said = oncely("send", json.dumps(charge()), place=place)
+
+    assert said.exit_code == 0
+    assert "kept" in said.stdout
+    assert "the reconciler sends it" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        ((), 2, "Give a message"),
+        (("payment.charge", "order_id"), 2, "write name=value"),
+        (("no.such", "a=1"), 1, "known here: payment.charge"),
+        (("payment.charge", "order_id=1", "amount=lots"), 1, "amount: Input should be a valid int"),
+        (("--file", "/nowhere/at/all"), 1, "cannot be read"),
+        (("--unique-for", "soon", "payment.charge", "order_id=1"), 2, "write 30s, 90m, 24h"),
+    ],
+)
+def test_what_cannot_be_sent_is_answered_in_a_sentence(
+    words: tuple[str, ...], code: int, sentence: str
+) -> None:
+    said = oncely("send", *words, place=FakePlace())
+
+    assert said.exit_code == code
+    assert sentence in said.stderr
+    assert "Traceback" not in said.output
+
+
+def test_what_a_sender_wrote_cannot_forge_a_line_or_colour_one() -> None:
+    place = FakePlace()
+
+    said = oncely("send", json.dumps(charge(HOSTILE)), json.dumps(charge(HOSTILE)), place=place)
+
+    assert said.exit_code == 0
+    assert "\x1b" not in said.output
+    assert len(said.stdout.splitlines()) == 3  # two messages and their sum
