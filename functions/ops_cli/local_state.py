@@ -31,7 +31,7 @@ class LocalState:
                 stack=str(found.get("stack", "Oncely-local")),
                 region=str(found.get("region", _REGION)),
             )
-        except (OSError, ValueError, LookupError, AttributeError) as error:
+        except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
             raise CommandError(_NOT_RUNNING, Exit.UNREACHABLE) from error
 
     def environment(self) -> dict[str, str]:

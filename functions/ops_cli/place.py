@@ -11,6 +11,7 @@ from ops_cli.local_state import LocalState
 
 if TYPE_CHECKING:
     import boto3
+
     from oncely.adapters.support_desk import SupportDesk
 
 DEFAULT_STACK: Final = "Oncely-dev"
@@ -75,7 +76,9 @@ class AwsPlace:
             os.environ.update(self._local.environment())
             os.environ.pop("AWS_PROFILE", None)
             return boto3.Session()
-        return boto3.Session(profile_name=self.where.profile, region_name=self.where.region)
+        # boto3 alone reads AWS_DEFAULT_REGION only; the AWS CLI and people say AWS_REGION.
+        region = self.where.region or os.environ.get("AWS_REGION")
+        return boto3.Session(profile_name=self.where.profile, region_name=region)
 
     def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
         """A client of an AWS service, for a person who waits: it gives up within seconds."""

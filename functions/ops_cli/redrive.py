@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from oncely.domain.repairs import Repair
 
 from oncely.domain.lifecycle import Status
+from oncely.domain.repairs import Repair
 from ops_cli import screen
 from ops_cli.exits import CommandError, Exit
 from ops_cli.find import no_such_job

@@ -4,8 +4,8 @@ import sys
 from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
-from oncely.domain.repairs import Repair
 
+from oncely.domain.repairs import Repair
 from ops_cli import job_lines, screen
 from ops_cli.exits import CommandError, Exit
 from ops_cli.find import no_such_job, quoted
@@ -15,10 +15,9 @@ from ops_cli.who import actor
 
 if TYPE_CHECKING:
     from oncely.adapters.support_desk import SupportDesk
+    from oncely.domain.jobs import Job
     from oncely.services.job_view import JobView
     from oncely.services.repair import Outcome
-
-    from oncely.domain.jobs import Job
 
 
 @at_a_place
@@ -44,9 +43,8 @@ def repair(
     json: AsJson = False,
 ) -> None:
     """Repair one job; refused if it is no longer the job that was shown."""
-    from oncely.services.repair import RepairOrder
-
     from oncely.domain.keys import JobKey
+    from oncely.services.repair import RepairOrder
 
     who = actor(place, name)
     desk = place.desk(actor=who)

@@ -131,8 +131,10 @@ class Account:
     world: World = field(default_factory=World)
 
     def place(self, **changes: Any) -> FakePlace:  # noqa: ANN401  # fields by name
-        services = ("cloudformation", "cloudwatch", "dynamodb", "lambda", "s3", "scheduler")
-        services += ("secretsmanager", "sns", "sqs", "stepfunctions")
+        services = (
+            *("cloudformation", "cloudwatch", "dynamodb", "lambda", "s3", "scheduler"),
+            *("secretsmanager", "sns", "sqs", "stepfunctions"),
+        )
         outputs = {
             **{f"{camel(name)}QueueUrl": name for name in self.queues},
             **{f"{camel(name)}TableName": name for name in self.tables},

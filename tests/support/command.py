@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any
 
 import boto3
-from oncely.adapters.support_desk import SupportDesk
-from oncely.services.inspect import Inspector
-from oncely.services.repair import Repairer
 from typer.testing import CliRunner, Result
 
 from oncely.adapters.clients import Clients
+from oncely.adapters.support_desk import SupportDesk
 from oncely.services.enqueue import Enqueuer
+from oncely.services.inspect import Inspector
+from oncely.services.repair import Repairer
 from oncely.testing.memory import MemoryJobFinder, MemoryWindows
 from ops_cli.main import app
 from ops_cli.place import Where

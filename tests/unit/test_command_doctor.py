@@ -174,7 +174,7 @@ def test_what_is_broken_is_named_with_what_to_mend(
     said = oncely("doctor", "--json", place=account.place())
 
     found = [json.loads(line) for line in said.stdout.splitlines()]
-    (fault,) = (one for one in found if sentence in one["says"])
+    fault, *_ = (one for one in found if sentence in one["says"])
     assert (said.exit_code, fault["health"]) == (4, "broken")
     assert fault["mend"]
 

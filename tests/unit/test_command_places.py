@@ -103,7 +103,7 @@ def test_a_missing_stack_says_how_to_name_or_make_one(monkeypatch: pytest.Monkey
 
 def test_nobody_is_signed_in() -> None:
     nowhere = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "eu-west-1", **NO_PROFILE}
-    blank = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"), "")
+    blank = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
     done = subprocess.run(
         [sys.executable, "-m", "ops_cli", "find", "18452"],
         env={"PYTHONPATH": f"{REPOSITORY}/functions", "PATH": "/usr/bin:/bin", **nowhere, **blank},
@@ -177,8 +177,9 @@ def test_help_waits_for_no_sdk() -> None:
 
 def test_a_shell_completes_commands_and_job_types() -> None:
     def completed(typed: str) -> str:
-        asked = {"_ONCELY_COMPLETE": "complete_bash", "COMP_WORDS": typed}
-        return oncely(COMP_CWORD=str(typed.count(" ")), **asked).stdout
+        return oncely(
+            _ONCELY_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" "))
+        ).stdout
 
     assert "reconcile" in completed("oncely rec")
     assert "payment.charge" in completed("oncely contracts pay")

@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from oncely.services.repair import Repairer, RepairOrder
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from oncely.services.repair import Repairer, RepairOrder
 from ops_cli import repair as repair_command
 from tests.support.command import FakePlace, oncely
 from tests.support.payments import Fault
@@ -118,7 +118,6 @@ def unknown() -> FakePlace:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.payments.fails("look_up", Fault.TIMEOUT_BEFORE)
     world.run(charge())
     assert world.job(KEY).status is Status.UNKNOWN
     return FakePlace(world)
