@@ -25,12 +25,18 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --requi
 WITH_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check faults bench synth deploy destroy docs fmt lock clean
+.PHONY: help setup demo local test check faults mutants soak bench synth deploy destroy docs fmt lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 setup: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Install all that the other targets need (they do it themselves, too)
+
+# Everything runs on this machine, and ends with the command.
+RUN_LOCAL = @$(WITH_VENV) $(VENV)/bin/python -m infra.local
+
+demo: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## See it work: ARGS="--jobs 300 --seed 1 --faults none|some|heavy --keep"
+	$(RUN_LOCAL) demo $(ARGS)
 
 test: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Run the tests; make test ARGS="-k claim" runs some of them
 	@$(WITH_VENV) $(VENV)/bin/python -m pytest $(ARGS)

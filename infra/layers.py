@@ -87,13 +87,20 @@ class Layer:
     @property
     def hash(self) -> str:
         """Says what is inside: the pins carry hashes, so equal inputs give equal code."""
-        inputs = (RECIPE, self.target.name, *self.target.pip, *_pins(self.requirements))
+        # What is unpacked on this machine is found by where it lies.
+        where = (str(BUILD),) if self.target.is_here else ()
+        inputs = (RECIPE, self.target.name, *self.target.pip, *where, *_pins(self.requirements))
         return hashlib.sha256("\n".join(inputs).encode()).hexdigest()
 
     @property
     def archive(self) -> Path:
         """Where the finished layer is kept."""
         return BUILD / f"{self.name}-{self.target.name}-{self.hash[:16]}.zip"
+
+    @property
+    def unpacked(self) -> Path:
+        """Where its packages lie on this machine, if that is what it was built for."""
+        return self.archive.with_suffix("")
 
     def built(self) -> Path:
         """The layer as a zip file; made only if these very inputs were never built before."""
@@ -107,11 +114,26 @@ class Layer:
             folder = Path(scratch) / "python"
             self._install(folder)
             if self.target.is_here:
-                _make_light(folder)
+                folder = self._leave_unpacked(folder)
             archive = Path(scratch) / "layer.zip"
             _pack(folder, archive)
             # Two builds at once make the same file; whoever is last replaces it in one step.
             archive.replace(self.archive)
+
+    def _leave_unpacked(self, folder: Path) -> Path:
+        """Put the packages where they stay; the layer itself only says where that is.
+
+        The local engine unpacks every layer anew for each of its many worker processes.
+        """
+        _make_light(folder)
+        shutil.rmtree(self.unpacked, ignore_errors=True)
+        folder.replace(self.unpacked)
+        pointer = folder / "lib" / "python" / "site-packages"
+        pointer.mkdir(parents=True)
+        # In front, as a layer's own packages are: the engine's come with other versions.
+        line = f"import sys; sys.path.insert(0, {str(self.unpacked)!r})\n"
+        (pointer / f"{self.name}.pth").write_text(line, encoding="utf-8")
+        return folder
 
     def _install(self, folder: Path) -> None:
         done = subprocess.run(  # noqa: S603  # pip, with this repository's own pins
@@ -147,10 +169,12 @@ def build(targets: Iterable[Target]) -> Iterator[Path]:
     """Build what is missing for these targets, and forget what no input asks for any more."""
     layers = [layer for target in targets for layer in layers_for(target).values()]
     yield from (layer.built() for layer in layers)
-    wanted = {layer.archive for layer in layers}
-    for old in BUILD.iterdir():
-        if old not in wanted and old.suffix == ".zip":
+    wanted = {path for layer in layers for path in (layer.archive, layer.unpacked)}
+    for old in set(BUILD.iterdir()) - wanted:
+        if old.suffix == ".zip":
             old.unlink()
+        elif not old.name.startswith("."):
+            shutil.rmtree(old)
 
 
 def _pins(requirements: Path) -> list[str]:
@@ -160,7 +184,7 @@ def _pins(requirements: Path) -> list[str]:
 
 
 def _make_light(folder: Path) -> None:
-    """For one machine, where each worker process unpacks and imports everything anew."""
+    """For one machine, where each of many worker processes imports everything anew."""
     for service in (folder / "botocore" / "data").glob("*/"):
         if service.name not in _SERVICES:
             shutil.rmtree(service)

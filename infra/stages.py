@@ -118,6 +118,11 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "prod": {"keep_data": True, "log_retention": 90},
     # Each of ten at once would be a process of its own there.
     "local": {
+        # Short, so that what a killed worker held is asked about in a minute, not in two.
+        "worker_timeout": 60,
+        "visibility": 360,
+        "side_by_side": 10,
+        "max_concurrency": 3,
         "row_retention": 35,
         "log_retention": 1,
         "tls_only": False,

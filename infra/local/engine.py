@@ -48,6 +48,25 @@ def free_port() -> int:
         return port
 
 
+def environment_of(url: str) -> dict[str, str]:
+    """Give what boto3, the CDK or the AWS CLI needs to reach the engine at an address."""
+    return {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ENDPOINT_URL_S3": url,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCOUNT": ACCOUNT,
+        "CDK_DEFAULT_ACCOUNT": ACCOUNT,
+        "CDK_DEFAULT_REGION": REGION,
+        # A profile of the person at the keyboard must not send this to a real account.
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
 class Engine:
     """One running MiniStack; `start_engine` and `running_engine` make it."""
 
@@ -71,21 +90,7 @@ class Engine:
 
     def environment(self) -> dict[str, str]:
         """Give what boto3, the CDK or the AWS CLI needs to reach this engine and no other."""
-        return {
-            "AWS_ENDPOINT_URL": self.url,
-            "AWS_ENDPOINT_URL_S3": self.url,
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-            "AWS_ACCOUNT": ACCOUNT,
-            "CDK_DEFAULT_ACCOUNT": ACCOUNT,
-            "CDK_DEFAULT_REGION": REGION,
-            # A profile of the person at the keyboard must not send this to a real account.
-            "AWS_CONFIG_FILE": os.devnull,
-            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+        return environment_of(self.url)
 
     def wait_until_ready(self) -> None:
         """Return when the engine answers; raise with the end of its log if it cannot."""

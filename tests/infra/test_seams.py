@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,14 +54,9 @@ LATE = {"payments": "oncely.adapters.stripe_payments", "sync": "oncely.adapters.
 
 
 @pytest.fixture(scope="session")
-def unpacked(built_layers: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def unpacked(built_layers: None) -> dict[str, Path]:
     """The layers for this machine, by name."""
-    found = {}
-    for name, layer in layers_for(Target.this_machine()).items():
-        found[name] = tmp_path_factory.mktemp(name) / "python"
-        with zipfile.ZipFile(layer.built()) as archive:
-            archive.extractall(found[name].parent)
-    return found
+    return {name: layer.unpacked for name, layer in layers_for(Target.this_machine()).items()}
 
 
 # The layer for one machine stands for `runtime`, and brings what Lambda has by itself.

@@ -17,6 +17,7 @@ class FaultKind(StrEnum):
 
     # Performed; the caller cannot know.
     ACCEPT_THEN_HANG = "accept_then_hang"  # no answer until released, or for `seconds`
+    ACCEPT_THEN_TRICKLE = "accept_then_trickle"  # a byte at a time, so that no read times out
     ACCEPT_THEN_DROP = "accept_then_drop"  # the connection is reset
     ERROR_AFTER = "error_after"  # 500, and the key replays the 500
     GARBLED = "garbled"  # 200, and the body is not JSON
@@ -69,9 +70,14 @@ class Fault:
             and self.key_contains in (request.idempotency_key or "")
         )
 
-    def hang(self) -> None:
-        """Wait until released or until the time is over."""
-        self._released.wait(HANG_SECONDS if self.seconds is None else self.seconds)
+    def hang(self, seconds: float | None = None) -> bool:
+        """Wait until released or until the time is over; tells whether it was released."""
+        return self._released.wait(seconds or self.patience)
+
+    @property
+    def patience(self) -> float:
+        """How many seconds an answer is held back."""
+        return HANG_SECONDS if self.seconds is None else self.seconds
 
     def release(self) -> None:
         """Let every request that hangs on this fault go on."""
@@ -102,6 +108,7 @@ class Faults:
     def __init__(self, *, seed: int = 0) -> None:
         self._lock = threading.Lock()
         self._faults: list[Fault] = []
+        self._ended: list[Fault] = []  # some of them may still hold requests
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
 
     def add(self, kind: FaultKind | str, **options: Any) -> Fault:  # noqa: ANN401 - Fault's own
@@ -116,10 +123,17 @@ class Faults:
         with self._lock:
             return next((fault for fault in self._faults if self._hits(fault, request)), None)
 
+    def end(self) -> None:
+        """Hit no further request; those that hang go on hanging."""
+        with self._lock:
+            self._ended += self._faults
+            self._faults = []
+
     def clear(self) -> None:
         """End all faults and let go of every request that hangs."""
+        self.end()
         with self._lock:
-            ended, self._faults = self._faults, []
+            ended, self._ended = self._ended, []
         for fault in ended:
             fault.release()
 

@@ -24,6 +24,8 @@ HOST: Final = "127.0.0.1"
 # Closing a socket that lingers for zero seconds sends a reset instead of a farewell.
 RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 JOIN_SECONDS: Final = 5.0
+# Shorter than any client's read timeout.
+TRICKLE_SECONDS: Final = 0.5
 NOT_JSON: Final = b"<html><body>502 Bad Gateway</body></html>"
 
 
@@ -162,6 +164,9 @@ class _Handler(BaseHTTPRequestHandler):
             case FaultKind.ACCEPT_THEN_HANG:
                 fault.hang()
                 self._send(answer)
+            case FaultKind.ACCEPT_THEN_TRICKLE:
+                self._trickle(fault)
+                self._reset()
             case FaultKind.GARBLED:
                 self._send(answer, body=NOT_JSON)
             case FaultKind.TRUNCATED:
@@ -193,6 +198,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         if cut:
             self.close_connection = True
+
+    def _trickle(self, fault: Fault) -> None:
+        """Begin an answer that goes on and on: each read of the client gets something."""
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Patience: ")
+        until = time.monotonic() + fault.patience
+        while time.monotonic() < until and not fault.hang(TRICKLE_SECONDS):
+            self.wfile.write(b".")
+            self.wfile.flush()
 
     def _reset(self) -> None:
         self.close_connection = True

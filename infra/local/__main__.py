@@ -1,0 +1,34 @@
+"""The stack on this machine: `make demo`, `make local`, or `python -m infra.local --help`."""
+
+from typing import Annotated
+
+import typer
+
+from infra.local.demo import demo
+from infra.local.trouble import Level
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+
+
+@app.callback()
+def _main() -> None:
+    pass
+
+
+@app.command("demo")
+def _demo(
+    jobs: Annotated[int, typer.Option(min=1, help="about how many jobs")] = 300,
+    seed: Annotated[int, typer.Option(help="the same seed sends the same messages")] = 1,
+    faults: Annotated[Level, typer.Option(help="how much goes wrong")] = Level.SOME,
+    *,
+    keep: Annotated[bool, typer.Option("--keep", help="stay up afterwards")] = False,
+    ignore_keys: Annotated[
+        bool, typer.Option("--ignore-keys", help="the provider ignores idempotency keys")
+    ] = False,
+) -> None:
+    """Send jobs while everything goes wrong; exit code 1 if the promise is broken."""
+    raise typer.Exit(demo(jobs=jobs, seed=seed, faults=faults, keep=keep, ignore_keys=ignore_keys))
+
+
+if __name__ == "__main__":
+    app()

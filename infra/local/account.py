@@ -1,0 +1,69 @@
+"""The account of a local engine, as its owner sees it: plain boto3, whatever its address."""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+import boto3
+from botocore.config import Config
+
+from infra.local.engine import REGION
+
+STACK: Final = "Oncely-local"
+# What the providers on this machine are told; they take any key.
+KEYS: Final = {"Stripe": "sk_test_oncely", "Hubspot": "pat-test-oncely"}
+# A machine that does other things as well may take its time to answer.
+_PATIENT: Final = Config(
+    read_timeout=60, retries={"mode": "standard", "total_max_attempts": 5}, max_pool_connections=32
+)
+
+
+class Account:
+    """One engine's account; clients are made once."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._session = boto3.Session(
+            aws_access_key_id="test",
+            aws_secret_access_key="test",  # noqa: S106  # the engine takes any
+            region_name=REGION,
+        )
+        self.client = cache(self._client)
+
+    def outputs(self) -> dict[str, str]:
+        """The outputs of the deployed stack."""
+        (stack,) = self.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+        return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
+
+    def resources(self) -> dict[str, str]:
+        """What the deployment calls each resource of the template."""
+        listed = self.client("cloudformation").describe_stack_resources(StackName=STACK)
+        return {
+            one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed["StackResources"]
+        }
+
+    def fill_secrets(self) -> None:
+        """Put the providers' keys in, as a person does after the first deployment."""
+        secrets = self.client("secretsmanager")
+        for secret in secrets.list_secrets()["SecretList"]:
+            for name, value in KEYS.items():
+                if f"ProviderKeys{name}" in secret["Name"]:
+                    secrets.put_secret_value(SecretId=secret["ARN"], SecretString=value)
+
+    def start_sweep(self, machine: str, **sweep: object) -> str:
+        """Start the reconciler by hand; gives the execution."""
+        states = self.client("stepfunctions")
+        started = states.start_execution(stateMachineArn=machine, input=json.dumps(sweep))
+        execution: str = started["executionArn"]
+        return execution
+
+    def sweep_ended(self, execution: str) -> Mapping[str, Any] | None:
+        """What became of an execution; None while it runs."""
+        found: Mapping[str, Any] = self.client("stepfunctions").describe_execution(
+            executionArn=execution
+        )
+        return None if found["status"] == "RUNNING" else found
+
+    def _client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
+        return self._session.client(service, endpoint_url=self.url, config=_PATIENT)  # type: ignore[call-overload]  # by name

@@ -1,0 +1,156 @@
+"""Reads both sides while the demo runs: queues and tables from the engine, books from providers."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from infra.local.sandbox.ledger import IntentStatus, Ledger
+from infra.local.stack import LocalStack
+from infra.local.verdict import Facts, JobSeen
+from infra.local.workload import Workload
+from oncely.domain.lifecycle import Status
+
+QUEUES: Final = {
+    "payments": "PaymentsQueueUrl",
+    "sync": "SyncQueueUrl",
+    "mail": "MailQueueUrl",
+    "dead letters": "DeadLetterQueueUrl",
+    "rejects": "RejectsQueueUrl",
+}
+_WAITING: Final = "ApproximateNumberOfMessages"
+_IN_FLIGHT: Final = "ApproximateNumberOfMessagesNotVisible"
+_DELAYED: Final = "ApproximateNumberOfMessagesDelayed"
+_READERS: Final = 8
+
+
+@dataclass(frozen=True)
+class Depth:
+    """How many messages a queue holds."""
+
+    waiting: int
+    in_flight: int
+    delayed: int
+
+
+@dataclass(frozen=True)
+class Books:
+    """What the providers did."""
+
+    charges: int = 0
+    declined: int = 0
+    processing: int = 0
+    double_charges: int = 0
+    mails: int = 0
+    contacts_written: int = 0
+    faults: Counter[str] = field(default_factory=Counter)  # answers that went wrong, by how
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> "Books":
+        """Count them in a ledger."""
+        by_job = Counter(one.metadata.get("job_key", "") for one in ledger.charges)
+        waiting = sum(one.status is IntentStatus.PROCESSING for one in ledger.intents)
+        return cls(
+            charges=by_job.total(),
+            declined=len(ledger.attempts) - by_job.total() - waiting,
+            processing=waiting,
+            double_charges=sum(times - 1 for times in by_job.values()),
+            mails=len(ledger.mails),
+            contacts_written=sum(one.writes for one in ledger.contacts),
+            faults=Counter(
+                one.fault.replace("_", " ") for one in ledger.requests if one.fault is not None
+            ),
+        )
+
+
+@dataclass
+class Observer:
+    """Looks at one stack."""
+
+    stack: LocalStack
+    _rejects: dict[str, str] = field(default_factory=dict)  # the bodies that were read already
+
+    def depths(self) -> dict[str, Depth]:
+        """Every queue."""
+        return {name: self._depth(self.stack.outputs[output]) for name, output in QUEUES.items()}
+
+    def books(self) -> Books:
+        """The providers' side."""
+        return Books.of(self.stack.sandbox.ledger)
+
+    def jobs(self) -> dict[str, JobSeen]:
+        """Every row of the job table."""
+        rows = self._scan(
+            "JobsTableName",
+            ProjectionExpression="job_key, #status, last_error, due_at",
+            ExpressionAttributeNames={"#status": "status"},
+        )
+        seen = (
+            JobSeen(
+                key=row["job_key"]["S"],
+                status=Status(row["status"]["S"]),
+                reason=row.get("last_error", {}).get("S", ""),
+                archived="due_at" not in row,
+            )
+            for row in rows
+        )
+        return {job.key: job for job in seen}
+
+    def facts(self, workload: Workload) -> Facts:
+        """Everything that the verdict is made from."""
+        ledger = self.stack.sandbox.ledger
+        orders = {str(order["receipt_email"]): str(order["order_id"]) for order in workload.orders}
+        return Facts(
+            asked_for=frozenset(workload.jobs),
+            jobs=self.jobs(),
+            charges=Counter(one.metadata.get("job_key", "") for one in ledger.charges),
+            mails=Counter(
+                orders.get(address, address) for one in ledger.mails for address in one.to
+            ),
+            contacts=Counter(
+                own for one in ledger.contacts if (own := one.properties.get("oncely_id"))
+            ),
+            paid=frozenset(
+                row["order_id"]["S"]
+                for row in self._scan("OrdersTableName")
+                if row["status"]["S"] == "paid"
+            ),
+            imported=frozenset(
+                row["source_id"]["S"]
+                for row in self._scan("RecordsTableName")
+                if row["source"]["S"] == "hubspot"
+            ),
+            to_import=frozenset(str(n) for n in range(1, workload.contacts + 1)),
+            put_aside=Counter(self.rejects()),
+            wrong=frozenset(one.body for one in workload.wrong),
+        )
+
+    def rejects(self) -> list[str]:
+        """The bodies of the messages that were put aside and archived."""
+        s3, bucket = self.stack.account.client("s3"), self.stack.outputs["ArchiveBucketName"]
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="rejects/")
+        names = {one["Key"] for page in pages for one in page.get("Contents", [])}
+
+        def body(name: str) -> str:
+            content = json.load(s3.get_object(Bucket=bucket, Key=name)["Body"])
+            return str(content["body"])
+
+        new = sorted(names - set(self._rejects))
+        with ThreadPoolExecutor(_READERS) as pool:
+            self._rejects.update(zip(new, pool.map(body, new), strict=True))
+        return list(self._rejects.values())
+
+    def _depth(self, url: str) -> Depth:
+        found = self.stack.account.client("sqs").get_queue_attributes(
+            QueueUrl=url, AttributeNames=[_WAITING, _IN_FLIGHT, _DELAYED]
+        )["Attributes"]
+        return Depth(*(int(found.get(name, 0)) for name in (_WAITING, _IN_FLIGHT, _DELAYED)))
+
+    def _scan(self, table: str, **more: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # as boto3's
+        pages = self.stack.account.client("dynamodb").get_paginator("scan")
+        for page in pages.paginate(
+            TableName=self.stack.outputs[table], ConsistentRead=True, **more
+        ):
+            yield from page["Items"]

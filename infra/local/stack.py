@@ -1,0 +1,72 @@
+"""The whole of Oncely running on this machine: engine, providers, deployed stack, and its end."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from infra.local.account import Account
+from infra.local.deploy import HOME, assembly_of, bootstrap, deploy
+from infra.local.engine import Engine, running_engine
+from infra.local.sandbox import ProviderSandbox
+
+ENGINE_LOG: Final = HOME / "engine.log"
+# The address of the providers is part of the stack; the same one again spares a synthesis.
+_PORT: Final = HOME / "providers.port"
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class LocalStack:
+    """A deployed stack: `running_stack` makes it, and ends all of it."""
+
+    engine: Engine
+    sandbox: ProviderSandbox
+    account: Account
+    outputs: Mapping[str, str]
+
+    @property
+    def log(self) -> Path:
+        """Where the engine writes what it does."""
+        return self.engine.log
+
+
+@contextlib.contextmanager
+def running_stack(
+    tell: Tell,
+    *,
+    settings: Mapping[str, str] | None = None,
+    honours_keys: bool = True,
+    seed: int = 0,
+) -> Iterator[LocalStack]:
+    """Start, deploy and fill everything; `tell` hears of each step, `settings` are the engine's."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    ENGINE_LOG.unlink(missing_ok=True)
+    with (
+        _providers(honours_keys=honours_keys, seed=seed) as sandbox,
+        # Ends before what its functions call, so that none of them sees a dead provider.
+        running_engine(ENGINE_LOG, settings=settings) as engine,
+    ):
+        tell("synthesizing the stack (once for each change)")
+        assembly = assembly_of(engine.url, providers=sandbox.url)
+        tell("preparing the local account for the CDK")
+        bootstrap(engine.url, assembly)
+        tell("deploying with the CDK")
+        deploy(engine.url, assembly)
+        account = Account(engine.url)
+        account.fill_secrets()
+        yield LocalStack(engine, sandbox, account, account.outputs())
+
+
+@contextlib.contextmanager
+def _providers(*, honours_keys: bool, seed: int) -> Iterator[ProviderSandbox]:
+    try:
+        wanted = int(_PORT.read_text(encoding="utf-8"))
+        sandbox = ProviderSandbox(port=wanted, honours_keys=honours_keys, seed=seed)
+    except (OSError, ValueError):  # never run before, or somebody else listens there
+        sandbox = ProviderSandbox(honours_keys=honours_keys, seed=seed)
+    with sandbox:
+        _PORT.write_text(sandbox.url.rpartition(":")[2], encoding="utf-8")
+        yield sandbox

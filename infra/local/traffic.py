@@ -1,0 +1,82 @@
+"""Sends a workload through the queues, as its producers would, and again what gets no answer."""
+
+import itertools
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from infra.local.stack import LocalStack
+from infra.local.workload import Row, Sending, Workload
+
+_BATCH: Final = 10  # messages in one call; so many does SQS take
+_AT_ONCE: Final = 4
+_WRITE_BATCH: Final = 25  # rows in one call
+# Jobs that two cores work in a second, roughly: sending faster only makes the queues longer.
+_PER_SECOND: Final = 25
+_SHORTEST: Final = 10.0
+
+
+class Traffic:
+    """Everything that the demo's producers do."""
+
+    def __init__(self, stack: LocalStack, workload: Workload) -> None:
+        self._stack = stack
+        self._workload = workload
+        self.sent = 0
+        self.done = threading.Event()
+
+    def prepare(self) -> None:
+        """Write what the jobs are about: orders, records, and the CRM's contacts."""
+        self._put("OrdersTableName", self._workload.orders)
+        self._put("RecordsTableName", self._workload.records)
+        self._stack.sandbox.hubspot.add_contacts(self._workload.contacts)
+
+    def run(self, stop: threading.Event) -> None:
+        """Send all of it, each message in its moment."""
+        lasts = max(_SHORTEST, len(self._workload.jobs) / _PER_SECOND)
+        began = time.monotonic()
+        for at, sendings in itertools.groupby(
+            self._workload.sendings, key=lambda one: int(one.at * lasts)
+        ):
+            if stop.wait(max(0.0, began + at - time.monotonic())):
+                return
+            self.send(sendings)
+        self.done.set()
+
+    def send(self, sendings: Iterable[Sending]) -> None:
+        """Send some now, a batch of them in one call."""
+        by_queue: dict[str, list[str]] = {}
+        for one in sendings:
+            by_queue.setdefault(one.queue, []).append(one.body)
+        calls = [
+            (self._stack.outputs[queue], bodies[n : n + _BATCH])
+            for queue, bodies in by_queue.items()
+            for n in range(0, len(bodies), _BATCH)
+        ]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            self.sent += sum(pool.map(lambda call: self._send_batch(*call), calls))
+
+    def _send_batch(self, url: str, bodies: list[str]) -> int:
+        entries = [{"Id": str(n), "MessageBody": body} for n, body in enumerate(bodies)]
+        sqs = self._stack.account.client("sqs")
+        answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
+        if answer.get("Failed"):
+            raise RuntimeError(f"the queue did not take {answer['Failed']}")
+        return len(entries)
+
+    def _put(self, table: str, rows: Iterable[Row]) -> None:
+        name = self._stack.outputs[table]
+        requests = [{"PutRequest": {"Item": _typed(row)}} for row in rows]
+        batches = [requests[n : n + _WRITE_BATCH] for n in range(0, len(requests), _WRITE_BATCH)]
+        dynamodb = self._stack.account.client("dynamodb")
+        for batch in batches:
+            dynamodb.batch_write_item(RequestItems={name: batch})
+
+
+def _typed(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: {"N": str(value)} if isinstance(value, int) else {"S": value}
+        for name, value in row.items()
+    }

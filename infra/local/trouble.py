@@ -1,0 +1,85 @@
+"""How much goes wrong in the demo: what providers do, and how often workers are killed."""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from infra.local.sandbox import FaultKind, Faults
+
+_CREATE: Final = {"method": "POST", "path": "/v1/payment_intents"}
+_CONFIRM: Final = {"method": "POST", "path": "/v1/payment_intents/*/confirm"}
+_READ: Final = {"method": "GET", "path": "/v1/payment_intents/*"}
+_PUSH: Final = {"method": "P*", "path": "/crm/*"}
+_FETCH: Final = {"method": "GET", "path": "/crm/*"}
+_MAIL: Final = {"method": "POST", "path": "/v2/email/*"}
+
+# Which answers go wrong, and how many of a hundred; the first that applies hits.
+_RATES: Final[tuple[tuple[FaultKind, Mapping[str, str], float], ...]] = (
+    (FaultKind.ACCEPT_THEN_DROP, _CONFIRM, 4),
+    (FaultKind.ERROR_AFTER, _CONFIRM, 2),
+    (FaultKind.ERROR_BEFORE, _CONFIRM, 1),
+    (FaultKind.GARBLED, _CONFIRM, 1),
+    (FaultKind.TRUNCATED, _CONFIRM, 1),
+    (FaultKind.SLOW, _CONFIRM, 2),
+    (FaultKind.CONFLICT, _CONFIRM, 1),
+    (FaultKind.RATE_LIMIT, _CREATE, 2),
+    (FaultKind.ACCEPT_THEN_DROP, _CREATE, 1),
+    (FaultKind.OUTAGE, _READ, 20),  # the first look after an error is often blind as well
+    (FaultKind.ACCEPT_THEN_DROP, _PUSH, 5),
+    (FaultKind.RATE_LIMIT, _PUSH, 2),
+    (FaultKind.OUTAGE, _FETCH, 3),
+    (FaultKind.ACCEPT_THEN_DROP, _MAIL, 1),
+    (FaultKind.RATE_LIMIT, _MAIL, 2),
+)
+_A_HUNDRED: Final = 100
+_ENDLESS: Final = 600.0  # seconds; far beyond the timeout of any function
+
+
+class Level(StrEnum):
+    """How much goes wrong."""
+
+    NONE = "none"
+    SOME = "some"
+    HEAVY = "heavy"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One level, spelled out."""
+
+    factor: float  # on the rates above
+    hanging: int  # answers that never end: the function is killed at its timeout
+    silent: int  # answers that never come
+    kill_every: int  # requests to a provider, roughly; 0: never
+
+    def upon(self, faults: Faults) -> None:
+        """Put the providers' part in force."""
+        if self.hanging:
+            faults.add(
+                FaultKind.ACCEPT_THEN_TRICKLE,
+                times=self.hanging,
+                skip=5,
+                seconds=_ENDLESS,
+                **_CONFIRM,
+            )
+        if self.silent:
+            faults.add(FaultKind.ACCEPT_THEN_HANG, times=self.silent, skip=10, **_CONFIRM)
+        for kind, where, percent in _RATES:
+            if rate := percent * self.factor / _A_HUNDRED:
+                matching: dict[str, Any] = dict(where)
+                faults.add(kind, times=None, rate=min(rate, 0.5), **matching)
+
+    def kills(self, seed: int) -> Iterator[int]:
+        """After how many more requests a worker dies, each time; the same for the same seed."""
+        draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
+        while self.kill_every:
+            yield draw.randint(self.kill_every // 2, self.kill_every * 3 // 2)
+
+
+TROUBLE: Final = {
+    Level.NONE: Trouble(factor=0, hanging=0, silent=0, kill_every=0),
+    Level.SOME: Trouble(factor=1, hanging=2, silent=2, kill_every=60),
+    Level.HEAVY: Trouble(factor=2.5, hanging=3, silent=10, kill_every=40),
+}

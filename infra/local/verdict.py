@@ -1,0 +1,135 @@
+"""Was the promise kept? What the tables say, beside what the providers' own books say."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
+
+PAYMENT, RECEIPT, PUSH = "payment.charge", "receipt.send", "sync.push"
+_ORDER = "order_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSeen:
+    """One row of the job table."""
+
+    key: str
+    status: Status
+    reason: str = ""
+    archived: bool = False
+
+    @property
+    def job_type(self) -> str:
+        """Which kind of job it is."""
+        return self.key.partition(":")[0]
+
+    @property
+    def subject(self) -> str:
+        """What it is about: the order, or the record."""
+        parts = self.key.split(":")
+        return parts[2] if self.job_type == PUSH else parts[1].removeprefix(_ORDER)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Both sides, as they stand at the end."""
+
+    asked_for: frozenset[str]  # the keys of all jobs that a producer sent a message for
+    jobs: Mapping[str, JobSeen]
+    charges: Mapping[str, int] = field(default_factory=dict)  # money moved, by job key
+    mails: Mapping[str, int] = field(default_factory=dict)  # by order
+    contacts: Mapping[str, int] = field(default_factory=dict)  # at the CRM, by our record's id
+    paid: frozenset[str] = frozenset()  # orders that are marked as paid
+    imported: frozenset[str] = frozenset()  # contacts that we have a record of
+    to_import: frozenset[str] = frozenset()  # contacts that the CRM had when the import began
+    put_aside: Counter[str] = field(default_factory=Counter)  # the bodies of archived rejects
+    wrong: frozenset[str] = frozenset()  # the bodies of messages that no contract takes
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong, in sentences; the promise was kept if there are none."""
+
+    doubled: tuple[str, ...]
+    lost: tuple[str, ...]
+    unresolved: tuple[str, ...]
+    disagreeing: tuple[str, ...]
+    not_archived: tuple[str, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether the promise was kept."""
+        return not (*self.doubled, *self.lost, *self.unresolved, *self.disagreeing)
+
+
+def judge(facts: Facts) -> Verdict:
+    """Hold the books against each other."""
+    return Verdict(
+        doubled=tuple(_doubled(facts)),
+        lost=tuple(_lost(facts)),
+        unresolved=tuple(
+            f"{job.key} is still {job.status}: {job.reason}"
+            for job in facts.jobs.values()
+            if job.status in UNRESOLVED
+        ),
+        disagreeing=tuple(_disagreeing(facts)),
+        not_archived=tuple(
+            job.key for job in facts.jobs.values() if job.status in ENDED and not job.archived
+        ),
+    )
+
+
+def receipts_missing(jobs: Mapping[str, JobSeen]) -> Iterator[str]:
+    """The receipts that should have followed a payment and have no row yet."""
+    for job in jobs.values():
+        receipt = f"{RECEIPT}:{_ORDER}{job.subject}"
+        if job.job_type == PAYMENT and job.status is Status.FINISHED and receipt not in jobs:
+            yield receipt
+
+
+def _doubled(facts: Facts) -> Iterator[str]:
+    """An outside action that happened more than once."""
+    for key, times in facts.charges.items():
+        if times > 1:
+            yield f"{key} was charged {times} times"
+    for order, times in facts.mails.items():
+        if times > 1:
+            yield f"the receipt of order {order} was sent {times} times"
+    for record, times in facts.contacts.items():
+        if times > 1:
+            yield f"{record} is {times} contacts at the CRM"
+
+
+def _lost(facts: Facts) -> Iterator[str]:
+    """Something that was sent, or should have followed, and left no trace."""
+    yield from (f"{key} has no row" for key in sorted(facts.asked_for - set(facts.jobs)))
+    yield from (f"{key} never followed" for key in receipts_missing(facts.jobs))
+    yield from (f"contact {one} was not imported" for one in facts.to_import - facts.imported)
+    yield from (
+        f"nobody put aside: {body}" for body in sorted(facts.wrong) if not facts.put_aside[body]
+    )
+
+
+def _disagreeing(facts: Facts) -> Iterator[str]:
+    """An end that the provider's books, or our own rows, do not know of."""
+    for job in facts.jobs.values():
+        done = job.status is Status.FINISHED
+        match job.job_type:
+            case "payment.charge":
+                happened = facts.charges.get(job.key, 0)
+                if done != (job.subject in facts.paid):
+                    yield f"{job.key} is {job.status}, and its order says otherwise"
+            case "receipt.send":
+                happened = facts.mails.get(job.subject, 0)
+            case "sync.push":
+                happened = facts.contacts.get(job.subject, 0)
+            case _:
+                continue
+        if done and not happened:
+            yield f"{job.key} is finished, and the provider knows nothing of it"
+        if job.status is Status.FAILED and happened:
+            yield f"{job.key} is failed, and the provider did it"
+    for key in facts.charges:
+        if key not in facts.jobs:
+            yield f"a charge names {key}, which is no job"

@@ -1,0 +1,178 @@
+"""What the demo sends: the same jobs, duplicates, races and bad messages for the same seed."""
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+PAYMENTS, SYNC = "PaymentsQueueUrl", "SyncQueueUrl"
+
+PAID: Final = "pm_card_visa"
+DECLINED: Final = "pm_card_chargeDeclined"
+PROCESSED_LATER: Final = "pm_processing"
+
+# Of all jobs, counting the receipts and contacts that follow by themselves.
+SHARE_OF_PAYMENTS: Final = 0.40
+SHARE_OF_IMPORTED: Final = 0.12
+SHARE_OF_EVENTS: Final = 0.05
+SHARE_OF_PUSHES: Final = 0.06
+# Of the payments; of the missing ones nobody ever wrote the order.
+SHARE_DECLINED: Final = 0.05
+SHARE_PROCESSED_LATER: Final = 0.02
+SHARE_MISSING: Final = 0.01
+# Of the messages.
+SHARE_REPEATED: Final = 0.30
+SHARE_CONFLICTING: Final = 0.02
+SHARE_BAD: Final = 0.02
+MOST_COPIES: Final = 4
+
+Row = Mapping[str, str | int]
+
+
+@dataclass(frozen=True)
+class Sending:
+    """One message, and when it is sent: at a share of the sending time."""
+
+    at: float
+    queue: str
+    body: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """All that the demo puts in, and what must come of it."""
+
+    orders: tuple[Row, ...]
+    records: tuple[Row, ...]  # of our own, for the CRM
+    contacts: int  # that are in the CRM already
+    events: tuple[str, ...]  # the contacts that an event tells of; their ids begin at 1
+    jobs: Mapping[str, Sending]  # the first message of each job that a producer asks for
+    again: tuple[Sending, ...]  # the same messages once more, at once or later
+    wrong: tuple[Sending, ...]  # messages that must be put aside, each told apart by its body
+
+    @property
+    def sendings(self) -> list[Sending]:
+        """Everything, in the order of sending."""
+        return sorted((*self.jobs.values(), *self.again, *self.wrong), key=lambda one: one.at)
+
+
+def plan(*, jobs: int, seed: int) -> Workload:
+    """Draw a workload of about this many jobs."""
+    draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
+    orders = list(_orders(draw, _at_least_one(jobs * SHARE_OF_PAYMENTS)))
+    missing = [f"missing-{n}" for n in range(_at_least_one(len(orders) * SHARE_MISSING))]
+    contacts = _at_least_one(jobs * SHARE_OF_IMPORTED)
+    known = [str(n) for n in range(1, contacts + 1)]
+    events = tuple(draw.choices(known, k=_at_least_one(jobs * SHARE_OF_EVENTS)))
+    records = [_record(n) for n in range(_at_least_one(jobs * SHARE_OF_PUSHES))]
+    messages = {
+        **{f"payment.charge:order_{one}": (PAYMENTS, _charge(one)) for one in missing},
+        **{
+            f"payment.charge:order_{order['order_id']}": (PAYMENTS, _charge(order["order_id"]))
+            for order in orders
+        },
+        **{
+            f"sync.import:hubspot:{batch}": (SYNC, _import(batch)) for batch in ("nightly", "again")
+        },
+        **{
+            f"sync.contact:hubspot:{contact}:event-{n}": (SYNC, _event(contact, n))
+            for n, contact in enumerate(events)
+        },
+        **{
+            f"sync.push:hubspot:{row['record_id']}:1": (SYNC, _push(row["record_id"]))
+            for row in records
+        },
+    }
+    first = {key: Sending(draw.random(), *message) for key, message in messages.items()}
+    return Workload(
+        orders=tuple(orders),
+        records=tuple(records),
+        contacts=contacts,
+        events=events,
+        jobs=first,
+        again=tuple(_repetitions(draw, list(first.values()))),
+        wrong=(*_conflicting(draw, orders), *_bad(draw, len(first))),
+    )
+
+
+def _orders(draw: random.Random, number: int) -> Iterator[Row]:
+    declined = _at_least_one(number * SHARE_DECLINED)
+    later = _at_least_one(number * SHARE_PROCESSED_LATER)
+    methods = [DECLINED] * declined + [PROCESSED_LATER] * later
+    methods += [PAID] * (number - len(methods))
+    draw.shuffle(methods)
+    for n, method in enumerate(methods):
+        yield {
+            "order_id": f"{n + 1}",
+            "customer_id": f"customer_{n % 97 + 1}",
+            "amount": draw.randint(100, 50_000),
+            "currency": draw.choice(["eur", "usd"]),
+            "payment_customer": f"cus_{n % 97 + 1}",
+            "payment_method": method,
+            "receipt_email": f"order-{n + 1}@example.com",
+            "status": "payment_pending",
+        }
+
+
+def _record(n: int) -> Row:
+    return {
+        "record_id": f"shop#{n + 1}",
+        "source": "shop",
+        "source_id": f"{n + 1}",
+        "source_updated_at": "2026-11-01T00:00:00.000000Z",
+        "version": 1,
+    }
+
+
+def _repetitions(draw: random.Random, first: Sequence[Sending]) -> Iterator[Sending]:
+    """A third are sent again: some in the same moment, a race, and some later."""
+    for one in first:
+        if draw.random() >= SHARE_REPEATED:
+            continue
+        for _ in range(draw.randint(1, MOST_COPIES - 1)):
+            at = one.at if draw.random() < 0.5 else draw.uniform(one.at, 1.0)  # noqa: PLR2004  # a half
+            yield Sending(at, one.queue, one.body)
+
+
+def _conflicting(draw: random.Random, orders: Sequence[Row]) -> Iterator[Sending]:
+    """The same order for another amount: never charged, never mixed up with the right one."""
+    for n in range(_at_least_one(len(orders) * SHARE_CONFLICTING)):
+        order = draw.choice(orders)
+        body = _charge(order["order_id"], amount=int(order["amount"]) + 1 + n)
+        yield Sending(draw.random(), PAYMENTS, body)
+
+
+def _bad(draw: random.Random, messages: int) -> Iterator[Sending]:
+    """What no contract takes: unknown jobs, missing and unknown fields, no JSON at all."""
+    shapes = (
+        '{{"job": "no.such", "v": 1, "n": {n}}}',
+        '{{"job": "payment.charge", "v": 1, "note": "{n} has no order"}}',
+        '{{"job": "payment.charge", "v": 1, "order_id": "1", "colour": {n}}}',
+        "not JSON, {n}",
+    )
+    for n in range(_at_least_one(messages * SHARE_BAD)):
+        body = shapes[n % len(shapes)].format(n=n)
+        yield Sending(draw.random(), draw.choice([PAYMENTS, SYNC]), body)
+
+
+def _charge(order_id: str | int, **more: int) -> str:
+    return json.dumps({"job": "payment.charge", "v": 1, "order_id": order_id, **more})
+
+
+def _import(batch: str) -> str:
+    return json.dumps({"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": batch})
+
+
+def _event(contact: str, n: int) -> str:
+    event = {"source": "hubspot", "source_id": contact, "event_id": f"event-{n}"}
+    return json.dumps({"job": "sync.contact", "v": 1, **event})
+
+
+def _push(record_id: str | int) -> str:
+    pushed = {"target": "hubspot", "record_id": record_id, "version": 1}
+    return json.dumps({"job": "sync.push", "v": 1, **pushed})
+
+
+def _at_least_one(number: float) -> int:
+    return max(1, round(number))
