@@ -129,3 +129,17 @@ def test_a_person_reads_why_an_unknown_was_given_to_them() -> None:
     decision = decide(job, TERMS, CannotAsk(), now=NOW, scope="another account")
 
     assert "it may have happened: read timeout" in decision.reason
+
+
+def test_a_review_tells_what_went_wrong_though_nobody_could_be_asked_meanwhile() -> None:
+    terms = replace(TERMS, safety=Safety.AT_MOST_ONCE)
+    job = _claim(None, NOW)
+    for answer, at in (
+        (Unclear("the mail server hung up"), NOW),
+        (CannotAsk(), NOW + TICK),
+        (CannotAsk(), NOW + timedelta(hours=1)),
+    ):
+        job = decide(job, terms, answer, now=at).on(job, now=at, actor="anyone")
+
+    assert job.status is Status.NEEDS_REVIEW
+    assert "the mail server hung up" in job.evidence[-1].reason

@@ -138,7 +138,7 @@ def many(number: int, *, apart: timedelta = timedelta(seconds=1)) -> World:
     return world
 
 
-def read_on(world: World, **asked: Any) -> list[list[str]]:  # noqa: ANN401  # arguments of a page
+def read_on(world: World, **asked: Any) -> list[list[JobKey]]:  # noqa: ANN401  # arguments of a page
     pages, cursor = [], None
     while True:
         page = world.inspector().page(status="needs_review", cursor=cursor, **asked)

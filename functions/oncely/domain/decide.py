@@ -230,7 +230,9 @@ def _cannot_ask(  # noqa: PLR0917  # every one of them decides
     job: Job, terms: Terms, answer: CannotAsk, now: datetime, scope: str, spread: float
 ) -> Decision:
     if now < ask_not_before(job, terms):
-        return wait(answer.reason, due_at=ask_not_before(job, terms))
+        # What went wrong is what a person will want to read, not that nobody can be asked.
+        due_at = ask_not_before(job, terms)
+        return wait(answer.reason, due_at=due_at, last_error=job.last_error)
     if terms.safety is Safety.NATURAL:
         return _return(job, terms, "safe to run again", now, spread, key_number=job.key_number)
     if _safe_to_send_again(job, terms, scope=scope, now=now):
