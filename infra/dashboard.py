@@ -8,7 +8,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.metrics import PERIOD, emitted
+from infra.metrics import PERIOD, Emitted
 from oncely import telemetry
 from oncely.services.outcomes import Same
 
@@ -24,23 +24,27 @@ class Dashboard(Construct):
         scope: Construct,
         id_: str,
         *,
+        emitted: Emitted,
         workers: Mapping[str, lambda_.Function],
         queues: Mapping[str, sqs.Queue],
         machine: sfn.StateMachine,
     ) -> None:
         super().__init__(scope, id_)
         board = cloudwatch.Dashboard(self, "Dashboard")
-        board.add_widgets(_graph("Outcomes", _outcomes(), stacked=True), _repetitions())
+        board.add_widgets(
+            _graph("Outcomes", _outcomes(emitted), stacked=True), _repetitions(emitted)
+        )
         board.add_widgets(
             _graph("How long a batch of jobs takes (ms)", _durations(workers)),
-            _graph("How old the oldest unresolved job is (s)", _oldest()),
+            _graph("How old the oldest unresolved job is (s)", _oldest(emitted)),
         )
         board.add_widgets(
             _graph("Messages waiting", _depths(queues), stacked=True),
             _graph("How long the oldest message has waited (s)", _ages(queues)),
         )
         board.add_widgets(
-            _graph("What needs someone", _troubles()), _graph("Reconciler", _sweeps(machine))
+            _graph("What needs someone", _troubles(emitted)),
+            _graph("Reconciler", _sweeps(emitted, machine)),
         )
 
 
@@ -52,7 +56,7 @@ def _graph(
     )
 
 
-def _outcomes() -> list[cloudwatch.IMetric]:
+def _outcomes(emitted: Emitted) -> list[cloudwatch.IMetric]:
     names = (
         *(telemetry.FINISHED, telemetry.FAILED, telemetry.UNKNOWN),
         *(telemetry.NEEDS_REVIEW, telemetry.NOTHING_SENT, telemetry.REJECTED),
@@ -60,7 +64,7 @@ def _outcomes() -> list[cloudwatch.IMetric]:
     return [emitted(name) for name in names]
 
 
-def _repetitions() -> cloudwatch.GraphWidget:
+def _repetitions(emitted: Emitted) -> cloudwatch.GraphWidget:
     by_reason = [emitted(telemetry.DEDUPLICATED, reason=str(same)) for same in Same]
     return _graph("Repetitions, answered without running again", by_reason, stacked=True)
 
@@ -73,7 +77,7 @@ def _durations(workers: Mapping[str, lambda_.Function]) -> list[cloudwatch.IMetr
     ]
 
 
-def _oldest() -> list[cloudwatch.IMetric]:
+def _oldest(emitted: Emitted) -> list[cloudwatch.IMetric]:
     return [emitted(telemetry.OLDEST_UNRESOLVED_AGE, statistic="Maximum")]
 
 
@@ -95,7 +99,7 @@ def _ages(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
     ]
 
 
-def _troubles() -> list[cloudwatch.IMetric]:
+def _troubles(emitted: Emitted) -> list[cloudwatch.IMetric]:
     names = (
         *(telemetry.NEEDS_REVIEW, telemetry.PROVIDER_UNREACHABLE, telemetry.PROVIDER_REFUSES_US),
         *(telemetry.DEAD_LETTERS, telemetry.NOT_PUBLISHED, telemetry.BROKEN),
@@ -103,7 +107,7 @@ def _troubles() -> list[cloudwatch.IMetric]:
     return [emitted(name) for name in names]
 
 
-def _sweeps(machine: sfn.StateMachine) -> list[cloudwatch.IMetric]:
+def _sweeps(emitted: Emitted, machine: sfn.StateMachine) -> list[cloudwatch.IMetric]:
     return [
         machine.metric_succeeded(period=PERIOD, statistic="Sum", label="sweeps"),
         machine.metric_failed(period=PERIOD, statistic="Sum", label="failed sweeps"),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import Acknowledgment, Duration, Stack, Validations
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
@@ -50,7 +50,11 @@ class JobFunction(Construct):
             layers=layers.for_secrets(secrets),
             timeout=Duration.seconds(timeout),
             memory_size=memory,
-            environment=dict(environment or {}),
+            environment={
+                **(environment or {}),
+                # Logs, metrics and traces carry it, so that two stacks are told apart.
+                "POWERTOOLS_SERVICE_NAME": Stack.of(self).stack_name,
+            },
             role=self.role,
             log_group=log_group,
             tracing=lambda_.Tracing.ACTIVE,

@@ -1,22 +1,33 @@
 """The metrics that functions emit, by the names that they emit them under."""
 
+from dataclasses import dataclass
+from typing import Final
+
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from oncely.telemetry import NAMESPACE, SERVICE
+from oncely.telemetry import NAMESPACE
 
-PERIOD = Duration.minutes(5)
+PERIOD: Final = Duration.minutes(5)
 
 
-def emitted(name: str, *, statistic: str = "Sum", reason: str | None = None) -> cloudwatch.Metric:
-    """A metric of the functions; `reason` selects one that is counted by reason as well."""
-    by_reason = {} if reason is None else {"reason": reason}
-    return cloudwatch.Metric(
-        namespace=NAMESPACE,
-        metric_name=name,
-        dimensions_map={"service": SERVICE, **by_reason},
-        statistic=statistic,
-        period=PERIOD,
-        # An alarm takes no label, so there is one only where two would look alike.
-        label=reason,
-    )
+@dataclass(frozen=True)
+class Emitted:
+    """The metrics of one stack's functions: two stacks in one account are told apart."""
+
+    service: str
+
+    def __call__(
+        self, name: str, *, statistic: str = "Sum", reason: str | None = None
+    ) -> cloudwatch.Metric:
+        """One of them; `reason` selects one that is counted by reason as well."""
+        by_reason = {} if reason is None else {"reason": reason}
+        return cloudwatch.Metric(
+            namespace=NAMESPACE,
+            metric_name=name,
+            dimensions_map={"service": self.service, **by_reason},
+            statistic=statistic,
+            period=PERIOD,
+            # An alarm takes no label, so there is one only where two would look alike.
+            label=reason,
+        )

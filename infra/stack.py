@@ -13,6 +13,7 @@ from infra.code import CodeLayers
 from infra.dashboard import Dashboard
 from infra.end_of_line import DeadLetterConsumer, RejectConsumer
 from infra.guardrails import refuse_unsafe
+from infra.metrics import Emitted
 from infra.needs import Demand
 from infra.provider_keys import ProviderKeys
 from infra.queue_worker import QueueWorker
@@ -75,13 +76,14 @@ class OncelyStack(Stack):
     def _watch(self) -> None:
         """Alarms and a dashboard over all of it."""
         queues, machine = self.around.queues, self.reconciler.machine
+        emitted = Emitted(self.stack_name)
         Alarms(
             self,
             "Alarms",
             stage=self.around.stage,
             alerts=self.around.alerts,
             watches=(
-                *about_jobs(),
+                *about_jobs(emitted),
                 *about_queues(
                     jobs=queues.by_name,
                     dead_letters=queues.dead_letters,
@@ -94,6 +96,7 @@ class OncelyStack(Stack):
         Dashboard(
             self,
             "Dashboard",
+            emitted=emitted,
             workers={name: worker.worker.function for name, worker in self.workers.items()},
             queues={
                 **queues.by_name,

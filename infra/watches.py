@@ -8,7 +8,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 
-from infra.metrics import PERIOD, emitted
+from infra.metrics import PERIOD, Emitted
 from oncely import telemetry
 from oncely.settings import camel
 
@@ -27,7 +27,7 @@ class Watch:
     silence_is_bad: bool = field(default=False)  # no data at all is as bad as too much
 
 
-def about_jobs() -> Iterator[Watch]:
+def about_jobs(emitted: Emitted) -> Iterator[Watch]:
     """What the functions say about jobs."""
     yield Watch(
         name="OldestUnresolved",
@@ -50,7 +50,7 @@ def about_jobs() -> Iterator[Watch]:
     )
     yield Watch(
         name="Deduplications",
-        metric=_share_of_repetitions(),
+        metric=_share_of_repetitions(emitted),
         at_least=0.5,
         periods=3,
         of_which=2,
@@ -168,7 +168,7 @@ def about_the_reconciler(machine: sfn.StateMachine) -> Iterator[Watch]:
         )
 
 
-def _share_of_repetitions() -> cloudwatch.MathExpression:
+def _share_of_repetitions(emitted: Emitted) -> cloudwatch.MathExpression:
     """Of some hundred messages; of three, two repetitions mean nothing."""
     return cloudwatch.MathExpression(
         expression=(

@@ -1,5 +1,6 @@
 """Logs, metrics and traces: one record for each delivery, made in the handler's own thread."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from oncely.services.work_batch import Worked
 
 NAMESPACE: Final = "Oncely"
+# The stack names itself in POWERTOOLS_SERVICE_NAME; this stands for it where there is none.
 SERVICE: Final = "oncely"
 
 Handler: TypeAlias = Callable[[dict[str, Any], Any], dict[str, Any]]
@@ -115,11 +117,12 @@ class Telemetry:
     @classmethod
     def create(cls) -> "Telemetry":
         """Read Powertools' own variables; never at import."""
+        service = os.environ.get("POWERTOOLS_SERVICE_NAME", SERVICE)
         return cls(
-            Logger(service=SERVICE),
-            Metrics(namespace=NAMESPACE, service=SERVICE),
+            Logger(service=service),
+            Metrics(namespace=NAMESPACE, service=service),
             # X-Ray's patches lose their context in our threads; `tracing` carries it instead.
-            Tracer(service=SERVICE, auto_patch=False),
+            Tracer(service=service, auto_patch=False),
         )
 
     def around(self, handler: Handler) -> Handler:
@@ -247,7 +250,7 @@ class Telemetry:
         with single_metric(
             name=metric, unit=MetricUnit.Count, value=1, namespace=NAMESPACE
         ) as by_reason:
-            by_reason.add_dimension(name="service", value=SERVICE)
+            by_reason.add_dimension(name="service", value=self.metrics.service)
             by_reason.add_dimension(name="reason", value=str(same))
 
 

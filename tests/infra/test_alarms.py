@@ -90,3 +90,21 @@ def test_the_dashboard_shows_outcomes_repetitions_latency_and_depth(prod: Assemb
 
     for title in ("Outcomes", "Repetitions", "How long a batch", "Messages waiting"):
         assert title in body
+
+
+def test_two_stacks_in_one_account_do_not_hear_each_other(prod: Assembly) -> None:
+    emitted_as = {
+        function.variables["POWERTOOLS_SERVICE_NAME"] for function in prod.functions.values()
+    }
+    listened_to = {
+        dimension["Value"]
+        for alarm in alarms(prod).values()
+        for metric in (
+            alarm,
+            *(one.get("MetricStat", {}).get("Metric", {}) for one in alarm.get("Metrics", ())),
+        )
+        for dimension in metric.get("Dimensions", ())
+        if dimension["Name"] == "service"
+    }
+
+    assert emitted_as == listened_to == {"Oncely-prod"}

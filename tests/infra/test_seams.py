@@ -126,7 +126,7 @@ def test_every_environment_parses_as_that_functions_settings(prod: Assembly) -> 
 def test_no_variable_is_given_that_no_setting_reads(prod: Assembly) -> None:
     for function in prod.functions.values():
         kind = SETTINGS[function.entry]
-        fields = {name.upper() for name in kind.model_fields}
+        fields = {name.upper() for name in kind.model_fields} | {"POWERTOOLS_SERVICE_NAME"}
         grouped = ("_TABLE", "_SECRET", "_QUEUE_URL")
         unread = {
             name for name in function.variables if name not in fields and not name.endswith(grouped)
