@@ -1,0 +1,52 @@
+"""What the reconciler's steps count: alerts that were not delivered, jobs nobody could look at."""
+
+import importlib
+import json
+from collections.abc import Callable
+
+import pytest
+
+from oncely import telemetry
+from oncely.domain.keys import JobKey
+from oncely.services.tell import Telling
+from oncely.telemetry import Telemetry
+
+# X-Ray opens its socket when it is imported; here that is still allowed.
+importlib.import_module("aws_xray_sdk.core")
+
+KEY = JobKey("payment.charge:order_18452")
+Counted = Callable[[str], list[float]]
+
+
+@pytest.fixture
+def made() -> Telemetry:
+    return Telemetry.create()
+
+
+@pytest.fixture
+def counted(made: Telemetry, capsys: pytest.CaptureFixture[str]) -> Counted:
+    """The values that were given to a metric."""
+
+    def values(metric: str) -> list[float]:
+        made.metrics.flush_metrics(raise_on_empty_metrics=False)
+        lines = capsys.readouterr().out.splitlines()
+        blobs = [json.loads(line) for line in lines if metric in line]
+        return [value for blob in blobs for value in blob[metric]]
+
+    return values
+
+
+@pytest.mark.filterwarnings("ignore:No application metrics to publish")  # that is asserted here
+@pytest.mark.parametrize("telling", Telling)
+def test_only_an_alert_that_was_not_delivered_is_counted(
+    telling: Telling, made: Telemetry, counted: Counted
+) -> None:
+    made.told_of(KEY, telling)
+
+    assert counted(telemetry.NOT_TOLD) == ([1.0] if telling is Telling.LATER else [])
+
+
+def test_a_sweep_says_how_many_jobs_it_could_not_look_at(made: Telemetry, counted: Counted) -> None:
+    made.swept(not_looked_at=3)
+
+    assert counted(telemetry.NOT_LOOKED_AT) == [3.0]
