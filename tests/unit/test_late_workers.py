@@ -1,11 +1,18 @@
 """A worker that lost its ownership: it overwrites nothing, and what it learned is kept."""
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from oncely.contracts.payment_charge import PaymentCharge
+from oncely.domain.jobs import CLOCK_SKEW, Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.services.outcomes import Finished, HeldElsewhere, Orphaned, OwnershipLost, Unknown
+from oncely.services.run_job import Deadline
+from tests.support.fakes import FakeClock
 from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
 from tests.support.world import World, charge
 
@@ -63,6 +70,38 @@ def test_a_late_worker_without_a_saved_reference_can_never_confirm() -> None:
     assert isinstance(outcome, OwnershipLost)
     assert world.payments.charges == ["pi_2"]
     assert world.job(KEY).provider_ref == "pi_2"
+
+
+def test_a_late_worker_whose_clock_stands_still_cannot_confirm_either() -> None:
+    """It believes that it has time: only the write that it could not make stops it."""
+    world = World()
+    world.add_order()
+    stuck = FakeClock(world.clock.now())
+
+    def another_takes_over_and_pays() -> None:
+        world.clock.move(hours=1)
+        world.until_quiet(KEY)
+
+    slow = Meanwhile(world.payments, "prepare", another_takes_over_and_pays)
+    outcome = replace(world.runner(provider=slow), clock=stuck).run(
+        json.dumps(charge()), deadline=Deadline(stuck.now() + timedelta(seconds=60), stuck)
+    )
+
+    assert isinstance(outcome, OwnershipLost)
+    assert world.payments.charges == ["pi_2"]
+
+
+def test_a_lease_outlives_the_last_call_that_its_worker_may_have_begun() -> None:
+    world = World()
+    world.add_order()
+    began = world.clock.now()
+    seen: list[Job] = []
+
+    run_slowly(world, "execute", lambda: seen.append(world.job(KEY)))
+
+    last_call_is_over = began + timedelta(seconds=60) + PaymentCharge.terms.profile.request_timeout
+    assert seen[0].lease_until is not None
+    assert seen[0].lease_until >= last_call_is_over + CLOCK_SKEW
 
 
 def test_a_late_answer_that_contradicts_the_end_reopens_it_for_a_person() -> None:

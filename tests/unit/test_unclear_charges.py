@@ -41,6 +41,19 @@ def test_not_charged_and_no_answer_is_tried_again_under_the_next_key_number() ->
     ]
 
 
+def test_a_saved_payment_is_gone_on_with_and_no_other_is_made() -> None:
+    world = World()
+    world.add_order()
+    world.payments.honours_keys = False
+    world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
+
+    world.run(charge())
+    world.until_quiet(KEY)
+
+    assert [step for step, _ in world.payments.calls if step == "prepare"] == ["prepare"]
+    assert world.payments.charges == ["pi_1"]
+
+
 def test_without_a_saved_reference_nothing_was_charged_and_a_new_intent_is_made() -> None:
     world = World()
     world.add_order()
