@@ -1,0 +1,176 @@
+"""What holds for any row that `decide` could ever be shown, whatever its numbers and times."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncely.domain.answers import Absent, Answer, CannotAsk, Done, NotSent, Odd, Refused, Unfinished
+from oncely.domain.decide import ask_not_before, before_effect, decide
+from oncely.domain.jobs import MAX_EVIDENCE, Claim, Job, claimed
+from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
+from oncely.domain.moves import Decision
+from oncely.domain.profiles import Profile, Safety, StopRules, Terms
+from tests.unit.grid import ANSWERS, FRAUD
+from tests.unit.samples import NOW, a_job
+
+COUNTS = st.integers(0, 5) | st.integers(0, 40)
+SPANS = st.timedeltas(timedelta(0), timedelta(days=3))
+MOMENTS = st.builds(lambda ago: NOW - ago, SPANS) | st.builds(lambda later: NOW + later, SPANS)
+PROFILES = st.builds(
+    Profile,
+    name=st.just("Any"),
+    request_timeout=st.timedeltas(timedelta(seconds=1), timedelta(minutes=2)),
+    calls=st.integers(1, 4),
+    key_window=st.none() | SPANS,
+    key_margin=st.timedeltas(timedelta(0), timedelta(hours=2)),
+    lookup_lag=st.none() | st.timedeltas(timedelta(0), timedelta(minutes=5)),
+)
+TERMS = st.builds(
+    Terms,
+    safety=st.sampled_from(Safety),
+    profile=PROFILES,
+    stop=st.builds(
+        StopRules,
+        attempts=st.integers(1, 20),
+        timeouts_in_a_row=st.integers(1, 20),
+        age=st.timedeltas(timedelta(minutes=1), timedelta(days=30)),
+        person_looks_at=st.just(frozenset({FRAUD})),
+    ),
+    rows_may_move=st.booleans(),
+)
+ROWS = st.builds(
+    a_job,
+    status=st.sampled_from([Status.STARTED, Status.UNKNOWN]),
+    created_at=st.builds(lambda ago: NOW - ago, SPANS),
+    first_sent_at=st.none() | MOMENTS,
+    claimed_at=st.none() | MOMENTS,
+    lease_until=st.none() | MOMENTS,
+    attempts=st.integers(1, 4) | st.integers(1, 12),
+    timeouts=COUNTS,
+    unreachable=COUNTS,
+    key_number=st.integers(1, 9),
+    key_scope=st.sampled_from(["live", "live", "live", "test", None]),
+    provider_ref=st.sampled_from([None, "pi_0"]),
+)
+SPREADS = st.floats(0, 1, exclude_max=True)
+# Most orders of answers end at once: these are the ones that do not.
+UNENDING = st.sampled_from([one for one in ANSWERS if not isinstance(one, Done | Refused | Odd)])
+
+
+@dataclass(frozen=True)
+class Case:
+    job: Job
+    terms: Terms
+    answer: Answer
+    decision: Decision
+
+    @property
+    def after(self) -> Job:
+        return self.decision.on(self.job, now=NOW, actor="worker")
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> list[Case]:
+    """One row under one set of terms, with every answer that there is."""
+    job, terms, spread = draw(ROWS), draw(TERMS), draw(SPREADS)
+    return [
+        Case(job, terms, one, decide(job, terms, one, now=NOW, scope="live", spread=spread))
+        for one in ANSWERS
+    ]
+
+
+@given(cases=situations())
+def test_there_is_always_a_move_and_the_table_allows_it(cases: list[Case]) -> None:
+    for case in cases:
+        after = case.after
+        assert TRANSITIONS[case.job.status, case.decision.event] is after.status, case
+        assert after.version == case.job.version + 1, case
+        assert after.due_at is not None, case
+        assert after.due_at >= NOW, case
+
+
+@given(cases=situations())
+def test_only_a_definite_answer_ends_a_job(cases: list[Case]) -> None:
+    for case in cases:
+        plain_no = isinstance(case.answer, Refused) and case.answer.code != FRAUD
+        definite = isinstance(case.answer, Done) or plain_no
+        assert (case.after.status in ENDED) is definite, case
+
+
+@given(cases=situations())
+def test_the_key_number_rises_by_one_with_proof_and_never_else(cases: list[Case]) -> None:
+    for case in cases:
+        proof = isinstance(case.answer, Absent) and case.decision.event is Event.RETURN
+        assert case.after.key_number - case.job.key_number == int(proof), case
+        if proof and isinstance(case.answer, Absent):
+            assert case.answer.proved or ask_not_before(case.job, case.terms) <= NOW, case
+
+
+@given(cases=situations())
+def test_an_unknown_goes_back_to_ready_only_where_a_second_send_does_no_harm(
+    cases: list[Case],
+) -> None:
+    for case in cases:
+        if case.decision.event is not Event.RETURN:
+            continue
+        job, terms = case.job, case.terms
+        assert terms.safety is not Safety.AT_MOST_ONCE, case
+        assert isinstance(case.answer, Absent | CannotAsk), case
+        if isinstance(case.answer, CannotAsk) and terms.safety is not Safety.NATURAL:
+            window = terms.profile.key_window
+            assert terms.safety is Safety.KEYED, case
+            assert job.key_scope == "live", case
+            assert window is not None, case
+            assert job.first_sent_at is not None, case
+            assert job.first_sent_at + window - terms.profile.key_margin > NOW, case
+
+
+@given(cases=situations())
+def test_what_is_known_is_never_forgotten(cases: list[Case]) -> None:
+    for case in cases:
+        job, after = case.job, case.after
+        assert after.provider_ref or not job.provider_ref, case
+        same = ("job_key", "message", "fingerprint", "created_at", "fence", "owner")
+        assert all(getattr(after, name) == getattr(job, name) for name in same), case
+        assert job.attempts - 1 <= after.attempts <= job.attempts, case
+
+
+@given(terms=TERMS, answers=st.lists(UNENDING, max_size=40), spread=SPREADS)
+def test_a_job_never_acts_more_often_than_its_stop_rule_allows(
+    terms: Terms, answers: list[Answer], spread: float
+) -> None:
+    """Claims and answers in any order; what nothing was sent for is given back."""
+    now, acted, row = NOW, 0, None
+    for number, answer in enumerate(answers):
+        if row is None or row.status is Status.READY:
+            row = claimed(row, a_claim(f"owner-{number}", now))
+            assert row is not None
+            forbidden = before_effect(row, terms, scope="live", now=now)
+            if forbidden is not None:
+                assert forbidden.on(row, now=now, actor="worker").status is Status.NEEDS_REVIEW
+                break
+            acted += not isinstance(answer, NotSent | Unfinished)
+        if row.status not in {Status.STARTED, Status.UNKNOWN}:
+            break
+        decision = decide(row, terms, answer, now=now, scope="live", spread=spread)
+        after = decision.on(row, now=now, actor="worker")
+        assert after.version == row.version + 1
+        row, now = after, max(now, after.due_at or now) + timedelta(seconds=1)
+
+    assert acted <= terms.stop.attempts
+    assert row is None or len(row.evidence) <= MAX_EVIDENCE
+
+
+def a_claim(owner: str, at: datetime) -> Claim:
+    sample = a_job()
+    return Claim(
+        job_key=sample.job_key,
+        job_type=sample.job_type,
+        owner=owner,
+        now=at,
+        lease_until=at + timedelta(seconds=60),
+        message=sample.message,
+        key_scope="live",
+    )

@@ -1,0 +1,99 @@
+"""Every job that ships: whatever is sent to it is refused in words, or means the same for ever."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncely.contract import AnyContract, Message, body_of
+from oncely.contracts import CONTRACTS
+from oncely.domain.errors import BadInputError
+from oncely.domain.keys import MAX_KEY
+from oncely.registry import Registry
+
+REGISTRY = Registry(CONTRACTS)
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
+ANYTHING = st.one_of(
+    st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
+    st.lists(ANY_TEXT, max_size=2),
+    st.dictionaries(ANY_TEXT, ANY_TEXT, max_size=2),
+)
+IDS = st.text("aZ1:%~#/. é", min_size=1, max_size=8).filter(str.strip)
+# What a producer might say, by field; every other field is an id.
+LIKELY = {
+    "amount": st.integers(1, 10**6),
+    "attempt": st.integers(1, 99),
+    "currency": st.sampled_from(["eur", "EUR", "Usd"]),
+    "record": st.dictionaries(st.sampled_from(["id", "updatedAt", "properties"]), ANYTHING),
+    "source": st.just("hubspot"),
+    "target": st.just("hubspot"),
+    "updated_since": st.sampled_from(["2026-11-16T03:00:00Z", "2026-11-16T03:00:00.5+02:00"]),
+    "v": st.just(1),
+    "version": st.integers(1, 10**6),
+}
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> dict[str, Any]:
+    """A contract's shortest message, with any values in any of its fields."""
+    contract = draw(st.sampled_from(CONTRACTS))
+    fields = sorted(contract.message.model_fields.keys() - {"job"})
+    said = {name: draw(LIKELY.get(name, IDS)) for name in fields if draw(st.booleans())}
+    odd = draw(st.dictionaries(st.sampled_from(fields), ANYTHING, max_size=1))
+    return {**contract.example.as_json(), **said, **(odd if draw(st.booleans()) else {})}
+
+
+def parsed(body: str) -> tuple[type[AnyContract], Message] | str:
+    """What a worker makes of it: a job, or the reason that it is refused with."""
+    try:
+        contract, message = REGISTRY.parse(body)
+        contract.key(message)
+    except BadInputError as error:
+        return str(error)
+    return contract, message
+
+
+@given(body=st.binary(max_size=200))
+def test_any_bytes_are_refused_in_printable_words(body: bytes) -> None:
+    for text in (body.decode(errors="surrogateescape"), body.decode("latin-1")):
+        reason = parsed(text)
+        assert isinstance(reason, str)
+        assert reason.isprintable()
+
+
+@given(message=messages())
+def test_what_is_taken_has_a_key_that_every_table_and_provider_takes(
+    message: dict[str, Any],
+) -> None:
+    found = parsed(json.dumps(message))
+
+    if isinstance(found, str):
+        assert found.isprintable()
+    else:
+        contract, taken = found
+        key = contract.key(taken)
+        assert key.isascii()
+        assert key.isprintable()
+        assert len(key) <= MAX_KEY
+        assert key.startswith(f"{contract.job_type}:")
+
+
+@given(message=messages())
+def test_what_is_taken_means_the_same_when_its_row_sends_it_again(message: dict[str, Any]) -> None:
+    found = parsed(json.dumps(message))
+
+    if not isinstance(found, str):
+        assert parsed(body_of(found[1].as_json())) == found
+
+
+@given(message=messages(), ascii_only=st.booleans(), spaces=st.booleans())
+def test_how_the_json_is_spelled_makes_no_other_job(
+    message: dict[str, Any], *, ascii_only: bool, spaces: bool
+) -> None:
+    spelled = json.dumps(
+        dict(reversed(message.items())), ensure_ascii=ascii_only, indent=3 if spaces else None
+    )
+
+    one, other = parsed(spelled), parsed(json.dumps(message))
+    assert one == other or (isinstance(one, str) and isinstance(other, str))
