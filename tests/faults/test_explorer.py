@@ -16,7 +16,7 @@ from oncely.testing.choosers import Follow
 from oncely.testing.explorer import Explorer, play
 from oncely.testing.memory import MemoryJobStore
 from oncely.testing.script import read, written
-from tests.faults.safety_classes import MESSAGE, contract_of
+from tests.faults.safety_classes import MESSAGE, EffectMessage, contract_of
 from tests.faults.scenarios import SCENARIOS
 
 SMALL = Bound(changes=1, random=20)
@@ -97,6 +97,22 @@ def test_one_line_gives_a_teams_own_job_the_same_treatment() -> None:
     )
 
     assert report.ends.keys() == {"test.effect finished", "test.effect needs_review"}
+
+
+def test_without_a_message_the_contracts_example_is_sent() -> None:
+    class WithExample(contract_of(Safety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
+        example = EffectMessage(job="test.effect", v=1, name="eight")
+
+    with pytest.raises(AssertionError, match=r"test\.effect:eight is finished") as told:
+        explore(
+            WithExample,
+            provider=Letters,
+            named="outside",
+            effects=lambda letters: 0,  # as if nothing ever happened
+            bound=Bound(changes=0),
+        )
+
+    assert "w1:outside.do →" in str(told.value), "the steps are told as well"
 
 
 @pytest.mark.parametrize(

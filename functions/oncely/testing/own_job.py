@@ -5,18 +5,20 @@ from typing import Any
 
 from oncely.contract import AnyContract
 from oncely.ports import Clock
-from oncely.testing.explorer import Bound, Explorer, Report
+from oncely.testing.choosers import Follow
+from oncely.testing.explorer import Bound, Explorer, Report, Violation, play
 from oncely.testing.memory import MemoryRows
 from oncely.testing.scenario import Ended, Provider, Scenario
+from oncely.testing.script import written
 
 
 def explore(
     contract: type[AnyContract],
     *,
-    message: Mapping[str, object],
     provider: Callable[[], Any],
     named: str,
     effects: Callable[[Any], int],
+    message: Mapping[str, object] | None = None,
     asks: Collection[str] = (),
     acts: Collection[str] | None = None,
     rows: Callable[[MemoryRows], None] = lambda _: None,
@@ -25,20 +27,21 @@ def explore(
 ) -> Report:
     """Try a contract under every schedule of two workers, sweeps, crashes, lost replies, replays.
 
-        explore(BuildReport, message=report, provider=FakeReports, named="reports",
-                effects=lambda reports: len(reports.built), asks={"find"})
+        explore(BuildReport, provider=FakeReports, named="reports", asks={"find"},
+                effects=lambda reports: len(reports.built))
 
     `provider` makes a fresh fake of the outside for each schedule. `named` is the method, of the
     contract or of its tools, that gives it. Its calls in `asks` only read; those in `acts` (all
     other public ones, unless you say) may do something, be lost on the way there or back, or
     arrive late: then they raise TimeoutError, which your adapter may as well answer as Unclear.
     `effects` counts what really happened outside; of a natural effect, 1 when it is in place.
-    `rows` fills your tables; `check` says what else must hold, by giving sentences where it does
-    not. AssertionError tells the shortest schedule that breaks the promise.
+    The contract's example is sent, unless you give a `message`. `rows` fills your tables; `check`
+    says what else must hold, by giving sentences where it does not.
+    AssertionError tells the shortest schedules that break the promise, and the first step by step.
     """
     scenario = own_job(
         contract,
-        message=message,
+        message=contract.example.as_json() if message is None else message,
         provider=lambda _: provider(),
         named=named,
         effects=effects,
@@ -49,8 +52,20 @@ def explore(
     )
     report = Explorer(scenario, bound or Bound()).explore()
     if report.violations:
-        raise AssertionError("\n".join(map(str, report.violations)))
+        told = _told(scenario, report.violations[0])
+        raise AssertionError("\n".join([*map(str, report.violations), *told]))
     return report
+
+
+def _told(scenario: Scenario, violation: Violation) -> list[str]:
+    """What happened in a schedule, one line for each step."""
+    steps = [f"\nHow it comes to that, with {written(violation.scenario, violation.script)}"]
+
+    def note(seconds: float, line: str) -> None:
+        steps.append(f"{seconds:>9.0f} s  {line}")
+
+    play(scenario, Follow(violation.script), listener=note)
+    return steps
 
 
 def own_job(
