@@ -69,7 +69,7 @@ faults: $(DEV) ## Try the jobs under every schedule; ARGS=--beside: other ways t
 mutants: $(DEV) $(ENGINE) ## Break each guard in a copy of the code, and see a test go red; ARGS="lease" tries some
 	@PYTHONPATH=functions $(VENV)/bin/python -m tests.mutants $(ARGS)
 
-bench: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Measure beside Powertools and write docs/benchmarks.md (about 3 minutes)
+bench: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Measure beside Powertools and write docs/benchmarks.md (some minutes)
 	@$(WITH_VENV) PYTHONPATH=functions:. $(VENV)/bin/python -m tests.bench
 
 docs: $(DEV) ## Write the pages of docs/ that the code tells itself

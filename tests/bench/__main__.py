@@ -13,6 +13,7 @@ from tests.bench.figures import PAGE, PLOT, RAW, Figures, write
 from tests.bench.goals import rows
 from tests.bench.page import render
 from tests.bench.plot import draw
+from tests.faults.beside import compare, table
 
 
 def measure(engine: Engine) -> Figures:
@@ -53,6 +54,7 @@ def measure(engine: Engine) -> Figures:
             recoveries=recovery.measure(),
             shipped=assets.measure(),
             prices=prices,
+            schedules=table(compare()),
         )
 
 

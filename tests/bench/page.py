@@ -1,20 +1,15 @@
-"""Renders docs/benchmarks.md from the figures; what stands between its marks is kept."""
+"""Renders docs/benchmarks.md from the figures."""
 
 from collections.abc import Iterable
-from typing import Final
 
-from tests.bench.figures import PAGE, Figures
+from tests.bench.figures import Figures
 from tests.bench.goals import IMPORT, rows
-
-# Another tool's table goes between these, and stays there when the page is written again.
-EXPLORER: Final = "<!-- the fault explorer's table -->"
-EXPLORER_ENDS: Final = "<!-- the fault explorer's table ends -->"
 
 
 def render(f: Figures) -> str:
     """The whole page."""
-    parts = (_goals(f), _meanings(f), _mended(f), _recoveries(f), _bill(f), _shipped(f))
-    return "\n".join((*parts, _explorer(), _better(f)))
+    parts = (_goals, _meanings, _mended, _schedules, _recoveries, _bill, _shipped, _better)
+    return "\n".join(part(f) for part in parts)
 
 
 def _goals(f: Figures) -> str:
@@ -123,20 +118,14 @@ Zipped, in kilobytes. Layers are shared, and boto3 is Lambda's own.
 """
 
 
-def _explorer() -> str:
+def _schedules(f: Figures) -> str:
     return f"""## The promise, under every schedule
 
-The payment job through the fault explorer (`make faults`), and the same job on Powertools.
+The payment job through the fault explorer, and the same job on Powertools, by kind of wrong;
+`make faults ARGS=--beside` prints a schedule of each kind, to be played again.
 
-{EXPLORER}
-{_kept()}
-{EXPLORER_ENDS}
+{f.schedules}
 """
-
-
-def _kept() -> str:
-    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    return text.partition(EXPLORER)[2].partition(EXPLORER_ENDS)[0].strip()
 
 
 def _better(f: Figures) -> str:

@@ -101,18 +101,18 @@ def _ratios(f: Figures) -> Iterator[str]:
             ("importing", f.worker_import.ratio, f.powertools_import.ratio, IMPORT),
         )
     ):
-        y = top + 66 * row
+        y = top + 68 * row
         yield _text(30, y + 4, name)
         yield _line(LEFT, y, x(most), y, "axis")
-        yield _line(x(goal), y - 18, x(goal), y + 18, "goal")
-        yield _text(x(goal), y + 32, f"goal {goal:g}", "goal", anchor="middle")
+        yield _line(x(goal), y - 18, x(goal), y + 25, "goal")
+        yield _text(x(goal), y + 38, f"goal {goal:g}", "goal", anchor="middle")
         # The labels stand above and below, so that two dots in one place can both be read.
         yield _dot(x(ours), y, "ours")
         yield _text(x(ours), y - 11, f"{ours:.2f}", "figure ours", anchor="middle")
         yield _dot(x(theirs), y, "theirs")
         yield _text(x(theirs), y + 21, f"{theirs:.2f}", "figure theirs", anchor="middle")
-    yield _text(LEFT, top + 130, "1.0", "small", anchor="middle")
-    yield _line(LEFT, top - 18, LEFT, top + 112, "axis")
+    yield _text(LEFT, top + 136, "1.0", "small", anchor="middle")
+    yield _line(LEFT, top - 18, LEFT, top + 120, "axis")
     yield _dot(36, top + 160, "ours")
     yield _text(48, top + 164, "Oncely", "small")
     yield _dot(116, top + 160, "theirs")

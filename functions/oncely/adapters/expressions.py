@@ -14,17 +14,12 @@ from oncely.domain.writes import Expect, LocalWrite
 class Expression:
     """Collects placeholders while an expression is written; reserved words cannot hurt it."""
 
-    names: dict[str, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+    placeholders: dict[str, str] = field(default_factory=dict)  # by attribute
 
     def name(self, attribute_name: str) -> str:
         """The placeholder of an attribute's name."""
-        for placeholder, known in self.names.items():
-            if known == attribute_name:
-                return placeholder
-        placeholder = f"#n{len(self.names)}"
-        self.names[placeholder] = attribute_name
-        return placeholder
+        return self.placeholders.setdefault(attribute_name, f"#n{len(self.placeholders)}")
 
     def value(self, serialized_value: Mapping[str, Any]) -> str:
         """The placeholder of a value in the SDK's form."""
@@ -34,7 +29,8 @@ class Expression:
 
     def parameters(self) -> dict[str, Any]:
         """What the SDK wants beside the expressions."""
-        found: dict[str, Any] = {"ExpressionAttributeNames": self.names}
+        names = {placeholder: name for name, placeholder in self.placeholders.items()}
+        found: dict[str, Any] = {"ExpressionAttributeNames": names}
         return {**found, "ExpressionAttributeValues": self.values} if self.values else found
 
 

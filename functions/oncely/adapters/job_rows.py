@@ -107,7 +107,7 @@ def _spelled(name: str, value: object) -> object:
 
 
 def _value(name: str, found: Any) -> object:  # noqa: ANN401  # the SDK's own form
-    value = _whole(_FROM.deserialize(found))
+    value = found["S"] if "S" in found else _whole(_FROM.deserialize(found))
     if name in _JSON:
         return json.loads(str(value))
     if name in _EPOCH_SECONDS:
