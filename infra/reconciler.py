@@ -75,7 +75,7 @@ class Reconciler(Construct):
         return function
 
     def _resolve(self, around: Surroundings) -> JobFunction:
-        demand, tables, stage = around.demand, around.tables, around.stage
+        stage = around.stage
         function = JobFunction(
             self,
             "Resolve",
@@ -85,27 +85,11 @@ class Reconciler(Construct):
             layers=around.layers,
             timeout=stage.reconciler_timeout,
             memory=stage.worker_memory,
-            secrets=demand.secrets,
-            environment={
-                **around.publishing_variables(),
-                **tables.variables(demand.tables),
-                **around.keys.variables(demand.secrets),
-                **stage.provider_settings(),
-            },
+            secrets=around.demand.secrets,
+            environment=around.asking_variables(),
         )
-        function.allow(
-            *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-            on=[tables.arn(JOBS)],
-        )
-        if demand.tables:
-            function.allow(
-                *("dynamodb:GetItem", "dynamodb:UpdateItem"),
-                on=[tables.arn(name) for name in demand.tables],
-            )
-        if demand.secrets:
-            function.allow("secretsmanager:GetSecretValue", on=around.keys.arns(demand.secrets))
+        around.let_ask(function)
         around.let_publish(function)
-        around.archive.let_find_jobs(function)
         return function
 
     def _tell(self, around: Surroundings) -> JobFunction:

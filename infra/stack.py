@@ -21,6 +21,7 @@ from infra.queues import Queues
 from infra.reconciler import Reconciler
 from infra.stages import Stage
 from infra.stream_publisher import StreamPublisher
+from infra.support_view import SupportView
 from infra.surroundings import Surroundings
 from infra.tables import Tables
 from infra.watches import about_jobs, about_queues, about_the_reconciler
@@ -68,6 +69,7 @@ class OncelyStack(Stack):
         self.publisher = StreamPublisher(self, "Stream", around=self.around)
         self.dead_letters = DeadLetterConsumer(self, "DeadLetters", around=self.around)
         self.rejects = RejectConsumer(self, "Rejects", around=self.around)
+        self.support = SupportView(self, "Support", around=self.around)
         self._watch()
         self._tell_outputs()
         Tags.of(self).add("app", "oncely")
@@ -125,6 +127,8 @@ class OncelyStack(Stack):
             "ArchiveBucketName": around.archive.name,
             "EventBusName": around.bus.event_bus_name,
             "AlertTopicArn": around.alerts.topic.topic_arn,
+            "AdminUrl": self.support.url,
+            "UserPoolId": self.support.people.pool.user_pool_id,
             "RowRetentionDays": str(around.stage.row_retention),
             **around.stage.provider_addresses(),
         }

@@ -11,6 +11,9 @@ StageName = Literal["dev", "prod", "local"]
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 
+# What `cdk deploy --parameters` tells the stack on one machine: where its engine answers.
+ENGINE_ADDRESS: Final = "EngineAddress"
+
 # Longer names for what is there already; `<name>` is one that the contracts speak of.
 _TABLE: Final = "_table"
 _SECRET: Final = "_secret_arn"  # noqa: S105  # the end of a name
@@ -58,6 +61,9 @@ class Stage(BaseModel):
     replay_window: Count = 30  # a producer may replay its messages this long after the first send
     row_retention: Count = 90  # an ended job's row, after it was archived
     log_retention: Count = 30
+
+    # Whether people who sign in to the support view need a second factor.
+    sign_in_mfa: Literal["optional", "required"] = "optional"
 
     # Whether deleting the stack, or a table, must not delete data.
     keep_data: bool = False
@@ -115,7 +121,7 @@ class Stage(BaseModel):
 
 _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "dev": {"row_retention": 35, "log_retention": 14},
-    "prod": {"keep_data": True, "log_retention": 90},
+    "prod": {"keep_data": True, "log_retention": 90, "sign_in_mfa": "required"},
     # Each of ten at once would be a process of its own there.
     "local": {
         # Short, so that what a killed worker held is asked about in a minute, not in two.

@@ -12,6 +12,7 @@ from infra.needs import Demand
 from infra.provider_keys import ProviderKeys
 from infra.queues import Queues
 from infra.stages import Stage
+from infra.table_plans import JOBS
 from infra.tables import Tables
 
 
@@ -37,6 +38,31 @@ class Surroundings:
             "RETENTION_DAYS": str(self.stage.row_retention),
             **self.queues.urls(),
         }
+
+    def asking_variables(self) -> dict[str, str]:
+        """What a function needs to know to ask what became of any job, and to record it."""
+        return {
+            **self.publishing_variables(),
+            **self.tables.variables(self.demand.tables),
+            **self.keys.variables(self.demand.secrets),
+            **self.stage.provider_settings(),
+        }
+
+    def let_ask(self, function: JobFunction) -> None:
+        """Let a function ask what became of any job, and record it."""
+        demand, tables = self.demand, self.tables
+        function.allow(
+            *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+            on=[tables.arn(JOBS)],
+        )
+        if demand.tables:
+            function.allow(
+                *("dynamodb:GetItem", "dynamodb:UpdateItem"),
+                on=[tables.arn(name) for name in demand.tables],
+            )
+        if demand.secrets:
+            function.allow("secretsmanager:GetSecretValue", on=self.keys.arns(demand.secrets))
+        self.archive.let_find_jobs(function)
 
     def let_publish(self, function: JobFunction) -> None:
         """Let a function publish an end: the event, the follow-ups, the archive."""

@@ -166,6 +166,16 @@ class DeadLetterSettings(TellerSettings):
     rejects_queue_url: Text
 
 
+class ReaderSettings(Settings):
+    """Reads jobs for people, and serves the page."""
+
+    jobs_table: Text
+    archive_bucket: Text
+    sign_in_url: Text
+    client_id: Text
+    stack_name: Text
+
+
 class RejectSettings(Settings):
     """Archives rejected messages."""
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     # Each function imports its own service; this module would bring it the others' as well.
     from oncely.services.dead_letters import Received
     from oncely.services.reconcile import Resolution
+    from oncely.services.repair import Outcome as Repair
+    from oncely.services.repair import RepairOrder
     from oncely.services.tell import Telling
     from oncely.services.work_batch import Worked
 
@@ -216,6 +218,24 @@ class Telemetry:
             }
             self.logger.error("dead letter", extra=fields)
             self._count(DEAD_LETTERS)
+
+    def repaired(self, order: "RepairOrder", outcome: "Repair") -> None:
+        """Tell what a person did, or tried to do, about a job."""
+        self.logger.info(
+            "repair",
+            extra={
+                "job_key": order.key,
+                "repair": str(order.repair),
+                "actor": order.actor,
+                "reason": order.reason,
+                "dry_run": order.dry_run,
+                "outcome": type(outcome).__name__,
+            },
+        )
+
+    def exported(self, actor: str, asked: Mapping[str, str]) -> None:
+        """Tell who took jobs out in bulk."""
+        self.logger.info("jobs exported", extra={"actor": actor, "asked": dict(asked)})
 
     def not_published(self, key: str, error: Exception) -> None:
         """Tell that an ended job could not be published yet."""

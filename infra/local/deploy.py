@@ -10,6 +10,7 @@ from infra.cdk_cli import CDK, cdk
 from infra.local.account import Account
 from infra.local.engine import ACCOUNT, REGION, environment_of
 from infra.local.sources import all_files, digest
+from infra.stages import ENGINE_ADDRESS
 
 HOME: Final = REPOSITORY / ".build" / "local"
 SENDER: Final = "receipts@example.com"
@@ -74,4 +75,5 @@ def bootstrap(url: str, assembly: Path) -> None:
 
 def deploy(url: str, assembly: Path) -> str:
     """Deploy what was synthesized; gives what the command line said."""
-    return run_cdk(url, "deploy", "--app", str(assembly), "--require-approval", "never")
+    told = f"--parameters={ENGINE_ADDRESS}={url}"  # the page must know where to sign in
+    return run_cdk(url, "deploy", "--app", str(assembly), "--require-approval", "never", told)

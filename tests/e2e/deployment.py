@@ -13,6 +13,7 @@ import boto3
 from infra.cdk_cli import CDK, cdk
 from infra.local.engine import ACCOUNT, REGION, Engine
 from infra.local.sandbox import ProviderSandbox
+from infra.stages import ENGINE_ADDRESS
 
 STACK: Final = "Oncely-local"
 # Every call is checked against the caller's policies, as on AWS, and written down.
@@ -51,7 +52,8 @@ def bootstrap(engine: Engine, assembly: Path) -> None:
 
 def deploy(engine: Engine, assembly: Path) -> str:
     """Deploy what was synthesized."""
-    return run_cdk(engine, "deploy", "--app", str(assembly), "--require-approval", "never")
+    told = f"--parameters={ENGINE_ADDRESS}={engine.url}"
+    return run_cdk(engine, "deploy", "--app", str(assembly), "--require-approval", "never", told)
 
 
 def client(engine: Engine, service: str) -> Any:  # noqa: ANN401  # each service has its own

@@ -46,6 +46,7 @@ def test_only_the_payment_side_carries_stripe_and_only_the_sync_side_hubspot(
         "PaymentsWorker/Worker": {"payments"},
         "SyncWorker/Worker": {"sync"},
         "Reconciler/Resolve": {"payments", "sync"},
+        "Support/Repair": {"payments", "sync"},
     }
 
 

@@ -41,7 +41,9 @@ def test_the_job_table_expires_rows_and_streams_their_new_image(prod: Assembly) 
 
     assert jobs["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
     assert jobs["StreamSpecification"] == {"StreamViewType": "NEW_IMAGE"}
-    assert [index["IndexName"] for index in jobs["GlobalSecondaryIndexes"]] == ["due"]
+    assert [index["IndexName"] for index in jobs["GlobalSecondaryIndexes"]] == [
+        *("due", "by_subject", "by_customer", "by_reference", "by_status")
+    ]
 
 
 def test_every_queue_is_encrypted_and_refuses_plain_http(prod: Assembly) -> None:
@@ -174,6 +176,7 @@ def test_the_outputs_are_those_that_outside_tools_rely_on(prod: Assembly) -> Non
         *("JobsTableName", "OrdersTableName", "RecordsTableName", "ImportEventsTableName"),
         *("ReconcilerArn", "ArchiveBucketName", "EventBusName", "AlertTopicArn"),
         *("StripeSecretArn", "HubspotSecretArn"),
+        *("AdminUrl", "UserPoolId", "RowRetentionDays"),
     }
 
 

@@ -15,6 +15,7 @@ from oncely.settings import (
     DeadLetterSettings,
     FinderSettings,
     PublisherSettings,
+    ReaderSettings,
     RejectSettings,
     ResolverSettings,
     Settings,
@@ -28,7 +29,9 @@ SETTINGS: dict[str, type[Settings]] = {
     "count_outcomes": Settings,
     "find_due": FinderSettings,
     "publish_ended": PublisherSettings,
+    "read_jobs": ReaderSettings,
     "receive_dead_letters": DeadLetterSettings,
+    "repair_jobs": ResolverSettings,
     "resolve_job": ResolverSettings,
     "tell_person": TellerSettings,
     "work_queue": WorkerSettings,
@@ -109,7 +112,7 @@ def test_every_handler_imports_from_its_asset_and_layers_alone(
 
 def test_importing_a_handler_needs_no_environment(loaded: dict[str, Imported]) -> None:
     # `imported_by` gave them none.
-    assert len(loaded) == 10
+    assert len(loaded) == 12
 
 
 def test_every_environment_parses_as_that_functions_settings(prod: Assembly) -> None:

@@ -323,10 +323,7 @@ class _Slow:
 def test_a_row_that_changes_while_the_provider_answers_is_not_written_over() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     version = world.job(KEY).version
-    real, world.payments = world.payments, None
-    world.payments = real
-    slow = World(store=world.store, payments=real, clock=world.clock)
-    slow.payments = _Slow(world)
+    slow = World(store=world.store, payments=_Slow(world), clock=world.clock)
 
     outcome = repair(slow, Repair.RETURN, version=version)
 

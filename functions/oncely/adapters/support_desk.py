@@ -36,7 +36,7 @@ class SupportDesk:
     repairer: Repairer
     enqueuer: Enqueuer
     clients: Clients
-    actor: str
+    actor: str = ""  # whose command this is; a page's request names its own
 
 
 def support_desk(
@@ -59,7 +59,7 @@ def desk(
     contracts: Iterable[type[AnyContract]],
     *,
     clients: Clients,
-    actor: str,
+    actor: str = "",
 ) -> SupportDesk:
     """The same over settings, as a function has them."""
     reconciler = wire_reconciler(settings, contracts, clients=clients)
@@ -115,7 +115,6 @@ def _variables(
         table_variable("jobs"): "JobsTableName",
         "ARCHIVE_BUCKET": "ArchiveBucketName",
         "EVENT_BUS_NAME": "EventBusName",
-        "ALERT_TOPIC_ARN": "AlertTopicArn",
         "RETENTION_DAYS": "RowRetentionDays",
     }
     for kind in contracts:

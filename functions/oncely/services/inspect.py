@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 from types import MappingProxyType
 from typing import Final
 
@@ -115,13 +115,11 @@ class Inspector:
         limit: int = 25,
     ) -> Page:
         """Some jobs of a list; times are when each got its present status."""
-        if status is not None and status not in LISTS:
-            raise InvalidRequestError(f"there is no list {status!r}; there are {', '.join(LISTS)}")
         if not 1 <= limit <= MOST_ON_A_PAGE:
             raise InvalidRequestError(f"a page holds 1 to {MOST_ON_A_PAGE} jobs, not {limit}")
         place = Cursor.of(cursor)
         entries = self.finder.listed(
-            tuple(Status) if status is None else LISTS[status],
+            _statuses(status),
             since=since,
             until=place.until(until),
         )
@@ -132,6 +130,21 @@ class Inspector:
             jobs=tuple(self._view(rows[key]) for key in taken if key in rows),
             cursor=None if further is None else str(further),
         )
+
+    def every(
+        self,
+        *,
+        status: str | None = None,
+        job_type: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Iterator[JobView]:
+        """All jobs of a list, read as they are taken."""
+        entries = self.finder.listed(_statuses(status), since=since, until=until)
+        keys = (one.job_key for one in entries if job_type in {None, one.job_type})
+        while some := list(islice(keys, MOST_ON_A_PAGE)):
+            rows = self.finder.rows(some)
+            yield from (self._view(rows[key]) for key in some if key in rows)
 
     def show(self, key: str) -> JobView | None:
         """One job, from the table or from the archive; None: there never was one."""
@@ -214,6 +227,12 @@ class Inspector:
             if count >= MOST_COUNTED:
                 break
         return count, oldest
+
+
+def _statuses(name: str | None) -> tuple[Status, ...]:
+    if name is not None and name not in LISTS:
+        raise InvalidRequestError(f"there is no list {name[:40]!r}; there are {', '.join(LISTS)}")
+    return tuple(Status) if name is None else LISTS[name]
 
 
 def _taken(

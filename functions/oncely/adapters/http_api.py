@@ -1,0 +1,160 @@
+"""The HTTP side of the support view: who asks, what may be asked, and how it is answered."""
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+
+from oncely.domain.errors import BadInputError, OncelyError
+from oncely.domain.writes import Json
+from oncely.telemetry import telemetry
+
+SUPPORT: Final = "support"  # reads
+OPERATOR: Final = "operator"  # reads, repairs and exports
+
+# What a browser must be told with every answer, whatever it is.
+_ALWAYS: Final = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "strict-transport-security": "max-age=31536000",
+}
+# Answers about jobs are nobody else's, and old the moment that they are given.
+_PRIVATE: Final = {"cache-control": "no-store"}
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who signed in, as API Gateway verified it."""
+
+    name: str
+    groups: frozenset[str]
+
+    @property
+    def may_repair(self) -> bool:
+        """Whether this person may change anything."""
+        return OPERATOR in self.groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One call of a route."""
+
+    person: Person | None
+    query: Mapping[str, str] = field(default_factory=dict)
+    path: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+
+    @property
+    def who(self) -> Person:
+        """The person; a route that names groups is never called without one."""
+        if self.person is None:
+            raise LookupError("a public route knows nobody")
+        return self.person
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What a route answers."""
+
+    status: HTTPStatus = HTTPStatus.OK
+    body: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, content: Json, status: HTTPStatus = HTTPStatus.OK) -> "Reply":
+        """An answer about jobs."""
+        return cls(
+            status=status,
+            body=json.dumps(content, ensure_ascii=False),
+            headers={"content-type": "application/json; charset=utf-8", **_PRIVATE},
+        )
+
+    @classmethod
+    def error(cls, status: HTTPStatus, sentence: str, **more: Json) -> "Reply":
+        """A refusal that says what to do."""
+        return cls.of({"error": sentence, **more}, status)
+
+
+@dataclass(frozen=True)
+class Route:
+    """What answers, and who may ask: one of these groups; none: anybody."""
+
+    answer: Callable[[Request], Reply]
+    groups: frozenset[str] = frozenset()
+
+
+Routes: TypeAlias = Mapping[str, Route]
+READERS: Final = frozenset({SUPPORT, OPERATOR})
+REPAIRERS: Final = frozenset({OPERATOR})
+
+
+def answered(event: Mapping[str, Any], routes: Routes) -> dict[str, Any]:
+    """Answer a call of API Gateway's; what goes wrong is a sentence, never a trace."""
+    route_key = str(event.get("routeKey"))
+    reply = _reply(event, routes.get(route_key))
+    telemetry().logger.info(
+        "request answered", extra={"route": route_key, "status": int(reply.status)}
+    )
+    return {
+        "statusCode": int(reply.status),
+        "headers": {**_ALWAYS, **reply.headers},
+        "body": reply.body,
+    }
+
+
+def _reply(event: Mapping[str, Any], route: Route | None) -> Reply:
+    if route is None:
+        return Reply.error(HTTPStatus.NOT_FOUND, "there is no such address")
+    person = _person(event)
+    # API Gateway has verified the token; what it allows is decided here, for every route.
+    if route.groups and person is None:
+        return Reply.error(HTTPStatus.UNAUTHORIZED, "sign in first")
+    if route.groups and person is not None and not route.groups & person.groups:
+        wanted = " or ".join(sorted(route.groups))
+        return Reply.error(
+            HTTPStatus.FORBIDDEN, f"this needs the group {wanted}: ask whoever runs this stack"
+        )
+    try:
+        return route.answer(_request(event, person))
+    except BadInputError as error:
+        return Reply.error(HTTPStatus.BAD_REQUEST, str(error))
+    except OncelyError as error:
+        telemetry().logger.exception("request not answered")
+        return Reply.error(HTTPStatus.BAD_GATEWAY, f"try again in a moment: {error}")
+    except Exception:  # noqa: BLE001  # a person gets a sentence, and the log the trace
+        telemetry().logger.exception("request broke")
+        return Reply.error(
+            HTTPStatus.INTERNAL_SERVER_ERROR, "something unforeseen went wrong; the log tells more"
+        )
+
+
+def _request(event: Mapping[str, Any], person: Person | None) -> Request:
+    body = str(event.get("body") or "")
+    if event.get("isBase64Encoded"):
+        body = base64.b64decode(body).decode(errors="replace")
+    return Request(
+        person=person,
+        query=event.get("queryStringParameters") or {},
+        path=event.get("pathParameters") or {},
+        body=body,
+    )
+
+
+def _person(event: Mapping[str, Any]) -> Person | None:
+    claims = event.get("requestContext", {}).get("authorizer", {}).get("jwt", {}).get("claims")
+    if not claims:
+        return None
+    # The user's name, as either kind of token spells it: nobody can change their own.
+    names = (claims.get(name) for name in ("cognito:username", "username"))
+    name = next((str(name) for name in names if name), "")
+    return Person(name, _groups(claims.get("cognito:groups"))) if name else None
+
+
+def _groups(claim: object) -> frozenset[str]:
+    """API Gateway hands a list on as text: `[support operator]`."""
+    if isinstance(claim, list):
+        return frozenset(map(str, claim))
+    return frozenset(str(claim or "").strip("[]").replace(",", " ").split())

@@ -1,0 +1,1 @@
+"""The support view: the page, and what it reads."""

@@ -1,0 +1,1 @@
+"""The support view: what operators change."""

@@ -1,0 +1,94 @@
+"""Who reaches the support view: every route but the page's own files needs a token."""
+
+from typing import Any
+
+from oncely.adapters.http_api import READERS, REPAIRERS
+from read_jobs.handler import ROUTES as READ
+from repair_jobs.handler import ROUTES as REPAIR
+from tests.infra.assembly import Assembly
+
+PUBLIC = {"GET /", "GET /{file}"}
+
+
+def routes(assembly: Assembly) -> dict[str, dict[str, Any]]:
+    found = assembly.of_type("AWS::ApiGatewayV2::Route").values()
+    return {route["Properties"]["RouteKey"]: route["Properties"] for route in found}
+
+
+def only(assembly: Assembly, type_: str) -> dict[str, Any]:
+    (found,) = assembly.of_type(type_).values()
+    properties: dict[str, Any] = found["Properties"]
+    return properties
+
+
+def test_every_route_of_the_api_is_answered_and_no_answer_is_out_of_reach(prod: Assembly) -> None:
+    assert set(routes(prod)) == set(READ) | set(REPAIR)
+
+
+def test_a_token_is_needed_for_everything_but_the_page_itself(prod: Assembly) -> None:
+    kinds = {key: route["AuthorizationType"] for key, route in routes(prod).items()}
+
+    assert {key for key, kind in kinds.items() if kind == "NONE"} == PUBLIC
+    assert set(kinds.values()) == {"NONE", "JWT"}
+
+
+def test_every_route_with_a_token_names_the_groups_that_it_wants() -> None:
+    assert {key for key, route in READ.items() if not route.groups} == PUBLIC
+    assert {route.groups for route in READ.values() if route.groups} == {READERS}
+    assert {route.groups for route in REPAIR.values()} == {REPAIRERS}
+
+
+def test_tokens_are_those_of_this_pool_for_this_page(prod: Assembly) -> None:
+    authorizer = only(prod, "AWS::ApiGatewayV2::Authorizer")
+    (client_id,) = (
+        id_ for id_, one in prod.resources.items() if one["Type"] == "AWS::Cognito::UserPoolClient"
+    )
+
+    assert authorizer["JwtConfiguration"]["Audience"] == [{"Ref": client_id}]
+    assert "cognito-idp." in str(authorizer["JwtConfiguration"]["Issuer"])
+
+
+def test_nobody_signs_up_by_themselves_and_production_wants_a_second_factor(
+    prod: Assembly,
+) -> None:
+    (pool,) = prod.of_type("AWS::Cognito::UserPool").values()
+    properties = pool["Properties"]
+
+    assert properties["AdminCreateUserConfig"]["AllowAdminCreateUserOnly"] is True
+    assert (properties["MfaConfiguration"], properties["EnabledMfas"]) == (
+        "ON",
+        ["SOFTWARE_TOKEN_MFA"],
+    )
+    policy = properties["Policies"]["PasswordPolicy"]
+    assert policy["MinimumLength"] >= 14
+    assert all(
+        policy[f"Require{kind}"] for kind in ("Lowercase", "Uppercase", "Numbers", "Symbols")
+    )
+    assert pool["DeletionPolicy"] == "Retain"
+    assert properties["DeletionProtection"] == "ACTIVE"
+
+
+def test_the_page_signs_in_with_a_code_and_no_secret_and_no_password_flow(prod: Assembly) -> None:
+    client = only(prod, "AWS::Cognito::UserPoolClient")
+
+    assert client["GenerateSecret"] is False
+    assert client["AllowedOAuthFlows"] == ["code"]
+    assert client["ExplicitAuthFlows"] == ["ALLOW_REFRESH_TOKEN_AUTH"]
+    assert set(client["AllowedOAuthScopes"]) == {"openid", "email"}
+    assert client["PreventUserExistenceErrors"] == "ENABLED"
+    assert client["AccessTokenValidity"] == client["IdTokenValidity"] == 15
+
+
+def test_there_are_two_groups(prod: Assembly) -> None:
+    groups = prod.of_type("AWS::Cognito::UserPoolGroup").values()
+
+    assert {group["Properties"]["GroupName"] for group in groups} == {"support", "operator"}
+
+
+def test_requests_are_logged_and_limited_and_come_from_no_other_page(prod: Assembly) -> None:
+    stage = only(prod, "AWS::ApiGatewayV2::Stage")
+
+    assert stage["AccessLogSettings"]["DestinationArn"]
+    assert "authorization" not in stage["AccessLogSettings"]["Format"].lower()
+    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] <= 100
+    assert "CorsConfiguration" not in only(prod, "AWS::ApiGatewayV2::Api")
