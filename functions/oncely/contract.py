@@ -139,6 +139,7 @@ class Contract(ABC, Generic[M, F]):
     terms: ClassVar[Terms]
     needs: ClassVar[Needs]
     words: ClassVar[Words]
+    takes_money: ClassVar[bool] = False  # "was I charged twice?" is answered from those that do
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools

@@ -54,8 +54,9 @@ def _findings(place: Place) -> "Iterator[Finding]":
                 yield from check(deployed)
             except (BotoCoreError, ClientError) as error:
                 yield warning(check.__name__, f"could not be checked: {sentence(error)}")
-            except OncelyError as error:
-                yield warning(check.__name__, f"could not be checked: {error}")
+            except Exception as error:  # noqa: BLE001  # one check must not hide the others
+                why = str(error) if isinstance(error, OncelyError) else repr(error)
+                yield warning(check.__name__, f"could not be checked: {why}")
 
 
 def _show(found: "list[Finding]") -> None:

@@ -10,7 +10,7 @@ class Exit(IntEnum):
     OK = 0
     REFUSED = 1  # there is no such job, or it may not be done
     USAGE = 2  # the command was not written as it must be
-    UNREACHABLE = 3  # AWS or the stack cannot be reached, or you may not
+    UNREACHABLE = 3  # AWS, the stack or a provider cannot be reached, or you may not
     ATTENTION = 4  # it ran, and what it found needs someone
 
 
@@ -18,7 +18,7 @@ MEANINGS: Final = {
     Exit.OK: "done",
     Exit.REFUSED: "refused: no such job, a message that is not valid, a repair that may not be",
     Exit.USAGE: "the command is not written as it must be",
-    Exit.UNREACHABLE: "AWS or the stack cannot be reached, or you may not",
+    Exit.UNREACHABLE: "AWS, the stack or the provider cannot be reached, or you may not",
     Exit.ATTENTION: "it ran, and found something that needs someone",
 }
 

@@ -30,12 +30,14 @@ def find(
     json: AsJson = False,
 ) -> None:
     """Answer "was I charged twice?": every job about an order, a customer or a reference."""
-    found = place.desk(actor=_ACTOR).inspector.find(text)
+    inspector = place.desk(actor=_ACTOR).inspector
+    found = inspector.find(text)
     if json:
         jobs = [view.as_short_json() for view in found.jobs]
         screen.as_json({"query": found.query, "jobs": jobs, "trouble": found.trouble})
     elif found.jobs:
-        _answer(found.jobs)
+        charging = {kind.job_type for kind in inspector.registry if kind.takes_money}
+        _answer(found.jobs, [view for view in found.jobs if view.job.job_type in charging])
     if found.trouble:
         screen.complain(found.trouble)
     if not found.jobs:
@@ -45,31 +47,26 @@ def find(
         )
 
 
-def _answer(views: "Sequence[JobView]") -> None:
-    _charges(views)
+def _answer(views: "Sequence[JobView]", charging: "Sequence[JobView]") -> None:
+    _charges(charging)
     job_lines.rows(view.as_json() for view in views)
-    money = [view for view in views if view.amount_words]
-    for view in (money or views)[:_TIMELINES]:
+    for view in (charging or views)[:_TIMELINES]:
         screen.say("")
         screen.say(view.job.job_key, style="bold")
         screen.say(view.headline)
         job_lines.timeline(view.as_json())
 
 
-def _charges(views: "Sequence[JobView]") -> None:
+def _charges(charging: "Sequence[JobView]") -> None:
     """The answer itself, before everything else."""
     from oncely.domain.charges import Charges
 
-    about = dict.fromkeys(view.job.subject for view in views)
-    said = 0
-    for subject in about:
-        charges = Charges.of(view.job for view in views if view.job.subject == subject)
-        if charges.sentence is None or said == _ANSWERS:
-            continue
-        said += 1
+    about = dict.fromkeys(view.job.subject for view in charging)
+    for subject in list(about)[:_ANSWERS]:
+        charges = Charges.of(view.job for view in charging if view.job.subject == subject)
         style = "bold red" if charges.twice else "bold"
         screen.say(f"{subject or 'This'}: {charges.sentence}.", style=style)
-    if said:
+    if about:
         screen.say("")
 
 

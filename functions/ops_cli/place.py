@@ -63,8 +63,8 @@ class AwsPlace:
 
     @property
     def is_local(self) -> bool:
-        """Whether `--local` was given."""
-        return self._local is not None
+        """Whether it is the stage of one machine, however it was named."""
+        return self.name.endswith("-local")
 
     @cached_property
     def session(self) -> "boto3.Session":
@@ -111,7 +111,7 @@ class AwsPlace:
         return support_desk(self.outputs, session=self.session, actor=actor)
 
     def _no_stack(self) -> CommandError:
-        if self.is_local:
+        if self._local is not None:
             return CommandError(
                 f"The stack {self.name} is not on this machine's AWS: `make local` deploys it.",
                 Exit.UNREACHABLE,

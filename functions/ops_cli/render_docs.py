@@ -1,4 +1,4 @@
-"""Writes the pages that the code itself can tell: messages, their schemas, providers."""
+"""Writes the pages that the code itself can tell: messages, schemas, providers, the command."""
 
 import json
 import sys
@@ -9,9 +9,11 @@ from typing import Any, Final
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.domain.profiles import Profile
+from ops_cli import command_page
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 _NONE: Final = "none"
+_COMMAND: Final = "<!-- Written by `make docs` from the command itself. -->"
 _GENERATED: Final = "<!-- Written by `make docs`; change the contracts instead. -->"
 
 
@@ -24,6 +26,7 @@ def pages() -> dict[Path, str]:
     return {
         Path("messages.md"): "\n".join(_messages()),
         Path("providers.md"): "\n".join(_providers()),
+        Path("command.md"): "\n".join(command_page.lines(_COMMAND)),
         **schemas,
     }
 

@@ -67,7 +67,12 @@ def _function(name: str, **variables: str) -> dict[str, Any]:
 class Account:
     """What each service would say; every client of the place is this one object."""
 
-    stack: dict[str, Any] = field(default_factory=lambda: {"StackStatus": "UPDATE_COMPLETE"})
+    stack: dict[str, Any] = field(
+        default_factory=lambda: {
+            "StackStatus": "UPDATE_COMPLETE",
+            "CreationTime": datetime(2026, 1, 1, tzinfo=UTC),
+        }
+    )
     queues: dict[str, dict[str, str]] = field(
         default_factory=lambda: {
             **{

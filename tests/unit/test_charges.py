@@ -3,33 +3,45 @@
 import pytest
 
 from oncely.domain.charges import Charges
+from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from tests.unit.samples import a_job
 
-DONE, FAILED = Status.FINISHED, Status.FAILED
+FAILED, OPEN, REVIEW = Status.FAILED, Status.UNKNOWN, Status.NEEDS_REVIEW
+
+
+def job(what: Status | str) -> Job:
+    """A job of this status, or one that is done by this charge."""
+    if isinstance(what, Status):
+        return a_job(status=what, amount=1250, currency="eur")
+    result = {"charge_id": what}
+    return a_job(status=Status.FINISHED, amount=1250, currency="eur", result=result)
 
 
 @pytest.mark.parametrize(
-    ("statuses", "answer"),
+    ("jobs", "answer"),
     [
-        ([DONE], "charged once, 12.50 EUR"),
-        ([FAILED, DONE], "charged once, 12.50 EUR"),
-        ([DONE, DONE], "charged 2 times: 12.50 EUR, 12.50 EUR"),
+        (["ch_1"], "charged once, 12.50 EUR"),
+        ([FAILED, "ch_1"], "charged once, 12.50 EUR"),
+        (["ch_1", "ch_2"], "charged 2 times: 12.50 EUR, 12.50 EUR"),
+        (["ch_1", "ch_1"], "charged once, 12.50 EUR"),  # the second found the order paid
         ([FAILED, FAILED], "not charged: the provider refused"),
-        ([Status.UNKNOWN], "no charge is confirmed yet"),
-        ([FAILED, Status.READY], "no charge is confirmed yet"),
-        ([DONE, Status.NEEDS_REVIEW], "charged once, 12.50 EUR; another charge is still open"),
+        ([OPEN], "no charge is confirmed yet"),
+        ([FAILED, OPEN], "no charge is confirmed yet"),
+        (["ch_1", REVIEW], "charged once, 12.50 EUR; another charge is still open"),
         ([], None),
     ],
 )
 def test_the_answer_is_what_the_jobs_of_the_order_say(
-    statuses: list[Status], answer: str | None
+    jobs: list[Status | str], answer: str | None
 ) -> None:
-    charges = Charges.of(a_job(status=one, amount=1250, currency="eur") for one in statuses)
+    charges = Charges.of(map(job, jobs))
 
     assert charges.sentence == answer
-    assert charges.twice is (statuses == [DONE, DONE])
+    assert charges.twice is (jobs == ["ch_1", "ch_2"])
 
 
-def test_a_job_that_moves_no_money_is_no_charge() -> None:
-    assert Charges.of([a_job(status=DONE)]).sentence is None
+def test_a_charge_is_told_though_its_amount_is_not_recorded() -> None:
+    charged = Charges.of([a_job(status=Status.FINISHED, provider_ref="pi_1")])
+
+    assert charged.sentence == "charged once, of an amount that is not recorded"

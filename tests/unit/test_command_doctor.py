@@ -112,6 +112,10 @@ def silent_reconciler(account: Account) -> None:
     account.sweeps[0]["startDate"] = datetime.now(UTC) - timedelta(minutes=6)
 
 
+def no_sweeps(account: Account) -> None:
+    account.sweeps.clear()
+
+
 def failing_reconciler(account: Account) -> None:
     account.sweeps = [{"status": "FAILED", "startDate": datetime.now(UTC)}] * 3
 
@@ -157,6 +161,7 @@ def nobody_listens(account: Account) -> None:
         (made_up_key, "it does not begin with pat-"),
         (no_schedule, "it is off: unknown jobs stay unknown"),
         (silent_reconciler, "it did not run in the last five minutes"),
+        (no_sweeps, "it did not run in the last five minutes"),
         (failing_reconciler, "the last 3 sweeps did not succeed"),
         (no_alarms, "there are none"),
         (mute_alarm, "tell nobody: oldest"),
@@ -181,6 +186,11 @@ def test_what_is_broken_is_named_with_what_to_mend(
 
 def rolled_back(account: Account) -> None:
     account.stack["StackStatus"] = "UPDATE_ROLLBACK_COMPLETE"
+
+
+def new_stack(account: Account) -> None:
+    account.stack["CreationTime"] = datetime.now(UTC)
+    account.sweeps.clear()
 
 
 def no_recovery(account: Account) -> None:
@@ -230,6 +240,7 @@ def forgotten_job(account: Account) -> None:
     ("spoil", "sentence"),
     [
         (rolled_back, "the last deployment was rolled back"),
+        (new_stack, "it has not run yet; the stack is new"),
         (no_recovery, "it cannot be restored to a point in time"),
         (no_versions, "versioning is off"),
         (unread_key, "could not be checked"),

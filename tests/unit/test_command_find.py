@@ -40,13 +40,22 @@ def test_a_reference_of_the_provider_finds_the_job(paid: FakePlace) -> None:
     assert KEY in oncely("find", reference, place=paid).stdout
 
 
+def test_a_receipt_of_a_charge_is_no_second_charge(paid: FakePlace) -> None:
+    paid.world.run({"job": "receipt.send", "v": 1, "order_id": "18452"})
+
+    said = oncely("find", "18452", place=paid)
+
+    assert "receipt.send:order_18452" in said.stdout
+    assert said.stdout.splitlines()[0] == "18452: charged once, 12.50 EUR."
+
+
 def test_two_charges_of_one_order_are_said_first() -> None:
     world = World()
     world.add_order()
     world.run(charge())
     twin = world.job(KEY)
     second = JobKey(f"{KEY}:2")
-    world.store.jobs[second] = replace(twin, job_key=second)
+    world.store.jobs[second] = replace(twin, job_key=second, result={"charge_id": "ch_2"})
 
     said = oncely("find", "18452", place=FakePlace(world))
 

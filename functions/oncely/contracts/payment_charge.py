@@ -79,6 +79,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     message = ChargeMessage
     example = ChargeMessage.model_construct(job="payment.charge", v=1, order_id="18452")
     terms = Terms(safety=Safety.KEYED, profile=STRIPE)
+    takes_money = True
     needs = Needs(queue="payments", tables=("orders",), secrets=("stripe",))
     words = Words(
         outside="the order's customer is charged the order's amount, at most once.",

@@ -1,7 +1,7 @@
-"""Answers "was I charged twice?" from the jobs that moved, or were to move, money."""
+"""Answers "was I charged twice?" from the jobs that take money."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 from oncely.domain.jobs import Job
@@ -11,27 +11,25 @@ from oncely.domain.money import Money
 
 @dataclass(frozen=True, kw_only=True)
 class Charges:
-    """The jobs about one business id that carry an amount, by what came of them."""
+    """The jobs about one business id that take money, by what came of them."""
 
-    done: tuple[Money, ...] = ()
+    done: Mapping[str, str] = field(default_factory=dict)  # what each charge took, by its id
     refused: int = 0
     open: int = 0  # nobody can say yet that it was charged, or that it was not
 
     @classmethod
     def of(cls, jobs: Iterable[Job]) -> Self:
-        """Count them; a job without an amount moves no money."""
-        done: list[Money] = []
+        """Count them; two jobs that found the same charge are one charge."""
+        done: dict[str, str] = {}
         refused = still_open = 0
         for job in jobs:
-            if job.amount is None or job.currency is None:
-                continue
             if job.status is Status.FINISHED:
-                done.append(Money(job.amount, job.currency))
+                done[_charge(job)] = _amount(job)
             elif job.status in ENDED:
                 refused += 1
             else:
                 still_open += 1
-        return cls(done=tuple(done), refused=refused, open=still_open)
+        return cls(done=done, refused=refused, open=still_open)
 
     @property
     def twice(self) -> bool:
@@ -40,7 +38,8 @@ class Charges:
 
     @property
     def sentence(self) -> str | None:
-        """What to tell the person who asks; None: nothing here moves money."""
+        """What to tell the person who asks; None: nobody was to be charged."""
+        amounts = ", ".join(self.done.values())
         match len(self.done):
             case 0 if self.open:
                 return "no charge is confirmed yet"
@@ -49,7 +48,18 @@ class Charges:
             case 0:
                 return None
             case 1:
-                said = f"charged once, {self.done[0]}"
+                said = f"charged once, {amounts}"
             case times:
-                said = f"charged {times} times: {', '.join(map(str, self.done))}"
+                said = f"charged {times} times: {amounts}"
         return f"{said}; another charge is still open" if self.open else said
+
+
+def _charge(job: Job) -> str:
+    """The provider's id of the charge; a job that found an order paid names the same one."""
+    return str((job.result or {}).get("charge_id") or job.provider_ref or job.job_key)
+
+
+def _amount(job: Job) -> str:
+    if job.amount is None or job.currency is None:
+        return "of an amount that is not recorded"
+    return str(Money(job.amount, job.currency))

@@ -22,6 +22,9 @@ def sweeps(deployed: Deployed) -> Iterator[Finding]:
         stateMachineArn=arn, maxResults=10
     )["executions"]
     about = "reconciler"
+    if not listed and deployed.now - deployed.stack["CreationTime"] < _SILENT:
+        yield warning(about, "it has not run yet; the stack is new", "look again in a minute")
+        return
     if not listed or deployed.now - listed[0]["startDate"] > _SILENT:
         yield broken(about, "it did not run in the last five minutes", _RUNBOOK)
         return

@@ -32,44 +32,50 @@ def tables(deployed: Deployed) -> Iterator[Finding]:
         table = deployed.place.outputs.get(f"{camel(name)}TableName")
         if table is None:
             continue
-        about = f"table {name}"
         described: Facts = client.describe_table(TableName=table)["Table"]
-        faults = list(_faults(client, name, table, described))
-        if faults:
-            yield broken(about, "; ".join(faults), _DEPLOY)
-        elif not _recovers(client, table):
-            yield warning(
-                about,
-                "it cannot be restored to a point in time",
-                f"aws dynamodb update-continuous-backups --table-name {table} "
-                "--point-in-time-recovery-specification PointInTimeRecoveryEnabled=true",
-            )
+        if faults := list(_faults(name, described)):
+            yield broken(f"table {name}", "; ".join(faults), _DEPLOY)
         else:
-            yield ok(about, "active, with its indexes and point-in-time recovery")
+            yield ok(f"table {name}", "active, with its indexes")
+        if deployed.place.is_local:
+            continue  # on one machine nothing lasts: no rows expire, and none are restored
+        yield from _recovery(client, name, table)
+        if name == _JOBS:
+            yield _expiry(client, table)
 
 
-def _faults(client: Any, name: str, table: str, described: Facts) -> Iterator[str]:  # noqa: ANN401  # boto3's client
+def _faults(name: str, described: Facts) -> Iterator[str]:
     if described["TableStatus"] not in {"ACTIVE", "UPDATING"}:
         yield f"it is {described['TableStatus']}"
     there = {
-        one["IndexName"]: one["IndexStatus"] for one in described.get("GlobalSecondaryIndexes", [])
+        one["IndexName"]: one.get("IndexStatus", "ACTIVE")  # the local engine does not say
+        for one in described.get("GlobalSecondaryIndexes", [])
     }
     for index in INDEXES.get(name, ()):
         if there.get(index) != "ACTIVE":
             yield f"its index {index} is {there.get(index, 'missing')}"
-    if name != _JOBS:
-        return
     stream = described.get("StreamSpecification", {})
-    if not stream.get("StreamEnabled") or "NEW" not in stream.get("StreamViewType", ""):
+    if name == _JOBS and "NEW" not in stream.get("StreamViewType", ""):
         yield "its stream is off, so ended jobs are published by the reconciler only"
-    expiry = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
-    if expiry.get("TimeToLiveStatus") not in {"ENABLED", "ENABLING"}:
-        yield "rows never expire (TTL is off)"
-    elif expiry.get("AttributeName") != _TTL:
-        yield f"rows expire by {expiry.get('AttributeName')}, not by {_TTL}"
 
 
-def _recovers(client: Any, table: str) -> bool:  # noqa: ANN401  # boto3's client
+def _expiry(client: Any, table: str) -> Finding:  # noqa: ANN401  # boto3's client
+    about = f"expiry of {_JOBS}"
+    found = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+    if found.get("TimeToLiveStatus") not in {"ENABLED", "ENABLING"}:
+        return broken(about, "rows never expire (TTL is off)", _DEPLOY)
+    if found.get("AttributeName") != _TTL:
+        return broken(about, f"rows expire by {found.get('AttributeName')}, not by {_TTL}", _DEPLOY)
+    return ok(about, f"rows expire by {_TTL}")
+
+
+def _recovery(client: Any, name: str, table: str) -> Iterator[Finding]:  # noqa: ANN401  # boto3's client
     found = client.describe_continuous_backups(TableName=table)["ContinuousBackupsDescription"]
     state = found.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus")
-    return bool(state == "ENABLED")
+    if state != "ENABLED":
+        yield warning(
+            f"table {name}",
+            "it cannot be restored to a point in time",
+            f"aws dynamodb update-continuous-backups --table-name {table} "
+            "--point-in-time-recovery-specification PointInTimeRecoveryEnabled=true",
+        )

@@ -1,0 +1,178 @@
+"""The `oncely` command against the deployed stack, in a process of its own, as people run it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.local.engine import REPOSITORY
+from tests.e2e import scenarios
+from tests.e2e.deployment import STACK, Deployment
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def oncely(
+    stack: Deployment, *words: str, code: int = 0, name: str = STACK, typed: str | None = None
+) -> str:
+    """Run it; gives what it printed when it ends as expected."""
+    roots = os.pathsep.join((str(REPOSITORY / "functions"), str(REPOSITORY)))
+    own = {"PATH": os.environ["PATH"], "PYTHONPATH": roots, "ONCELY_STACK": name}
+    done = subprocess.run(
+        [sys.executable, "-m", "ops_cli", *words],
+        env={**stack.engine.environment(), **own},
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == code, f"{words}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stdout + done.stderr
+
+
+def as_json(stack: Deployment, *words: str, code: int = 0) -> list[dict[str, Any]]:
+    """What programs read."""
+    return [json.loads(line) for line in oncely(stack, *words, "--json", code=code).splitlines()]
+
+
+def test_a_job_is_sent_found_shown_and_listed(deployment: Deployment) -> None:
+    scenarios.order(deployment, "command")
+
+    sent = oncely(deployment, "send", "payment.charge", "order_id=command")
+    key = "payment.charge:order_command"
+    deployment.job_when(key, "finished")
+    again = as_json(deployment, "send", "payment.charge", "order_id=command")
+
+    assert sent == f"created    {key}\n"
+    assert (again[0]["fate"], again[0]["status"]) == ("duplicate", "finished")
+    found = oncely(deployment, "find", "command")
+    assert found.splitlines()[0] == "command: charged once, 49.00 EUR."
+    assert len(found.splitlines()) < 30
+    (shown,) = as_json(deployment, "show", key)
+    assert (shown["status_words"], shown["amount_words"]) == ("done", "49.00 EUR")
+    reference = shown["provider_ref"]
+    assert key in oncely(deployment, "find", reference)
+    listed = as_json(deployment, "list", "--status", "finished", "--since", "1h", "--limit", "200")
+    assert key in {one["job_key"] for one in listed}
+    assert scenarios.charges(deployment, "command") == 1
+
+
+def test_a_file_of_jobs_is_sent_once(deployment: Deployment, tmp_path: Path) -> None:
+    file = tmp_path / "receipts.jsonl"
+    ids = [f"nobody-{number}" for number in range(12)]
+    lines = [json.dumps({"job": "receipt.send", "v": 1, "order_id": one}) for one in ids]
+    file.write_text("\n".join(lines))
+
+    first = oncely(deployment, "send", "--file", str(file))
+    second = oncely(deployment, "send", "--file", "-", typed=file.read_text())
+
+    assert first.splitlines()[-1] == "12 created"
+    assert second.splitlines()[-1] == "12 duplicate"
+
+
+def test_a_review_is_repaired_by_a_named_person(deployment: Deployment) -> None:
+    key = "payment.charge:order_repaired"
+    deployment.send("PaymentsQueueUrl", scenarios.charge("repaired"))
+    deployment.job_when(key, "needs_review")
+    scenarios.order(deployment, "repaired")
+    why = ("--reason", "the bank's page shows it")
+
+    assert "You may" in oncely(deployment, "show", key)
+    would = oncely(deployment, "repair", key, "return", *why, "--dry-run")
+    assert "nothing was changed" in would
+    assert "needs_review" in str(deployment.job(key))
+    done = oncely(deployment, "repair", key, "return", *why, "--yes", "--as", "ada")
+
+    assert "It is now pending." in done
+    job = deployment.job_when(key, "finished")
+    assert "ada (signed in as" in str(job["evidence"])
+    assert "the bank's page shows it" in str(job["evidence"])
+    assert scenarios.charges(deployment, "repaired") == 1
+
+
+def test_a_repair_of_an_ended_job_is_refused(deployment: Deployment) -> None:
+    deployment.once(scenarios.pays)
+
+    key = "payment.charge:order_18452"
+    said = oncely(deployment, "repair", key, "fail", "--reason", "no", "--yes", code=1)
+
+    assert "Mark as failed is not possible: it is done already." in said
+
+
+def test_the_reconciler_is_asked_about_one_job(deployment: Deployment) -> None:
+    key = "payment.charge:order_18452"
+    deployment.once(scenarios.pays)
+
+    (dry,) = as_json(deployment, "reconcile", key, "--dry-run")
+    said = oncely(deployment, "reconcile", "--to", "2020-01-01")
+
+    assert dry["status"] == "SUCCEEDED"
+    assert [job["key"] for job in dry["jobs"]] in ([key], [])
+    assert "Nothing is due" in said or "Looked at" in said
+
+
+def test_a_dead_letter_is_redriven(deployment: Deployment) -> None:
+    key = "payment.charge:order_redriven"
+    scenarios.order(deployment, "redriven")
+    deployment.send("DeadLetterQueueUrl", scenarios.charge("redriven"))
+    deployment.job_when(key, "ready")
+
+    assert key in oncely(deployment, "redrive", "--dry-run")
+    (sent,) = as_json(deployment, "redrive", key, "--yes")
+
+    assert sent["sent"] is True
+    deployment.job_when(key, "finished")
+    assert scenarios.charges(deployment, "redriven") == 1
+
+
+def test_the_doctor_finds_the_deployed_stack_in_order(deployment: Deployment) -> None:
+    deployment.once(scenarios.is_found_by_the_schedule)
+
+    found = as_json(deployment, "doctor")
+
+    assert [one for one in found if one["health"] == "broken"] == []
+    assert [one for one in found if "could not be checked" in one["says"]] == []
+    assert {"queue payments", "table jobs", "key of stripe", "alarms", "alerts"} <= {
+        one["about"] for one in found
+    }
+
+
+def test_the_doctor_names_a_worker_that_is_not_fed(deployment: Deployment) -> None:
+    deployment.once(scenarios.is_found_by_the_schedule)
+    functions = deployment.client("lambda")
+    mappings = functions.list_event_source_mappings()["EventSourceMappings"]
+    mapping = next(one for one in mappings if "Rejects" in one["EventSourceArn"])
+    functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+    try:
+        found = as_json(deployment, "doctor", code=4)
+    finally:
+        functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
+
+    (broken,) = (one for one in found if one["health"] == "broken")
+    assert broken["about"] == "queue rejects"
+    assert mapping["UUID"] in broken["mend"]
+
+
+def test_a_stack_that_is_not_there_is_one_sentence(deployment: Deployment) -> None:
+    said = oncely(deployment, "find", "18452", name="Oncely-nowhere", code=3)
+
+    assert said.startswith("There is no stack Oncely-nowhere in us-east-1: name yours")
+    assert len(said.splitlines()) == 1
+
+
+def test_an_order_with_hostile_letters_is_found_and_only_text(deployment: Deployment) -> None:
+    hostile = "'\"[red]\x1b[31m; DROP\u202e"
+    scenarios.order(deployment, hostile)
+
+    oncely(deployment, "send", json.dumps(scenarios.charge(hostile)))
+    found = oncely(deployment, "find", hostile)
+
+    assert "[red]" in found
+    assert "\x1b" not in found
+    assert "\u202e" not in found

@@ -1,0 +1,42 @@
+"""Every `oncely` line in the docs is one that the command takes."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from infra.local.engine import REPOSITORY
+from ops_cli.main import app
+
+PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), REPOSITORY / "README.md"]
+_INLINE = re.compile(r"`(oncely [a-z][^`]*)`")
+
+
+def examples(page: Path) -> Iterator[str]:
+    """Lines of code, and code within lines."""
+    for line in page.read_text().splitlines():
+        if line.startswith("oncely "):
+            yield line
+        yield from (found for found in _INLINE.findall(line) if "…" not in found)
+
+
+WRITTEN = sorted({line for page in PAGES for line in examples(page)})
+
+
+def test_there_are_examples() -> None:
+    assert len(WRITTEN) > 20
+
+
+@pytest.mark.parametrize("line", WRITTEN)
+def test_an_example_is_taken_as_it_is_written(line: str) -> None:
+    _, *words = shlex.split(line, comments=True)
+    group: Any = typer.main.get_command(app)
+
+    context = group.make_context("oncely", list(words))
+    name, command, rest = group.resolve_command(context, list(words))
+
+    command.make_context(name, rest, parent=context)
