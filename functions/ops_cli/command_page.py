@@ -36,8 +36,8 @@ _EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "oncely reconcile --type payment.charge --from 24h",
     ),
     "new-job": ("oncely new-job refund.issue --safety keyed",),
-    "demo": ("oncely demo",),
-    "local": ("oncely local",),
+    "demo": ("oncely demo --jobs 100",),
+    "local": ("oncely local", "oncely local redeploy"),
 }
 
 

@@ -62,11 +62,11 @@ def list_jobs(
         screen.say(f"There are more: --limit {limit * 4}", to=screen.aside())
 
 
-def pages(inspector: "Inspector", **wanted: object) -> "Iterator[JobView]":
+def pages(inspector: "Inspector", *, size: int = _PAGE, **wanted: object) -> "Iterator[JobView]":
     """Every job of a list, page by page."""
     cursor: str | None = None
     while True:
-        page = inspector.page(cursor=cursor, limit=_PAGE, **wanted)  # type: ignore[arg-type]  # by name
+        page = inspector.page(cursor=cursor, limit=size, **wanted)  # type: ignore[arg-type]  # by name
         yield from page.jobs
         if page.cursor is None:
             return
@@ -75,7 +75,8 @@ def pages(inspector: "Inspector", **wanted: object) -> "Iterator[JobView]":
 
 def _taken(inspector: "Inspector", *, limit: int, **wanted: object) -> "tuple[list[JobView], bool]":
     taken: list[JobView] = []
-    for view in pages(inspector, **wanted):
+    # One more than is wanted tells whether there are more.
+    for view in pages(inspector, size=min(limit + 1, _PAGE), **wanted):
         if len(taken) == limit:
             return taken, True
         taken.append(view)

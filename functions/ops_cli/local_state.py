@@ -1,6 +1,7 @@
 """What `make local` leaves behind, so that commands find the stack on this machine."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -26,6 +27,8 @@ class LocalState:
         """The state of the clone that the command is run in."""
         try:
             found = json.loads((clone() / STATE).read_text())
+            if "pid" in found:
+                os.kill(int(found["pid"]), 0)  # raises when it died without a word
             return cls(
                 endpoint=str(found["endpoint"]),
                 stack=str(found.get("stack", "Oncely-local")),

@@ -18,8 +18,6 @@ from ops_cli.place import Place
 
 _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
 _EVERY: Final = 0.5  # seconds
-# What the state machine writes for a job whose function failed.
-_NOT_LOOKED_AT: Final = "error"
 
 
 @at_a_place
@@ -116,6 +114,8 @@ def _jobs(done: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _judge(ended: Mapping[str, Any], done: Mapping[str, Any]) -> None:
+    from oncely.services.sweep_report import ERROR
+
     if ended["status"] != "SUCCEEDED":
         raise CommandError(
             f"The reconciler did not succeed ({ended['status']} {ended.get('error', '')}): "
@@ -123,7 +123,7 @@ def _judge(ended: Mapping[str, Any], done: Mapping[str, Any]) -> None:
             Exit.ATTENTION,
         )
     counts = done.get("counts") or {}
-    if _NOT_LOOKED_AT in counts or Status.NEEDS_REVIEW in counts:
+    if ERROR in counts or Status.NEEDS_REVIEW in counts:
         raise CommandError(
             "Some of these need someone: `oncely list --status needs_review`.", Exit.ATTENTION
         )

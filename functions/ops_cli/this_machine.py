@@ -12,12 +12,18 @@ ANY: dict[str, bool] = {"allow_extra_args": True, "ignore_unknown_options": True
 
 
 def demo(ctx: typer.Context) -> None:
-    """Send hundreds of jobs through the stack while everything goes wrong (`make demo`)."""
+    """Send hundreds of jobs through the stack while everything goes wrong.
+
+    The options are those of `make demo`, such as --jobs 100 and --keep.
+    """
     _run("demo", ctx)
 
 
 def local(ctx: typer.Context) -> None:
-    """Run the stack on this machine until Ctrl-C (`make local`)."""
+    """Run the stack on this machine until Ctrl-C.
+
+    The same as `make local`; `redeploy` and `logs` are for another terminal.
+    """
     _run("local", ctx)
 
 

@@ -159,6 +159,29 @@ def test_the_doctor_names_a_worker_that_is_not_fed(deployment: Deployment) -> No
     assert mapping["UUID"] in broken["mend"]
 
 
+def test_the_local_option_finds_what_make_local_announced(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    deployment.once(scenarios.pays)
+    for folder in ("infra", "functions/oncely", ".build"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "infra" / "stack.py").touch()
+    state = {"endpoint": deployment.engine.url, "stack": STACK, "pid": os.getpid()}
+    (tmp_path / ".build" / "local.json").write_text(json.dumps(state))
+    done = subprocess.run(
+        [sys.executable, "-m", "ops_cli", "find", "18452", "--local"],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY / "functions")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("18452: charged once, 49.00 EUR.")
+
+
 def test_a_stack_that_is_not_there_is_one_sentence(deployment: Deployment) -> None:
     said = oncely(deployment, "find", "18452", name="Oncely-nowhere", code=3)
 

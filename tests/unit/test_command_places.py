@@ -129,7 +129,10 @@ def test_the_local_stack_is_found_by_what_it_left_in_the_clone(
     assert state.stack == "Oncely-local"
 
 
-@pytest.mark.parametrize("left", [None, "", "[]", "{}"])
+# The last: it died without a word, and its process is gone.
+@pytest.mark.parametrize(
+    "left", [None, "", "[]", "{}", '{"endpoint": "http://127.0.0.1:1", "pid": 4194305}']
+)
 def test_no_local_stack_says_how_to_start_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str | None
 ) -> None:
@@ -141,6 +144,22 @@ def test_no_local_stack_says_how_to_start_one(
 
     assert said.exit_code == 3
     assert "start one with `make local`" in said.stderr
+
+
+@pytest.mark.parametrize("what", ["demo", "local"])
+def test_what_only_a_clone_can_do_is_handed_to_it_with_its_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.chdir(a_clone(tmp_path))
+    (tmp_path / "infra" / "local").mkdir()
+    (tmp_path / "infra" / "local" / "__main__.py").write_text(
+        "import pathlib, sys; pathlib.Path('asked').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
+    )
+
+    said = oncely(what, "--jobs", "5", "more")
+
+    assert said.exit_code == 7
+    assert (tmp_path / "asked").read_text() == f"{what} --jobs 5 more"
 
 
 def a_clone(folder: Path) -> Path:
