@@ -38,6 +38,9 @@ RUN_LOCAL = @$(WITH_VENV) $(VENV)/bin/python -m infra.local
 demo: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## See it work: ARGS="--jobs 300 --seed 1 --faults none|some|heavy --keep"
 	$(RUN_LOCAL) demo $(ARGS)
 
+local: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Run the stack until Ctrl-C; ARGS=redeploy or ARGS=logs from another terminal
+	$(RUN_LOCAL) local $(ARGS)
+
 test: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Run the tests; make test ARGS="-k claim" runs some of them
 	@$(WITH_VENV) $(VENV)/bin/python -m pytest $(ARGS)
 

@@ -6,6 +6,8 @@ from typing import Final
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 FUNCTIONS: Final = REPOSITORY / "functions"
+# The package that every function ships, beside its own folder.
+SHARED: Final = "oncely"
 
 # `functions` is a source root, not a package: whoever imports the stack needs the registry in it,
 # `cdk synth` as well as a plain `python -m infra.app`.

@@ -6,13 +6,12 @@ from aws_cdk import IgnoreMode
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra import FUNCTIONS
+from infra import FUNCTIONS, SHARED
 from infra.layers import PAYMENTS, RUNTIME, SYNC, Target, layers_for
 from infra.stages import Stage
 
 PYTHON: Final = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE: Final = lambda_.Architecture.ARM_64
-SHARED: Final = "oncely"
 LEFT_OUT_AS: Final = IgnoreMode.GIT  # patterns read as in a .gitignore
 # Who may use a provider's key speaks to it with its SDK, and nobody else carries that.
 _LAYER_OF_SECRET: Final = {"hubspot": SYNC, "stripe": PAYMENTS}

@@ -5,14 +5,10 @@ from typing import Annotated
 import typer
 
 from infra.local.demo import demo
+from infra.local.local import Action, local
 from infra.local.trouble import Level
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-
-
-@app.callback()
-def _main() -> None:
-    pass
 
 
 @app.command("demo")
@@ -28,6 +24,17 @@ def _demo(
 ) -> None:
     """Send jobs while everything goes wrong; exit code 1 if the promise is broken."""
     raise typer.Exit(demo(jobs=jobs, seed=seed, faults=faults, keep=keep, ignore_keys=ignore_keys))
+
+
+@app.command("local")
+def _local(
+    action: Annotated[Action, typer.Argument(help="logs and redeploy: from another terminal")] = (
+        Action.UP
+    ),
+    key: Annotated[str, typer.Option(help="only the logs of jobs whose key holds this")] = "",
+) -> None:
+    """Run the stack until Ctrl-C; r + Enter deploys a change in the code."""
+    raise typer.Exit(local(action, key=key))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from infra.local.processes import kill, workers_of
+from infra.local.processes import busy_workers_of, kill
 from infra.local.sandbox.ledger import IntentStatus
 from infra.local.stack import LocalStack
 
@@ -37,7 +37,7 @@ class Killer:
             while len(self._stack.sandbox.ledger.requests) < next_one:
                 if stop.wait(GLANCE_SECONDS):
                     return
-            workers = workers_of(self._stack.engine.pid)
+            workers = busy_workers_of(self._stack.engine.pid)
             if workers and kill(self._draw.choice(workers)):
                 self.kills += 1
 

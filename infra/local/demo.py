@@ -1,18 +1,28 @@
 """`make demo`: hundreds of jobs through the whole stack while everything around them goes wrong."""
 
 import contextlib
-import threading
+from typing import Final
 
 from rich.console import Console
 
 from infra.local.chaos import Killer
 from infra.local.demo_run import DemoRun
+from infra.local.deploy import HOME, DeployError
+from infra.local.ending import ended_by_signals
+from infra.local.engine import EngineError
 from infra.local.stack import LocalStack, running_stack
+from infra.local.staying import stay
 from infra.local.trouble import TROUBLE, Level
 from infra.local.workload import plan
 from infra.stages import Stage
 from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import CLOCK_SKEW
+
+# Not the one of `make local`, which may be up beside it.
+ENGINE_LOG: Final = HOME / "demo-engine.log"
+_INTERRUPTED: Final = 130
+# Messages come back a little after the lease, so that they find it over.
+_AFTER_THE_LEASE: Final = 3
 
 
 def demo(
@@ -23,26 +33,41 @@ def demo(
     keep: bool = False,
     ignore_keys: bool = False,
 ) -> int:
-    """Run it and print the report; 1 if the promise was broken."""
+    """Run it and print the report; 1 if the promise was broken, or nothing could be run."""
     console = Console()
-    trouble = TROUBLE[Level(faults)]
-    with contextlib.ExitStack() as open_until_the_end:
-        with console.status("starting the local AWS and the providers…") as status:
-            stack = open_until_the_end.enter_context(
-                running_stack(
-                    lambda step: status.update(f"{step}…"), honours_keys=not ignore_keys, seed=seed
+    try:
+        with ended_by_signals(), contextlib.ExitStack() as until_the_end:
+            with console.status("starting the local AWS and the providers…") as status:
+                steps = running_stack(
+                    lambda step: status.update(f"{step}…"),
+                    log=ENGINE_LOG,
+                    honours_keys=not ignore_keys,
+                    seed=seed,
                 )
-            )
-            trouble.upon(stack.sandbox.faults)
-            killer = Killer(stack, trouble.kills(seed), seed)
-            run = DemoRun(stack, plan(jobs=jobs, seed=seed), killer)
-            run.prepare()
-            _hurry(stack)
-        report = run.play(console)
-        console.print(report.render())
-        if keep:
-            _stay(stack, console)
-        return 0 if report.verdict.kept else 1
+                stack = until_the_end.enter_context(steps)
+                run = _prepared(stack, jobs=jobs, seed=seed, level=Level(faults))
+            report = run.play(console)
+            console.print(report.render())
+            code = 0 if report.verdict.kept else 1
+            if keep:
+                with contextlib.suppress(KeyboardInterrupt):
+                    stay(console, stack)
+            return code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except (DeployError, EngineError) as error:
+        console.print(str(error), markup=False)
+        return 1
+
+
+def _prepared(stack: LocalStack, *, jobs: int, seed: int, level: Level) -> DemoRun:
+    trouble = TROUBLE[level]
+    trouble.upon(stack.sandbox.faults)
+    killer = Killer(stack, trouble.kills(seed), seed)
+    run = DemoRun(stack, plan(jobs=jobs, seed=seed), killer)
+    run.prepare()
+    _hurry(stack)
+    return run
 
 
 def _hurry(stack: LocalStack) -> None:
@@ -50,16 +75,8 @@ def _hurry(stack: LocalStack) -> None:
     timeout = Stage.of({"stage": "local"}, CONTRACTS).worker_timeout
     longest = max(kind.terms.profile.request_timeout for kind in CONTRACTS)
     lease = timeout + (longest + CLOCK_SKEW).total_seconds()
+    visibility = str(int(lease) + _AFTER_THE_LEASE)
     for output in ("PaymentsQueueUrl", "SyncQueueUrl", "MailQueueUrl"):
         stack.account.client("sqs").set_queue_attributes(
-            QueueUrl=stack.outputs[output], Attributes={"VisibilityTimeout": str(int(lease) + 3)}
+            QueueUrl=stack.outputs[output], Attributes={"VisibilityTimeout": visibility}
         )
-
-
-def _stay(stack: LocalStack, console: Console) -> None:
-    console.print(f"\nIt stays up until Ctrl-C.\n  endpoint   {stack.engine.url}")
-    console.print(f"  providers  {stack.sandbox.url}/_sandbox/ledger")
-    for name, url in stack.outputs.items():
-        console.print(f"  {name:<22} {url}")
-    with contextlib.suppress(KeyboardInterrupt):
-        threading.Event().wait()

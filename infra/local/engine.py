@@ -88,6 +88,10 @@ class Engine:
         """The engine's process, which leads the group of its function workers."""
         return self._process.pid
 
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
     def environment(self) -> dict[str, str]:
         """Give what boto3, the CDK or the AWS CLI needs to reach this engine and no other."""
         return environment_of(self.url)

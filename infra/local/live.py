@@ -68,7 +68,8 @@ def as_tables(view: View) -> RenderableType:
         (f" {view.seconds:4.0f} s ", "bold reverse"),
         f"  {view.doing}   {view.sent} messages sent   ",
         (f"{view.kills} workers killed", "red" if view.kills else ""),
-        f"   {view.books.faults.total()} provider faults   {view.sweeps} sweeps   {view.memory / 1e6:.0f} MB",
+        f"   {view.books.faults.total()} provider faults   {view.sweeps} sweeps",
+        f"   {view.memory / 1e6:.0f} MB",
     )
     return Group(
         head, Columns([_queues(view.depths), _jobs(view.jobs), _books(view.books)], padding=(0, 2))

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Final
 _PROC: Final = Path("/proc")
 # The engine writes this file for each worker that it starts.
 _WORKER: Final = "_worker.py"
+# Ten of the ticks in which Linux counts a processor's time.
+_MOMENT_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -20,12 +23,22 @@ class Process:
     pid: int
     parent: int
     memory: int  # bytes that lie in memory; what is shared with others counts in each
+    worked: float  # seconds of a processor
     command: str
 
 
 def workers_of(engine: int) -> list[Process]:
     """The processes in which an engine runs functions."""
     return [one for one in _all() if one.parent == engine and _WORKER in one.command]
+
+
+def busy_workers_of(engine: int) -> list[Process]:
+    """Those that have done anything in this very moment; without any, all of them."""
+    before = {one.pid: one.worked for one in workers_of(engine)}
+    time.sleep(_MOMENT_SECONDS)
+    after = workers_of(engine)
+    busy = [one for one in after if one.worked > before.get(one.pid, one.worked)]
+    return busy or after
 
 
 def memory_of(root: int) -> int:
@@ -56,27 +69,29 @@ def _all() -> Iterator[Process]:
 
 
 def _from_proc() -> Iterator[Process]:
-    page = os.sysconf("SC_PAGE_SIZE")
+    page, tick = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
     for folder in _PROC.glob("[0-9]*"):
         try:
             # The name in brackets may hold anything; what follows the last one is numbers.
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            command = (
-                (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            )
+            command = (folder / "cmdline").read_bytes()
         except OSError:
             continue  # it ended while we looked
-        yield Process(int(folder.name), int(fields[1]), int(fields[21]) * page, command)
+        parent, worked, pages = int(fields[1]), int(fields[11]) + int(fields[12]), int(fields[21])
+        words = command.replace(b"\0", b" ").decode("utf-8", "replace")
+        yield Process(int(folder.name), parent, pages * page, worked / tick, words)
 
 
 def _from_ps() -> Iterator[Process]:
     """The same on macOS."""
     listed = subprocess.run(
-        ["/bin/ps", "-A", "-o", "pid=,ppid=,rss=,command="],
+        ["/bin/ps", "-A", "-o", "pid=,ppid=,rss=,time=,command="],
         capture_output=True,
         text=True,
         check=True,
     )
     for line in listed.stdout.splitlines():
-        pid, parent, kilobytes, command = line.split(None, 3)
-        yield Process(int(pid), int(parent), int(kilobytes) * 1024, command)
+        pid, parent, kilobytes, worked, command = line.split(None, 4)
+        *hours, minutes, seconds = (float(part) for part in worked.split(":"))
+        time_worked = sum(hours) * 3600 + minutes * 60 + seconds
+        yield Process(int(pid), int(parent), int(kilobytes) * 1024, time_worked, command)

@@ -37,17 +37,17 @@ class LocalStack:
 def running_stack(
     tell: Tell,
     *,
-    settings: Mapping[str, str] | None = None,
+    log: Path = ENGINE_LOG,
     honours_keys: bool = True,
     seed: int = 0,
 ) -> Iterator[LocalStack]:
-    """Start, deploy and fill everything; `tell` hears of each step, `settings` are the engine's."""
+    """Start, deploy and fill everything; `tell` hears of each step."""
     HOME.mkdir(parents=True, exist_ok=True)
-    ENGINE_LOG.unlink(missing_ok=True)
+    log.unlink(missing_ok=True)
     with (
         _providers(honours_keys=honours_keys, seed=seed) as sandbox,
         # Ends before what its functions call, so that none of them sees a dead provider.
-        running_engine(ENGINE_LOG, settings=settings) as engine,
+        running_engine(log) as engine,
     ):
         tell("synthesizing the stack (once for each change)")
         assembly = assembly_of(engine.url, providers=sandbox.url)

@@ -3,16 +3,16 @@
 import itertools
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
+from infra.local.rows import put_rows
 from infra.local.stack import LocalStack
-from infra.local.workload import Row, Sending, Workload
+from infra.local.workload import Sending, Workload
 
 _BATCH: Final = 10  # messages in one call; so many does SQS take
 _AT_ONCE: Final = 4
-_WRITE_BATCH: Final = 25  # rows in one call
 # Jobs that two cores work in a second, roughly: sending faster only makes the queues longer.
 _PER_SECOND: Final = 25
 _SHORTEST: Final = 10.0
@@ -29,8 +29,8 @@ class Traffic:
 
     def prepare(self) -> None:
         """Write what the jobs are about: orders, records, and the CRM's contacts."""
-        self._put("OrdersTableName", self._workload.orders)
-        self._put("RecordsTableName", self._workload.records)
+        put_rows(self._stack, "OrdersTableName", self._workload.orders)
+        put_rows(self._stack, "RecordsTableName", self._workload.records)
         self._stack.sandbox.hubspot.add_contacts(self._workload.contacts)
 
     def run(self, stop: threading.Event) -> None:
@@ -65,18 +65,3 @@ class Traffic:
         if answer.get("Failed"):
             raise RuntimeError(f"the queue did not take {answer['Failed']}")
         return len(entries)
-
-    def _put(self, table: str, rows: Iterable[Row]) -> None:
-        name = self._stack.outputs[table]
-        requests = [{"PutRequest": {"Item": _typed(row)}} for row in rows]
-        batches = [requests[n : n + _WRITE_BATCH] for n in range(0, len(requests), _WRITE_BATCH)]
-        dynamodb = self._stack.account.client("dynamodb")
-        for batch in batches:
-            dynamodb.batch_write_item(RequestItems={name: batch})
-
-
-def _typed(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: {"N": str(value)} if isinstance(value, int) else {"S": value}
-        for name, value in row.items()
-    }

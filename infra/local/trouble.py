@@ -34,6 +34,7 @@ _RATES: Final[tuple[tuple[FaultKind, Mapping[str, str], float], ...]] = (
     (FaultKind.RATE_LIMIT, _MAIL, 2),
 )
 _A_HUNDRED: Final = 100
+_APART: Final = 15  # requests
 _ENDLESS: Final = 600.0  # seconds; far beyond the timeout of any function
 
 
@@ -56,16 +57,12 @@ class Trouble:
 
     def upon(self, faults: Faults) -> None:
         """Put the providers' part in force."""
-        if self.hanging:
-            faults.add(
-                FaultKind.ACCEPT_THEN_TRICKLE,
-                times=self.hanging,
-                skip=5,
-                seconds=_ENDLESS,
-                **_CONFIRM,
-            )
-        if self.silent:
-            faults.add(FaultKind.ACCEPT_THEN_HANG, times=self.silent, skip=10, **_CONFIRM)
+        # Far apart, so that no two are in the hands of one worker.
+        for n in range(self.hanging):
+            endless: dict[str, Any] = {"skip": _APART * (n + 1), "seconds": _ENDLESS, **_CONFIRM}
+            faults.add(FaultKind.ACCEPT_THEN_TRICKLE, **endless)
+        for n in range(self.silent):
+            faults.add(FaultKind.ACCEPT_THEN_HANG, skip=_APART * n + 5, **_CONFIRM)
         for kind, where, percent in _RATES:
             if rate := percent * self.factor / _A_HUNDRED:
                 matching: dict[str, Any] = dict(where)

@@ -1,0 +1,41 @@
+"""What a person needs to talk to the stack on this machine, ready to be copied."""
+
+from infra.local.engine import REGION
+from infra.local.samples import FIRST_ORDER
+from infra.local.stack import LocalStack
+
+_ADMIN = "AdminUrl"
+
+
+def addresses(stack: LocalStack) -> str:
+    """Addresses, and commands that send a message and find its job."""
+    outputs = stack.outputs
+    order = str(FIRST_ORDER)
+    body = f'{{"job": "payment.charge", "v": 1, "order_id": "{order}"}}'
+    row = f'{{"job_key": {{"S": "payment.charge:order_{order}"}}}}'
+    admin = [f"  admin page    {outputs[_ADMIN]}"] if _ADMIN in outputs else []
+    queues = [f"  {name:<22}{outputs[name]}" for name in outputs if name.endswith("QueueUrl")]
+    access = f"AWS_DEFAULT_REGION={REGION} AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test"
+    return "\n".join(
+        (
+            "Oncely is up on this machine.",
+            f"  endpoint      {stack.engine.url}",
+            f"  providers     {stack.sandbox.url}  (their books: /_sandbox/ledger)",
+            *admin,
+            f"  engine's log  {stack.log}",
+            "",
+            *queues,
+            "",
+            "In another terminal:",
+            f"  export AWS_ENDPOINT_URL={stack.engine.url} {access}",
+            f"Send a message (orders {order} and on wait for their payment):",
+            f"  aws sqs send-message --queue-url {outputs['PaymentsQueueUrl']} \\",
+            f"    --message-body '{body}'",
+            f"  .venv/bin/oncely send --local '{body}'",
+            "Find it:",
+            f"  aws dynamodb get-item --table-name {outputs['JobsTableName']} --key '{row}'",
+            f"  .venv/bin/oncely find --local {order}",
+            "",
+            "r + Enter, or `make local ARGS=redeploy`, deploys a change. Ctrl-C ends everything.",
+        )
+    )

@@ -1,0 +1,20 @@
+"""Lets a request to end unwind like Ctrl-C does, so that nothing stays behind."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from typing import Final
+
+# A terminal that closes, and whoever ends processes politely.
+_REQUESTS: Final = (signal.SIGHUP, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt in the main thread for each of them while the block lasts."""
+    former = {one: signal.signal(one, signal.default_int_handler) for one in _REQUESTS}
+    try:
+        yield
+    finally:
+        for one, handler in former.items():
+            signal.signal(one, handler)

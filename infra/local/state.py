@@ -1,0 +1,57 @@
+"""Where the stack on this machine is, for other terminals and tools: .build/local.json."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from infra import REPOSITORY
+from infra.local.account import STACK
+from infra.local.engine import ACCOUNT, REGION
+
+STATE: Final = REPOSITORY / ".build" / "local.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """A stack that is up, as others find it."""
+
+    pid: int  # of the process that ends everything when it ends
+    endpoint: str
+    providers: str
+    outputs: Mapping[str, str]
+    code: str  # digests of what is deployed
+    shape: str
+    stack: str = STACK
+    region: str = REGION
+    account: str = ACCOUNT
+
+    @classmethod
+    def find(cls, file: Path = STATE) -> Self | None:
+        """The stack that is up; None if there is none, or if it died without a word."""
+        try:
+            found = cls(**json.loads(file.read_text(encoding="utf-8")))
+            os.kill(found.pid, 0)
+        except (OSError, ValueError, TypeError):
+            return None
+        return found
+
+    def write(self, file: Path = STATE) -> None:
+        """Say it to others, all or nothing."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        scratch = file.with_suffix(f".{os.getpid()}")
+        scratch.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        scratch.replace(file)
+
+
+@contextlib.contextmanager
+def announced(running: Running, file: Path = STATE) -> Iterator[None]:
+    """Let others find the stack while the block lasts."""
+    running.write(file)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
