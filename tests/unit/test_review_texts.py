@@ -1,12 +1,19 @@
 """An alert says what is known, what is not, and which command to run next."""
 
+import shlex
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+import typer
 
 from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.review import known, not_known
 from oncely.ports import Alert
 from oncely.services import alert_texts
+from ops_cli.main import app
 from tests.unit.samples import KEY, a_job
 
 
@@ -57,3 +64,18 @@ def test_each_alert_says_what_is_known_what_is_not_and_what_to_do_next(
 def test_the_command_names_the_stack_if_it_is_known() -> None:
     assert alert_texts.show(KEY, "Oncely-prod") == f"oncely show '{KEY}' --stack Oncely-prod"
     assert alert_texts.show(KEY, "") == f"oncely show '{KEY}'"
+
+
+@pytest.mark.parametrize("stack", ["Oncely-prod", ""])
+@pytest.mark.parametrize("command", [alert_texts.show, alert_texts.ask])
+def test_the_commands_of_an_alert_are_ones_that_oncely_takes(
+    command: Callable[[JobKey, str], str], stack: str
+) -> None:
+    name, verb, *arguments = shlex.split(command(KEY, stack))
+    parsers: Any = typer.main.get_command(app)
+
+    taken = parsers.commands[verb].make_context(verb, arguments)
+
+    assert name == "oncely"
+    assert taken.params["key"] == KEY
+    assert stack in {"", taken.params["stack"]}

@@ -18,7 +18,7 @@ def review(job: Job, *, stack: str) -> Alert:
         *(f"Known: {fact}" for fact in known(job)),
         f"Not known: {not_known(job)}",
         f"Next: {show(job.job_key, stack)}",
-        f"Then: {_command('repair', job.job_key, stack)}",
+        f"Then: {ask(job.job_key, stack)}",
     ]
     return Alert(
         subject=f"Oncely: {job.job_key} {job.status.in_words}",
@@ -67,9 +67,13 @@ def dead_letters(letters: Iterable[tuple[str, str]]) -> Alert:
 
 def show(key: JobKey, stack: str) -> str:
     """The command that shows a job; its key holds no character that a shell would take."""
-    return _command("show", key, stack)
+    return f"oncely show '{key}'{_where(stack)}"
 
 
-def _command(verb: str, key: JobKey, stack: str) -> str:
-    where = f" --stack {stack}" if stack else ""
-    return f"oncely {verb} '{key}'{where}"
+def ask(key: JobKey, stack: str) -> str:
+    """The command that puts the provider's answer beside ours, and changes nothing else."""
+    return f"oncely repair '{key}' ask --reason 'an alert'{_where(stack)}"
+
+
+def _where(stack: str) -> str:
+    return f" --stack {stack}" if stack else ""
