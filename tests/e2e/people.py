@@ -1,0 +1,147 @@
+"""People who sign in as a browser does: the hosted page, a code, and the proof of it."""
+
+import base64
+import hashlib
+import http.client
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Any, Final
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from tests.e2e.deployment import Deployment
+
+PASSWORD: Final = "Correct-Horse-7-Battery"
+SUPPORT: Final = "ada@example.com"
+OPERATOR: Final = "olga@example.com"
+NOBODY: Final = "nina@example.com"  # signed in, and in no group
+GROUPS: Final = {SUPPORT: "support", OPERATOR: "operator"}
+
+_FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401  # whatever a route answers
+        return json.loads(self.text)
+
+
+@dataclass(frozen=True)
+class SupportView:
+    """The support view of a deployed stack, from outside."""
+
+    stack: Deployment
+    tokens: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def get(self, path: str, *, token: str | None = None, **query: str) -> Answer:
+        asked = f"?{urlencode(query)}" if query else ""
+        return self._api("GET", path + asked, token)
+
+    def post(self, path: str, body: object, *, token: str | None = None) -> Answer:
+        text = body if isinstance(body, str) else json.dumps(body)
+        return self._api("POST", path, token, text)
+
+    def call(self, route: str, *, token: str | None = None) -> Answer:
+        """Call a route as its key names it, such as `GET /api/me`."""
+        method, _, path = route.partition(" ")
+        return self._api(method, path, token, "{}" if method == "POST" else None)
+
+    def token(self, name: str) -> str:
+        """The token that the page would show for this person; signing in once is enough."""
+        if name not in self.tokens:
+            self.tokens[name] = self.sign_in(name)
+        return self.tokens[name]["id_token"]
+
+    def sign_in(self, name: str) -> dict[str, str]:
+        """Fill in the hosted page, and trade the code for tokens."""
+        verifier = secrets.token_urlsafe(48)
+        digest = hashlib.sha256(verifier.encode()).digest()
+        here = f"{self.stack.outputs['AdminUrl']}/"
+        config = self.get("/config.json").json
+        asked = {
+            "response_type": "code",
+            "client_id": config["client_id"],
+            "redirect_uri": here,
+            "scope": "openid email",
+            "state": "as it was",
+            "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
+            "code_challenge_method": "S256",
+        }
+        page = self._engine("GET", f"/oauth2/authorize?{urlencode(asked)}")
+        hidden = re.findall(r'<input[^>]*name="([^"]*)"[^>]*value="([^"]*)"', page.text)
+        filled = {name: unescape(value) for name, value in hidden}
+        filled |= {"username": name, "password": PASSWORD}
+        back = self._engine("POST", "/login", _FORM, urlencode(filled))
+        query = parse_qs(urlsplit(back.headers["location"]).query)
+        assert query["state"] == ["as it was"]
+        grant = {
+            "grant_type": "authorization_code",
+            "client_id": config["client_id"],
+            "code": query["code"][0],
+            "redirect_uri": here,
+            "code_verifier": verifier,
+        }
+        given = self._engine("POST", "/oauth2/token", _FORM, urlencode(grant))
+        assert given.status == 200, given.text
+        tokens: dict[str, str] = given.json
+        return tokens
+
+    def _api(self, method: str, path: str, token: str | None, body: str | None = None) -> Answer:
+        # By its host name, which the engine routes by and which not every machine resolves.
+        headers = {"host": urlsplit(self.stack.outputs["AdminUrl"]).netloc}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        return self._engine(method, path, headers, body)
+
+    def _engine(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        body: str | None = None,
+    ) -> Answer:
+        address = urlsplit(self.stack.engine.url)
+        assert address.hostname is not None
+        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
+        try:
+            connection.request(method, path, body=body, headers=dict(headers or {}))
+            answer = connection.getresponse()
+            told = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, told, answer.read().decode())
+        finally:
+            connection.close()
+
+
+def add_person(stack: Deployment, pool: str, name: str, group: str | None = None) -> None:
+    """As docs/operations.md tells an administrator to."""
+    cognito = stack.client("cognito-idp")
+    cognito.admin_create_user(
+        UserPoolId=pool, Username=name, TemporaryPassword=PASSWORD, MessageAction="SUPPRESS"
+    )
+    cognito.admin_set_user_password(
+        UserPoolId=pool, Username=name, Password=PASSWORD, Permanent=True
+    )
+    if group is not None:
+        cognito.admin_add_user_to_group(UserPoolId=pool, Username=name, GroupName=group)
+
+
+def staffed(stack: Deployment) -> SupportView:
+    """The support view with its people; once for each stack."""
+    view: SupportView = stack.once(_staffed)
+    return view
+
+
+def _staffed(stack: Deployment) -> SupportView:
+    for name in (SUPPORT, OPERATOR, NOBODY):
+        add_person(stack, stack.outputs["UserPoolId"], name, GROUPS.get(name))
+    return SupportView(stack)
