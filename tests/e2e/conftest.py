@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from infra.cdk_cli import CDK
 from infra.local.engine import Engine, EngineError, running_engine
 from infra.local.sandbox import ProviderSandbox
 from tests.e2e import scenarios
+from tests.e2e.admin_desk import AdminDesk
+from tests.e2e.admin_jobs import OPERATOR, SUPPORT, staff
 from tests.e2e.deployment import (
     ENGINE_SETTINGS,
     SENDER,
@@ -17,6 +20,7 @@ from tests.e2e.deployment import (
     deploy,
     run_cdk,
 )
+from tests.support.chromium import running_chromium
 from tests.support.engines import missing
 
 
@@ -67,3 +71,28 @@ def deployment(engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> Depl
     deployed = Deployment(engine, sandbox, assembly)
     deployed.once(scenarios.loses_an_answer)
     return deployed
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with running_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def operator(chromium: Browser, deployment: Deployment) -> AdminDesk:
+    """The admin page of someone who may repair."""
+    return _signed_in(chromium, deployment, OPERATOR)
+
+
+@pytest.fixture(scope="session")
+def support(chromium: Browser, deployment: Deployment) -> AdminDesk:
+    """The admin page of someone who may look."""
+    return _signed_in(chromium, deployment, SUPPORT)
+
+
+def _signed_in(chromium: Browser, deployment: Deployment, name: str) -> AdminDesk:
+    deployment.once(staff)
+    desk = AdminDesk(chromium, deployment.outputs["AdminUrl"])
+    desk.sign_in(name)
+    return desk

@@ -1,0 +1,205 @@
+"""The admin page on the deployed stack: what it finds and shows, to everyone who may look."""
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.e2e.admin_desk import NARROW, WIDE, AdminDesk
+from tests.e2e.admin_jobs import HOSTILE, MANY, hostile_job, many_jobs
+from tests.e2e.deployment import Deployment
+from tests.e2e.scenarios import charge, is_sent_twice
+from tests.e2e.unresolved import leave_behind
+
+pytestmark = pytest.mark.timeout(600)
+
+PAID = "payment.charge:order_18452"
+
+
+@pytest.fixture(scope="module")
+def reference(deployment: Deployment) -> str:
+    """The provider's reference of an order that was charged, and sent twice."""
+    return str(deployment.once(is_sent_twice)["provider_ref"])
+
+
+@pytest.fixture
+def desk(support: AdminDesk) -> AdminDesk:
+    support.go("#/list/needs_review")
+    return support
+
+
+def test_an_order_a_customer_and_a_reference_lead_to_the_same_job(
+    desk: AdminDesk, reference: str
+) -> None:
+    for text, way in {
+        "18452": "order",
+        "order_18452": "order",
+        "customer_18452": "customer",
+        reference: "provider reference",
+        PAID: "job key",
+    }.items():
+        desk.find(text)
+        expect(desk.entries.filter(has_text=PAID)).to_contain_text(f"found by {way}")
+
+    desk.entries.filter(has_text=PAID).get_by_role("link").click()
+    expect(desk.heading).to_contain_text("Charged once")
+
+
+def test_was_i_charged_twice_is_answered_by_the_first_sentence(
+    desk: AdminDesk, reference: str
+) -> None:
+    desk.job(PAID)
+
+    expect(desk.heading).to_contain_text("Charged once: 49.00 EUR")
+    expect(desk.fact("Amount")).to_have_text("49.00 EUR")
+    expect(desk.fact("Customer")).to_have_text("customer_18452")
+    expect(desk.fact("Provider reference")).to_contain_text(reference)
+    expect(desk.fact("Request id")).to_contain_text("req_")
+    expect(desk.page.locator(".contract")).to_contain_text(
+        "charged the order's amount, at most once"
+    )
+
+
+def test_the_timeline_tells_what_happened_in_order_and_in_the_readers_own_time(
+    desk: AdminDesk, reference: str
+) -> None:
+    desk.job(PAID)
+
+    story = desk.page.locator(".timeline > li")
+    expect(story.filter(has_text="A worker took it")).to_be_visible()
+    expect(story.filter(has_text="The provider said yes")).to_contain_text("started → finished")
+    stamps = [str(one.get_attribute("datetime")) for one in story.locator("> time").all()]
+    assert stamps == sorted(stamps)
+    first = story.locator("> time").first
+    assert str(first.get_attribute("title")).endswith("UTC")
+    local, utc = (re.search(r"(\d\d):\d\d", text) for text in (first.inner_text(), stamps[0]))
+    assert local
+    assert utc
+    assert int(local[1]) - int(utc[1]) in {1, 2, -22, -23}  # Berlin
+
+
+def test_script_in_a_customers_name_is_shown_as_text(
+    desk: AdminDesk, deployment: Deployment
+) -> None:
+    key = deployment.once(hostile_job)
+    desk.find(HOSTILE)
+    expect(desk.entries).to_contain_text(HOSTILE)
+
+    desk.job(key)
+
+    expect(desk.fact("Customer")).to_have_text(HOSTILE)
+    expect(desk.fact("Last error")).to_have_text(HOSTILE)
+    assert desk.page.locator("main :is(img, script)").count() == 0
+    assert desk.page.title() == f"needs review: {key} · Oncely"
+
+
+def test_ten_thousand_jobs_answer_at_once(desk: AdminDesk, deployment: Deployment) -> None:
+    deployment.once(many_jobs)
+    desk.go("#/list/needs_review?type=sync.push")  # warm
+
+    began = time.monotonic()
+    desk.go("#/list/needs_review?type=sync.contact")
+    expect(desk.entries).to_have_count(25)
+    desk.button("Show more").click()
+    expect(desk.entries).to_have_count(50)
+    desk.find("hubspot#many-7777")
+    expect(desk.entries).to_have_count(1)
+    took = time.monotonic() - began
+
+    assert took < 5
+    keys = desk.page.locator(".entry .meta").all_inner_texts()
+    assert len(keys) == 1
+    desk.go("#/list/needs_review")
+    expect(desk.page.locator(".counts")).to_contain_text(f"{MANY:,}+")
+
+
+def test_an_empty_list_and_a_vain_search_say_what_to_do(desk: AdminDesk) -> None:
+    desk.go("#/list/failed?type=sync.import")
+    expect(desk.page.locator("main").get_by_text("Widen them")).to_be_visible()
+
+    desk.find("no such order")
+    expect(desk.page.get_by_text("Check it for a typing mistake")).to_be_visible()
+
+    desk.job("payment.charge:order_never")
+    expect(desk.heading).to_have_text("There is no such job")
+
+
+def test_a_filter_stands_in_the_address_and_leads_back(desk: AdminDesk, reference: str) -> None:
+    desk.go("#/list/finished")
+    desk.page.get_by_label("Job type").select_option("receipt.send")
+    expect(desk.entries.first).to_contain_text("receipt.send:")
+    desk.page.get_by_label("When").select_option("Last hour")
+    desk.settled()
+
+    assert desk.page.url.endswith("#/list/finished?type=receipt.send&when=hour")
+    desk.page.reload()
+    expect(desk.entries.filter(has_text="receipt.send:order_18452")).to_be_visible()
+    expect(desk.page.get_by_label("When")).to_have_value("hour")
+
+
+def test_the_page_is_used_by_keyboard_alone(desk: AdminDesk, reference: str) -> None:
+    page = desk.page
+    page.reload()
+    desk.settled()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("order_18452")
+    page.keyboard.press("Enter")
+    expect(desk.heading).to_be_focused()
+    expect(page.get_by_role("status")).to_have_text(re.compile(r"\d jobs? found"))
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page).to_have_title(re.compile(r"order_18452 · Oncely"))
+    expect(desk.heading).to_be_focused()
+
+
+def test_every_view_is_accessible_in_both_themes_and_fits_every_screen(
+    operator: AdminDesk, deployment: Deployment, reference: str
+) -> None:
+    unknown = leave_behind(deployment, "page-looks")
+    deployment.send("PaymentsQueueUrl", charge("18452"))
+    views = [
+        "#/list/needs_review",
+        "#/list/finished?when=dates&from=2026-01-01&to=2030-01-01",
+        "#/list/failed?type=sync.import",
+        "#/find/18452",
+        "#/find/nothing",
+        f"#/job/{PAID}",
+        f"#/job/{unknown.key}",
+        f"#/job/{deployment.once(hostile_job)}",
+        "#/job/no",
+    ]
+    found: list[str] = []
+    for view in views:
+        operator.go(view)
+        for theme in ("light", "dark"):
+            operator.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]  # its words
+            found += [f"{view} {theme}: {fault}" for fault in operator.faults()]
+        for size in (WIDE, NARROW, {"width": 320, "height": 640}):
+            operator.page.set_viewport_size(size)  # type: ignore[arg-type]  # its own shape
+            if operator.scrolls_sideways():
+                found.append(f"{view} scrolls sideways at {size['width']}")
+        operator.page.set_viewport_size(WIDE)  # type: ignore[arg-type]  # its own shape
+    assert found == []
+
+
+def test_nothing_from_elsewhere_is_loaded_and_no_script_stands_in_the_page(
+    chromium: Browser, support: AdminDesk
+) -> None:
+    with chromium.new_context() as context:
+        answer = context.new_page().goto(support.url)
+        assert answer is not None
+        policy = answer.headers["content-security-policy"]
+
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert support.complaints == []

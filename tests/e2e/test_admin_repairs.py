@@ -1,0 +1,141 @@
+"""Repairs from the admin page of the deployed stack, by those who may, and by those who may not."""
+
+import pytest
+from playwright.sync_api import Browser, Route, expect
+
+from oncely.domain.lifecycle import Status
+from tests.e2e.admin_desk import AdminDesk
+from tests.e2e.admin_jobs import OPERATOR
+from tests.e2e.deployment import Deployment
+from tests.e2e.scenarios import charges
+from tests.e2e.unresolved import job, leave_behind
+
+pytestmark = pytest.mark.timeout(600)
+
+ASK = "Ask the provider now"
+
+
+def test_an_unknown_job_is_brought_to_done_from_the_page(
+    operator: AdminDesk, deployment: Deployment
+) -> None:
+    left = leave_behind(deployment, "page-unknown")
+    operator.job(left.key)
+    expect(operator.heading).to_contain_text("Not known yet")
+    dialog = operator.repair(ASK)
+
+    dialog.get_by_role("button", name="Show what it would do").click()
+    expect(dialog.get_by_text("Nothing was changed")).to_be_visible()
+    expect(dialog.locator(".answers")).to_contain_text("succeeded")
+    assert job(deployment, left.key).status is Status.UNKNOWN
+    dialog.get_by_label("Reason").fill("The customer is on the phone")
+    dialog.get_by_role("button", name=ASK).click()
+
+    expect(operator.page.get_by_role("heading", name=f"Done: {ASK}")).to_be_focused()
+    expect(operator.heading).to_contain_text("Charged once")
+    expect(operator.page.locator(".outcome")).to_contain_text("succeeded")
+    ended = job(deployment, left.key)
+    assert ended.status is Status.FINISHED
+    assert any(
+        entry.actor == OPERATOR and "The customer is on the phone" in entry.reason
+        for entry in ended.evidence
+    )
+    assert charges(deployment, "page-unknown") == 1
+
+
+def test_a_repair_without_a_reason_is_not_sent(operator: AdminDesk, deployment: Deployment) -> None:
+    left = leave_behind(deployment, "page-no-reason")
+    operator.job(left.key)
+    dialog = operator.repair(ASK)
+
+    dialog.get_by_role("button", name=ASK).click()
+
+    expect(dialog.get_by_role("alert")).to_contain_text("Say why")
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    operator.page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(operator.button(ASK)).to_be_focused()
+    assert job(deployment, left.key).status is Status.UNKNOWN
+
+
+def test_a_stale_page_is_refused_and_what_was_typed_is_kept(
+    operator: AdminDesk, deployment: Deployment
+) -> None:
+    left = leave_behind(deployment, "page-stale", confirmed=False, method="pm_processing")
+    operator.job(left.key)
+    dialog = operator.repair(ASK)
+    dialog.get_by_label("Reason").fill("Nothing came for an hour")
+    deployment.reconcile(key=left.key)
+    seen = job(deployment, left.key)
+
+    dialog.get_by_role("button", name=ASK).click()
+
+    expect(dialog.get_by_role("alert")).to_contain_text("has changed since you opened it")
+    assert job(deployment, left.key).version == seen.version
+    dialog.get_by_role("button", name="Reload").click()
+    operator.settled()
+    again = operator.repair(ASK) if operator.button(ASK).is_enabled() else None
+    if again:
+        expect(again.get_by_label("Reason")).to_have_value("Nothing came for an hour")
+        operator.page.keyboard.press("Escape")
+
+
+def test_an_answer_that_is_lost_is_not_taken_for_a_no(
+    operator: AdminDesk, deployment: Deployment
+) -> None:
+    left = leave_behind(deployment, "page-lost")
+    operator.job(left.key)
+
+    def lose(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    operator.page.route("**/api/repair", lose)
+    dialog = operator.repair(ASK)
+    dialog.get_by_label("Reason").fill("To be sure")
+    dialog.get_by_role("button", name=ASK).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("may have been done")
+    operator.page.unroute("**/api/repair")
+    dialog.get_by_role("button", name="Reload").click()
+
+    expect(operator.heading).to_contain_text("Charged once")
+
+
+def test_a_support_user_sees_why_there_is_nothing_to_press_and_the_server_agrees(
+    support: AdminDesk, deployment: Deployment
+) -> None:
+    left = leave_behind(deployment, "page-support")
+    support.job(left.key)
+
+    repairs = support.page.locator(".repairs")
+    expect(repairs).to_contain_text("that takes the group operator")
+    expect(repairs.get_by_role("button")).to_have_count(0)
+    order = f'{{"key": "{left.key}", "repair": "ask", "version": 2, "reason": "me"}}'
+    assert support.fetched("/api/repair", method="POST", body=order)[0] == 403
+    assert support.fetched("/api/export?status=needs_review")[0] == 403
+    assert job(deployment, left.key).status is Status.UNKNOWN
+
+
+def test_a_sign_in_that_ends_comes_back_to_the_same_place_and_the_same_words(
+    chromium: Browser, deployment: Deployment, operator: AdminDesk
+) -> None:
+    left = leave_behind(deployment, "page-expired")
+    desk = AdminDesk(chromium, operator.url)
+    desk.sign_in(OPERATOR, f"#/job/{left.key}")
+    expect(desk.heading).to_contain_text("Not known yet")
+    dialog = desk.repair(ASK)
+    dialog.get_by_label("Reason").fill("Half a thought")
+    over = '{"token": "over", "until": 0}'
+    desk.page.evaluate("over => sessionStorage.setItem('oncely.tokens', over)", over)
+
+    dialog.get_by_role("button", name=ASK).click()
+    dialog.get_by_role("button", name="Sign in again").click()
+    desk.type_password(OPERATOR)
+
+    expect(desk.heading).to_contain_text("Not known yet")
+    expect(desk.repair(ASK).get_by_label("Reason")).to_have_value("Half a thought")
+    desk.page.keyboard.press("Escape")
+    desk.button("Sign out").click()
+    expect(desk.heading).to_have_text("Look up a job")
+    assert desk.page.evaluate("() => sessionStorage.length") == 0
+    assert desk.complaints == []
+    desk.context.close()
