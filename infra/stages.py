@@ -122,17 +122,16 @@ class Stage(BaseModel):
 _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "dev": {"row_retention": 35, "log_retention": 14},
     "prod": {"keep_data": True, "log_retention": 90, "sign_in_mfa": "required"},
-    # Each of ten at once would be a process of its own there.
     "local": {
         # Short, so that what a killed worker held is asked about in a minute, not in two.
         "worker_timeout": 60,
         "visibility": 360,
-        "side_by_side": 10,
+        # Each of these at once is a process of its own there, on a machine with few processors.
         "max_concurrency": 3,
+        "resolved_at_once": 4,
         "row_retention": 35,
         "log_retention": 1,
         "tls_only": False,
-        "resolved_at_once": 4,
     },
 }
 

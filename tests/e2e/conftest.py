@@ -7,19 +7,13 @@ import pytest
 from playwright.sync_api import Browser
 
 from infra.cdk_cli import CDK
+from infra.local.deploy import bootstrap, deploy, synthesize
 from infra.local.engine import Engine, EngineError, running_engine
 from infra.local.sandbox import ProviderSandbox
 from tests.e2e import scenarios
 from tests.e2e.admin_desk import AdminDesk
 from tests.e2e.admin_jobs import OPERATOR, SUPPORT, staff
-from tests.e2e.deployment import (
-    ENGINE_SETTINGS,
-    SENDER,
-    Deployment,
-    bootstrap,
-    deploy,
-    run_cdk,
-)
+from tests.e2e.deployment import ENGINE_SETTINGS, Deployment
 from tests.support.chromium import running_chromium
 from tests.support.engines import missing
 
@@ -51,23 +45,15 @@ def assembly(
 ) -> Path:
     """What `cdk synth` makes of stage `local`, with the providers on this machine."""
     folder = tmp_path_factory.mktemp("assembly")
-    settings = {
-        "stage": "local",
-        "stripe_api_base": sandbox.url,
-        "hubspot_api_base": sandbox.url,
-        "ses_api_base": sandbox.url,
-        "sender_address": SENDER,
-    }
-    given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    run_cdk(engine, "synth", "--quiet", "--output", str(folder), *given)
+    synthesize(engine.url, folder, providers=sandbox.url)
     return folder
 
 
 @pytest.fixture(scope="session")
 def deployment(engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> Deployment:
     """The stack, deployed; one job is left for the schedule to find while the tests run."""
-    bootstrap(engine, assembly)
-    deploy(engine, assembly)
+    bootstrap(engine.url, assembly)
+    deploy(engine.url, assembly)
     deployed = Deployment(engine, sandbox, assembly)
     deployed.once(scenarios.loses_an_answer)
     return deployed

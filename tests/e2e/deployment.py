@@ -1,4 +1,4 @@
-"""The stack on one machine: deployed by the CDK's own command line, every call authorized."""
+"""A deployed stack as tests see it: every call authorized, every alert heard."""
 
 import json
 import time
@@ -8,66 +8,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import boto3
-
-from infra.cdk_cli import CDK, cdk
-from infra.local.engine import ACCOUNT, REGION, Engine
+from infra.local.account import Account
+from infra.local.engine import Engine
+from infra.local.rows import typed
 from infra.local.sandbox import ProviderSandbox
-from infra.stages import ENGINE_ADDRESS
 
-STACK: Final = "Oncely-local"
 # Every call is checked against the caller's policies, as on AWS, and written down.
 ENGINE_SETTINGS: Final = {
     "AUTH": "true",
     "CLOUDTRAIL_RECORDING": "1",
     "CLOUDTRAIL_MAX_EVENTS": "100000",
 }
-SENDER: Final = "receipts@example.com"
 # Many cold starts on a machine that does other things as well.
 PATIENCE: Final = 180.0
 
 T = TypeVar("T")
-
-
-class CdkError(AssertionError):
-    """The command line failed; what it said is the message."""
-
-
-def run_cdk(engine: Engine, *arguments: str) -> str:
-    """Run one command against an engine; gives what it said."""
-    assert CDK.exists(), "`make setup` installs the CDK's command line"
-    done = cdk(*arguments, more=engine.environment(), quiet=True)
-    if done.returncode:
-        raise CdkError(f"cdk {' '.join(arguments)}\n{done.stdout}")
-    return done.stdout
-
-
-def bootstrap(engine: Engine, assembly: Path) -> None:
-    """Prepare the engine's account for the CDK, as any account."""
-    run_cdk(engine, "bootstrap", "--app", str(assembly))
-    # The engine speaks plain HTTP, which the bucket of the bootstrap refuses.
-    bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
-    client(engine, "s3").delete_bucket_policy(Bucket=bucket)
-
-
-def deploy(engine: Engine, assembly: Path) -> str:
-    """Deploy what was synthesized."""
-    told = f"--parameters={ENGINE_ADDRESS}={engine.url}"
-    return run_cdk(engine, "deploy", "--app", str(assembly), "--require-approval", "never", told)
-
-
-def client(engine: Engine, service: str) -> Any:  # noqa: ANN401  # each service has its own
-    """A client of the account's owner, who may do everything."""
-    session = boto3.Session(
-        aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION
-    )
-    return session.client(service, endpoint_url=engine.url)  # type: ignore[call-overload]  # by name
-
-
-def outputs(engine: Engine) -> dict[str, str]:
-    """The outputs of the deployed stack."""
-    (stack,) = client(engine, "cloudformation").describe_stacks(StackName=STACK)["Stacks"]
-    return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
 
 
 class Deployment:
@@ -77,10 +32,11 @@ class Deployment:
         self.engine = engine
         self.sandbox = sandbox
         self.assembly = assembly
-        self.client: Callable[[str], Any] = cache(lambda service: client(engine, service))
-        self.outputs = outputs(engine)
+        self.account = Account(engine.url)
+        self.client: Callable[[str], Any] = self.account.client
+        self.outputs = self.account.outputs()
         self.once: Callable[[Callable[[Deployment], T]], T] = cache(lambda what: what(self))
-        self._fill_secrets()
+        self.account.fill_secrets()
         self._alerts: list[dict[str, str]] = []
         self._inbox = self._subscribe()
 
@@ -91,12 +47,12 @@ class Deployment:
 
     def put(self, table: str, row: Mapping[str, Any]) -> None:
         """Write a row of the application's own."""
-        self.client("dynamodb").put_item(TableName=self.outputs[table], Item=_typed(row))
+        self.client("dynamodb").put_item(TableName=self.outputs[table], Item=typed(row))
 
     def get(self, table: str, **key: str) -> dict[str, Any] | None:
         """Read a row, as plain values."""
         found = self.client("dynamodb").get_item(
-            TableName=self.outputs[table], Key=_typed(key), ConsistentRead=True
+            TableName=self.outputs[table], Key=typed(key), ConsistentRead=True
         )
         row = found.get("Item")
         return None if row is None else _plain(row)
@@ -161,10 +117,10 @@ class Deployment:
         """Let one of a job's times be long past, instead of waiting for it."""
         self.client("dynamodb").update_item(
             TableName=self.outputs["JobsTableName"],
-            Key=_typed({"job_key": key}),
+            Key=typed({"job_key": key}),
             UpdateExpression="SET #time = :past",
             ExpressionAttributeNames={"#time": time},
-            ExpressionAttributeValues=_typed({":past": "2026-01-01T00:00:00.000000Z"}),
+            ExpressionAttributeValues=typed({":past": "2026-01-01T00:00:00.000000Z"}),
         )
 
     def archived(self, prefix: str) -> list[str]:
@@ -176,21 +132,8 @@ class Deployment:
 
     def reconcile(self, **sweep: object) -> dict[str, Any]:
         """Start the state machine by hand, and wait for what it did."""
-        states = self.client("stepfunctions")
-        started = states.start_execution(
-            stateMachineArn=self.outputs["ReconcilerArn"], input=json.dumps(sweep)
-        )
-        ended: dict[str, Any] = eventually(
-            lambda: (
-                found
-                if (found := states.describe_execution(executionArn=started["executionArn"]))[
-                    "status"
-                ]
-                != "RUNNING"
-                else None
-            ),
-            "the sweep has ended",
-        )
+        execution = self.account.start_sweep(self.outputs["ReconcilerArn"], **sweep)
+        ended = eventually(lambda: self.account.sweep_ended(execution), "the sweep has ended")
         assert ended["status"] == "SUCCEEDED", ended
         done: dict[str, Any] = json.loads(ended["output"])
         return done
@@ -228,14 +171,6 @@ class Deployment:
         )
         return inbox
 
-    def _fill_secrets(self) -> None:
-        """As a person does after the first deployment."""
-        secrets = self.client("secretsmanager")
-        values = {"Stripe": "sk_test_oncely", "Hubspot": "pat-test-oncely"}
-        for secret in secrets.list_secrets()["SecretList"]:
-            (value,) = (value for name, value in values.items() if name in secret["Name"])
-            secrets.put_secret_value(SecretId=secret["ARN"], SecretString=value)
-
 
 def eventually(
     look: Callable[[], T | None],
@@ -250,13 +185,6 @@ def eventually(
         assert time.monotonic() < until, f"not within {patience:.0f} s: {what}; {instead()}"
         time.sleep(0.2)
     return seen
-
-
-def _typed(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: {"N": str(value)} if isinstance(value, int) else {"S": value}
-        for name, value in row.items()
-    }
 
 
 def _plain(row: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from tests.e2e.deployment import STACK, Deployment
+from infra.local.account import STACK
+from tests.e2e.deployment import Deployment
 from tests.infra.assembly import Assembly
 from tests.infra.policies import Permission
 

@@ -9,7 +9,8 @@ from fractions import Fraction
 import pytest
 
 from infra import REPOSITORY
-from tests.e2e.deployment import STACK, Deployment, eventually
+from infra.local.account import STACK
+from tests.e2e.deployment import Deployment, eventually
 from tests.e2e.recorded import calls
 from tests.e2e.scenarios import charge, order
 from tests.infra.assembly import Assembly

@@ -10,8 +10,10 @@ import pytest
 
 from infra import REPOSITORY
 from infra.cdk_cli import environment
+from infra.local.account import STACK, Account
+from infra.local.deploy import bootstrap, deploy, run_cdk
 from infra.local.engine import Engine, running_engine
-from tests.e2e.deployment import ENGINE_SETTINGS, STACK, bootstrap, client, deploy, run_cdk
+from tests.e2e.deployment import ENGINE_SETTINGS
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -21,8 +23,8 @@ def account(assembly: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """An account of its own, bootstrapped, with the stack deployed."""
     log = tmp_path_factory.mktemp("account") / "engine.log"
     with running_engine(log, settings=ENGINE_SETTINGS) as engine:
-        bootstrap(engine, assembly)
-        deploy(engine, assembly)
+        bootstrap(engine.url, assembly)
+        deploy(engine.url, assembly)
         yield engine
 
 
@@ -30,7 +32,7 @@ def what_is_there(engine: Engine) -> dict[str, list[str]]:
     """Everything of ours that an account can hold."""
 
     def named(service: str, operation: str, listed: str, name: str | None) -> list[str]:
-        answer: dict[str, Any] = getattr(client(engine, service), operation)()
+        answer: dict[str, Any] = getattr(Account(engine.url).client(service), operation)()
         found = [one if name is None else one[name] for one in answer.get(listed, [])]
         return sorted(one for one in found if STACK.lower() in str(one).lower())
 
@@ -54,17 +56,18 @@ def what_is_there(engine: Engine) -> dict[str, list[str]]:
 
 
 def test_a_second_deployment_changes_nothing(account: Engine, assembly: Path) -> None:
-    before = client(account, "cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+    stacks = Account(account.url).client("cloudformation")
+    before = stacks.describe_stacks(StackName=STACK)["Stacks"]
 
-    said = deploy(account, assembly)
+    said = deploy(account.url, assembly)
 
-    after = client(account, "cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+    after = stacks.describe_stacks(StackName=STACK)["Stacks"]
     assert "(no changes)" in said
     assert after == before
 
 
 def test_there_is_no_difference_to_what_is_deployed(account: Engine, assembly: Path) -> None:
-    said = run_cdk(account, "diff", "--app", str(assembly), "--fail")
+    said = run_cdk(account.url, "diff", "--app", str(assembly), "--fail")
 
     assert "Number of stacks with differences: 0" in said
 
@@ -73,7 +76,7 @@ def test_destroying_leaves_only_the_archive(account: Engine, assembly: Path) -> 
     before = what_is_there(account)
     assert all(before.values()), [name for name, found in before.items() if not found]
 
-    run_cdk(account, "destroy", "--app", str(assembly), "--force")
+    run_cdk(account.url, "destroy", "--app", str(assembly), "--force")
 
     after = what_is_there(account)
     assert {name: found for name, found in after.items() if found} == {"buckets": before["buckets"]}

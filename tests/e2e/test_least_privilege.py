@@ -4,8 +4,9 @@ import fnmatch
 
 import pytest
 
+from infra.local.account import STACK
 from tests.e2e import scenarios
-from tests.e2e.deployment import STACK, Deployment
+from tests.e2e.deployment import Deployment
 from tests.e2e.recorded import recorded
 from tests.infra.assembly import Assembly
 from tests.infra.policies import Permission, permissions

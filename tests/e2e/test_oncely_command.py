@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from infra.local.account import STACK
 from infra.local.engine import REPOSITORY
 from tests.e2e import scenarios
-from tests.e2e.deployment import STACK, Deployment
+from tests.e2e.deployment import Deployment
 
 pytestmark = pytest.mark.timeout(600)
 

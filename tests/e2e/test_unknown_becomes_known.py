@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from infra.local.account import STACK
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from tests.e2e.deployment import STACK, Deployment, eventually
+from tests.e2e.deployment import Deployment, eventually
 from tests.e2e.scenarios import charges, claim, order
 from tests.e2e.unresolved import changes_at_stripe, job, leave_behind, pay, store, sweep
 

@@ -1,0 +1,76 @@
+"""The payment job at a Stripe that nobody here wrote, and that ignores idempotency keys."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from oncely.domain.answers import Prepared
+from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.lifecycle import Status
+from oncely.domain.money import Money
+from oncely.ports import Payment
+from tests.support.localstripe import LocalStripe, running_localstripe
+from tests.support.mortal import DiedError, Fate, Mortal
+from tests.support.world import World, charge
+
+KEY = JobKey("payment.charge:order_18452")
+
+
+@pytest.fixture(scope="module")
+def stripe() -> Iterator[LocalStripe]:
+    with running_localstripe() as running:
+        yield running
+
+
+@pytest.fixture
+def customer(stripe: LocalStripe) -> tuple[str, str]:
+    return stripe.new_customer()
+
+
+@pytest.fixture
+def world(stripe: LocalStripe, customer: tuple[str, str]) -> World:
+    world = World(payments=stripe.payments)
+    payer, method = customer
+    world.add_order("18452", payment_customer=payer, payment_method=method)
+    return world
+
+
+def test_it_does_ignore_keys(stripe: LocalStripe, customer: tuple[str, str]) -> None:
+    payer, method = customer
+    payment = Payment(
+        money=Money(4900, "eur"), customer=payer, method=method, job_key=KEY, order_id="18452"
+    )
+
+    both = [stripe.payments.prepare(payment, key=ProviderKey("the same")) for _ in range(2)]
+
+    refs = {one.ref for one in both if isinstance(one, Prepared)}
+    assert len(refs) == 2
+
+
+def test_many_deliveries_charge_once(
+    world: World, stripe: LocalStripe, customer: tuple[str, str]
+) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: world.run(charge()), range(24)))
+
+    assert world.job(KEY).status is Status.FINISHED
+    assert len(stripe.charges(customer[0])) == 1
+
+
+@pytest.mark.parametrize("step", ["prepare", "execute"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_worker_that_dies_at_the_provider_leaves_one_charge(
+    *, world: World, stripe: LocalStripe, customer: tuple[str, str], step: str, after: bool
+) -> None:
+    dying = world.runner(provider=Mortal(stripe.payments, Fate(step, after=after)))
+    with pytest.raises(DiedError):
+        world.run(charge(), runner=dying)
+
+    for _ in range(4):  # the message comes back, the reconciler asks, and the job goes on
+        world.clock.move(minutes=5)
+        world.run(charge())
+        world.reconcile(KEY)
+
+    assert world.job(KEY).status is Status.FINISHED
+    assert len(stripe.charges(customer[0])) == 1
