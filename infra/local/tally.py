@@ -9,7 +9,7 @@ from typing import Final
 from infra.local.logs import LogLine
 
 # What the engine says of a function that ran past its timeout.
-_TIMED_OUT: Final = "timed out after"
+_TIMED_OUT: Final = "killing worker"
 
 
 @dataclass

@@ -1,0 +1,86 @@
+"""How other tools find the stack on this machine, and how it knows what changed."""
+
+import json
+import os
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from infra.local import sources
+from infra.local.redeploy import code_of
+from infra.local.sources import digest
+from infra.local.state import Running, announced
+
+HERE = Running(
+    pid=os.getpid(),
+    endpoint="http://127.0.0.1:1",
+    providers="http://127.0.0.1:2",
+    outputs={"JobsTableName": "jobs"},
+    code="c",
+    shape="s",
+)
+# The largest that a system gives away is far below.
+NOBODY = 2**22 + 1
+
+
+def test_a_stack_is_found_while_it_is_up(tmp_path: Path) -> None:
+    file = tmp_path / "build" / "local.json"
+
+    with announced(HERE, file):
+        assert Running.find(file) == HERE
+
+    assert Running.find(file) is None
+
+
+def test_a_stack_that_died_without_a_word_is_not_found(tmp_path: Path) -> None:
+    file = tmp_path / "local.json"
+    file.write_text(json.dumps({**json.loads(written(HERE, tmp_path)), "pid": NOBODY}))
+
+    assert Running.find(file) is None
+
+
+def written(running: Running, folder: Path) -> str:
+    running.write(folder / "other.json")
+    return (folder / "other.json").read_text()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"pid": 1}', "not JSON"])
+def test_a_file_of_another_shape_is_no_stack(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "local.json"
+    file.write_text(content)
+
+    assert Running.find(file) is None
+
+
+def test_a_digest_knows_names_content_and_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "REPOSITORY", tmp_path)
+    one, two = tmp_path / "one.py", tmp_path / "two.py"
+    one.write_text("a")
+    before = digest([one])
+
+    two.write_text("a")
+    assert digest([two]) != before
+    assert digest([one], {"stage": "local"}) != before
+    assert digest([one, one]) == before
+    one.write_text("b")
+    assert digest([one]) != before
+
+
+def test_what_runs_the_stack_here_is_no_part_of_it() -> None:
+    names = {str(path) for path in sources.all_files()}
+
+    assert not any("/infra/local/" in name or "__pycache__" in name for name in names)
+    assert any(name.endswith("functions/work_queue/handler.py") for name in names)
+    assert any(name.endswith("infra/stack.py") for name in names)
+
+
+def test_a_function_ships_the_shared_package_and_its_own_folder() -> None:
+    with zipfile.ZipFile(BytesIO(code_of("work_queue"))) as code:
+        folders = {name.partition("/")[0] for name in code.namelist()}
+
+        assert folders == {"oncely", "work_queue"}
+        assert not any(name.startswith("oncely/testing/") for name in code.namelist())

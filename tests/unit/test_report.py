@@ -1,0 +1,60 @@
+"""The demo's report: readable by anyone, and honest when the promise was broken."""
+
+from collections import Counter
+from dataclasses import replace
+from io import StringIO
+
+from rich.console import Console
+
+from infra.local.observer import Books
+from infra.local.report import Report, Run
+from infra.local.tally import Tally
+from infra.local.verdict import Facts, JobSeen, judge
+from oncely.domain.lifecycle import Status
+
+PAYMENT = "payment.charge:order_1"
+REVIEW = JobSeen(key="receipt.send:order_1", status=Status.NEEDS_REVIEW, reason="may have gone out")
+FACTS = Facts(
+    asked_for=frozenset({PAYMENT}),
+    jobs={PAYMENT: JobSeen(key=PAYMENT, status=Status.FINISHED), REVIEW.key: REVIEW},
+    charges={PAYMENT: 1},
+    paid=frozenset({"1"}),
+)
+RUN = Run(
+    sent=3, kills=2, timeouts=1, sweeps=4, seconds=30, most_ended_after=10, peak_memory=512_000_000
+)
+
+
+def printed(facts: Facts, books: Books) -> list[str]:
+    tally = Tally(deliveries=5, recognised=Counter({"finished": 2}))
+    written = StringIO()
+    Console(width=120, file=written).print(Report(facts, judge(facts), tally, books, RUN).render())
+    return [line.strip(" │") for line in written.getvalue().splitlines()]
+
+
+def test_it_tells_what_went_in_what_came_out_and_who_must_look() -> None:
+    lines = printed(FACTS, Books(charges=1, faults=Counter({"slow": 1})))
+
+    for told in (
+        "2  jobs, asked for by 3 messages: 1 payment.charge, 1 receipt.send",
+        "2  duplicates recognised: 2 finished",
+        "2  worker processes killed at random moments",
+        "1  provider faults: 1 slow",
+        "1  charges at the provider, and 0 declined",
+        "0  double charges",
+        "0  lost",
+        "0  unknown or unfinished left",
+        "1  wait for a person, each with its reason",
+        "512 MB  of memory at the peak: the local AWS, its workers and this demo",
+        "receipt.send:order_1  may have gone out",
+        "The promise was kept: many attempts, one real outcome.",
+    ):
+        assert told in lines
+
+
+def test_a_double_charge_is_named_and_the_promise_called_broken() -> None:
+    lines = printed(replace(FACTS, charges={PAYMENT: 2}), Books(charges=2, double_charges=1))
+
+    assert "1  double charges" in lines
+    assert f"{PAYMENT} was charged 2 times" in lines
+    assert "THE PROMISE WAS BROKEN: see what is wrong above." in lines

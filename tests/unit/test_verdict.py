@@ -1,0 +1,109 @@
+"""The demo's verdict: what breaks the promise is found, and what keeps it is not blamed."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra.local.verdict import Facts, JobSeen, Verdict, judge
+from oncely.domain.lifecycle import Status
+
+PAYMENT = "payment.charge:order_1"
+RECEIPT = "receipt.send:order_1"
+PUSH = "sync.push:hubspot:shop#1:1"
+MISSING = "payment.charge:order_missing"
+
+
+def seen(key: str, status: Status = Status.FINISHED, **more: Any) -> JobSeen:  # noqa: ANN401  # fields
+    return JobSeen(key=key, status=status, archived=True, **more)
+
+
+KEPT = Facts(
+    asked_for=frozenset({PAYMENT, PUSH, MISSING}),
+    jobs={
+        PAYMENT: seen(PAYMENT),
+        RECEIPT: seen(RECEIPT),
+        PUSH: seen(PUSH),
+        MISSING: seen(MISSING, Status.NEEDS_REVIEW, reason="order missing does not exist"),
+    },
+    charges={PAYMENT: 1},
+    mails={"1": 1},
+    contacts={"shop#1": 1},
+    paid=frozenset({"1"}),
+    imported=frozenset({"4"}),
+    to_import=frozenset({"4"}),
+    put_aside=Counter(["not JSON"]),
+    wrong=frozenset({"not JSON"}),
+)
+
+
+def without(key: str) -> dict[str, JobSeen]:
+    return {name: job for name, job in KEPT.jobs.items() if name != key}
+
+
+def with_status(key: str, status: Status) -> dict[str, JobSeen]:
+    return {**KEPT.jobs, key: replace(KEPT.jobs[key], status=status)}
+
+
+def test_one_charge_one_mail_one_contact_and_a_reasoned_review_keep_the_promise() -> None:
+    assert judge(KEPT) == Verdict((), (), (), (), ())
+    assert judge(KEPT).kept
+
+
+@pytest.mark.parametrize(
+    ("changes", "part", "sentence"),
+    [
+        ({"charges": {PAYMENT: 2}}, "doubled", f"{PAYMENT} was charged 2 times"),
+        ({"mails": {"1": 2}}, "doubled", "the receipt of order 1 was sent 2 times"),
+        ({"contacts": {"shop#1": 3}}, "doubled", "shop#1 is 3 contacts at the CRM"),
+        ({"jobs": without(MISSING)}, "lost", f"{MISSING} has no row"),
+        ({"jobs": without(RECEIPT)}, "lost", f"{RECEIPT} never followed"),
+        ({"imported": frozenset()}, "lost", "contact 4 was not imported"),
+        ({"put_aside": Counter()}, "lost", "nobody put aside: not JSON"),
+        (
+            {"jobs": with_status(RECEIPT, Status.UNKNOWN)},
+            "unresolved",
+            f"{RECEIPT} is still unknown: ",
+        ),
+        (
+            {"charges": {}},
+            "disagreeing",
+            f"{PAYMENT} is finished, and the provider knows nothing of it",
+        ),
+        (
+            {"jobs": with_status(RECEIPT, Status.FAILED)},
+            "disagreeing",
+            f"{RECEIPT} is failed, and the provider did it",
+        ),
+        (
+            {"paid": frozenset()},
+            "disagreeing",
+            f"{PAYMENT} is finished, and its order says otherwise",
+        ),
+        (
+            {"charges": {PAYMENT: 1, "payment.charge:order_9": 1}},
+            "disagreeing",
+            "a charge names payment.charge:order_9, which is no job",
+        ),
+    ],
+)
+def test_what_breaks_the_promise_is_told_in_a_sentence(
+    changes: dict[str, Any], part: str, sentence: str
+) -> None:
+    verdict = judge(replace(KEPT, **changes))
+
+    assert getattr(verdict, part) == (sentence,)
+    assert not verdict.kept
+
+
+def test_a_mail_that_may_have_gone_out_is_a_persons_and_breaks_nothing() -> None:
+    assert judge(replace(KEPT, jobs=with_status(RECEIPT, Status.NEEDS_REVIEW))).kept
+
+
+def test_an_ended_job_that_is_not_archived_yet_is_told_and_breaks_nothing() -> None:
+    late = {**KEPT.jobs, PUSH: replace(KEPT.jobs[PUSH], archived=False)}
+    verdict = judge(replace(KEPT, jobs=late))
+
+    assert verdict.not_archived == (PUSH,)
+    assert verdict.kept

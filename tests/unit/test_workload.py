@@ -1,0 +1,81 @@
+"""What the demo sends: drawn from a seed, with every kind of job and every kind of trouble."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from infra.local.workload import DECLINED, Row, plan
+from oncely.contracts import CONTRACTS
+from oncely.domain.errors import BadInputError
+from oncely.registry import Registry
+
+
+def test_the_same_seed_draws_the_same_workload() -> None:
+    assert plan(jobs=100, seed=7) == plan(jobs=100, seed=7)
+    assert plan(jobs=100, seed=7) != plan(jobs=100, seed=8)
+
+
+@pytest.mark.parametrize("jobs", [1, 12, 300, 10_000])
+def test_it_has_about_as_many_jobs_as_were_asked_for(jobs: int) -> None:
+    drawn = plan(jobs=jobs, seed=1)
+
+    receipts = sum(order["payment_method"] != DECLINED for order in drawn.orders)
+    total = len(drawn.jobs) + receipts + drawn.contacts
+    assert 0.9 * jobs <= total <= 1.1 * jobs + 8
+
+
+def test_every_kind_of_job_is_asked_for() -> None:
+    kinds = {key.partition(":")[0] for key in plan(jobs=50, seed=1).jobs}
+
+    # A receipt is never asked for: it follows a payment.
+    assert kinds == {kind.job_type for kind in CONTRACTS} - {"receipt.send"}
+
+
+def test_each_job_is_known_by_the_key_that_its_contract_gives() -> None:
+    registry = Registry(CONTRACTS)
+    for key, sending in plan(jobs=200, seed=3).jobs.items():
+        kind, message = registry.parse(sending.body)
+        assert kind.key(message) == key
+
+
+def test_messages_are_repeated_and_some_in_the_same_moment() -> None:
+    drawn = plan(jobs=300, seed=1)
+    first = {(one.queue, one.body): one.at for one in drawn.jobs.values()}
+
+    moments = [(one.at, first[one.queue, one.body]) for one in drawn.again]
+
+    assert any(at == began for at, began in moments)
+    assert any(at > began for at, began in moments)
+    assert all(at >= began for at, began in moments)
+
+
+def test_wrong_messages_are_told_apart_and_none_can_be_worked() -> None:
+    drawn = plan(jobs=300, seed=1)
+    orders = {order["order_id"]: order for order in drawn.orders}
+    bodies = [one.body for one in drawn.wrong]
+
+    assert len(bodies) == len(set(bodies))
+    for body in bodies:
+        assert refused(body) or differs(json.loads(body), orders)
+
+
+def refused(body: str) -> bool:
+    try:
+        Registry(CONTRACTS).parse(body)
+    except BadInputError:
+        return True
+    return False
+
+
+def differs(message: dict[str, str | int], orders: Mapping[str | int, Row]) -> bool:
+    return orders[message["order_id"]]["amount"] != message["amount"]
+
+
+def test_everything_is_sent_in_the_order_of_its_moment() -> None:
+    drawn = plan(jobs=50, seed=1)
+    moments = [one.at for one in drawn.sendings]
+
+    assert moments == sorted(moments)
+    assert Counter(drawn.sendings) >= Counter(drawn.jobs.values())
