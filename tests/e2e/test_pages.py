@@ -1,0 +1,128 @@
+"""Every command of README and docs runs as it is written, against the deployed stack."""
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from infra.local.account import STACK
+from tests.docs.pages import REPOSITORY, Page, pages
+from tests.e2e import scenarios
+from tests.e2e.deployment import Deployment
+
+pytestmark = pytest.mark.timeout(600)
+
+# Their own tests run these: a guide in a copy of the source, a stack that stays up, a new file.
+_ELSEWHERE: Final = ("docs/add-a-job.md", "oncely demo", "oncely local", "oncely new-job")
+# A repair that the job's state does not allow is answered so, and a look may find trouble.
+_ANSWERS: Final = {"repair": {0, 1}, "doctor": {0, 4}, "reconcile": {0, 4}}
+
+
+def commands(page: Page) -> Iterator[str]:
+    """The commands of a page, each as one line."""
+    for block in page.blocks():
+        if block.language == "sh":
+            lines = block.text.replace("\\\n", " ").splitlines()
+            plain = (" ".join(line.partition(" # ")[0].split()) for line in lines)
+            yield from (line for line in plain if line and not line.startswith("#"))
+
+
+WRITTEN: Final = sorted(
+    {
+        line
+        for page in pages()
+        if str(page) not in _ELSEWHERE
+        for line in commands(page)
+        if not line.startswith(_ELSEWHERE)
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def shell(
+    deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, str]]:
+    """A folder and an environment as the pages take them for granted."""
+    scenarios.order(deployment, "18452", customer_id="customer_7")
+    deployment.send("PaymentsQueueUrl", scenarios.charge("18452"))
+    deployment.job_when("payment.charge:order_18452", "finished")
+    folder = tmp_path_factory.mktemp("shell")
+    (folder / "jobs.jsonl").write_text(json.dumps(scenarios.charge("18452")) + "\n")
+    (folder / "bin").mkdir()
+    _tool(folder / "bin" / "aws", "-m tests.support.aws_command")
+    _tool(folder / "bin" / "oncely", "-m ops_cli")
+    roots = os.pathsep.join((str(REPOSITORY / "functions"), str(REPOSITORY)))
+    return folder, {
+        **deployment.engine.environment(),
+        **{_variable(name): value for name, value in deployment.outputs.items()},
+        "ONCELY_STACK": STACK,
+        "PATH": os.pathsep.join((str(folder / "bin"), os.environ["PATH"])),
+        "PYTHONPATH": roots,
+    }
+
+
+@pytest.mark.parametrize("line", WRITTEN)
+def test_a_command_runs_as_it_is_written(
+    line: str, shell: tuple[Path, dict[str, str]], deployment: Deployment
+) -> None:
+    folder, environment = shell
+
+    done = subprocess.run(
+        ["/bin/sh", "-euc", _here(line, deployment)],
+        cwd=REPOSITORY if line.startswith("make ") else folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode in _ANSWERS.get(line.split()[1], {0}), done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_make_target_of_the_pages_exists() -> None:
+    named = {name for page in pages() for name in re.findall(r"`make ([a-z]+)\b", page.text)}
+    told = subprocess.run(
+        ["/usr/bin/env", "make", "help"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert named >= {"demo", "test", "deploy"}
+    assert {name for name in named if f"  make {name} " not in told} == set()
+
+
+def _here(line: str, deployment: Deployment) -> str:
+    """The same command, on this stack instead of the reader's, and with nobody to ask."""
+    first, second = line.split()[:2]
+    secret = deployment.client("secretsmanager").get_secret_value(
+        SecretId=deployment.outputs["StripeSecretArn"]
+    )["SecretString"]
+    line = line.replace("sk_live_…", secret)
+    line = re.sub(r"Oncely-(prod|dev)\b", STACK, line)
+    if first == "make":
+        return line.replace("make ", "make --dry-run ", 1)
+    if (first, second) in {("oncely", "repair"), ("oncely", "redrive")} and "--yes" not in line:
+        return f"{line} --yes"
+    return line
+
+
+def _variable(output: str) -> str:
+    """`PaymentsQueueUrl` is PAYMENTS_QUEUE_URL."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", output).upper()
+
+
+def _tool(path: Path, arguments: str) -> None:
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
