@@ -7,7 +7,6 @@ import pytest
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.services.repair import Repairer, RepairOrder
 from ops_cli import repair as repair_command
 from tests.support.command import FakePlace, oncely
 from tests.support.payments import Fault
@@ -96,16 +95,14 @@ def test_a_repair_that_may_not_be_says_why_and_what_may(review: FakePlace) -> No
 def test_a_job_that_changed_since_it_was_shown_is_left_alone(
     review: FakePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repair = Repairer.repair
-
-    def after_another(self: Repairer, order: RepairOrder) -> object:
+    def changed_while_the_person_is_asked() -> bool:
         job = review.world.job(KEY)
         review.world.store.jobs[JobKey(KEY)] = replace(job, version=job.version + 1)
-        return repair(self, order)
+        return True
 
-    monkeypatch.setattr(Repairer, "repair", after_another)
+    monkeypatch.setattr(repair_command, "_is_a_terminal", changed_while_the_person_is_asked)
 
-    said = oncely("repair", KEY, "fail", *WHY, "--yes", place=review)
+    said = oncely("repair", KEY, "fail", *WHY, place=review, typed="y\n")
 
     assert said.exit_code == 1
     assert "the job has changed, it is needs_review now. Look again: oncely show" in said.stderr
