@@ -58,7 +58,7 @@ def rows(views: Iterable[View]) -> None:
 def facts(view: View) -> None:
     """What is known of one job."""
     screen.say(view["job_key"], style="bold")
-    screen.out().print(status(view), screen.plain(view["headline"], longest=1000))
+    screen.out().print(status(view), screen.plain(view["headline"], longest=1000), sep=": ")
     told = {label: view.get(name) for label, name in _FACTS.items()}
     told |= {label: time(view.get(name)) for label, name in _TIMES.items()}
     if view.get("archived"):

@@ -146,6 +146,7 @@ class Account:
             **{
                 f"{camel(name)}SecretArn": name for kind in CONTRACTS for name in kind.needs.secrets
             },
+            "AdminUrl": "https://admin",
             "AlertTopicArn": "arn:topic",
             "ArchiveBucketName": "archive",
             "EventBusName": "bus",

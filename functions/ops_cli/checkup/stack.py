@@ -31,6 +31,7 @@ def outputs(deployed: Deployed) -> Iterator[Finding]:
         *(f"{camel(name)}TableName" for name in deployed.table_names),
         *(f"{camel(name)}SecretArn" for name in deployed.secret_names),
         *(
+            "AdminUrl",
             "AlertTopicArn",
             "ArchiveBucketName",
             "EventBusName",
