@@ -18,12 +18,12 @@ from tests.support.world import World
 
 def fill_with_due(dynamo: Dynamo, number: int) -> None:
     """Add jobs that a sweep must find."""
-    _fill(dynamo, (to_attributes(_job(one)) for one in range(number)))
+    fill(dynamo, (to_attributes(_job(one)) for one in range(number)))
 
 
 def fill_with_ended(dynamo: Dynamo, first: int, last: int) -> None:
     """Add jobs that are published and archived: without a due time, so not in the index."""
-    _fill(dynamo, (_ended(one) for one in range(first, last)))
+    fill(dynamo, (_ended(one) for one in range(first, last)))
 
 
 def items_read(dynamo: Dynamo) -> tuple[int, int]:
@@ -66,7 +66,9 @@ def _ended(number: int) -> Attributes:
     }
 
 
-def _fill(dynamo: Dynamo, rows: Iterator[Attributes]) -> None:
+def fill(dynamo: Dynamo, rows: Iterator[Attributes]) -> None:
+    """Write rows, a batch at a time."""
+
     def write(batch: list[Attributes]) -> None:
         puts: Any = [{"PutRequest": {"Item": row}} for row in batch]
         dynamo.admin.batch_write_item(RequestItems={dynamo.jobs_table: puts})

@@ -1,0 +1,150 @@
+"""The HTTP side: who is let in, what is refused, and that every refusal is a sentence."""
+
+import base64
+import importlib
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from oncely.adapters.http_api import READERS, REPAIRERS, Person, Reply, Request, Route, answered
+from oncely.adapters.list_query import ListQuery
+from oncely.domain.errors import InvalidRequestError, UnavailableError
+
+# X-Ray opens its socket when it is imported; here that is still allowed.
+importlib.import_module("aws_xray_sdk.core")
+
+
+def event(**claims: object) -> dict[str, Any]:
+    found: dict[str, Any] = {"routeKey": "GET /api/x", "requestContext": {}}
+    if claims:
+        found["requestContext"] = {"authorizer": {"jwt": {"claims": claims}}}
+    return found
+
+
+def who(**claims: object) -> Person | None:
+    seen: list[Request] = []
+
+    def look(request: Request) -> Reply:
+        seen.append(request)
+        return Reply.of({})
+
+    answered(event(**claims), {"GET /api/x": Route(look)})
+    return seen[0].person
+
+
+@pytest.mark.parametrize(
+    ("claim", "groups"),
+    [
+        ("[support operator]", {"support", "operator"}),
+        ("[support, operator]", {"support", "operator"}),
+        (["support"], {"support"}),
+        ("[]", set()),
+        ("", set()),
+        (None, set()),
+    ],
+)
+def test_groups_are_read_however_they_are_handed_on(claim: object, groups: set[str]) -> None:
+    person = who(username="ada", **{"cognito:groups": claim})
+
+    assert person == Person("ada", frozenset(groups))
+
+
+def test_a_name_that_a_person_could_change_is_never_taken() -> None:
+    person = who(**{"cognito:username": "ada@example.com", "email": "boss@example.com"})
+
+    assert person is not None
+    assert person.name == "ada@example.com"
+    assert who(email="boss@example.com") is None
+
+
+def status(route: Route, **claims: object) -> int:
+    answer: int = answered(event(**claims), {"GET /api/x": route})["statusCode"]
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("groups", "claims", "expected"),
+    [
+        (READERS, {}, 401),
+        (READERS, {"username": "a"}, 403),
+        (READERS, {"username": "a", "cognito:groups": "[other]"}, 403),
+        (READERS, {"username": "a", "cognito:groups": "[supporters]"}, 403),
+        (READERS, {"username": "a", "cognito:groups": "[support]"}, 200),
+        (READERS, {"username": "a", "cognito:groups": "[operator]"}, 200),
+        (REPAIRERS, {"username": "a", "cognito:groups": "[support]"}, 403),
+        (REPAIRERS, {"username": "a", "cognito:groups": "[operator]"}, 200),
+    ],
+)
+def test_a_route_is_answered_for_its_groups_only(
+    groups: frozenset[str], claims: dict[str, object], expected: int
+) -> None:
+    assert status(Route(lambda _: Reply.of({}), groups), **claims) == expected
+
+
+def broken(error: Exception) -> Callable[[Request], Reply]:
+    def answer(_: Request) -> Reply:
+        raise error
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "sentence"),
+    [
+        (InvalidRequestError("say why"), 400, "say why"),
+        (UnavailableError("DynamoDB is busy"), 502, "try again in a moment: DynamoDB is busy"),
+        (ZeroDivisionError("secret"), 500, "something unforeseen"),
+    ],
+)
+def test_what_goes_wrong_is_a_sentence_and_never_a_trace(
+    error: Exception, expected: int, sentence: str
+) -> None:
+    answer = answered(event(), {"GET /api/x": Route(broken(error))})
+
+    assert answer["statusCode"] == expected
+    assert json.loads(answer["body"])["error"].startswith(sentence)
+    assert "secret" not in answer["body"]
+
+
+def test_an_address_that_nobody_answers_is_said_so() -> None:
+    assert answered(event(), {})["statusCode"] == HTTPStatus.NOT_FOUND
+
+
+def test_every_answer_tells_the_browser_to_trust_nothing_and_keep_nothing() -> None:
+    headers = answered(event(), {"GET /api/x": Route(lambda _: Reply.of({}))})["headers"]
+
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-store"
+
+
+def test_a_body_may_come_encoded() -> None:
+    call = {**event(), "body": base64.b64encode("é".encode()).decode(), "isBase64Encoded": True}
+
+    answer = answered(call, {"GET /api/x": Route(lambda request: Reply(body=request.body))})
+
+    assert answer["body"] == "é"
+
+
+@pytest.mark.parametrize(
+    "query", [{"from": "yesterday"}, {"to": "2026-13-01"}, {"limit": "-1"}, {"limit": "²"}]
+)
+def test_a_list_that_cannot_be_read_is_refused(query: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequestError):
+        ListQuery.of(query)
+
+
+def test_an_empty_value_of_a_list_is_none_at_all() -> None:
+    asked = ListQuery.of({"status": "", "type": "", "from": "", "to": "", "cursor": ""})
+
+    assert vars(asked) == {
+        "status": None,
+        "job_type": None,
+        "since": None,
+        "until": None,
+        "cursor": None,
+        "limit": 25,
+    }

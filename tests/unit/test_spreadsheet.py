@@ -1,0 +1,62 @@
+"""An export that no spreadsheet runs."""
+
+import csv
+import io
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.keys import JobKey
+from repair_jobs.spreadsheet import COLUMNS, cell, spreadsheet
+from tests.support.fakes import START
+from tests.support.world import World, charge
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", "'\t=1"),
+        ("a=1", "a=1"),
+        (None, ""),
+        (1250, "1250"),
+    ],
+)
+def test_a_cell_is_never_a_formula(value: str | int | None, shown: str) -> None:
+    assert cell(value) == shown
+
+
+def exported(world: World, most: int) -> tuple[list[dict[str, str]], bool]:
+    text, more = spreadsheet(world.inspector().every(), most=most)
+    return list(csv.DictReader(io.StringIO(text))), more
+
+
+def test_quotes_commas_and_lines_stay_in_their_cell() -> None:
+    world = World()
+    customer = 'a "quoted", name\nwith =lines'
+    world.add_order("1", customer_id=customer)
+    world.run(charge("1"))
+
+    rows, more = exported(world, 10)
+
+    assert [row["customer_id"] for row in rows] == [customer]
+    assert rows[0]["amount_words"] == "12.50 EUR"
+    assert tuple(rows[0]) == COLUMNS
+    assert not more
+
+
+def test_an_export_that_is_cut_says_so() -> None:
+    world = World()
+    world.add_order("1")
+    world.run(charge("1"))
+    first = world.job("payment.charge:order_1")
+    for number in range(250):
+        key = JobKey(f"payment.charge:order_x{number}")
+        world.store.jobs[key] = replace(first, job_key=key, since=START + timedelta(seconds=number))
+
+    assert len(exported(world, 1000)[0]) == 251
+    assert [exported(world, most)[1] for most in (200, 251)] == [True, False]
