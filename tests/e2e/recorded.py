@@ -12,6 +12,7 @@ from tests.infra.policies import Permission
 
 # Names of calls, each with the action that IAM knows it by; a transaction is what is in it.
 ACTIONS: Final = {
+    "BatchGetItem": "dynamodb:BatchGetItem",
     "GetItem": "dynamodb:GetItem",
     "PutItem": "dynamodb:PutItem",
     "UpdateItem": "dynamodb:UpdateItem",
@@ -98,6 +99,8 @@ def _uses(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for item in asked["TransactItems"]:
             for kind, inside in item.items():
                 yield _IN_TRANSACTIONS[kind], inside["TableName"]
+    elif event["EventName"] == "BatchGetItem":
+        yield from ((action, table) for table in asked["RequestItems"])
     elif action.startswith("s3:"):
         bucket, key = (one["ResourceName"] for one in event["Resources"])
         yield action, f"{bucket}/{key.partition('/')[0]}/*"
