@@ -1,5 +1,6 @@
 """What people read: one search box, lists with pages, one job in plain words, counts."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,8 +12,10 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import masked
+from oncely.ports import Listed
 from oncely.services import inspect
 from oncely.services.inspect import Found
+from oncely.testing.memory import MemoryJobFinder
 from tests.support.fakes import START
 from tests.support.payments import Fault
 from tests.support.world import World, charge
@@ -171,6 +174,23 @@ def test_a_page_goes_on_where_the_last_ended_though_a_job_left_the_list_meanwhil
     second = world.inspector().page(status="needs_review", limit=10, cursor=first.cursor)
 
     assert second.jobs[0].job.job_key == "payment.charge:order_19"
+
+
+class _Lagging(MemoryJobFinder):
+    """An index that still shows everything where it was."""
+
+    def listed(self, statuses: Sequence[Status], **asked: Any) -> Iterator[Listed]:  # noqa: ANN401  # arguments of the port
+        return super().listed(tuple(Status), **asked)
+
+
+def test_a_job_that_the_index_still_shows_in_its_former_list_is_left_out() -> None:
+    world = many(3)
+    key = next(iter(world.store.jobs))
+    world.store.jobs[key] = replace(world.store.jobs[key], status=Status.FAILED)
+    lagging = replace(world.inspector(), finder=_Lagging(world.store))
+
+    assert len(lagging.page(status="needs_review").jobs) == 2
+    assert len(list(lagging.every(status="needs_review"))) == 2
 
 
 def test_a_list_can_be_of_one_job_type_and_a_time() -> None:

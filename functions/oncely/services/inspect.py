@@ -1,6 +1,6 @@
 """Answers people's questions about jobs: one search box, lists, one job, counts; it only reads."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice, takewhile
@@ -118,16 +118,11 @@ class Inspector:
         if not 1 <= limit <= MOST_ON_A_PAGE:
             raise InvalidRequestError(f"a page holds 1 to {MOST_ON_A_PAGE} jobs, not {limit}")
         place = Cursor.of(cursor)
-        entries = self.finder.listed(
-            _statuses(status),
-            since=since,
-            until=place.until(until),
-        )
+        statuses = _statuses(status)
+        entries = self.finder.listed(statuses, since=since, until=place.until(until))
         taken, further = _taken(entries, place, job_type=job_type, limit=limit)
-        rows = self.finder.rows(taken)
         return Page(
-            # A row that has gone since, or moved on, is shown as it is now or not at all.
-            jobs=tuple(self._view(rows[key]) for key in taken if key in rows),
+            jobs=tuple(self._still_there(taken, statuses)),
             cursor=None if further is None else str(further),
         )
 
@@ -140,11 +135,11 @@ class Inspector:
         until: datetime | None = None,
     ) -> Iterator[JobView]:
         """All jobs of a list, read as they are taken."""
-        entries = self.finder.listed(_statuses(status), since=since, until=until)
+        statuses = _statuses(status)
+        entries = self.finder.listed(statuses, since=since, until=until)
         keys = (one.job_key for one in entries if job_type in {None, one.job_type})
         while some := list(islice(keys, MOST_ON_A_PAGE)):
-            rows = self.finder.rows(some)
-            yield from (self._view(rows[key]) for key in some if key in rows)
+            yield from self._still_there(some, statuses)
 
     def show(self, key: str) -> JobView | None:
         """One job, from the table or from the archive; None: there never was one."""
@@ -172,6 +167,14 @@ class Inspector:
             oldest_unresolved_at=oldest,
             more=tuple(name for name, number in counted.items() if number >= MOST_COUNTED),
         )
+
+    def _still_there(
+        self, keys: Sequence[JobKey], statuses: tuple[Status, ...]
+    ) -> Iterator[JobView]:
+        """The rows of a list; an index lags, and a row that has moved on is no longer in it."""
+        rows = self.finder.rows(keys)
+        found = (rows[key] for key in keys if key in rows)
+        return (self._view(job) for job in found if job.status in statuses)
 
     def _ways(self, query: str) -> dict[JobKey, str]:
         """The keys that a text leads to, each with the first way it was found."""
