@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import Pool
@@ -15,6 +15,8 @@ from oncely.testing.ground import Ground
 from oncely.testing.scenario import Scenario
 from oncely.testing.script import Script, read, written
 from oncely.testing.world import World
+from tests.bench.figures import PAGE
+from tests.bench.page import EXPLORER, EXPLORER_ENDS
 from tests.faults.kinds import Wrong, wrongs
 from tests.faults.powertools_job import WAYS
 from tests.faults.powertools_world import PowertoolsWorld, explored_time
@@ -25,7 +27,14 @@ BY: Final = " by "  # between a scenario and a column, in a script
 ONCELY: Final = "Oncely"
 NAMES: Final = (ONCELY, *(way.name for way in WAYS))
 # What a payment provider may be like; a look-up's lag concerns only who looks.
-PROVIDERS: Final = ("keys", "no-keys", "short-window", "declined", "edited", "outage")
+PROVIDERS: Final = {
+    "keys": "a provider that honours keys",
+    "no-keys": "a provider without keys",
+    "short-window": "keys that last 30 minutes",
+    "declined": "a declined card",
+    "edited": "an order that changes meanwhile",
+    "outage": "an outage of an hour that begins with the charge",
+}
 BOUND: Final = Bound(changes=2, schedules=1000)
 
 
@@ -89,7 +98,7 @@ class Count(Explorer):
             self.column.shortest.setdefault(problem, written(self.scenario.name, script))
 
 
-def compare(bound: Bound = BOUND, providers: Sequence[str] = PROVIDERS) -> list[Column]:
+def compare(bound: Bound = BOUND, providers: Iterable[str] = PROVIDERS) -> list[Column]:
     """Every way under the same bound, with each provider; in two processes."""
     columns = {name: Column(name) for name in NAMES}
     parts = [(provider, name) for provider in providers for name in NAMES]
@@ -110,8 +119,8 @@ def table(columns: Sequence[Column]) -> str:
         ("by crashes and lost answers alone", *(f"{one.by_faults_alone:,}" for one in columns)),
         *((kind, *(f"{one.wrongs[kind]:,}" for one in columns)) for kind in kinds),
         *(
-            (f"broken with {name}", *(f"{one.providers[_full(name)]:,}" for one in columns))
-            for name in PROVIDERS
+            (f"broken with {words}", *(f"{one.providers[_full(name)]:,}" for one in columns))
+            for name, words in PROVIDERS.items()
         ),
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -131,10 +140,19 @@ def main(replayed: str = "") -> int:
         return replay(replayed)
     columns = compare()
     sys.stdout.write(f"{table(columns)}\n")
+    _write_page(columns)
     for column in columns:
         for wrong, script in column.shortest.items():
             sys.stdout.write(f"\n{column.name}: {wrong}\n  REPLAY='{script}'\n")
     return 1 if columns[0].broken else 0
+
+
+def _write_page(columns: Sequence[Column]) -> None:
+    before, mark, rest = PAGE.read_text(encoding="utf-8").partition(EXPLORER)
+    after = rest.partition(EXPLORER_ENDS)[2]
+    page = f"{before}{mark}\n{table(columns)}\n{EXPLORER_ENDS}{after}"
+    PAGE.write_text(page, encoding="utf-8")
+    sys.stdout.write(f"(also in {PAGE.name})\n")
 
 
 def replay(text: str) -> int:

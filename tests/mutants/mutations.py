@@ -327,8 +327,8 @@ MUTATIONS: Final = (
     Mutation(
         "a late worker's definite answer is dropped",
         SETTLE,
-        "                    self._keep_as_evidence(row, job, answer)\n",
-        "",
+        "return Settlement(decision, None, self._keep_as_evidence(row, job, answer))",
+        "return Settlement(decision, None, None)",
         ("tests/unit/test_settle.py",),
     ),
     Mutation(
@@ -394,8 +394,8 @@ MUTATIONS: Final = (
     Mutation(
         "a broken job's message is acknowledged",
         REPLIES,
-        "            return Leave()",
-        "            return Ack()",
+        "        case Broken():\n            return Leave()",
+        "        case Broken():\n            return Ack()",
         ("tests/unit/test_replies.py",),
     ),
     Mutation(
