@@ -75,6 +75,9 @@ mutants: $(DEV) $(ENGINE) ## Break each guard in a copy of the code, and see a t
 bench: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Measure beside Powertools and write docs/benchmarks.md (some minutes)
 	@$(WITH_VENV) PYTHONPATH=functions:. $(VENV)/bin/python -m tests.bench
 
+soak: $(DEV) $(ENGINE) ## Real processes under kills, outages, faults and skewed clocks; ARGS="--minutes 5 --jobs 2000 --seed 1"
+	@PYTHONPATH=functions:. $(VENV)/bin/python -m tests.soak $(ARGS)
+
 docs: $(DEV) ## Write the pages of docs/ that the code tells itself
 	@$(VENV)/bin/python -m ops_cli.render_docs
 

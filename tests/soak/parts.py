@@ -1,0 +1,164 @@
+"""The shipped services as one process holds them: only their clock is not the machine's own."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from archive_rejects.handler import handler as archive_rejects
+from oncely.adapters.clients import Clients
+from oncely.adapters.wiring import wire_finder, wire_reconciler, wire_teller
+from oncely.contracts import CONTRACTS
+from oncely.domain.errors import OncelyError
+from oncely.services.find_due import Item, Sweep
+from oncely.services.outcomes import Failed, Finished
+from oncely.services.run_job import Deadline
+from oncely.services.work_batch import BatchWorker, Delivery, Worked
+from oncely.settings import FinderSettings, ResolverSettings, TellerSettings, queue_variable
+from receive_dead_letters.handler import handler as receive_dead_letters
+from tests.soak.ground import INVOCATION
+from tests.support.worker import FakeContext
+from work_queue.handler import worker
+
+BATCH: Final = 10
+AT_ONCE: Final = 4
+# The engine may be away: what it would have been asked is left for later, as Lambda's pollers do.
+AWAY: Final = (BotoCoreError, ClientError, OncelyError)
+
+
+@dataclass
+class MovedClock:
+    """The machine's clock, so many seconds ahead of it or behind."""
+
+    seconds: float = 0.0
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self.seconds)
+
+
+class Parts:
+    """Works queues, sweeps, and clears up after both."""
+
+    def __init__(self, clock: MovedClock) -> None:
+        self.clock = clock
+        clients = Clients()
+        self._sqs = clients.sqs
+        shipped = wire_reconciler(
+            ResolverSettings.from_env(os.environ, CONTRACTS), CONTRACTS, clients=clients
+        )
+        self._publisher = replace(shipped.publisher, clock=clock)
+        self._reconciler = replace(shipped, clock=clock, publisher=self._publisher)
+        finder = wire_finder(FinderSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
+        self._finder = replace(finder, clock=clock)
+        self._teller = replace(wire_teller(TellerSettings.from_env(os.environ)), clock=clock)
+        self._workers: dict[str, BatchWorker] = {}
+
+    def work(self, queue: str, *, wait: int = 1) -> Counter[str]:
+        """Work one batch of a queue; gives what came of its messages, by kind."""
+        url = os.environ[queue_variable(queue)]
+        records = self._receive(url, wait=wait)
+        if not records:
+            return Counter()
+        worked = self._worker(queue).work(
+            [_delivery(record) for record in records],
+            deadline=Deadline(self.clock.now() + timedelta(seconds=INVOCATION), self.clock),
+        )
+        self._forget(url, {one.delivery.receipt for one in worked if one.acked})
+        self._publish(worked)
+        return Counter(type(one.outcome).__name__ for one in worked)
+
+    def sweep(self) -> Counter[str]:
+        """One sweep of the reconciler; gives what it did, by kind."""
+        items = self._finder.find(Sweep.of({})).items
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return Counter(pool.map(self._resolve, items))
+
+    def clear_up(self) -> Counter[str]:
+        """Receive dead letters, and archive rejects."""
+        return Counter(
+            {
+                "dead letter": self._feed("DEAD_LETTER_QUEUE_URL", receive_dead_letters),
+                "reject archived": self._feed("REJECTS_QUEUE_URL", archive_rejects),
+            }
+        )
+
+    def _worker(self, queue: str) -> BatchWorker:
+        if queue not in self._workers:
+            url = os.environ[queue_variable(queue)]
+            os.environ.update(QUEUE_NAME=queue, QUEUE_URL=url)
+            shipped = worker.__wrapped__()
+            runner = replace(shipped.runner, clock=self.clock)
+            self._workers[queue] = replace(shipped, clock=self.clock, runner=runner)
+        return self._workers[queue]
+
+    def _resolve(self, item: Item) -> str:
+        try:
+            done = self._reconciler.resolve(item.key, message=item.message)
+            if done.alert:
+                self._teller.tell(item.key)
+        except AWAY:
+            return "sweep failed"
+        return f"{done.old} to {done.new}" if done.old != done.new else str(done.outcome)
+
+    def _publish(self, worked: list[Worked]) -> None:
+        """What the stream does with an end; what it misses, the reconciler finds."""
+        for one in worked:
+            if isinstance(one.outcome, Finished | Failed):
+                with suppress(*AWAY):
+                    self._publisher.publish(one.outcome.job_key)
+
+    def _feed(self, variable: str, handler: Any) -> int:  # noqa: ANN401  # a function of Lambda's
+        url = os.environ[variable]
+        records = self._receive(url, wait=0)
+        if not records:
+            return 0
+        event = {"Records": [_event_record(record) for record in records]}
+        kept = {one["itemIdentifier"] for one in handler(event, FakeContext())["batchItemFailures"]}
+        done = [record for record in records if record["MessageId"] not in kept]
+        self._forget(url, {record["ReceiptHandle"] for record in done})
+        return len(done)
+
+    def _receive(self, url: str, *, wait: int) -> list[Mapping[str, Any]]:
+        answer = self._sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=BATCH,
+            WaitTimeSeconds=wait,
+            MessageAttributeNames=["All"],
+            MessageSystemAttributeNames=["All"],
+        )
+        return list(answer.get("Messages", []))
+
+    def _forget(self, url: str, receipts: set[str]) -> None:
+        for receipt in receipts:
+            self._sqs.delete_message(QueueUrl=url, ReceiptHandle=receipt)
+
+
+def _delivery(record: Mapping[str, Any]) -> Delivery:
+    return Delivery(
+        message_id=record["MessageId"],
+        body=record["Body"],
+        receipt=record["ReceiptHandle"],
+        receives=int(record["Attributes"]["ApproximateReceiveCount"]),
+    )
+
+
+def _event_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "messageId": record["MessageId"],
+        "receiptHandle": record["ReceiptHandle"],
+        "body": record["Body"],
+        "attributes": record["Attributes"],
+        "messageAttributes": dict(_attributes(record)),
+        "eventSource": "aws:sqs",
+    }
+
+
+def _attributes(record: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    for name, value in record.get("MessageAttributes", {}).items():
+        yield name, {"stringValue": value["StringValue"], "dataType": value["DataType"]}

@@ -1,0 +1,40 @@
+"""One process of a soak, to be killed and frozen: `python -m tests.soak.process payments -0.7`.
+
+It works one queue, or sweeps, until it dies, and prints what came of each round.
+"""
+
+import json
+import signal
+import sys
+import time
+from typing import Final
+
+from tests.soak.ground import INVOCATION
+from tests.soak.parts import AWAY, MovedClock, Parts
+
+SWEEPER: Final = "sweeper"
+SWEEP_EVERY: Final = 2.0
+# Lambda ends an invocation at its timeout. A frozen one is left to thaw past its lease, and to act.
+LONGEST_ROUND: Final = int(2 * INVOCATION)
+
+
+def main(role: str, skew: str) -> None:
+    """Go on until somebody ends this process."""
+    parts = Parts(MovedClock(float(skew)))
+    while True:
+        signal.alarm(LONGEST_ROUND)  # nobody handles it, so that it ends the process
+        try:
+            if role == SWEEPER:
+                done = parts.sweep() + parts.clear_up()
+                time.sleep(SWEEP_EVERY)
+            else:
+                done = parts.work(role)
+        except AWAY:
+            time.sleep(0.5)
+            continue
+        if done:
+            print(json.dumps(done), flush=True)  # noqa: T201  # the soak counts these lines
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,79 @@
+"""What a soak came to: both books, what was done to them, and whether the promise was kept."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from infra.local.observer import Books
+from infra.local.sandbox.ledger import Ledger
+from infra.local.verdict import PAYMENT, Facts, Verdict, judge
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import ENDED, Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Everything that is known at the end."""
+
+    seed: int
+    minutes: float
+    sent: int
+    restarts: int
+    rested: bool
+    crew: Counter[str]
+    told: Counter[str]
+    settling: Counter[str]
+    facts: Facts
+    rows: Sequence[Job]
+    ledger: Ledger
+
+    @property
+    def wrongs(self) -> list[str]:
+        """What is wrong, in sentences; the promise was kept if there are none."""
+        verdict: Verdict = judge(self.facts)
+        return [
+            *verdict.doubled,
+            *verdict.lost,
+            *verdict.unresolved,
+            *verdict.disagreeing,
+            *(f"{key} ended and was never archived" for key in verdict.not_archived),
+            *self._evidence(),
+            *([] if self.rested else ["it never came to rest"]),
+        ]
+
+    def lines(self) -> Iterator[str]:
+        """For a person, and for a log."""
+        books = Books.of(self.ledger)
+        statuses = Counter(str(row.status) for row in self.rows)
+        reviews = Counter(row.last_error or "" for row in self.rows if _is_review(row))
+        yield f"soak of {self.minutes:g} minutes, seed {self.seed}"
+        yield f"  sent         {self.sent} messages for {len(self.facts.asked_for)} jobs"
+        yield f"  processes    {_counted(self.crew)}; engine restarted {self.restarts} times"
+        yield f"  faults       {_counted(books.faults)}"
+        yield f"  in the storm {_counted(self.told)}"
+        yield f"  afterwards   {_counted(self.settling)}"
+        yield f"  rows         {len(self.rows)}: {_counted(statuses)}"
+        yield f"  providers    {books.charges} charges, {books.mails} mails"
+        for reason, times in reviews.most_common(8):
+            yield f"  review       {times} times {reason[:110]}"
+        yield "the promise was kept" if not self.wrongs else "THE PROMISE IS BROKEN"
+        yield from (f"  {wrong}" for wrong in self.wrongs[:40])
+
+    def _evidence(self) -> Iterator[str]:
+        """A finished payment names the charge that was made for it, and its history ends there."""
+        made = {one.charge_id: one.metadata.get("job_key") for one in self.ledger.charges}
+        for row in self.rows:
+            if row.job_type == PAYMENT and row.status is Status.FINISHED:
+                charge = str((row.result or {}).get("charge_id"))
+                if made.get(charge) != row.job_key:
+                    yield f"{row.job_key} names the charge {charge}, which is not its own"
+            if row.status in ENDED and row.evidence[-1].new is not row.status:
+                yield f"{row.job_key} is {row.status}, and its history ends otherwise"
+
+
+def _is_review(row: Job) -> bool:
+    return row.status is Status.NEEDS_REVIEW
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{times} {what}" for what, times in counts.most_common()) or "nothing"
