@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -22,19 +23,18 @@ from infra.local.tally import Tally, timeouts_in
 from infra.local.traffic import Traffic
 from infra.local.verdict import judge, receipts_missing
 from infra.local.workload import Workload
-from oncely.domain.lifecycle import ENDED, UNRESOLVED
+from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
 
 # A look at everything takes the engine's time: it gets a rest of so many times that long.
-REST: Final = 4.0
+REST: Final = 9.0
 SHORTEST_REST: Final = 0.5
 LINE_EVERY: Final = 5.0
 # A producer without an answer asks again after this many seconds, and again.
 IMPATIENT_AFTER: Final = 25.0
 # The stream is nearly done when the jobs are; what it missed is the reconciler's, minutes later.
 ARCHIVE_PATIENCE: Final = 20.0
-# Longer than any lease, back-off and sweep together; past it, something is stuck.
-LIMIT_SECONDS: Final = 600.0
-LIMIT_PER_JOB: Final = 0.3
+# Longer than any lease, back-off and sweep: when nothing moves for so long, something is stuck.
+STUCK_SECONDS: Final = 600.0
 
 Part = Callable[[threading.Event], None]
 
@@ -54,7 +54,8 @@ class DemoRun:
         self._calm = threading.Event()  # set when no more workers are killed
         self._peak_memory = 0
         self._ended: list[tuple[float, int]] = []
-        self._quiet_since = self._asked_again = 0.0
+        self._quiet_since = self._asked_again = self._moved_at = 0.0
+        self._statuses: Counter[Status] = Counter()
 
     def prepare(self) -> None:
         """Write what the jobs are about."""
@@ -71,13 +72,12 @@ class DemoRun:
 
     def _watch(self, console: Console) -> View:
         began = time.monotonic()
-        limit = LIMIT_SECONDS + LIMIT_PER_JOB * len(self._workload.jobs)
         with _shown(console) as show:
             while True:
                 look_began = time.monotonic()
                 view = self._look(look_began - began)
                 show(view)
-                if self._has_settled(view) or view.seconds > limit:
+                if self._has_settled(view) or self._is_stuck(view):
                     return view
                 self._ask_again(view)
                 time.sleep(max(SHORTEST_REST, REST * (time.monotonic() - look_began)))
@@ -121,6 +121,12 @@ class DemoRun:
         if archived and wrong <= set(self._observer.rejects()):
             return True
         return view.seconds - self._quiet_since > ARCHIVE_PATIENCE
+
+    def _is_stuck(self, view: View) -> bool:
+        """Whether no job has moved for longer than any of them waits."""
+        if view.statuses != self._statuses:
+            self._statuses, self._moved_at = view.statuses, view.seconds
+        return view.seconds - self._moved_at > STUCK_SECONDS
 
     def _ask_again(self, view: View) -> None:
         """Send once more what has no answer yet, as an impatient producer does."""

@@ -45,6 +45,11 @@ class View:
         return sum(job.status in known for job in self.jobs.values())
 
     @property
+    def statuses(self) -> Counter[Status]:
+        """How many jobs are where."""
+        return Counter(job.status for job in self.jobs.values())
+
+    @property
     def waiting(self) -> int:
         """Messages that nobody has received yet."""
         return sum(depth.waiting for depth in self.depths.values())
@@ -52,7 +57,7 @@ class View:
 
 def as_line(view: View) -> str:
     """The moment in one line."""
-    statuses = Counter(job.status for job in view.jobs.values())
+    statuses = view.statuses
     told = ", ".join(f"{statuses[one]} {one}" for one in Status if statuses[one])
     waiting = sum(depth.waiting + depth.in_flight for depth in view.depths.values())
     return (

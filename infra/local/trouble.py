@@ -34,7 +34,7 @@ _RATES: Final[tuple[tuple[FaultKind, Mapping[str, str], float], ...]] = (
     (FaultKind.RATE_LIMIT, _MAIL, 2),
 )
 _A_HUNDRED: Final = 100
-_APART: Final = 15  # requests
+_APART: Final = 50  # requests
 _ENDLESS: Final = 600.0  # seconds; far beyond the timeout of any function
 
 
@@ -57,9 +57,9 @@ class Trouble:
 
     def upon(self, faults: Faults) -> None:
         """Put the providers' part in force."""
-        # Far apart, so that no two are in the hands of one worker.
+        # Apart from each other: each of these holds a worker, and all its messages, for a minute.
         for n in range(self.hanging):
-            endless: dict[str, Any] = {"skip": _APART * (n + 1), "seconds": _ENDLESS, **_CONFIRM}
+            endless: dict[str, Any] = {"skip": _APART * n + 15, "seconds": _ENDLESS, **_CONFIRM}
             faults.add(FaultKind.ACCEPT_THEN_TRICKLE, **endless)
         for n in range(self.silent):
             faults.add(FaultKind.ACCEPT_THEN_HANG, skip=_APART * n + 5, **_CONFIRM)
@@ -78,5 +78,5 @@ class Trouble:
 TROUBLE: Final = {
     Level.NONE: Trouble(factor=0, hanging=0, silent=0, kill_every=0),
     Level.SOME: Trouble(factor=1, hanging=2, silent=2, kill_every=60),
-    Level.HEAVY: Trouble(factor=2.5, hanging=3, silent=10, kill_every=40),
+    Level.HEAVY: Trouble(factor=2.5, hanging=3, silent=10, kill_every=50),
 }

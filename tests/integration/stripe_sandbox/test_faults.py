@@ -62,6 +62,35 @@ def test_a_hanging_answer_arrives_once_it_is_released(
     assert waiting.result().status == "succeeded"
 
 
+def test_an_answer_that_trickles_in_outlasts_every_read_timeout(sandbox: StripeSandbox) -> None:
+    hasty = client_of(sandbox, patience=1.0).v1.payment_intents
+    sandbox.faults.add(FaultKind.ACCEPT_THEN_TRICKLE, seconds=3.0)
+    began = time.monotonic()
+
+    with pytest.raises(stripe.APIConnectionError):
+        hasty.create(CHARGE)
+
+    assert time.monotonic() - began >= 3.0
+    assert len(sandbox.ledger.charges) == 1
+
+
+def test_faults_that_ended_hit_nobody_else_and_still_hold_whom_they_hit(
+    sandbox: StripeSandbox, intents: Intents
+) -> None:
+    sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, times=None)
+
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(intents.create, CHARGE)
+        assert soon(lambda: len(sandbox.ledger.charges) == 1)
+        sandbox.faults.end()
+
+        assert intents.create(CHARGE).status == "succeeded"
+        assert not waiting.done()
+        sandbox.faults.clear()
+
+    assert waiting.result().status == "succeeded"
+
+
 @pytest.mark.parametrize(
     ("kind", "charges"), [(FaultKind.ERROR_BEFORE, 0), (FaultKind.ERROR_AFTER, 1)]
 )
