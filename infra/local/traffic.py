@@ -9,13 +9,15 @@ from typing import Final
 
 from infra.local.rows import put_rows
 from infra.local.stack import LocalStack
-from infra.local.workload import Sending, Workload
+from infra.local.workload import PAYMENTS, SYNC, Sending, Workload
 
 _BATCH: Final = 10  # messages in one call; so many does SQS take
 _AT_ONCE: Final = 4
 # Jobs that two cores work in a second, roughly: sending faster only makes the queues longer.
 _PER_SECOND: Final = 25
 _SHORTEST: Final = 10.0
+# The engine looks through all of a queue for each batch: a long one slows everything down.
+_BACKLOG: Final = 400
 
 
 class Traffic:
@@ -42,6 +44,9 @@ class Traffic:
         ):
             if stop.wait(max(0.0, began + at - time.monotonic())):
                 return
+            while self._backlog() > _BACKLOG:
+                if stop.wait(1.0):
+                    return
             self.send(sendings)
         self.done.set()
 
@@ -57,6 +62,15 @@ class Traffic:
         ]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             self.sent += sum(pool.map(lambda call: self._send_batch(*call), calls))
+
+    def _backlog(self) -> int:
+        """How many messages nobody has received yet."""
+        sqs, name = self._stack.account.client("sqs"), "ApproximateNumberOfMessages"
+        found = (
+            sqs.get_queue_attributes(QueueUrl=self._stack.outputs[queue], AttributeNames=[name])
+            for queue in (PAYMENTS, SYNC)
+        )
+        return sum(int(one["Attributes"][name]) for one in found)
 
     def _send_batch(self, url: str, bodies: list[str]) -> int:
         entries = [{"Id": str(n), "MessageBody": body} for n, body in enumerate(bodies)]

@@ -1,6 +1,8 @@
 """Layers: built from pinned wheels once for each set of pins, the same wherever they are built."""
 
 import hashlib
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -66,6 +68,40 @@ def test_the_same_files_make_the_same_archive(
     assert hashlib.sha256(layer.built().read_bytes()).hexdigest() == first
     with zipfile.ZipFile(layer.archive) as archive:
         assert archive.namelist() == ["python/a/__init__.py", "python/b/module.py"]
+
+
+def test_a_layer_for_this_machine_says_where_its_packages_lie(
+    pins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def install(_: Layer, folder: Path) -> None:
+        (folder / "small").mkdir(parents=True)
+        (folder / "small" / "__init__.py").write_text("NAME = 'small'", encoding="utf-8")
+
+    monkeypatch.setattr(Layer, "_install", install)
+    layer = Layer("small", Target.this_machine())
+    with zipfile.ZipFile(layer.built()) as archive:
+        archive.extractall(tmp_path / "layer")
+        (pointer,) = archive.namelist()
+
+    folder = (tmp_path / "layer" / pointer).parent
+    # As the engine's workers do it.
+    script = f"import site; site.addsitedir({str(folder)!r}); import small; print(small.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert Path(found.stdout.strip()).is_relative_to(layer.unpacked)
+
+
+def test_a_layer_for_this_machine_belongs_to_one_place(
+    pins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = Layer("small", Target.this_machine())
+    before = layer.hash
+
+    monkeypatch.setattr(layers, "BUILD", tmp_path / "elsewhere")
+
+    assert layer.hash != before
 
 
 def test_a_layer_that_cannot_be_built_says_why_and_leaves_nothing(pins: Path) -> None:
