@@ -15,8 +15,6 @@ from oncely.testing.ground import Ground
 from oncely.testing.scenario import Scenario
 from oncely.testing.script import Script, read, written
 from oncely.testing.world import World
-from tests.bench.figures import PAGE
-from tests.bench.page import EXPLORER, EXPLORER_ENDS
 from tests.faults.kinds import Wrong, wrongs
 from tests.faults.powertools_job import WAYS
 from tests.faults.powertools_world import PowertoolsWorld, explored_time
@@ -140,19 +138,10 @@ def main(replayed: str = "") -> int:
         return replay(replayed)
     columns = compare()
     sys.stdout.write(f"{table(columns)}\n")
-    _write_page(columns)
     for column in columns:
         for wrong, script in column.shortest.items():
             sys.stdout.write(f"\n{column.name}: {wrong}\n  REPLAY='{script}'\n")
     return 1 if columns[0].broken else 0
-
-
-def _write_page(columns: Sequence[Column]) -> None:
-    before, mark, rest = PAGE.read_text(encoding="utf-8").partition(EXPLORER)
-    after = rest.partition(EXPLORER_ENDS)[2]
-    page = f"{before}{mark}\n{table(columns)}\n{EXPLORER_ENDS}{after}"
-    PAGE.write_text(page, encoding="utf-8")
-    sys.stdout.write(f"(also in {PAGE.name})\n")
 
 
 def replay(text: str) -> int:
