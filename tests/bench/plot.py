@@ -104,7 +104,7 @@ def _ratios(f: Figures) -> Iterator[str]:
         y = top + 68 * row
         yield _text(30, y + 4, name)
         yield _line(LEFT, y, x(most), y, "axis")
-        yield _line(x(goal), y - 18, x(goal), y + 25, "goal")
+        yield _line(x(goal), y - 18, x(goal), y + 8, "goal")
         yield _text(x(goal), y + 38, f"goal {goal:g}", "goal", anchor="middle")
         # The labels stand above and below, so that two dots in one place can both be read.
         yield _dot(x(ours), y, "ours")

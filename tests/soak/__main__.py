@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,8 @@ from infra.local.sandbox import ProviderSandbox
 from infra.local.stack import LocalStack
 from infra.local.traffic import Traffic
 from infra.local.trouble import TROUBLE, Level
-from infra.local.workload import Sending, Workload, plan
+from infra.local.workload import Workload, plan
+from oncely.domain.lifecycle import ENDED
 from tests.soak.crew import Crew
 from tests.soak.ground import INVOCATION, prepared
 from tests.soak.lasting_engine import LastingEngine
@@ -29,6 +30,9 @@ from tests.soak.settling import Settling
 TICK: Final = 0.2
 # All is sent in the first part of the time, so that the storm also meets what is left over.
 SENDING: Final = 0.7
+MOST: Final = 0.8  # of the jobs must have ended in the storm
+LONGEST: Final = 4  # times the minutes that were asked for
+LINE_EVERY: Final = 15.0
 KILL_EVERY: Final = 4.0  # seconds, on average
 FREEZE_EVERY: Final = 20.0
 RESTART_EVERY: Final = 60.0
@@ -41,39 +45,49 @@ class Storm:
     crew: Crew
     engine: LastingEngine
     draw: random.Random
+    last: float = 0.0
 
     def tick(self, now: float) -> None:
-        """Do what falls into this moment."""
+        """Do what falls into the time since the last tick."""
+        since, self.last = now - self.last, now
         self.crew.thaw(now)
-        if self._strikes(KILL_EVERY):
+        if self._strikes(KILL_EVERY, since):
             self.crew.kill()
-        if self._strikes(FREEZE_EVERY):
+        if self._strikes(FREEZE_EVERY, since):
             # Some are held up for a moment, some past their lease.
             self.crew.freeze(now, seconds=self.draw.uniform(1, 1.5 * INVOCATION))
-        if self._strikes(RESTART_EVERY):
+        if self._strikes(RESTART_EVERY, since):
             self.engine.restart(away=self.draw.uniform(0, 3))
         self.crew.replace_the_dead()
 
-    def _strikes(self, every: float) -> bool:
-        return self.draw.random() < TICK / every
+    def _strikes(self, every: float, since: float) -> bool:
+        return self.draw.random() < since / every
 
 
-def storm(traffic: Traffic, weather: Storm, sendings: Sequence[Sending], minutes: float) -> None:
-    """Send everything, each in its moment, while the weather lasts."""
+def storm(
+    stack: LocalStack, traffic: Traffic, weather: Storm, workload: Workload, *, minutes: float
+) -> None:
+    """Send everything, each in its moment, while the weather lasts.
+
+    It lasts until most jobs have met it, however slow the machine; within reason.
+    """
+    observer = Observer(stack)
+    wanted = MOST * len(workload.jobs)
     began = time.monotonic()
     lasts = 60 * minutes
-    waiting = list(sendings)
-    said = 0.0
-    while (now := time.monotonic() - began) < lasts:
+    waiting = workload.sendings
+    ended = said = 0.0
+    while (now := time.monotonic() - began) < lasts or (ended < wanted and now < LONGEST * lasts):
         due = [one for one in waiting if one.at * SENDING * lasts <= now]
         waiting = waiting[len(due) :]
         traffic.send(due)
         weather.tick(now)
-        if now - said > 15:  # seconds between two lines
+        if now - said > LINE_EVERY:
             said = now
-            _say(f"{now:4.0f} s: sent {traffic.sent}, {dict(weather.crew.counts)}")
+            seen = observer.jobs()
+            ended = sum(seen[key].status in ENDED for key in workload.jobs if key in seen)
+            _say(f"{now:4.0f} s: {traffic.sent} sent, {ended} ended, {dict(weather.crew.counts)}")
         time.sleep(TICK)
-    traffic.send(waiting)
 
 
 def soak(*, minutes: float, jobs: int, seed: int) -> Report:
@@ -93,7 +107,7 @@ def soak(*, minutes: float, jobs: int, seed: int) -> Report:
         crew = Crew(ground.variables, folder / "crew.log", draw)
         open_until_the_end.callback(crew.end)
         crew.start()
-        storm(traffic, Storm(crew, engine, draw), workload.sendings, minutes)
+        storm(ground.stack, traffic, Storm(crew, engine, draw), workload, minutes=minutes)
         crew.end()
         sandbox.faults.clear()
         _say("the storm is over; what it left behind is cleared up")
