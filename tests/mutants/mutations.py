@@ -20,9 +20,14 @@ STRIPE: Final = "functions/oncely/adapters/stripe_payments.py"
 SES: Final = "functions/oncely/adapters/ses_mail.py"
 CHARGE: Final = "functions/oncely/contracts/payment_charge.py"
 
+REPAIR: Final = "functions/oncely/services/repair.py"
+REPAIRS: Final = "functions/oncely/domain/repairs.py"
+HTTP: Final = "functions/oncely/adapters/http_api.py"
+
 EXPLORER: Final = "tests/faults/test_explorer.py"
 GRID: Final = ("tests/unit/test_decide.py", "tests/unit/test_back_to_ready.py")
 SWAP: Final = ("tests/contract/test_job_store_swap.py", "-k", "moto")
+REPAIRED: Final = ("tests/unit/test_repair.py",)
 END: Final = ("tests/contract/test_job_store_end.py", "-k", "moto")
 
 
@@ -411,5 +416,104 @@ MUTATIONS: Final = (
         "after=self._wait_until(at))",
         "after=timedelta(0))",
         ("tests/unit/test_work_batch.py",),
+    ),
+    # People: who may do what, to which version, and with which proof.
+    Mutation(
+        "a repair does not compare the version that the person saw",
+        REPAIR,
+        "if row.version != order.version:",
+        "if row.version < order.version:",
+        REPAIRED,
+    ),
+    Mutation(
+        "a repair that is not offered is done",
+        REPAIR,
+        "if not offered.allowed:",
+        "if False:",
+        REPAIRED,
+    ),
+    Mutation(
+        "a job is marked as done without a reference",
+        REPAIR,
+        "if offered.needs_reference and order.reference is None:",
+        "if False:",
+        REPAIRED,
+    ),
+    Mutation(
+        "a dry run writes",
+        REPAIR,
+        "        if self.order.dry_run:\n            return WouldRepair(after, said)\n",
+        "",
+        REPAIRED,
+    ),
+    Mutation(
+        "an order that says something else by now is called paid",
+        REPAIR,
+        "facts = None if isinstance(standing, Mismatch) or moved_on else standing.facts",
+        "facts = None if isinstance(standing, Mismatch) else standing.facts",
+        REPAIRED,
+    ),
+    Mutation(
+        "a job is returned to ready without asking the provider",
+        REPAIRS,
+        "return terms.safety is Safety.NATURAL or not job.has_started",
+        "return True",
+        REPAIRED,
+    ),
+    Mutation(
+        "a job is returned to ready while a request may be under way",
+        REPAIRS,
+        "case Absent(proved=proved) if proved or asked_at >= ask_not_before(job, terms):",
+        "case Absent():",
+        ("tests/unit/test_repairs.py",),
+    ),
+    Mutation(
+        "a returned job keeps its age",
+        REPAIRS,
+        "        reopened_at=now,\n",
+        "",
+        ("tests/unit/test_repairs.py", *REPAIRED),
+    ),
+    Mutation(
+        "any group may do anything",
+        HTTP,
+        "if route.groups and person is not None and not route.groups & person.groups:",
+        "if False:",
+        ("tests/unit/test_http_api.py",),
+    ),
+    Mutation(
+        "a person is named by an address that they can change",
+        HTTP,
+        'for name in ("cognito:username", "username"))',
+        'for name in ("email", "cognito:username", "username"))',
+        ("tests/unit/test_http_api.py",),
+    ),
+    Mutation(
+        "an exported cell is a formula",
+        "functions/repair_jobs/spreadsheet.py",
+        """return f"'{text}" if text.startswith(_FORMULA) else text""",
+        "return text",
+        ("tests/unit/test_spreadsheet.py",),
+    ),
+    Mutation(
+        "addresses are shown",
+        "functions/oncely/services/job_view.py",
+        "        case str():\n            return masked(value)\n",
+        "",
+        ("tests/unit/test_inspect.py",),
+    ),
+    Mutation(
+        "a page of a list forgets what it has shown of the same moment",
+        "functions/oncely/services/page_cursor.py",
+        "same = self.shown if one.since == self.at else frozenset()",
+        "same: frozenset[JobKey] = frozenset()",
+        ("tests/unit/test_inspect.py",),
+    ),
+    Mutation(
+        "a job stays in the list of its former status",
+        EXPRESSIONS,
+        "if after.status is not before.status:",
+        "if False:",
+        ("tests/contract/test_job_finder.py", "-k", "moto"),
     ),
 )

@@ -142,13 +142,15 @@ def many(number: int, *, apart: timedelta = timedelta(seconds=1)) -> World:
 
 
 def read_on(world: World, **asked: Any) -> list[list[JobKey]]:  # noqa: ANN401  # arguments of a page
-    pages, cursor = [], None
-    while True:
+    pages: list[list[JobKey]] = []
+    cursor: str | None = None
+    while len(pages) < 20:
         page = world.inspector().page(status="needs_review", cursor=cursor, **asked)
         pages.append([view.job.job_key for view in page.jobs])
         cursor = page.cursor
         if cursor is None:
             return pages
+    raise AssertionError("the list never ends")
 
 
 @pytest.mark.parametrize("apart", [timedelta(seconds=1), timedelta(0)])
