@@ -1,7 +1,10 @@
 """A second business attempt: only after the first failed and can never be paid."""
 
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from oncely.domain.repairs import Repair
 from oncely.services.outcomes import Conflict, Failed, Finished, NeedsReview, NothingSent
+from oncely.services.repair import Repaired, RepairOrder
 from tests.support.payments import Fault
 from tests.support.world import World, charge
 
@@ -84,3 +87,40 @@ def test_nothing_is_charged_while_the_first_intent_cannot_be_cancelled() -> None
     assert isinstance(outcome, NothingSent)
     assert world.job(SECOND).status is Status.READY
     assert world.payments.charges == []
+
+
+def test_an_attempt_that_prepared_nothing_does_not_hide_the_payment_before_it() -> None:
+    world = declined_once()
+    world.payments.settle("pi_1", status="succeeded")
+    world.add_order(status="payment_failed", payment_method="")
+    assert isinstance(world.run(charge(attempt=2)), NeedsReview)
+    second = world.job(SECOND)
+    order = RepairOrder(
+        key=JobKey(SECOND), repair=Repair.FAIL, version=second.version, reason="x", actor="ada"
+    )
+    assert isinstance(world.repairer().repair(order), Repaired)
+    world.add_order(status="payment_failed")
+
+    outcome = world.run(charge(attempt=3))
+
+    assert isinstance(outcome, NeedsReview)
+    assert world.payments.charges == ["pi_1"]
+
+
+def test_the_reference_of_a_failure_is_not_taken_for_a_payment_to_cancel() -> None:
+    world = World()
+    assert isinstance(world.run(charge()), NeedsReview)
+    order = RepairOrder(
+        key=JobKey(FIRST),
+        repair=Repair.FAIL,
+        version=world.job(FIRST).version,
+        reason="x",
+        actor="ada",
+        reference="re_1",
+    )
+    assert isinstance(world.repairer().repair(order), Repaired)
+    assert (world.job(FIRST).result or {})["reference"] == "re_1"
+    world.add_order()
+
+    assert isinstance(world.run(charge(attempt=2)), Finished)
+    assert world.payments.charges == ["pi_1"]

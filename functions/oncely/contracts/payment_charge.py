@@ -212,13 +212,16 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         )
 
     def _end_former_attempt(self, call: Call[Order]) -> Answer | None:
-        """Cancel what the first attempt left behind, so that it can never be paid later."""
-        if call.facts.attempt == 1:
-            return None
-        former = self.tools.jobs().get(_key(call.facts.order_id, call.facts.attempt - 1))
-        if former is None or former.provider_ref is None:
-            return None
-        return self.tools.payments().cancel(former.provider_ref, key=call.key("cancel"))
+        """Cancel what a former attempt left behind, so that it can never be paid later.
+
+        The last one that prepared a payment: it had cancelled the one before it first, and those
+        since then, such as one that a person marked as failed, have prepared nothing.
+        """
+        for attempt in range(call.facts.attempt - 1, 0, -1):
+            former = self.tools.jobs().get(_key(call.facts.order_id, attempt))
+            if former is not None and former.provider_ref is not None:
+                return self.tools.payments().cancel(former.provider_ref, key=call.key("cancel"))
+        return None
 
 
 def _key(order_id: str, attempt: int) -> JobKey:

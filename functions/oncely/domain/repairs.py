@@ -119,7 +119,8 @@ def rule(
         changes={
             **ending(now),
             "result": result if finished else {"code": "ruled_by_a_person", **result},
-            "provider_ref": job.provider_ref or reference,
+            # What proves a failure, such as a refund, is nothing to ask about or to cancel later.
+            "provider_ref": job.provider_ref or (reference if finished else None),
             "last_error": None if finished else one_line(told),
         },
     )
