@@ -284,6 +284,31 @@ def test_a_declined_order_is_tried_again_as_a_new_job() -> None:
     assert world.order()["status"] == "paid"
 
 
+def test_who_decided_on_a_new_attempt_is_kept_with_it() -> None:
+    world = declined()
+
+    repair(world, Repair.AGAIN)
+
+    began = world.job(JobKey(f"{KEY}:2")).evidence[0]
+    assert (began.actor, began.event) == ("ada@example.com", Event.ENQUEUE)
+    assert began.reason == f"after {KEY}: {REASON}"
+
+
+@pytest.mark.parametrize(
+    ("world", "what"),
+    [(in_review(Fault.TIMEOUT_BEFORE), Repair.RETURN), (declined(), Repair.AGAIN)],
+)
+def test_a_message_that_its_queue_did_not_take_is_not_said_to_be_sent(
+    world: World, what: Repair
+) -> None:
+    world.outbox.refuses = frozenset({0})
+
+    outcome = repair(world, what)
+
+    assert isinstance(outcome, Repaired)
+    assert "its queue did not take the message" in outcome.said
+
+
 def test_a_second_new_attempt_at_the_same_time_is_refused() -> None:
     world = declined()
     repair(world, Repair.AGAIN)
@@ -353,6 +378,12 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(world: World, what: Rep
     assert outcome.after != before
     assert untouched(world, before)
     assert (world.order(), world.outbox.sent) == (order, [])
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201])
+def test_what_can_be_nobodys_key_is_refused_before_any_table_is_asked(key: str) -> None:
+    with pytest.raises(InvalidRequestError, match="a job key has"):
+        RepairOrder(key=JobKey(key), repair=Repair.ASK, version=1, reason="x", actor="ada")
 
 
 def test_a_job_that_is_not_there_is_said_so() -> None:

@@ -12,6 +12,7 @@ from oncely.domain.jobs import Job, enqueued
 from oncely.domain.keys import JobKey, findable
 from oncely.domain.lifecycle import Status
 from oncely.domain.moves import MESSAGE_GRACE
+from oncely.domain.text import one_line
 from oncely.ports import (
     Clock,
     Created,
@@ -82,10 +83,15 @@ class Enqueuer:
     new_token: Callable[[], str]
 
     def enqueue(
-        self, message: Mapping[str, object], *, unique_for: timedelta | None = None
+        self,
+        message: Mapping[str, object],
+        *,
+        unique_for: timedelta | None = None,
+        actor: str = _ACTOR,
+        reason: str = "enqueued",
     ) -> Enqueued:
         """Enqueue one job; a second time, the first job's key and status come back."""
-        return self._send([self._write(message, unique_for)])[0]
+        return self._send([self._write(message, unique_for, actor, reason)])[0]
 
     def enqueue_many(
         self, messages: Sequence[Mapping[str, object]], *, unique_for: timedelta | None = None
@@ -98,7 +104,13 @@ class Enqueuer:
             orders = list(pool.map(lambda message: self._write(message, unique_for), messages))
         return self._send(orders)
 
-    def _write(self, message: Mapping[str, object], unique_for: timedelta | None) -> _Order:
+    def _write(
+        self,
+        message: Mapping[str, object],
+        unique_for: timedelta | None,
+        actor: str = _ACTOR,
+        reason: str = "enqueued",
+    ) -> _Order:
         contract, checked = self.registry.read(message)
         now = self.clock.now()
         job = enqueued(
@@ -107,8 +119,8 @@ class Enqueuer:
             checked.as_json(),
             now=now,
             due_at=now + MESSAGE_GRACE,
-            actor=_ACTOR,
-            reason="enqueued",
+            actor=actor,
+            reason=one_line(reason),
             subject=findable(contract.subject(checked)),
             owner=self.new_token(),
         )

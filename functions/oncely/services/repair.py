@@ -10,7 +10,7 @@ from oncely.domain.due import no_longer_the_same
 from oncely.domain.errors import BadInputError, InvalidRequestError
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_PART, JobKey
+from oncely.domain.keys import MAX_KEY, MAX_PART, JobKey
 from oncely.domain.moves import Decision
 from oncely.domain.repairs import Repair, is_its_own_proof, note, offer, reopen, resend, rule
 from oncely.domain.text import MAX_REASON, one_line
@@ -35,6 +35,8 @@ class RepairOrder:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        if not 0 < len(self.key) <= MAX_KEY:
+            raise InvalidRequestError(f"a job key has 1 to {MAX_KEY} characters")
         if not self.reason.strip():
             raise InvalidRequestError("say why: the reason is kept with the job")
         if len(self.reason) > MAX_REASON:
@@ -228,9 +230,13 @@ class _Repair:
             return NotAllowed(f"the next attempt is there already: {key} is {there.status}")
         decision = note(f"tried again as {key}: {self.order.reason}")
         written = self._write(row, decision, f"{key} is sent")
-        if isinstance(written, Repaired):
-            self.repairer.enqueuer.enqueue(another.as_json())
-        return written
+        if not isinstance(written, Repaired):
+            return written
+        # The note above expires with its row; the new job keeps who decided on it.
+        made = self.repairer.enqueuer.enqueue(
+            another.as_json(), actor=self._actor, reason=f"after {row.job_key}: {self.order.reason}"
+        )
+        return _not_taken(written) if made.created and not made.sent else written
 
     def _local_writes(
         self, row: Job, decision: Decision
@@ -254,11 +260,12 @@ class _Repair:
 
     def _written_and_sent(self, row: Job, decision: Decision, said: str) -> Outcome:
         outcome = self._write(row, decision, said)
-        if isinstance(outcome, Repaired):
-            # If this fails, the row falls due, and is sent then.
-            outbox = self.repairer.reconciler.outbox(self.contract.needs.queue)
-            outbox.send([body_of(outcome.after.message)])
-        return outcome
+        if not isinstance(outcome, Repaired):
+            return outcome
+        # If this fails, the row falls due, and is sent then.
+        outbox = self.repairer.reconciler.outbox(self.contract.needs.queue)
+        sent = all(outbox.send([body_of(outcome.after.message)]))
+        return outcome if sent else _not_taken(outcome)
 
     def _write(
         self,
@@ -300,6 +307,12 @@ class _Repair:
 
     def _said(self, reason: str) -> str:
         return f"{self.contract.terms.profile.name} says: {reason}"
+
+
+def _not_taken(done: Repaired) -> Repaired:
+    """The row is written, and carries the job; a person must not wait for a worker meanwhile."""
+    later = f"{done.said}; its queue did not take the message, so it is sent when the row falls due"
+    return replace(done, said=later)
 
 
 def _moved_on(row: Job, standing: Standing[Any]) -> str | None:
