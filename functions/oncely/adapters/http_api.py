@@ -154,7 +154,10 @@ def _person(event: Mapping[str, Any]) -> Person | None:
 
 
 def _groups(claim: object) -> frozenset[str]:
-    """API Gateway hands a list on as text: `[support operator]`."""
+    """API Gateway hands a list on as text: `[support operator]`.
+
+    Only a blank parts two groups: the name of one may hold commas and brackets.
+    """
     if isinstance(claim, list):
         return frozenset(map(str, claim))
-    return frozenset(str(claim or "").strip("[]").replace(",", " ").split())
+    return frozenset(str(claim or "").removeprefix("[").removesuffix("]").split())
