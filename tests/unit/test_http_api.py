@@ -39,7 +39,9 @@ def who(**claims: object) -> Person | None:
     ("claim", "groups"),
     [
         ("[support operator]", {"support", "operator"}),
-        ("[support, operator]", {"support", "operator"}),
+        ("[a,operator]", {"a,operator"}),
+        ("[operator]]", {"operator]"}),
+        ("[[operator]", {"[operator"}),
         (["support"], {"support"}),
         ("[]", set()),
         ("", set()),
@@ -148,3 +150,9 @@ def test_an_empty_value_of_a_list_is_none_at_all() -> None:
         "cursor": None,
         "limit": 25,
     }
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+def test_a_time_that_no_clock_shows_in_utc_is_bad_input(time: str) -> None:
+    with pytest.raises(InvalidRequestError, match="is a time such as"):
+        ListQuery.of({"from": time})

@@ -113,6 +113,29 @@ def test_a_second_attempt_is_found_in_the_archive_behind_the_first() -> None:
     }
 
 
+def test_an_expired_attempt_is_found_though_the_one_before_it_has_a_row() -> None:
+    world = World()
+    world.add_order()
+    world.payments.declines = True
+    world.run(charge())
+    world.payments.declines = False
+    world.run(charge(attempt=2))
+    second = JobKey(f"{KEY}:2")
+    world.publisher().publish(second)
+    world.store.expire(second)
+
+    assert {view.job.job_key for view in world.inspector().find("18452").jobs} == {KEY, second}
+
+
+def test_a_window_that_ends_before_it_begins_is_said_so() -> None:
+    window = {"since": START, "until": START - timedelta(seconds=1)}
+
+    with pytest.raises(InvalidRequestError, match="ends before it begins"):
+        many(1).inspector().page(**window)  # type: ignore[arg-type]  # by name
+    with pytest.raises(InvalidRequestError, match="ends before it begins"):
+        list(many(1).inspector().every(**window))
+
+
 def test_an_archive_that_fails_is_said_so_and_the_table_still_answers() -> None:
     world = paid()
     world.archive.broken = True

@@ -13,7 +13,10 @@ def instant(text: object) -> datetime:
     if not isinstance(text, str):
         raise ValueError("a time is ISO text, such as 2026-11-16T03:00:00Z")  # noqa: TRY004  # one error for all bad times
     at = datetime.fromisoformat(text)
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    try:
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a time is of the years 1 to 9999, in UTC as well") from None
 
 
 def minute(at: datetime) -> str:

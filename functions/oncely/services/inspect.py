@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice, takewhile
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -119,6 +119,7 @@ class Inspector:
             raise InvalidRequestError(f"a page holds 1 to {MOST_ON_A_PAGE} jobs, not {limit}")
         place = Cursor.of(cursor)
         statuses = _statuses(status)
+        _must_be_a_window(since, place.until(until))
         entries = self.finder.listed(statuses, since=since, until=place.until(until))
         taken, further = _taken(entries, place, job_type=job_type, limit=limit)
         return Page(
@@ -136,6 +137,7 @@ class Inspector:
     ) -> Iterator[JobView]:
         """All jobs of a list, read as they are taken."""
         statuses = _statuses(status)
+        _must_be_a_window(since, until)
         entries = self.finder.listed(statuses, since=since, until=until)
         keys = (one.job_key for one in entries if job_type in {None, one.job_type})
         while some := list(islice(keys, MOST_ON_A_PAGE)):
@@ -199,7 +201,7 @@ class Inspector:
                 views += [view.found("job key") for view in self._archived(iter([JobKey(query)]))]
             for kind in self.registry:
                 for subject in dict.fromkeys((query, _bare(query))):
-                    keys = takewhile(lambda key: key not in found, _keys(kind, subject))
+                    keys = (key for key in _keys(kind, subject) if key not in found)
                     views += [view.found("order") for view in self._archived(keys)]
         except OncelyError as error:
             return views, f"expired jobs could not be looked for: {error}"
@@ -236,6 +238,12 @@ def _statuses(name: str | None) -> tuple[Status, ...]:
     if name is not None and name not in LISTS:
         raise InvalidRequestError(f"there is no list {name[:40]!r}; there are {', '.join(LISTS)}")
     return tuple(Status) if name is None else LISTS[name]
+
+
+def _must_be_a_window(since: datetime | None, until: datetime | None) -> None:
+    """DynamoDB would refuse the other way round, in words that nobody understands."""
+    if since is not None and until is not None and until < since:
+        raise InvalidRequestError("the time window ends before it begins: swap the two times")
 
 
 def _taken(
