@@ -2,38 +2,51 @@
 
 import csv
 import io
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
 from oncely.domain.writes import Json
 from oncely.services.job_view import JobView
 
-# What one answer of a function can hold, and what it can read in its time.
+# What a function can read in its time.
 MOST_EXPORTED: Final = 5_000
+# An answer of a function holds 6 MB as JSON, and its headers.
+MOST_BYTES: Final = 5_500_000
 COLUMNS: Final = (
     *("job_key", "job_type", "status", "status_words", "headline", "subject", "customer_id"),
     *("amount", "currency", "amount_words", "provider_ref", "request_id", "attempts"),
     *("last_error", "last_try", "next_look", "since", "created_at", "updated_at"),
 )
-# A cell that begins with one of these is run by Excel and its like.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+# A cell that begins with one of these is run by Excel and its like; where a comma is the decimal
+# sign, they part cells at semicolons, so each piece of a cell can be such a beginning.
+_FORMULA: Final = re.compile(r"(^|[;\t\r\n])(?=[=+\-@\uff1d\uff0b\uff0d\uff20\t\r\n])")
 
 
-def spreadsheet(jobs: Iterator[JobView], *, most: int) -> tuple[str, bool]:
+def spreadsheet(
+    jobs: Iterator[JobView], *, most: int, most_bytes: int = MOST_BYTES
+) -> tuple[str, bool]:
     """The text, and whether there were more jobs than it holds."""
-    sheet = io.StringIO()
-    rows = csv.writer(sheet)
-    rows.writerow(COLUMNS)
+    lines = [_line(COLUMNS)]
+    size = 0
     for view in islice(jobs, most):
         told = view.as_short_json()
-        rows.writerow([cell(told[name]) for name in COLUMNS])
-    return sheet.getvalue(), next(jobs, None) is not None
+        line = _line([cell(told[name]) for name in COLUMNS])
+        size += len(json.dumps(line))
+        if size > most_bytes:
+            return "".join(lines), True
+        lines.append(line)
+    return "".join(lines), next(jobs, None) is not None
+
+
+def _line(cells: Sequence[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return text.getvalue()
 
 
 def cell(value: Json) -> str:
     """A value as text; an apostrophe keeps a formula from being one."""
-    if value is None:
-        return ""
-    text = str(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return "" if value is None else _FORMULA.sub(r"\1'", str(value))

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -20,7 +21,11 @@ from tests.support.world import World, charge
         ("+1", "'+1"),
         ("-1", "'-1"),
         ("@SUM(1)", "'@SUM(1)"),
-        ("\t=1", "'\t=1"),
+        ("\t=1", "'\t'=1"),
+        ("a;=1", "a;'=1"),
+        ("a\n+1", "a\n'+1"),
+        ("\uff1d1", "'\uff1d1"),
+        ("a;b", "a;b"),
         ("a=1", "a=1"),
         (None, ""),
         (1250, "1250"),
@@ -60,3 +65,19 @@ def test_an_export_that_is_cut_says_so() -> None:
 
     assert len(exported(world, 1000)[0]) == 251
     assert [exported(world, most)[1] for most in (200, 251)] == [True, False]
+
+
+def test_an_export_never_grows_past_what_one_answer_holds() -> None:
+    world = World()
+    world.add_order("1")
+    world.run(charge("1"))
+    first = world.job("payment.charge:order_1")
+    for number in range(50):
+        key = JobKey(f"payment.charge:order_x{number}")
+        world.store.jobs[key] = replace(first, job_key=key, customer_id="\u00e9" * 100)
+
+    text, more = spreadsheet(world.inspector().every(), most=1000, most_bytes=20_000)
+
+    assert more
+    assert 10 < len(list(csv.DictReader(io.StringIO(text)))) < 25
+    assert len(json.dumps(text)) < 20_500
