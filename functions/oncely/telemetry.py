@@ -13,6 +13,7 @@ from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from oncely.domain.text import masked
 from oncely.services.outcomes import (
     Broken,
     Conflict,
@@ -281,8 +282,10 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
         if hasattr(outcome, name):
             value = getattr(outcome, name)
             fields[name] = dict(value) if isinstance(value, Mapping) else str(value)
+    if "reason" in fields:  # a provider's words may name an address
+        fields["reason"] = masked(fields["reason"])
     if isinstance(outcome, Broken):
-        fields["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
+        fields["error"] = masked(f"{type(outcome.error).__name__}: {outcome.error}")
     return fields
 
 

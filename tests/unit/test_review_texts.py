@@ -79,3 +79,18 @@ def test_the_commands_of_an_alert_are_ones_that_oncely_takes(
     assert name == "oncely"
     assert taken.params["key"] == KEY
     assert stack in {"", taken.params["stack"]}
+
+
+@pytest.mark.parametrize(
+    "alert",
+    [
+        alert_texts.review(a_review(last_error="not verified: ada@example.com"), stack=""),
+        alert_texts.review(a_review(result={"to": "ada@example.com"}), stack=""),
+        alert_texts.conflict(KEY, "ada@example.com is another", stack=""),
+        alert_texts.gone(KEY, "sent to ada@example.com", stack=""),
+        alert_texts.dead_letters([(KEY, "sent to ada@example.com")]),
+    ],
+)
+def test_an_alert_is_mailed_on_and_holds_no_address(alert: Alert) -> None:
+    assert "a***@example.com" in alert.text
+    assert "ada@" not in alert.text

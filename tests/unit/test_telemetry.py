@@ -149,3 +149,13 @@ def test_metrics_are_those_of_the_service(tell: Tell) -> None:
     for blob in tell(BY_NAME["Duplicate"]).metrics:
         assert blob["service"] == telemetry.SERVICE
         assert blob["_aws"]["CloudWatchMetrics"][0]["Namespace"] == telemetry.NAMESPACE
+
+
+def test_an_address_in_a_providers_words_is_not_logged(tell: Tell) -> None:
+    plain = BY_NAME["NothingSent"]
+    assert isinstance(plain, NothingSent)
+
+    said = tell(replace(plain, reason="not verified: ada@example.com"))
+
+    assert said.logs[0]["reason"] == "not verified: a***@example.com"
+    assert "ada@" not in tell(Broken(RuntimeError("to ada@example.com"))).logs[0]["error"]
