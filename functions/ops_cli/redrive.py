@@ -65,11 +65,15 @@ def redrive(
 
 
 def _redriven(desk: "SupportDesk", order: "RepairOrder", *, as_json: bool) -> bool:
-    """One of them; what is refused must not stop the others."""
+    """One of them; what is refused, or meets a busy moment, must not stop the others."""
+    from oncely.domain.errors import UnavailableError
+
     try:
         _, said = outcome_of(desk.repairer.repair(order), order.key)
     except CommandError as error:
         sent, said = False, error.sentence
+    except UnavailableError as error:
+        sent, said = False, str(error)
     else:
         sent = True
     if as_json:

@@ -1,14 +1,18 @@
 """`oncely repair` and `oncely redrive`: by a person, with a reason, to the job that was shown."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from ops_cli import repair as repair_command
 from tests.support.command import FakePlace, oncely
+from tests.support.fakes import FakeOutbox
 from tests.support.payments import Fault
 from tests.support.world import World, charge
 
@@ -43,6 +47,14 @@ def test_a_given_name_does_not_hide_the_one_that_is_signed_in(review: FakePlace)
     oncely("repair", KEY, "fail", *WHY, "--yes", "--as", "grace", place=review)
 
     assert review.world.job(KEY).evidence[-1].actor == "grace (signed in as ada@example.com)"
+
+
+def test_a_long_given_name_does_not_push_the_signed_in_one_out(review: FakePlace) -> None:
+    forged = "boss (signed in as boss)".ljust(200, "_")
+
+    oncely("repair", KEY, "fail", *WHY, "--yes", "--as", forged, place=review)
+
+    assert review.world.job(KEY).evidence[-1].actor.endswith("(signed in as ada@example.com)")
 
 
 def test_a_dry_run_says_what_would_be_and_changes_nothing(review: FakePlace) -> None:
@@ -188,6 +200,29 @@ def test_everything_from_the_dead_letters_is_sent_again(stranded: FakePlace) -> 
     assert len(stranded.world.outbox.sent) == 3
     job = stranded.world.job("payment.charge:order_1")
     assert job.evidence[-1].reason == "redriven from the dead letters"
+
+
+class _BusyAtFirst(FakeOutbox):
+    """A queue behind a row that met a busy moment once."""
+
+    busy = True
+
+    def send(self, bodies: Sequence[str], *, delay: timedelta = timedelta(0)) -> list[bool]:
+        if self.busy:
+            self.busy = False
+            raise UnavailableError("DynamoDB was too busy")
+        return super().send(bodies, delay=delay)
+
+
+def test_a_busy_moment_does_not_stop_the_others(stranded: FakePlace) -> None:
+    stranded.world.outbox = _BusyAtFirst()
+
+    said = oncely("redrive", "--yes", place=stranded)
+
+    assert said.exit_code == 1
+    assert "not sent" in said.stdout
+    assert "too busy" in said.stdout
+    assert len(stranded.world.outbox.sent) == 2
 
 
 def test_a_dry_redrive_sends_nothing(stranded: FakePlace) -> None:
