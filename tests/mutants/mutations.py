@@ -149,8 +149,8 @@ MUTATIONS: Final = (
     Mutation(
         "a second attempt leaves the first one's payment open",
         CHARGE,
-        "        if call.facts.attempt == 1:\n",
-        "        if True:\n",
+        "            if former is not None and former.provider_ref is not None:\n",
+        "            if False:\n",
         ("tests/unit/test_second_attempts.py",),
     ),
     Mutation(
@@ -489,10 +489,17 @@ MUTATIONS: Final = (
         ("tests/unit/test_http_api.py",),
     ),
     Mutation(
+        "a new attempt looks at the one before it only",
+        CHARGE,
+        "for attempt in range(call.facts.attempt - 1, 0, -1):",
+        "for attempt in range(call.facts.attempt - 1, 0, -1)[:1]:",
+        ("tests/unit/test_second_attempts.py",),
+    ),
+    Mutation(
         "an exported cell is a formula",
         "functions/repair_jobs/spreadsheet.py",
-        """return f"'{text}" if text.startswith(_FORMULA) else text""",
-        "return text",
+        """_FORMULA.sub(r"\\1'", str(value))""",
+        "str(value)",
         ("tests/unit/test_spreadsheet.py",),
     ),
     Mutation(
