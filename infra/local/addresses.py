@@ -1,19 +1,16 @@
 """What a person needs to talk to the stack on this machine, ready to be copied."""
 
 from infra.local.engine import REGION
-from infra.local.samples import FIRST_ORDER
+from infra.local.people import PASSWORD, PEOPLE
 from infra.local.stack import LocalStack
 
-_ADMIN = "AdminUrl"
 
-
-def addresses(stack: LocalStack) -> str:
-    """Addresses, and commands that send a message and find its job."""
+def addresses(stack: LocalStack, *, order: str) -> str:
+    """Addresses, and commands that ask for the payment of an order and find its job."""
     outputs = stack.outputs
-    order = str(FIRST_ORDER)
     body = f'{{"job": "payment.charge", "v": 1, "order_id": "{order}"}}'
     row = f'{{"job_key": {{"S": "payment.charge:order_{order}"}}}}'
-    admin = [f"  admin page    {outputs[_ADMIN]}"] if _ADMIN in outputs else []
+    people = " or ".join(f"{name} ({group})" for group, name in PEOPLE.items())
     queues = [f"  {name:<22}{outputs[name]}" for name in outputs if name.endswith("QueueUrl")]
     access = f"AWS_DEFAULT_REGION={REGION} AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test"
     return "\n".join(
@@ -21,14 +18,15 @@ def addresses(stack: LocalStack) -> str:
             "Oncely is up on this machine.",
             f"  endpoint      {stack.engine.url}",
             f"  providers     {stack.sandbox.url}  (their books: /_sandbox/ledger)",
-            *admin,
+            f"  admin page    {outputs['AdminUrl']}",
+            f"                sign in as {people}, password {PASSWORD}",
             f"  engine's log  {stack.log}",
             "",
             *queues,
             "",
             "In another terminal:",
             f"  export AWS_ENDPOINT_URL={stack.engine.url} {access}",
-            f"Send a message (orders {order} and on wait for their payment):",
+            "Send a message:",
             f"  aws sqs send-message --queue-url {outputs['PaymentsQueueUrl']} \\",
             f"    --message-body '{body}'",
             f"  .venv/bin/oncely send --local '{body}'",

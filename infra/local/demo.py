@@ -13,7 +13,7 @@ from infra.local.engine import EngineError
 from infra.local.stack import LocalStack, running_stack
 from infra.local.staying import stay
 from infra.local.trouble import TROUBLE, Level
-from infra.local.workload import plan
+from infra.local.workload import FIRST_ORDER, plan
 from infra.stages import Stage
 from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import CLOCK_SKEW
@@ -51,7 +51,7 @@ def demo(
             code = 0 if report.verdict.kept else 1
             if keep:
                 with contextlib.suppress(KeyboardInterrupt):
-                    stay(console, stack)
+                    stay(console, stack, order=FIRST_ORDER)
             return code
     except KeyboardInterrupt:
         return _INTERRUPTED

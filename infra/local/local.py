@@ -9,7 +9,7 @@ from rich.console import Console
 from infra.local.deploy import DeployError
 from infra.local.ending import ended_by_signals
 from infra.local.engine import EngineError
-from infra.local.samples import write_samples
+from infra.local.samples import FIRST_ORDER, write_samples
 from infra.local.stack import running_stack
 from infra.local.state import Running
 from infra.local.staying import deploy_change, follow, stay
@@ -48,7 +48,7 @@ def _up(console: Console, key: str) -> int:
                     running_stack(lambda step: status.update(f"{step}…"))
                 )
                 write_samples(stack)
-            stay(console, stack, key=key)
+            stay(console, stack, order=str(FIRST_ORDER), key=key)
     except KeyboardInterrupt:
         return 0
     except (DeployError, EngineError) as error:

@@ -15,6 +15,7 @@ from infra.local.addresses import addresses
 from infra.local.deploy import DeployError
 from infra.local.engine import EngineError
 from infra.local.logs import LogStream
+from infra.local.people import let_people_in
 from infra.local.redeploy import digests, redeploy
 from infra.local.stack import LocalStack
 from infra.local.state import Running, announced
@@ -25,10 +26,14 @@ _STYLES: Final = {"ERROR": "red", "WARNING": "yellow"}
 _NONE: Final = "No stack is up here: `make local` starts one."
 
 
-def stay(console: Console, stack: LocalStack, *, key: str = "") -> None:
-    """Let others find the stack, and show what its functions say, until somebody ends it."""
+def stay(console: Console, stack: LocalStack, *, order: str, key: str = "") -> None:
+    """Let others find the stack, and show what its functions say, until somebody ends it.
+
+    `order` is one to try the printed commands with.
+    """
+    let_people_in(stack)
     with _findable(stack):
-        console.print(addresses(stack), markup=False, soft_wrap=True)
+        console.print(addresses(stack, order=order), markup=False, soft_wrap=True)
         wanted = threading.Event()
         threading.Thread(target=_listen, args=(wanted,), daemon=True).start()
         logs = LogStream(stack.account)

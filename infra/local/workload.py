@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+FIRST_ORDER: Final = "1"
 PAYMENTS, SYNC = "PaymentsQueueUrl", "SyncQueueUrl"
 
 PAID: Final = "pm_card_visa"
