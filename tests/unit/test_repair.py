@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from oncely.domain.answers import Refused
+from oncely.domain.decide import late_answer
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -245,6 +247,27 @@ def test_an_order_that_was_mended_by_hand_lets_its_job_be_marked_as_done() -> No
 
     assert isinstance(repair(world, Repair.FINISH, reference="ch_by_hand"), Repaired)
     assert world.order()["charge_id"] == "ch_by_hand"
+
+
+def test_a_charge_too_many_that_was_refunded_is_closed_as_failed_and_the_order_stays_paid() -> None:
+    world = in_review()
+    world.add_order(status="paid", charge_id="ch_by_hand")
+
+    assert isinstance(repair(world, Repair.FAIL), Repaired)
+    assert world.job(KEY).status is Status.FAILED
+    assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_by_hand")
+
+
+def test_a_job_that_paid_its_order_is_not_called_failed_while_the_order_is_paid() -> None:
+    world = World()
+    world.add_order()
+    world.run(charge())
+    done = world.job(KEY)
+    contradicted = late_answer(done, Refused("declined after all", "card_declined"), fence=1)
+    world.store.swap(done, contradicted.on(done, now=world.clock.now(), actor="a late worker"))
+
+    assert isinstance(repair(world, Repair.FAIL), LocalRowsRefuse)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
 def test_rows_that_refuse_in_the_last_moment_leave_everything_as_it_was() -> None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from oncely.domain.answers import Absent, Answer
+from oncely.domain.answers import Absent, Answer, Done
 from oncely.domain.decide import ask_not_before
 from oncely.domain.due import send_again
 from oncely.domain.jobs import Job
@@ -123,6 +123,14 @@ def rule(
             "provider_ref": job.provider_ref or (reference if finished else None),
             "last_error": None if finished else one_line(told),
         },
+    )
+
+
+def done_by_another(job: Job, found: Answer) -> bool:
+    """Whether our rows were settled by something else than this job, such as a payment by hand."""
+    own = job.result or {}
+    return isinstance(found, Done) and any(
+        own.get(name) != value for name, value in found.result.items()
     )
 
 

@@ -12,7 +12,16 @@ from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_KEY, MAX_PART, JobKey
 from oncely.domain.moves import Decision
-from oncely.domain.repairs import Repair, is_its_own_proof, note, offer, reopen, resend, rule
+from oncely.domain.repairs import (
+    Repair,
+    done_by_another,
+    is_its_own_proof,
+    note,
+    offer,
+    reopen,
+    resend,
+    rule,
+)
 from oncely.domain.text import MAX_REASON, one_line
 from oncely.domain.writes import LocalWrite
 from oncely.ports import LocalRefused, Overtaken, Written
@@ -247,6 +256,8 @@ class _Repair:
         if isinstance(standing, Settled) and isinstance(standing.answer, Done) and finishes:
             writes = standing.writes
             return lambda _: writes  # our rows say so already
+        if isinstance(standing, Settled) and done_by_another(row, standing.answer):
+            return lambda _: ()  # what another did stays done
         moved_on = _moved_on(row, standing)
         facts = None if isinstance(standing, Mismatch) or moved_on else standing.facts
         if facts is not None:
