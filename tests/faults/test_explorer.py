@@ -20,6 +20,8 @@ from tests.faults.safety_classes import MESSAGE, EffectMessage, contract_of
 from tests.faults.scenarios import SCENARIOS
 
 SMALL = Bound(changes=1, random=20)
+# Schedules that broke the promise before the code was mended.
+MENDED = ("payment.charge/edited: w4:archive.find!fail w5:table.get>edit",)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
@@ -205,6 +207,16 @@ def test_a_key_that_is_called_safe_for_ever_is_found(monkeypatch: pytest.MonkeyP
     script = first_violation(BY_NAME["test.effect/keyed-brief-window"], Bound(changes=1))
 
     assert_it_replays(script, "the effect of test.effect:seven happened 2 times")
+
+
+@pytest.mark.parametrize("script", MENDED)
+def test_what_was_found_once_stays_mended(script: str) -> None:
+    name, changes = read(script)
+    follow = Follow(changes)
+
+    _, problems = play(BY_NAME[name], follow)
+
+    assert (follow.left, problems) == (0, [])
 
 
 def test_more_schedules_than_allowed_are_drawn_from_all_over() -> None:

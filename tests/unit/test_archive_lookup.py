@@ -35,6 +35,20 @@ def test_a_first_look_that_failed_is_made_up_for_by_the_second_claim() -> None:
     assert world.payments.charges == []
 
 
+def test_a_first_look_that_failed_does_not_bind_the_key_to_what_the_order_said_then() -> None:
+    world = declined_archived_and_expired()
+    world.archive.broken = True
+    world.run(charge())
+    world.archive.broken = False
+    world.add_order(amount=9900)
+    world.clock.move(minutes=1)
+
+    world.run(charge())
+
+    assert world.job(KEY).status is Status.FAILED
+    assert world.payments.charges == []
+
+
 def test_a_crash_between_claim_and_look_is_made_up_for() -> None:
     world = declined_archived_and_expired()
 

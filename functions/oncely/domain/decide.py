@@ -48,6 +48,17 @@ def restored(job: Job, former: Job, terms: Terms, *, now: datetime) -> Decision:
     return replace(decision, changes={**decision.changes, "fingerprint": former.fingerprint})
 
 
+def not_looked_up(
+    job: Job, terms: Terms, answer: NotSent, *, now: datetime, spread: float
+) -> Decision:
+    """The archive could not be asked whether a key ran before: it is asked by the next claim."""
+    released = decide(job, terms, answer, now=now, spread=spread)
+    if job.fence > 1:
+        return released
+    # The values of this claim bind nobody: a former run, if there was one, had its own.
+    return replace(released, changes={**released.changes, "fingerprint": None})
+
+
 def _answer_of(former: Job) -> Answer:
     reason = f"answered from the archive: it ended {former.status} at {former.updated_at}"
     if former.status is Status.FINISHED:

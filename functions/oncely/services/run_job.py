@@ -20,6 +20,7 @@ from oncely.domain.decide import (
     Refusal,
     before_effect,
     decide,
+    not_looked_up,
     prepared,
     progressed,
     refused_claim,
@@ -170,7 +171,9 @@ class _Run:
             case Job() as former:
                 return self._restore(job, former)
             case NotSent() as later:
-                return self._end(job, later)
+                now, spread = self.runner.clock.now(), self.runner.spread()
+                decision = not_looked_up(job, self.contract.terms, later, now=now, spread=spread)
+                return self._settle(job, decision)
             case None:
                 pass
         if isinstance(standing, Settled):
