@@ -15,9 +15,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from tests.e2e.deployment import Deployment
 
 PASSWORD: Final = "Correct-Horse-7-Battery"
-SUPPORT: Final = "ada@example.com"
-OPERATOR: Final = "olga@example.com"
-NOBODY: Final = "nina@example.com"  # signed in, and in no group
+SUPPORT: Final = "api.support@example.com"
+OPERATOR: Final = "api.operator@example.com"
+NOBODY: Final = "api.nobody@example.com"  # signed in, and in no group
 GROUPS: Final = {SUPPORT: "support", OPERATOR: "operator"}
 
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded"}

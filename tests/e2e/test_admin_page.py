@@ -180,7 +180,7 @@ def test_every_view_is_accessible_in_both_themes_and_fits_every_screen(
     for view in views:
         operator.go(view)
         for theme in ("light", "dark"):
-            operator.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]  # its words
+            operator.page.emulate_media(color_scheme=theme)
             found += [f"{view} {theme}: {fault}" for fault in operator.faults()]
         for size in (WIDE, NARROW, {"width": 320, "height": 640}):
             operator.page.set_viewport_size(size)  # type: ignore[arg-type]  # its own shape

@@ -1,13 +1,14 @@
 """Neither short nor long: what functions may do is what they did, but for a few, with reasons."""
 
 import fnmatch
+from datetime import timedelta
 
 import pytest
 
 from infra.local.account import STACK
 from tests.e2e import scenarios
 from tests.e2e.deployment import Deployment, eventually
-from tests.e2e.people import OPERATOR, staffed
+from tests.e2e.people import OPERATOR, SupportView, staffed
 from tests.e2e.recorded import recorded
 from tests.infra.assembly import Assembly
 from tests.infra.policies import Permission, permissions
@@ -43,7 +44,6 @@ NOT_SEEN = {
     "Support/Repair dynamodb:* Tables/Records": "the same",
     "Support/Repair secretsmanager:GetSecretValue ProviderKeys/*": "the same",
     "Support/Repair sqs:SendMessage *": "the same",
-    "Support/Repair s3:GetObject *": "a former run of an unknown job is looked for",
 }
 
 
@@ -74,6 +74,19 @@ def people_look_and_repair(stack: Deployment) -> None:
         if status == "failed":
             eventually(lambda: view.get("/api/job", token=token, key=key).json["expires_at"], key)
     stack.job_when(f"{key}:2", "finished")
+    assert any(_asks_about_a_dead_worker(stack, view, number) for number in range(5))
+
+
+def _asks_about_a_dead_worker(stack: Deployment, view: SupportView, number: int) -> bool:
+    """Whether a person was quicker than the sweep."""
+    order_id = f"asked-{number}"
+    key = f"payment.charge:order_{order_id}"
+    scenarios.order(stack, order_id)
+    scenarios.claim(stack, key, scenarios.charge(order_id), lease=-timedelta(minutes=1))
+    asked = {"key": key, "repair": "ask", "version": 1, "reason": "its worker is gone"}
+    done = view.post("/api/repair", asked, token=view.token(OPERATOR))
+    stack.job_when(key, "finished")
+    return done.status == 200
 
 
 @pytest.fixture(scope="module")

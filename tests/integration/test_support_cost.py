@@ -19,8 +19,8 @@ from tests.support.many_rows import fill
 from tests.support.world import World
 
 SMALL, LARGE = 500, 10_000
-# A page of 25 out of eight shards that are each read ten at a time.
-A_PAGE = 8 * 10 + 3 * 20
+# A page of 25 out of four shards that are each read ten entries at a time, then twenty.
+A_PAGE = 4 * 10 + 2 * 20
 
 
 def job(number: int) -> Job:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 
 from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy
-from oncely.adapters.job_rows import LISTED, SHARDS, attribute, from_attributes, plain
+from oncely.adapters.job_rows import LISTED, LISTED_SHARDS, attribute, from_attributes, plain
 from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -27,7 +27,7 @@ BY_CUSTOMER: Final = "by_customer"
 BY_REFERENCE: Final = "by_reference"
 BY_STATUS: Final = "by_status"
 
-# A page of a list shows 25 jobs out of eight shards or more; each is read a little at a time.
+# A page of a list shows 25 jobs out of four shards or more; each is read a little at a time.
 _PAGE: Final = 10
 _LONGEST_PAGE: Final = 500  # for who reads on and on: an export, a count
 _ROWS_AT_ONCE: Final = 100  # BatchGetItem takes no more
@@ -163,7 +163,7 @@ class DynamoJobFinder:
 
 
 def _parts(statuses: Sequence[Status]) -> list[str]:
-    return [f"{status}#{shard}" for status in statuses for shard in range(SHARDS)]
+    return [f"{status}#{shard}" for status in statuses for shard in range(LISTED_SHARDS)]
 
 
 def _of_part(name: str, since: datetime | None, until: datetime | None) -> dict[str, Any]:
