@@ -44,7 +44,12 @@ def me(request: Request) -> Reply:
     """Who is signed in, and what that allows."""
     who = request.who
     return Reply.of(
-        {"name": who.name, "groups": [*sorted(who.groups)], "may_repair": who.may_repair}
+        {
+            "name": who.name,
+            "groups": [*sorted(who.groups)],
+            "may_repair": who.may_repair,
+            "job_types": [*sorted(kind.job_type for kind in CONTRACTS)],
+        }
     )
 
 

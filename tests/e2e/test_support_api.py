@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from infra.local.sandbox import FaultKind
+from oncely.contracts import CONTRACTS
 from read_jobs.handler import ROUTES as READ
 from repair_jobs.handler import ROUTES as REPAIR
 from tests.e2e.deployment import Deployment, eventually
@@ -174,6 +175,7 @@ def test_a_person_is_told_who_they_are(view: SupportView) -> None:
         "name": SUPPORT,
         "groups": ["support"],
         "may_repair": False,
+        "job_types": sorted(kind.job_type for kind in CONTRACTS),
     }
 
 
@@ -243,7 +245,7 @@ def test_an_operator_brings_an_unknown_charge_to_its_end_and_a_stale_page_is_ref
     assert (dry.status, dry.json["dry_run"]) == (200, True)
     assert dry.json["job"]["status"] == "finished"
     assert done.status == 200, done.text
-    assert done.json["said"].startswith("Stripe says: charged 49.00 EUR")
+    assert done.json["said"].startswith("Stripe says: succeeded, charged 49.00 EUR")
     assert done.json["job"]["status"] == "finished"
     assert OPERATOR in {line["who"] for line in done.json["job"]["timeline"]}
     order_id = key.removeprefix("payment.charge:order_")

@@ -435,7 +435,7 @@ MUTATIONS: Final = (
     Mutation(
         "a job is marked as done without a reference",
         REPAIR,
-        "if offered.needs_reference and order.reference is None:",
+        "if offered.needs_reference and order.reference is None and not order.dry_run:",
         "if False:",
         REPAIRED,
     ),

@@ -76,7 +76,7 @@ def test_asking_about_an_unknown_charge_ends_it_in_the_persons_name() -> None:
     outcome = repair(world, Repair.ASK)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.said == "Stripe says: charged 12.50 EUR as ch_pi_1"
+    assert outcome.said == "Stripe says: succeeded, charged 12.50 EUR as ch_pi_1"
     assert outcome.after == world.job(KEY)
     assert world.order()["status"] == "paid"
     *_, asked, ended = world.job(KEY).evidence
@@ -114,7 +114,7 @@ def test_a_provider_that_cannot_be_reached_is_said_to_be_so() -> None:
 
     outcome = repair(world, Repair.ASK)
 
-    assert outcome == NoAnswer("Stripe says: timeout")
+    assert outcome == NoAnswer("Stripe says: no answer, timeout")
     assert world.job(KEY).status is Status.UNKNOWN
 
 
@@ -395,7 +395,7 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(world: World, what: Rep
     before, order = world.job(KEY), world.order()
     world.outbox.sent.clear()
 
-    outcome = repair(world, what, reference="ch_1", dry_run=True)
+    outcome = repair(world, what, reason="", dry_run=True)
 
     assert isinstance(outcome, WouldRepair)
     assert outcome.after != before

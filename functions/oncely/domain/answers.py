@@ -110,6 +110,23 @@ Answer: TypeAlias = (
 )
 
 
+def in_a_word(answer: Answer) -> str:
+    """What an answer comes to, before its reason is read."""
+    match answer:
+        case Done():
+            return "succeeded"
+        case Refused():
+            return "refused"
+        case Absent() | NotSent():
+            return "nothing was done"
+        case Processing() | Unfinished():
+            return "still under way"
+        case Odd():
+            return "not as asked for"
+        case Unclear() | OwnerGone() | Unreachable() | CannotAsk():
+            return "no answer"
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A reference at the provider that has moved nothing yet; it is saved before it is acted on."""

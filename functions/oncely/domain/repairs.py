@@ -145,6 +145,11 @@ def note(reason: str) -> Decision:
     return Decision(event=Event.NOTE, reason=reason)
 
 
+def came_to(job: Job) -> str:
+    """What asking about a job came to, in a word or two."""
+    return _CAME_TO[job.status]
+
+
 def _reopened(reason: str, now: datetime, **changes: object) -> Decision:
     """All counts and the age begin anew: a person has looked."""
     return back_to_ready(
@@ -243,6 +248,17 @@ _RULES: Final[Mapping[Repair, Callable[[Job, Terms, datetime], tuple[bool, str]]
             Repair.RESEND: _resend,
         }
     )
+)
+
+_CAME_TO: Final[Mapping[Status, str]] = MappingProxyType(
+    {
+        Status.READY: "nothing was done",
+        Status.STARTED: "still under way",
+        Status.UNKNOWN: "not known yet",
+        Status.FINISHED: "succeeded",
+        Status.FAILED: "refused",
+        Status.NEEDS_REVIEW: "not as asked for",
+    }
 )
 
 # Why nothing is done about a job that stands like this.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, assert_never
 
 from oncely.contract import AnyContract, Message, Mismatch, Settled, Standing, body_of
-from oncely.domain.answers import CannotAsk, Done, Odd, Unreachable
+from oncely.domain.answers import CannotAsk, Done, Odd, Unreachable, in_a_word
 from oncely.domain.due import no_longer_the_same
 from oncely.domain.errors import BadInputError, InvalidRequestError
 from oncely.domain.fingerprint import fingerprint
@@ -14,6 +14,7 @@ from oncely.domain.keys import MAX_KEY, MAX_PART, JobKey
 from oncely.domain.moves import Decision
 from oncely.domain.repairs import (
     Repair,
+    came_to,
     done_by_another,
     is_its_own_proof,
     note,
@@ -46,7 +47,8 @@ class RepairOrder:
     def __post_init__(self) -> None:
         if not 0 < len(self.key) <= MAX_KEY:
             raise InvalidRequestError(f"a job key has 1 to {MAX_KEY} characters")
-        if not self.reason.strip():
+        # A dry run may be a first look: the reason comes with the deed.
+        if not self.reason.strip() and not self.dry_run:
             raise InvalidRequestError("say why: the reason is kept with the job")
         if len(self.reason) > MAX_REASON:
             raise InvalidRequestError(f"a reason has at most {MAX_REASON} characters")
@@ -141,7 +143,7 @@ class Repairer:
         )
         if not offered.allowed:
             return NotAllowed(offered.why)
-        if offered.needs_reference and order.reference is None:
+        if offered.needs_reference and order.reference is None and not order.dry_run:
             return NotAllowed(f"give the reference that {kind.terms.profile.name} shows for it")
         return _Repair(self, order, kind(self.reconciler.tools), message).of(row)
 
@@ -182,15 +184,15 @@ class _Repair:
         if done.job is None:
             return Changed(reconciler.store.get(row.job_key) or row)
         if done.unreachable:
-            return NoAnswer(self._said(done.reason))
-        return self._told(row, done.job, self._said(done.reason))
+            return NoAnswer(self._said("no answer", done.reason))
+        return self._told(row, done.job, self._said(came_to(done.job), done.reason))
 
     def _hear(self, row: Job) -> Outcome:
         """A job that a person owns: the answer is noted, and the person decides."""
         heard = heard_about(row, self.contract, self.message)
         if refusal := self._not_heard(heard):
             return refusal
-        said = self._said(heard.answer.reason)
+        said = self._said(in_a_word(heard.answer), heard.answer.reason)
         return self._write(row, note(f"asked the provider: {self.order.reason}; {said}"), said)
 
     def _return(self, row: Job) -> Outcome:
@@ -208,7 +210,9 @@ class _Repair:
         )
         if isinstance(decision, str):
             return NotAllowed(decision)
-        said = "the row is proof enough" if answer is None else self._said(answer.reason)
+        said = "the row is proof enough"
+        if answer is not None:
+            said = self._said(in_a_word(answer), answer.reason)
         return self._written_and_sent(row, decision, said)
 
     def _rule(self, row: Job) -> Outcome:
@@ -305,7 +309,7 @@ class _Repair:
             case Heard(facts=None, answer=Odd(reason=reason)):
                 return LocalRowsRefuse(f"{reason}: mend our own rows first")
             case Heard(answer=Unreachable(reason=reason) | CannotAsk(reason=reason)):
-                return NoAnswer(self._said(reason))
+                return NoAnswer(self._said("no answer", reason))
             case _:
                 return None
 
@@ -316,8 +320,8 @@ class _Repair:
     def _actor(self) -> str:
         return one_line(self.order.actor, MAX_PART)
 
-    def _said(self, reason: str) -> str:
-        return f"{self.contract.terms.profile.name} says: {reason}"
+    def _said(self, word: str, reason: str) -> str:
+        return f"{self.contract.terms.profile.name} says: {word}, {reason}"
 
 
 def _not_taken(done: Repaired) -> Repaired:
