@@ -125,6 +125,7 @@ class Words:
     success: str  # what success is
     failure: str  # what a plain "no" is
     alerts: tuple[str, ...] = field(default=())  # when a person is told, beyond the stop rules
+    deed: str = "done"  # "was I charged?": "not charged yet"
 
 
 class Contract(ABC, Generic[M, F]):

@@ -41,7 +41,7 @@ def page() -> PageFiles:
 
 
 def me(request: Request) -> Reply:
-    """Who is signed in, and what that allows."""
+    """Who is signed in, what that allows, and which kinds of job there are to choose from."""
     who = request.who
     return Reply.of(
         {

@@ -59,6 +59,9 @@ def content_policy(sign_in: str) -> str:
             "base-uri 'none'",
             f"form-action {sign_in}",
             "frame-ancestors 'none'",
+            # Text can never become markup or script by way of the page's own code.
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
         )
     )
 

@@ -1,20 +1,21 @@
 """The admin page as a person uses it, in a real browser."""
 
 import re
-from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, expect
 
 from infra.local.engine import REPOSITORY
+from tests.e2e.people import PASSWORD
 
 AXE: Final = REPOSITORY / "node_modules" / "axe-core" / "axe.min.js"
 WIDE: Final = {"width": 1280, "height": 900}
 NARROW: Final = {"width": 390, "height": 844}
-PASSWORD: Final = "Correct-horse-battery-7!"
 # Cold functions on a machine that does other things as well.
 PATIENCE_MS: Final = 30_000
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 class AdminDesk:
@@ -35,7 +36,7 @@ class AdminDesk:
         self.page.goto(f"{self.url}/{place}")
         self.button("Sign in").click()
         self.type_password(name)
-        expect(self.page.get_by_role("button", name="Sign out")).to_be_visible(timeout=PATIENCE_MS)
+        expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
 
     def type_password(self, name: str) -> None:
         """What the hosted page asks for."""
@@ -62,13 +63,11 @@ class AdminDesk:
         """Type into the search box, as people do."""
         self.page.get_by_role("searchbox").fill(text)
         self.page.keyboard.press("Enter")
-        expect(self.heading).to_have_text(f"Results for “{text}”", timeout=PATIENCE_MS)
+        expect(self.heading).to_have_text(f"Results for “{text}”")
 
     def settled(self) -> None:
         """The view of the present address is there."""
-        expect(self.page.locator("main")).not_to_have_attribute(
-            "aria-busy", "true", timeout=PATIENCE_MS
-        )
+        expect(self.page.locator("main")).not_to_have_attribute("aria-busy", "true")
 
     def repair(self, label: str) -> Locator:
         """Begin a repair; gives its dialog."""
@@ -102,11 +101,6 @@ class AdminDesk:
         }"""
         status, body = self.page.evaluate(script, [path, options])
         return status, body
-
-    def in_both_themes(self, look: Callable[[], None]) -> None:
-        for theme in ("light", "dark"):
-            self.page.emulate_media(color_scheme=theme)
-            look()
 
     def faults(self) -> list[str]:
         """What axe finds on the present view, beyond trifles."""

@@ -1,4 +1,4 @@
-"""Who works at the desk of the deployed stack, and jobs that only a test would think of."""
+"""Jobs that only a test would think of, in a deployed stack."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -8,26 +8,12 @@ from oncely.adapters.job_rows import to_attributes
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from tests.e2e.admin_desk import PASSWORD
 from tests.e2e.deployment import Deployment
 from tests.e2e.unresolved import store
 
-OPERATOR: Final = "ada@example.com"
-SUPPORT: Final = "sam@example.com"
 HOSTILE: Final = """<img src=x onerror="document.title='owned'"><script>alert(1)</script>'"""
 MANY: Final = 10_000
 BATCH: Final = 25
-
-
-def staff(stack: Deployment) -> None:
-    """An operator and a supporter, as an administrator makes them."""
-    pools = stack.client("cognito-idp")
-    for name, group in {OPERATOR: "operator", SUPPORT: "support"}.items():
-        who = {"UserPoolId": stack.outputs["UserPoolId"], "Username": name}
-        email = [{"Name": "email", "Value": name}, {"Name": "email_verified", "Value": "true"}]
-        pools.admin_create_user(**who, UserAttributes=email, TemporaryPassword=PASSWORD)
-        pools.admin_set_user_password(**who, Password=PASSWORD, Permanent=True)
-        pools.admin_add_user_to_group(**who, GroupName=group)
 
 
 def hostile_job(stack: Deployment) -> str:

@@ -12,8 +12,8 @@ from infra.local.engine import Engine, EngineError, running_engine
 from infra.local.sandbox import ProviderSandbox
 from tests.e2e import scenarios
 from tests.e2e.admin_desk import AdminDesk
-from tests.e2e.admin_jobs import OPERATOR, SUPPORT, staff
 from tests.e2e.deployment import ENGINE_SETTINGS, Deployment
+from tests.e2e.people import OPERATOR, SUPPORT, staffed
 from tests.support.chromium import running_chromium
 from tests.support.engines import missing
 
@@ -78,7 +78,7 @@ def support(chromium: Browser, deployment: Deployment) -> AdminDesk:
 
 
 def _signed_in(chromium: Browser, deployment: Deployment, name: str) -> AdminDesk:
-    deployment.once(staff)
+    staffed(deployment)
     desk = AdminDesk(chromium, deployment.outputs["AdminUrl"])
     desk.sign_in(name)
     return desk

@@ -1,13 +1,13 @@
 """The admin page on the deployed stack: what it finds and shows, to everyone who may look."""
 
 import re
-import time
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.e2e.admin_desk import NARROW, WIDE, AdminDesk
-from tests.e2e.admin_jobs import HOSTILE, MANY, hostile_job, many_jobs
+from tests.e2e.admin_jobs import HOSTILE, hostile_job
 from tests.e2e.deployment import Deployment
 from tests.e2e.scenarios import charge, is_sent_twice
 from tests.e2e.unresolved import leave_behind
@@ -24,9 +24,11 @@ def reference(deployment: Deployment) -> str:
 
 
 @pytest.fixture
-def desk(support: AdminDesk) -> AdminDesk:
+def desk(support: AdminDesk) -> Iterator[AdminDesk]:
     support.go("#/list/needs_review")
-    return support
+    yield support
+    # Among other things: whatever the content policy had to refuse.
+    assert support.complaints == []
 
 
 def test_an_order_a_customer_and_a_reference_lead_to_the_same_job(
@@ -92,26 +94,6 @@ def test_script_in_a_customers_name_is_shown_as_text(
     expect(desk.fact("Last error")).to_have_text(HOSTILE)
     assert desk.page.locator("main :is(img, script)").count() == 0
     assert desk.page.title() == f"needs review: {key} · Oncely"
-
-
-def test_ten_thousand_jobs_answer_at_once(desk: AdminDesk, deployment: Deployment) -> None:
-    deployment.once(many_jobs)
-    desk.go("#/list/needs_review?type=sync.push")  # warm
-
-    began = time.monotonic()
-    desk.go("#/list/needs_review?type=sync.contact")
-    expect(desk.entries).to_have_count(25)
-    desk.button("Show more").click()
-    expect(desk.entries).to_have_count(50)
-    desk.find("hubspot#many-7777")
-    expect(desk.entries).to_have_count(1)
-    took = time.monotonic() - began
-
-    assert took < 5
-    keys = desk.page.locator(".entry .meta").all_inner_texts()
-    assert len(keys) == 1
-    desk.go("#/list/needs_review")
-    expect(desk.page.locator(".counts")).to_contain_text(f"{MANY:,}+")
 
 
 def test_an_empty_list_and_a_vain_search_say_what_to_do(desk: AdminDesk) -> None:
@@ -188,18 +170,3 @@ def test_every_view_is_accessible_in_both_themes_and_fits_every_screen(
                 found.append(f"{view} scrolls sideways at {size['width']}")
         operator.page.set_viewport_size(WIDE)  # type: ignore[arg-type]  # its own shape
     assert found == []
-
-
-def test_nothing_from_elsewhere_is_loaded_and_no_script_stands_in_the_page(
-    chromium: Browser, support: AdminDesk
-) -> None:
-    with chromium.new_context() as context:
-        answer = context.new_page().goto(support.url)
-        assert answer is not None
-        policy = answer.headers["content-security-policy"]
-
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["referrer-policy"] == "no-referrer"
-    assert support.complaints == []

@@ -67,7 +67,11 @@ def leave_behind(
         key_scope=_stripe(stack).scope(),
         lease_until=now - age + timedelta(minutes=2),
         due_at=now - age + timedelta(minutes=2) if due else None,
+        since=now - age,
+        subject=order_id,
         customer_id=f"customer_{order_id}",
+        amount=AMOUNT,
+        currency="eur",
         provider_ref=ref if saved else None,
         unreachable=unreachable,
     )

@@ -285,6 +285,25 @@ def test_a_count_that_is_too_large_says_more(monkeypatch: pytest.MonkeyPatch) ->
     assert (counts.needs_review, counts.more) == (10, ("needs_review",))
 
 
+def test_the_first_sentence_says_whether_the_customer_was_charged() -> None:
+    declined, unknown = World(), World()
+    for world in (declined, unknown):
+        world.add_order()
+    declined.payments.declines = True
+    unknown.payments.fails("execute", Fault.TIMEOUT_BEFORE)
+
+    told = []
+    for world in (declined, unknown):
+        world.run(charge())
+        view = world.inspector().show(KEY)
+        assert view is not None
+        told.append(view.headline)
+
+    assert told[0].startswith("Not charged: ")
+    # What the connection said is told further down: it answers nobody's question.
+    assert told[1] == "Not known yet whether it was charged: the provider is asked."
+
+
 def test_a_charge_that_took_long_is_told_in_one_sentence_and_a_timeline() -> None:
     world = World()
     world.add_order()

@@ -52,6 +52,8 @@ def test_the_policy_lets_in_our_own_files_and_the_sign_in_only(page: PageFiles) 
         "base-uri": "'none'",
         "form-action": SIGN_IN,
         "frame-ancestors": "'none'",
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
     }
 
 

@@ -82,6 +82,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     takes_money = True
     needs = Needs(queue="payments", tables=("orders",), secrets=("stripe",))
     words = Words(
+        deed="charged",
         outside="the order's customer is charged the order's amount, at most once.",
         rows="the order becomes paid (with its charge_id) or payment_failed, with the job.",
         success="Stripe says that the payment of this order succeeded.",

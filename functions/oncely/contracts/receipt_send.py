@@ -42,6 +42,7 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
     terms = Terms(safety=Safety.AT_MOST_ONCE, profile=SES)
     needs = Needs(queue="mail", tables=("orders",), actions=("ses:SendEmail",))
     words = Words(
+        deed="sent",
         outside="one e-mail goes to the order's receipt_email, or none.",
         rows="none.",
         success="SES took the mail; its message id is kept.",

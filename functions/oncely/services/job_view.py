@@ -132,24 +132,25 @@ def has_another_attempt(job: Job, registry: Registry) -> bool:
 def _headline(job: Job, kind: type[AnyContract] | None, now: datetime) -> str:
     """The one sentence that answers the person who asks."""
     why = job.last_error or "no reason was recorded"
+    deed = "done" if kind is None else kind.words.deed
     match job.status:
         case Status.FINISHED:
             done = "Done." if kind is None else kind.done_words(job)
             return f"{done} It took {job.attempts} tries." if job.attempts > 1 else done
         case Status.FAILED:
-            return f"Not done, and it will not be: {why}"
+            return f"Not {deed}: {why}"
         case Status.NEEDS_REVIEW:
             return f"A person must decide: {why}"
         case Status.UNKNOWN:
-            return f"Not known yet whether it was done; the provider is asked. The last word: {why}"
+            return f"Not known yet whether it was {deed}: the provider is asked."
         case Status.STARTED if job.lease_over(now):
             return "Its worker is gone; the provider is asked what became of it."
         case Status.STARTED:
             return f"A worker has it until {minute(job.lease_until or now)}."
         case Status.READY if job.last_error:
-            return f"Not done yet; it is tried again by itself. The last word: {why}"
+            return f"Not {deed} yet: it is tried again by itself."
         case Status.READY:
-            return "Not done yet: it waits for a worker."
+            return f"Not {deed} yet: it waits for a worker."
         case unreachable:
             assert_never(unreachable)
 

@@ -3,7 +3,7 @@ import { ApiError, job as load } from "./api.js";
 import { contractInWords } from "./contract.js";
 import { announce, button, el, joined } from "./elements.js";
 import { answers, openRepair } from "./repair.js";
-import { badge, behind, findPlace, sentence, time } from "./words.js";
+import { badge, findPlace, sentence, time } from "./words.js";
 
 const WIDE = matchMedia("(min-width: 60rem)");
 const READS_ONLY =
@@ -65,11 +65,7 @@ function head(job, { reload }, outcome) {
       el("div.actions", {}, copy("Copy key", job.job_key), refresh),
     ),
     el("h1", { tabindex: "-1" }, job.headline),
-    el(
-      "p.standing",
-      {},
-      joined(standing, behind(job), job.archived ? "read from the archive" : null),
-    ),
+    el("p.standing", {}, joined(standing, job.archived ? "read from the archive" : null)),
     outcome ? beside(outcome) : null,
   );
 }

@@ -40,14 +40,16 @@ export async function showList({ name, query }, { person, signal, reload }) {
   const wanted = { status, type: query.get("type"), ...timeWindow(query) };
   const strip = countsStrip(signal);
   const page = await jobs({ ...wanted, limit: PAGE }, signal);
+  // A page may be empty and go on: the server stops looking after many of another type.
+  const some = page.jobs.length || page.cursor;
   const nothing = wanted.type || wanted.from || wanted.to ? NO_MATCH : empty;
   const nodes = [
     strip,
     heading(title, reload, person.may_repair ? download(wanted) : null),
-    filters(status, query, person.job_types ?? []),
-    page.jobs.length ? statement(page, wanted) : el("p.empty", {}, nothing),
+    filters(status, query, person.job_types),
+    some ? statement(page, wanted) : el("p.empty", {}, nothing),
   ];
-  const said = page.jobs.length ? shownSoFar(page.jobs.length, page.cursor) : nothing;
+  const said = some ? shownSoFar(page.jobs.length, page.cursor) : nothing;
   return { title, nodes, said };
 }
 
@@ -99,8 +101,10 @@ function heading(title, reload, ...actions) {
 function statement(page, wanted) {
   const list = el("ol.statement", {}, page.jobs.map(entry));
   const more = el("div.more");
-  const offer = (cursor) =>
-    more.replaceChildren(...(cursor ? [button("Show more", () => next(cursor))] : []));
+  const offer = (cursor) => {
+    const label = list.children.length ? "Show more" : "None so far: look further";
+    more.replaceChildren(...(cursor ? [button(label, () => next(cursor))] : []));
+  };
   async function next(cursor) {
     more.setAttribute("aria-busy", "true");
     try {
@@ -108,7 +112,7 @@ function statement(page, wanted) {
       const added = rest.jobs.map(entry);
       list.append(...added);
       offer(rest.cursor);
-      added[0]?.querySelector("a").focus();
+      (added[0]?.querySelector("a") ?? more.querySelector("button"))?.focus();
       announce(shownSoFar(list.children.length, rest.cursor));
     } catch (error) {
       more.replaceChildren(
@@ -137,7 +141,12 @@ function entry(job) {
       el("a", { href: jobPlace(job.job_key) }, job.headline),
       el("p.meta", {}, joined(job.job_key, job.customer_id, found)),
     ),
-    el("div.sum", {}, el("span.amount", {}, job.amount_words ?? ""), badge(job)),
+    el(
+      "div.sum",
+      {},
+      job.amount_words ? el("span.amount", {}, job.amount_words) : null,
+      badge(job),
+    ),
   );
 }
 

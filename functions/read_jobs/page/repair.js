@@ -13,21 +13,19 @@ export function openRepair({ job, offer, reload, done }) {
   const busy = () => form.getAttribute("aria-busy") === "true";
 
   async function send(dryRun) {
-    const empty = [reason, reference].find((input) => input && !input.value.trim());
+    // To look ahead takes no reason: nothing is written.
+    const needed = dryRun ? [reference] : [reason, reference];
+    const empty = needed.find((input) => input && !input.value.trim());
     if (busy()) return;
-    if (empty && !dryRun) return complain(empty);
+    if (empty) return complain(empty);
     form.setAttribute("aria-busy", "true");
-    try {
-      const answer = await repair(order(dryRun));
-      if (dryRun) return foretell(answer);
-      draft.forget();
-      dialog.close();
-      done(answer, offer.label);
-    } catch (error) {
-      result.replaceChildren(refusal(error, dryRun));
-    } finally {
-      form.setAttribute("aria-busy", "false");
-    }
+    const answer = await repair(order(dryRun)).catch((error) => refuse(error, dryRun));
+    form.setAttribute("aria-busy", "false");
+    if (!answer) return;
+    if (dryRun) return foretell(answer);
+    draft.forget();
+    dialog.close();
+    done(answer, offer.label);
   }
 
   function order(dryRun) {
@@ -35,7 +33,7 @@ export function openRepair({ job, offer, reload, done }) {
       key: job.job_key,
       repair: offer.repair,
       version: job.version,
-      reason: reason.value.trim(),
+      reason: reason.value.trim() || "only looking",
       reference: reference?.value.trim() || undefined,
       dry_run: dryRun,
     };
@@ -44,6 +42,10 @@ export function openRepair({ job, offer, reload, done }) {
   function foretell({ job: after, said }) {
     const heading = el("h3", {}, "Nothing was changed. It would do this:");
     result.replaceChildren(heading, answers(said, after, "Our record would say"));
+  }
+
+  function refuse(error, dryRun) {
+    result.replaceChildren(refusal(error, dryRun));
   }
 
   function refusal(error, dryRun) {
@@ -93,6 +95,8 @@ export function openRepair({ job, offer, reload, done }) {
   });
   dialog.addEventListener("cancel", (event) => busy() && event.preventDefault());
   dialog.addEventListener("close", () => dialog.remove());
+  // Whoever goes back has left this job, and its dialog with it.
+  addEventListener("hashchange", () => dialog.close(), { once: true });
   document.body.append(dialog);
   dialog.showModal();
   reason.focus();
@@ -124,7 +128,7 @@ function repairForm(job, offer, draft) {
     ? el("input", {
         id: "reference",
         required: true,
-        maxlength: "200",
+        maxlength: "128",
         autocomplete: "off",
         spellcheck: "false",
       })

@@ -1,13 +1,6 @@
 // Times, statuses and places, as a person reads them.
 import { el } from "./elements.js";
 
-// What stands behind a word that covers several statuses.
-const BEHIND = {
-  ready: "waiting for a worker",
-  started: "a worker has it",
-  unknown: "the outcome is not known yet, the provider will be asked",
-};
-
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const dayAndYear = new Intl.DateTimeFormat(undefined, {
   day: "numeric",
@@ -54,11 +47,6 @@ function utc(at) {
 /** The status as a word with a mark; colour alone says nothing. */
 export function badge(job) {
   return el(`span.badge.${job.status}`, {}, job.status_words);
-}
-
-/** What is behind the word, if it covers several statuses. */
-export function behind(job) {
-  return BEHIND[job.status] ?? null;
 }
 
 /** A sentence: a capital at its start, a full stop at its end. */

@@ -1,0 +1,34 @@
+"""The admin page of a stack with ten thousand jobs; last, since the engine is slow with them."""
+
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.admin_desk import AdminDesk
+from tests.e2e.admin_jobs import MANY, many_jobs
+from tests.e2e.deployment import Deployment
+
+pytestmark = pytest.mark.timeout(600)
+
+# The local engine reads a whole table for each of a list's eight queries: two seconds and more.
+# AWS reads what is shown; tests/integration counts it.
+AT_ONCE = 15.0
+
+
+def test_ten_thousand_jobs_answer_at_once(support: AdminDesk, deployment: Deployment) -> None:
+    deployment.once(many_jobs)
+    support.go("#/list/needs_review?type=sync.contact")
+    expect(support.entries).to_have_count(25)
+    began = time.monotonic()
+
+    support.button("Show more").click()
+    expect(support.entries).to_have_count(50)
+    support.find("hubspot#many-7777")
+    expect(support.entries).to_have_count(1)
+
+    assert time.monotonic() - began < AT_ONCE
+    expect(support.entries).to_contain_text("sync.contact:hubspot:many-7777:1")
+    support.go("#/list/needs_review")
+    expect(support.page.locator(".counts")).to_contain_text(f"{MANY:,}+")
+    assert len(set(support.entries.locator("a").all_inner_texts())) == 25
