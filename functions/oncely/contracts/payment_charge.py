@@ -119,9 +119,9 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     @classmethod
     def done_words(cls, job: Job) -> str:
         """How much, how often, and by which charge."""
-        charge = (job.result or {}).get("charge_id") or (job.result or {}).get("reference")
-        money = Money(job.amount, job.currency) if job.amount and job.currency else "the order"
-        return f"Charged once: {money} ({charge or 'no charge id is known'})."
+        result = job.result or {}
+        charge = result.get("charge_id") or result.get("reference")
+        return f"Charged once: {_charged(job)} ({charge or 'no charge id is known'})."
 
     def check(self, message: ChargeMessage) -> Standing[Order]:
         """Read the order; its values, not the message's, are what is charged."""
@@ -228,6 +228,17 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 def _key(order_id: str, attempt: int) -> JobKey:
     later = () if attempt == 1 else (attempt,)
     return job_key(_JOB, order_id, *later, prefix="order_")
+
+
+def _charged(job: Job) -> str:
+    """What was charged, as the claim resolved it or as Stripe told it."""
+    result = job.result or {}
+    try:
+        return str(
+            Money.of(job.amount or result.get("amount"), job.currency or result.get("currency"))
+        )
+    except InvalidMoneyError:
+        return "the order's amount"
 
 
 def _order(row: Mapping[str, object], message: ChargeMessage) -> Order | str:
