@@ -66,7 +66,8 @@ class AdminDesk:
         expect(self.heading).to_have_text(f"Results for “{text}”")
 
     def settled(self) -> None:
-        """The view of the present address is there."""
+        """The view of the present address is there, also after a reload."""
+        expect(self.heading).to_be_visible()
         expect(self.page.locator("main")).not_to_have_attribute("aria-busy", "true")
 
     def repair(self, label: str) -> Locator:

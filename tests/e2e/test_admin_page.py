@@ -170,3 +170,4 @@ def test_every_view_is_accessible_in_both_themes_and_fits_every_screen(
                 found.append(f"{view} scrolls sideways at {size['width']}")
         operator.page.set_viewport_size(WIDE)  # type: ignore[arg-type]  # its own shape
     assert found == []
+    assert operator.complaints == []
