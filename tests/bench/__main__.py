@@ -13,7 +13,6 @@ from tests.bench.figures import PAGE, PLOT, RAW, Figures, write
 from tests.bench.goals import rows
 from tests.bench.page import render
 from tests.bench.plot import draw
-from tests.faults.beside import compare, table
 
 
 def measure(engine: Engine) -> Figures:
@@ -54,7 +53,6 @@ def measure(engine: Engine) -> Figures:
             recoveries=recovery.measure(),
             shipped=assets.measure(),
             prices=prices,
-            schedules=table(compare()),
         )
 
 

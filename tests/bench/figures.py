@@ -106,7 +106,6 @@ class Figures:
     recoveries: tuple[Recovery, ...]
     shipped: tuple[Shipped, ...]
     prices: tuple[Price, ...]
-    schedules: str  # the fault explorer's table, as Markdown
 
     def as_json(self) -> str:
         """The raw figures, for other pages."""

@@ -1,9 +1,14 @@
 """Renders docs/benchmarks.md from the figures."""
 
 from collections.abc import Iterable
+from typing import Final
 
-from tests.bench.figures import Figures
+from tests.bench.figures import PAGE, Figures
 from tests.bench.goals import IMPORT, rows
+
+# The fault explorer writes its table between these, and it stays when the page is written again.
+EXPLORER: Final = "<!-- the fault explorer's table -->"
+EXPLORER_ENDS: Final = "<!-- the fault explorer's table ends -->"
 
 
 def render(f: Figures) -> str:
@@ -118,13 +123,17 @@ Zipped, in kilobytes. Layers are shared, and boto3 is Lambda's own.
 """
 
 
-def _schedules(f: Figures) -> str:
+def _schedules(_: Figures) -> str:
+    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    table = text.partition(EXPLORER)[2].partition(EXPLORER_ENDS)[0].strip()
     return f"""## The promise, under every schedule
 
 The payment job through the fault explorer, and the same job on Powertools, by kind of wrong;
-`make faults ARGS=--beside` prints a schedule of each kind, to be played again.
+`make faults ARGS=--beside` writes the table, and prints a schedule of each kind to be played again.
 
-{f.schedules}
+{EXPLORER}
+{table}
+{EXPLORER_ENDS}
 """
 
 
