@@ -17,6 +17,10 @@ from tests.bench.plot import draw
 
 def measure(engine: Engine) -> Figures:
     """All figures, the ones that other work on the machine could spoil first."""
+    machine = (
+        f"{os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}, "
+        f"{os.getloadavg()[0]:.0f} processes wanted to run when this began"
+    )
     with contenders(engine) as (_, oncely, one_by_one, powertools):
         imported = imports.measure(os.environ)
         _say("imports")
@@ -32,10 +36,7 @@ def measure(engine: Engine) -> Figures:
         finds = finding.measure(engine.url)
         _say("sweeps")
         return Figures(
-            machine=(
-                f"{os.cpu_count()} processors ({platform.machine()}), "
-                f"Python {platform.python_version()}"
-            ),
+            machine=machine,
             calls=calls,
             powertools_calls=powertools_calls,
             client=imported[imports.CLIENT],

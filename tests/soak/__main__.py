@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -112,6 +113,7 @@ def soak(*, minutes: float, jobs: int, seed: int) -> Report:
         sandbox.faults.clear()
         _say("the storm is over; what it left behind is cleared up")
         os.environ.update(ground.variables)
+        warnings.simplefilter("ignore")  # as in the processes
         settling = Settling(ground, workload)
         rested = settling.settle()
         for line in _complaints(crew.log):
