@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from infra.local.observer import Books, Depth
 from infra.local.verdict import JobSeen
+from oncely.contracts import CONTRACTS
 from oncely.domain.lifecycle import ENDED, Status
 
 _COLOURS = {
@@ -71,18 +71,22 @@ def as_tables(view: View) -> RenderableType:
     """The moment as tables."""
     head = Text.assemble(
         (f" {view.seconds:4.0f} s ", "bold reverse"),
-        f"  {view.doing}   {view.sent} messages sent   ",
+        f"  {view.doing}: {view.sent} messages sent, ",
         (f"{view.kills} workers killed", "red" if view.kills else ""),
-        f"   {view.books.faults.total()} provider faults   {view.sweeps} sweeps",
-        f"   {view.memory / 1e6:.0f} MB",
     )
-    return Group(
-        head, Columns([_queues(view.depths), _jobs(view.jobs), _books(view.books)], padding=(0, 2))
+    foot = (
+        f"{view.books.faults.total()} provider faults, {view.sweeps} sweeps started by hand, "
+        f"{view.memory / 1e6:.0f} MB of memory"
     )
+    beside = Table.grid(padding=(0, 1))
+    beside.add_row(_queues(view.depths), _books(view.books))
+    return Group(head, _jobs(view.jobs), beside, Text(foot, "dim"))
 
 
 def _queues(depths: Mapping[str, Depth]) -> RenderableType:
-    table = Table("queue", "waiting", "in flight", "later", box=None)
+    table = Table("queue", box=None)
+    for title in ("waiting", "in flight", "later"):
+        table.add_column(title, justify="right")
     for name, depth in depths.items():
         table.add_row(name, *(str(n) for n in (depth.waiting, depth.in_flight, depth.delayed)))
     return Panel(table, title="queues", border_style="dim")
@@ -93,13 +97,15 @@ def _jobs(jobs: Mapping[str, JobSeen]) -> RenderableType:
     table = Table("job", box=None)
     for status in Status:
         table.add_column(status.replace("_", " "), style=_COLOURS[status], justify="right")
-    for kind in sorted({kind for kind, _ in counts}):
+    for kind in sorted(contract.job_type for contract in CONTRACTS):
         table.add_row(kind, *(str(counts[kind, status] or "·") for status in Status))
-    return Panel(table, title="jobs", border_style="dim")
+    return Panel(table, title="jobs", border_style="dim", expand=False)
 
 
 def _books(books: Books) -> RenderableType:
-    table = Table("provider's ledger", "", box=None, show_header=False)
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
     table.add_row("charges", str(books.charges))
     table.add_row("double charges", Text(str(books.double_charges), _good(books.double_charges)))
     table.add_row("declined", str(books.declined))

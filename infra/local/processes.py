@@ -85,7 +85,7 @@ def _from_proc() -> Iterator[Process]:
 def _from_ps() -> Iterator[Process]:
     """The same on macOS."""
     listed = subprocess.run(
-        ["/bin/ps", "-A", "-o", "pid=,ppid=,rss=,time=,command="],
+        ["/bin/ps", "-A", "-ww", "-o", "pid=,ppid=,rss=,time=,command="],
         capture_output=True,
         text=True,
         check=True,

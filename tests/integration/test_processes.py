@@ -1,0 +1,81 @@
+"""Worker processes are found below their engine, and one can be ended."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.local import processes
+from infra.local.processes import busy_workers_of, kill, memory_of, workers_of
+
+BUSY = "import sys; print('up', flush=True)\nwhile True: pass\n"
+IDLE = "import sys; print('up', flush=True)\nsys.stdin.read()\n"
+
+
+def started(script: Path, code: str) -> "subprocess.Popen[bytes]":
+    script.write_text(code)
+    process = subprocess.Popen(
+        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    return process
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> "Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]]":
+    """A worker that works and one that waits; this process is their engine."""
+    folders = [tmp_path / name for name in ("busy", "idle")]
+    for folder in folders:
+        folder.mkdir()
+    both = [
+        started(folder / "_worker.py", code)
+        for folder, code in zip(folders, (BUSY, IDLE), strict=True)
+    ]
+    yield both[0], both[1]
+    for process in both:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("way", ["_from_proc", "_from_ps"])
+def test_workers_are_found_below_their_engine(
+    pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]",
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+) -> None:
+    if not Path("/proc/self/stat" if way == "_from_proc" else "/bin/ps").exists():
+        pytest.skip("another system's way to list processes")
+    monkeypatch.setattr(processes, "_all", getattr(processes, way))
+    busy, idle = pair
+
+    assert {one.pid for one in workers_of(os.getpid())} == {busy.pid, idle.pid}
+    assert memory_of(busy.pid) > 1_000_000
+    assert memory_of(os.getpid()) > memory_of(busy.pid) + memory_of(idle.pid)
+
+
+def test_those_that_work_in_this_moment_are_told_apart(
+    pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]",
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Long enough for a machine that does other things as well.
+    monkeypatch.setattr(processes, "_MOMENT_SECONDS", 2.0)
+    busy, _ = pair
+
+    assert [one.pid for one in busy_workers_of(os.getpid())] == [busy.pid]
+
+
+def test_a_worker_is_ended_at_once_and_only_once(
+    pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]",
+) -> None:
+    busy, idle = pair
+    (worker,) = (one for one in workers_of(os.getpid()) if one.pid == busy.pid)
+
+    assert kill(worker)
+    assert busy.wait() == -signal.SIGKILL
+    assert not kill(worker)
+    assert idle.poll() is None
