@@ -74,12 +74,12 @@ def test_a_stale_page_is_refused_and_what_was_typed_is_kept(
     dialog = operator.repair(ASK)
     dialog.get_by_label("Reason").fill("Nothing came for an hour")
     deployment.reconcile(key=left.key)
-    seen = job(deployment, left.key)
 
     dialog.get_by_role("button", name=ASK).click()
 
     expect(dialog.get_by_role("alert")).to_contain_text("has changed since you opened it")
-    assert job(deployment, left.key).version == seen.version
+    # A worker may have moved it on meanwhile; nothing of it is in the person's name.
+    assert OPERATOR not in {entry.actor for entry in job(deployment, left.key).evidence}
     dialog.get_by_role("button", name="Reload").click()
     expect(dialog).to_be_hidden()
     operator.settled()
