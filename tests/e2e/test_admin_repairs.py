@@ -34,14 +34,16 @@ def test_an_unknown_job_is_brought_to_done_from_the_page(
 
     dialog.get_by_role("button", name="Show what it would do").click()
     expect(dialog.get_by_text("Nothing was changed")).to_be_visible()
-    expect(dialog.locator(".answers")).to_contain_text("charged 49.00 EUR")
+    expect(dialog.locator(".answers")).to_contain_text("Stripe saysSucceeded, charged 49.00 EUR")
     assert job(deployment, left.key).status is Status.UNKNOWN
     dialog.get_by_label("Reason").fill("The customer is on the phone")
     dialog.get_by_role("button", name=ASK).click()
 
     expect(operator.page.get_by_role("heading", name=f"Done: {ASK}")).to_be_focused()
     expect(operator.heading).to_contain_text("Charged once")
-    expect(operator.page.locator(".outcome")).to_contain_text("charged 49.00 EUR")
+    expect(operator.page.locator(".outcome")).to_contain_text(
+        "Stripe saysSucceeded, charged 49.00 EUR"
+    )
     ended = job(deployment, left.key)
     assert ended.status is Status.FINISHED
     assert any(

@@ -13,8 +13,8 @@ export function openRepair({ job, offer, reload, done }) {
   const busy = () => form.getAttribute("aria-busy") === "true";
 
   async function send(dryRun) {
-    // To look ahead takes no reason: nothing is written.
-    const needed = dryRun ? [reference] : [reason, reference];
+    // A first look takes no reason: nothing is written.
+    const needed = dryRun ? [] : [reason, reference];
     const empty = needed.find((input) => input && !input.value.trim());
     if (busy()) return;
     if (empty) return complain(empty);
@@ -33,7 +33,7 @@ export function openRepair({ job, offer, reload, done }) {
       key: job.job_key,
       repair: offer.repair,
       version: job.version,
-      reason: reason.value.trim() || "only looking",
+      reason: reason.value.trim(),
       reference: reference?.value.trim() || undefined,
       dry_run: dryRun,
     };
