@@ -26,9 +26,9 @@ def measure(engine: Engine) -> Figures:
         _say("imports")
         calls = dynamodb_calls.count(oncely)
         powertools_calls = dynamodb_calls.count(powertools)
-        cpu_one_by_one = cpu.measure(one_by_one, at_once=1)
-        powertools_cpu = cpu.measure(powertools, at_once=1)
-        cpu_at_once = cpu.measure(oncely, at_once=AT_ONCE)
+        cpu_one_by_one, powertools_cpu, cpu_at_once = cpu.measure(
+            (one_by_one, 1), (powertools, 1), (oncely, AT_ONCE)
+        )
         _say("calls and CPU")
         batch, powertools_batch, bare_batch = batches.measure(oncely, powertools)
         _say("batches")

@@ -1,34 +1,50 @@
-"""CPU time of a job over the bare AWS calls that it makes; in rounds that take turns."""
+"""CPU time of a job over the bare AWS calls that it makes; in rounds in which all take turns."""
 
 import time
 import uuid
+from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
 from tests.bench.bare_calls import bare_jobs, make, recorded
-from tests.bench.contenders import Contender, fresh
+from tests.bench.contenders import Contender, Recorded, fresh
 from tests.bench.figures import Cpu
 
 ROUNDS: Final = 60
 BATCH: Final = 10
 
 
-def measure(contender: Contender, *, at_once: int) -> Cpu:
-    """The median of the rounds' ratios: what else the machine does hits both sides of one alike."""
-    calls = recorded(contender)
-    times: list[tuple[float, float]] = []
-    for _ in range(ROUNDS):
-        jobs = bare_jobs(calls, [uuid.uuid4().hex for _ in range(BATCH)])
-        bodies = fresh(BATCH)
-        began = time.process_time()
-        make(jobs, at_once=at_once)
-        between = time.process_time()
-        contender.work(bodies)
-        ended = time.process_time()
-        times.append(((between - began) / BATCH, (ended - between) / BATCH))
-    return Cpu(
-        ratio=median(whole / bare for bare, whole in times),
-        milliseconds=1e3 * median(whole for _, whole in times),
-        bare_milliseconds=1e3 * median(bare for bare, _ in times),
-        aws_calls=len(calls),
-    )
+def measure(*contenders: tuple[Contender, int]) -> list[Cpu]:
+    """Of each with so many jobs at once, the median of its rounds' ratios.
+
+    Whatever else the machine does hits both sides of one ratio, and all contenders, alike.
+    """
+    calls = [recorded(contender) for contender, _ in contenders]
+    rounds = [
+        [
+            _round(contender, asked, at_once)
+            for (contender, at_once), asked in zip(contenders, calls, strict=True)
+        ]
+        for _ in range(ROUNDS)
+    ]
+    return [
+        Cpu(
+            ratio=median(whole / bare for bare, whole in times),
+            milliseconds=1e3 * median(whole for _, whole in times),
+            bare_milliseconds=1e3 * median(bare for bare, _ in times),
+            aws_calls=len(asked),
+        )
+        for times, asked in zip(zip(*rounds, strict=True), calls, strict=True)
+    ]
+
+
+def _round(contender: Contender, calls: Sequence[Recorded], at_once: int) -> tuple[float, float]:
+    """Seconds for one job: the bare calls, and the whole."""
+    jobs = bare_jobs(calls, [uuid.uuid4().hex for _ in range(BATCH)])
+    bodies = fresh(BATCH)
+    began = time.process_time()
+    make(jobs, at_once=at_once)
+    between = time.process_time()
+    contender.work(bodies)
+    ended = time.process_time()
+    return (between - began) / BATCH, (ended - between) / BATCH
