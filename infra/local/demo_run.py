@@ -129,7 +129,7 @@ class DemoRun:
         return view.seconds - self._moved_at > STUCK_SECONDS
 
     def _ask_again(self, view: View) -> None:
-        """Send once more what has no answer yet, as an impatient producer does."""
+        """Send once more what has no answer yet, and ask about it, as impatient people do."""
         if not self._traffic.done.is_set():
             self._asked_again = view.seconds
         if view.waiting or view.seconds - self._asked_again < IMPATIENT_AFTER:
@@ -139,6 +139,8 @@ class DemoRun:
         self._traffic.send(
             first[key] for key in first if key not in jobs or jobs[key].status in UNRESOLVED
         )
+        # What nobody could be asked about in the storm is due again only minutes later.
+        self._sweeper.ask_about(key for key in jobs if jobs[key].status is Status.UNKNOWN)
 
     def _memory(self) -> int:
         now = memory_of(os.getpid())  # the engine and its workers are below it
