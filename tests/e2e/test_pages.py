@@ -34,14 +34,15 @@ def commands(page: Page) -> Iterator[str]:
             yield from (line for line in plain if line and not line.startswith("#"))
 
 
-WRITTEN: Final = sorted(
-    {
+# Each once, in the order of the pages: one may build on another.
+WRITTEN: Final = list(
+    dict.fromkeys(
         line
         for page in pages()
         if str(page) not in _ELSEWHERE
         for line in commands(page)
         if not line.startswith(_ELSEWHERE)
-    }
+    )
 )
 
 
@@ -50,9 +51,10 @@ def shell(
     deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, str]]:
     """A folder and an environment as the pages take them for granted."""
-    scenarios.order(deployment, "18452", customer_id="customer_7")
-    deployment.send("PaymentsQueueUrl", scenarios.charge("18452"))
-    deployment.job_when("payment.charge:order_18452", "finished")
+    for order_id in ("18452", "7"):
+        scenarios.order(deployment, order_id)
+        deployment.send("PaymentsQueueUrl", scenarios.charge(order_id))
+        deployment.job_when(f"payment.charge:order_{order_id}", "finished")
     folder = tmp_path_factory.mktemp("shell")
     (folder / "jobs.jsonl").write_text(json.dumps(scenarios.charge("18452")) + "\n")
     (folder / "bin").mkdir()
@@ -62,6 +64,7 @@ def shell(
     return folder, {
         **deployment.engine.environment(),
         **{_variable(name): value for name, value in deployment.outputs.items()},
+        "A_LONG_ONE": "Correct-Horse-Battery-7",
         "ONCELY_STACK": STACK,
         "PATH": os.pathsep.join((str(folder / "bin"), os.environ["PATH"])),
         "PYTHONPATH": roots,

@@ -45,6 +45,9 @@ pytestmark = [
 GONE_WITHIN_SECONDS = 5.0
 
 STARTER = """
+import signal
+# What starts the tests in the background lets its children ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import sys, time
 from pathlib import Path
 from infra.local.engine import running_engine
