@@ -45,13 +45,12 @@ pytestmark = [
 GONE_WITHIN_SECONDS = 5.0
 
 STARTER = """
-import signal
-# What starts the tests in the background lets its children ignore Ctrl-C.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from infra.local.engine import running_engine
 
+# What starts the tests in the background lets its children ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with running_engine(Path(sys.argv[1])) as engine:
     print(engine.pid, engine.port, flush=True)
     time.sleep(600)
