@@ -1,5 +1,6 @@
 """The end of the demo in words that need no knowledge of the code."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,11 +12,13 @@ from rich.text import Text
 
 from infra.local.observer import Books
 from infra.local.tally import Tally
-from infra.local.verdict import Facts, Verdict
+from infra.local.verdict import Facts, JobSeen, Verdict
 from oncely.domain.lifecycle import Status
 
 _MOST_SENTENCES = 20
 _NINE_OF_TEN = 0.9
+# Ids of providers, addresses and amounts, in a reason.
+_OWN = re.compile(r"\b[a-z]+_[0-9a-f]{8,}\b|\"?http\S+|\b\d+\.\d\d [A-Z]{3}\b")
 
 Line = tuple[int | str | Text, str]
 _GAP: Line = ("", "")
@@ -114,11 +117,15 @@ class Report:
 
     def _reviews(self) -> RenderableType:
         waiting = [j for j in self.facts.jobs.values() if j.status is Status.NEEDS_REVIEW]
-        table = Table("job", "why a person must look", box=None, header_style="dim")
-        for job in sorted(waiting, key=lambda one: one.key)[:_MOST_SENTENCES]:
-            table.add_row(Text(job.key), Text(job.reason))
-        if len(waiting) > _MOST_SENTENCES:
-            table.add_row("…", f"and {len(waiting) - _MOST_SENTENCES} more")
+        alike: dict[tuple[str, str], list[str]] = {}
+        for job in sorted(waiting, key=lambda one: one.key):
+            alike.setdefault((job.job_type, _in_general(job)), []).append(job.key)
+        table = Table("", "why a person must look", "such as", box=None, header_style="dim")
+        most_first = sorted(alike.items(), key=lambda item: -len(item[1]))
+        for (_, reason), keys in most_first[:_MOST_SENTENCES]:
+            table.add_row(str(len(keys)), Text(reason), Text(keys[0]))
+        if len(alike) > _MOST_SENTENCES:
+            table.add_row("", f"… and {len(alike) - _MOST_SENTENCES} more reasons", "")
         return Panel(table, title="Needs review", border_style="yellow", expand=False)
 
     def _sentences(self) -> Iterator[str]:
@@ -130,6 +137,11 @@ class Report:
         if self.verdict.kept:
             return Text("The promise was kept: many attempts, one real outcome.", "bold green")
         return Text("THE PROMISE WAS BROKEN: see what is wrong above.", "bold red")
+
+
+def _in_general(job: JobSeen) -> str:
+    """The reason without what is this job's alone, so that equal reasons can be counted."""
+    return _OWN.sub("…", re.sub(rf"\b{re.escape(job.subject)}\b", "…", job.reason))
 
 
 def _zero(number: int) -> Text:

@@ -46,7 +46,7 @@ def test_it_tells_what_went_in_what_came_out_and_who_must_look() -> None:
         "0  unknown or unfinished left",
         "1  wait for a person, each with its reason",
         "512 MB  of memory at the peak: the local AWS, its workers and this demo",
-        "receipt.send:order_1  may have gone out",
+        "1  may have gone out       receipt.send:order_1",
         "The promise was kept: many attempts, one real outcome.",
     ):
         assert told in lines
@@ -58,3 +58,20 @@ def test_a_double_charge_is_named_and_the_promise_called_broken() -> None:
     assert "1  double charges" in lines
     assert f"{PAYMENT} was charged 2 times" in lines
     assert "THE PROMISE WAS BROKEN: see what is wrong above." in lines
+
+
+def test_equal_reasons_are_counted_together() -> None:
+    jobs = {
+        f"payment.charge:order_x{n}": JobSeen(
+            key=f"payment.charge:order_x{n}",
+            status=Status.NEEDS_REVIEW,
+            reason=f"order x{n}: charged {n}.00 EUR as ch_0123456789{n}, but the rows refuse",
+        )
+        for n in range(3)
+    }
+    lines = printed(replace(FACTS, jobs={**FACTS.jobs, **jobs}), Books())
+
+    assert any(
+        line.startswith("3  order …: charged … as …, but the rows refuse  payment.charge:order_x0")
+        for line in lines
+    )
