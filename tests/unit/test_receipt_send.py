@@ -34,6 +34,15 @@ def test_a_paid_order_gets_one_receipt_and_its_message_id_is_kept() -> None:
     assert len(world.mail.sent) == 1
 
 
+def test_a_receipt_shows_no_amount_beside_the_payment_s() -> None:
+    world = paid()
+
+    world.run(RECEIPT)
+
+    # Two rows with the same sum look like two charges to somebody in a hurry.
+    assert world.job(KEY).amount is None
+
+
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
 def test_what_is_unclear_goes_to_a_person_and_is_never_sent_again(fault: Fault) -> None:
     world = paid()

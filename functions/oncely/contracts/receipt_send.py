@@ -102,7 +102,6 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
             facts=Receipt(mail),
             values=values,
             customer_id=customer if isinstance(customer, str) else None,
-            money=money,
         )
 
     def act(self, call: Call[Receipt]) -> Answer:
