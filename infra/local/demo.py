@@ -10,6 +10,7 @@ from infra.local.demo_run import DemoRun
 from infra.local.deploy import HOME, DeployError
 from infra.local.ending import ended_by_signals
 from infra.local.engine import EngineError
+from infra.local.observer import QUEUES
 from infra.local.stack import LocalStack, running_stack
 from infra.local.staying import stay
 from infra.local.trouble import TROUBLE, Level
@@ -76,7 +77,7 @@ def _hurry(stack: LocalStack) -> None:
     longest = max(kind.terms.profile.request_timeout for kind in CONTRACTS)
     lease = timeout + (longest + CLOCK_SKEW).total_seconds()
     visibility = str(int(lease) + _AFTER_THE_LEASE)
-    for output in ("PaymentsQueueUrl", "SyncQueueUrl", "MailQueueUrl"):
+    for output in QUEUES.values():
         stack.account.client("sqs").set_queue_attributes(
             QueueUrl=stack.outputs[output], Attributes={"VisibilityTimeout": visibility}
         )

@@ -21,9 +21,9 @@ from infra.local.report import Report, Run
 from infra.local.stack import LocalStack
 from infra.local.tally import Tally, timeouts_in
 from infra.local.traffic import Traffic
-from infra.local.verdict import judge, receipts_missing
+from infra.local.verdict import judge
 from infra.local.workload import Workload
-from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
+from oncely.domain.lifecycle import UNRESOLVED, Status
 
 # A look at everything takes the engine's time: it gets a rest of so many times that long.
 REST: Final = 9.0
@@ -104,23 +104,16 @@ class DemoRun:
 
     def _has_settled(self, view: View) -> bool:
         """Whether nothing is left to happen."""
-        jobs = view.jobs
-        busy = (
-            view.waiting
-            or not self._traffic.done.is_set()
-            or not self._workload.jobs.keys() <= jobs.keys()
-            or any(job.status in UNRESOLVED for job in jobs.values())
-            or any(receipts_missing(jobs))
-        )
-        if busy:
+        if view.waiting or not self._traffic.done.is_set() or view.unresolved:
+            self._quiet_since = 0.0
+            return False
+        now = judge(self._observer.facts(self._workload))
+        if now.lost or now.unresolved:
+            # Not lost yet: a queue hides what a killed worker held, and bad messages with it.
             self._quiet_since = 0.0
             return False
         self._quiet_since = self._quiet_since or view.seconds
-        archived = all(job.archived for job in jobs.values() if job.status in ENDED)
-        wrong = {one.body for one in self._workload.wrong}
-        if archived and wrong <= set(self._observer.rejects()):
-            return True
-        return view.seconds - self._quiet_since > ARCHIVE_PATIENCE
+        return not now.not_archived or view.seconds - self._quiet_since > ARCHIVE_PATIENCE
 
     def _is_stuck(self, view: View) -> bool:
         """Whether no job has moved for longer than any of them waits."""

@@ -12,7 +12,7 @@ from rich.text import Text
 from infra.local.observer import Books, Depth
 from infra.local.verdict import JobSeen
 from oncely.contracts import CONTRACTS
-from oncely.domain.lifecycle import ENDED, Status
+from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
 
 _COLOURS = {
     Status.READY: "white",
@@ -43,6 +43,11 @@ class View:
         """Jobs that have come to an end, or to a person."""
         known = {*ENDED, Status.NEEDS_REVIEW}
         return sum(job.status in known for job in self.jobs.values())
+
+    @property
+    def unresolved(self) -> int:
+        """Jobs that have not."""
+        return sum(job.status in UNRESOLVED for job in self.jobs.values())
 
     @property
     def statuses(self) -> Counter[Status]:

@@ -124,7 +124,6 @@ class Observer:
             ),
             to_import=frozenset(str(n) for n in range(1, workload.contacts + 1)),
             put_aside=Counter(self.rejects()),
-            in_flight=sum(depth.in_flight for depth in self.depths().values()),
             wrong=frozenset(one.body for one in workload.wrong),
         )
 

@@ -44,7 +44,6 @@ class Facts:
     imported: frozenset[str] = frozenset()  # contacts that we have a record of
     to_import: frozenset[str] = frozenset()  # contacts that the CRM had when the import began
     put_aside: Counter[str] = field(default_factory=Counter)  # the bodies of archived rejects
-    in_flight: int = 0  # messages that a queue still hides, such as those of a killed worker
     wrong: frozenset[str] = frozenset()  # the bodies of messages that no contract takes
 
 
@@ -107,9 +106,7 @@ def _lost(facts: Facts) -> Iterator[str]:
     yield from (f"{key} has no row" for key in sorted(facts.asked_for - set(facts.jobs)))
     yield from (f"{key} never followed" for key in receipts_missing(facts.jobs))
     yield from (f"contact {one} was not imported" for one in facts.to_import - facts.imported)
-    # What is no job has no row; as long as its queue hides it, it is late and not lost.
-    not_yet = [body for body in sorted(facts.wrong) if not facts.put_aside[body]]
-    yield from (f"nobody put aside: {body}" for body in not_yet[facts.in_flight :])
+    yield from (f"nobody put aside: {body}" for body in sorted(facts.wrong - set(facts.put_aside)))
 
 
 def _disagreeing(facts: Facts) -> Iterator[str]:
