@@ -1,10 +1,12 @@
 """`make demo`: hundreds of jobs through the whole stack while everything around them goes wrong."""
 
 import contextlib
+from collections.abc import Mapping
 from typing import Final
 
 from rich.console import Console
 
+from infra.local.account import Account
 from infra.local.chaos import Killer
 from infra.local.demo_run import DemoRun
 from infra.local.deploy import HOME, DeployError
@@ -67,17 +69,17 @@ def _prepared(stack: LocalStack, *, jobs: int, seed: int, level: Level) -> DemoR
     killer = Killer(stack, trouble.kills(seed), seed)
     run = DemoRun(stack, plan(jobs=jobs, seed=seed), killer)
     run.prepare()
-    _hurry(stack)
+    hurry(stack.account, stack.outputs)
     return run
 
 
-def _hurry(stack: LocalStack) -> None:
+def hurry(account: Account, outputs: Mapping[str, str]) -> None:
     """Let the messages of killed workers return soon after the lease, not after six timeouts."""
     timeout = Stage.of({"stage": "local"}, CONTRACTS).worker_timeout
     longest = max(kind.terms.profile.request_timeout for kind in CONTRACTS)
     lease = timeout + (longest + CLOCK_SKEW).total_seconds()
     visibility = str(int(lease) + _AFTER_THE_LEASE)
     for output in QUEUES.values():
-        stack.account.client("sqs").set_queue_attributes(
-            QueueUrl=stack.outputs[output], Attributes={"VisibilityTimeout": visibility}
+        account.client("sqs").set_queue_attributes(
+            QueueUrl=outputs[output], Attributes={"VisibilityTimeout": visibility}
         )

@@ -1,0 +1,29 @@
+"""The demo kills workers of every kind: each queue must show what they held before it ends."""
+
+import pytest
+
+from infra.local.account import Account
+from infra.local.demo import hurry
+from infra.local.observer import QUEUES
+
+# The demo has three minutes for everything.
+SOON = 90
+
+
+@pytest.mark.usefixtures("no_profile")
+def test_no_queue_of_the_demo_hides_a_message_for_longer_than_the_demo_lasts(
+    ministack: str,
+) -> None:
+    account = Account(ministack)
+    sqs = account.client("sqs")
+    as_deployed = {"VisibilityTimeout": "360"}
+    outputs = {
+        output: sqs.create_queue(QueueName=f"demo-{output}", Attributes=as_deployed)["QueueUrl"]
+        for output in QUEUES.values()
+    }
+
+    hurry(account, outputs)
+
+    for url in outputs.values():
+        found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])
+        assert int(found["Attributes"]["VisibilityTimeout"]) < SOON, url
