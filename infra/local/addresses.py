@@ -12,6 +12,8 @@ def addresses(stack: LocalStack, *, order: str) -> str:
     row = f'{{"job_key": {{"S": "payment.charge:order_{order}"}}}}'
     people = " or ".join(f"{name} ({group})" for group, name in PEOPLE.items())
     queues = [f"  {name:<22}{outputs[name]}" for name in outputs if name.endswith("QueueUrl")]
+    # Version 1 of the command line does not ask the variable where SQS is.
+    aws = f"aws --endpoint-url {stack.engine.url}"
     access = f"AWS_DEFAULT_REGION={REGION} AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test"
     return "\n".join(
         (
@@ -27,11 +29,12 @@ def addresses(stack: LocalStack, *, order: str) -> str:
             "In another terminal:",
             f"  export AWS_ENDPOINT_URL={stack.engine.url} {access}",
             "Send a message:",
-            f"  aws sqs send-message --queue-url {outputs['PaymentsQueueUrl']} \\",
+            f"  {aws} sqs send-message --queue-url {outputs['PaymentsQueueUrl']} \\",
             f"    --message-body '{body}'",
             f"  .venv/bin/oncely send --local '{body}'",
             "Find it:",
-            f"  aws dynamodb get-item --table-name {outputs['JobsTableName']} --key '{row}'",
+            f"  {aws} dynamodb get-item --table-name {outputs['JobsTableName']} \\",
+            f"    --key '{row}'",
             f"  .venv/bin/oncely find --local {order}",
             "",
             "r + Enter, or `make local ARGS=redeploy`, deploys a change. Ctrl-C ends everything.",

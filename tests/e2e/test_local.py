@@ -1,0 +1,129 @@
+"""`make local`: what it prints works as it is printed, and nothing stays behind."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from infra import FUNCTIONS, REPOSITORY
+from infra.cdk_cli import CDK
+from infra.local.state import STATE, Running
+from tests.support.engines import missing
+
+pytestmark = pytest.mark.timeout(600)
+
+PATIENCE = 120.0
+
+
+class Terminal:
+    """`make local` in a terminal of its own: what it said so far, and its keys."""
+
+    def __init__(self, said: Path) -> None:
+        self._said = said
+        self._path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        with said.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "infra.local", "local"],
+                cwd=REPOSITORY,
+                env={**os.environ, "PYTHONPATH": f"{FUNCTIONS}{os.pathsep}{REPOSITORY}"},
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+
+    @property
+    def said(self) -> str:
+        return self._said.read_text(encoding="utf-8")
+
+    def when(self, seen: Callable[[str], bool]) -> str:
+        until = time.monotonic() + PATIENCE
+        while not seen(self.said):
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < until, self.said
+            time.sleep(0.2)
+        return self.said
+
+    def press(self, key: str) -> None:
+        assert self.process.stdin
+        print(key, file=self.process.stdin, flush=True)
+
+    def in_another(self, *commands: str) -> str:
+        return subprocess.run(
+            ["/bin/sh", "-euc", "\n".join(commands)],
+            cwd=REPOSITORY,
+            # Nothing of ours but what is exported there.
+            env={"PATH": self._path, "HOME": str(self._said.parent)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    """The stack up, with its addresses printed."""
+    if not CDK.exists():
+        missing("no CDK command line: `make setup` installs it")
+    if Running.find():
+        pytest.skip("`make local` is up here: its stack is not ours to end")
+    terminal = Terminal(tmp_path / "said.txt")
+    with terminal.process:
+        try:
+            terminal.when(lambda said: "Ctrl-C ends everything." in said)
+            yield terminal
+        finally:
+            terminal.end()
+
+
+def test_the_printed_commands_send_a_message_and_find_its_job(terminal: Terminal) -> None:
+    access, *commands = _printed(terminal.said)
+    aws_send, oncely_send, aws_find, oncely_find = commands
+
+    assert "MessageId" in terminal.in_another(access, aws_send)
+    terminal.when(lambda said: "job finished" in said)
+
+    assert '"S": "finished"' in terminal.in_another(access, aws_find)
+    assert "charged once" in terminal.in_another(oncely_find)
+    assert "duplicate" in terminal.in_another(oncely_send)
+
+    terminal.press("r")
+    terminal.when(lambda said: "nothing changed" in said)
+
+    found = Running.find()
+    assert found
+    assert terminal.end() == 0
+    assert not STATE.exists()
+    assert not _answers(found.endpoint)
+    assert not _answers(found.providers)
+
+
+def _printed(said: str) -> list[str]:
+    """The lines to be copied, each command as one."""
+    _, _, block = said.partition("In another terminal:\n")
+    joined = block.replace("\\\n", " ").splitlines()
+    return [line.strip() for line in joined if re.match(r" +(export|aws|\.venv/bin/oncely) ", line)]
+
+
+def _answers(url: str) -> bool:
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection((urlsplit(url).hostname, urlsplit(url).port)),
+    ):
+        return True
+    return False
