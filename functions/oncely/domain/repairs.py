@@ -79,6 +79,18 @@ def offer(
     return Offer(repair=repair, allowed=allowed, why=why, needs_reference=needs_reference)
 
 
+def unread_offers(job: Job, terms: Terms | None) -> tuple[Offer, ...]:
+    """Every repair of a job whose message this deployment cannot read; None: nor knows its type."""
+    return tuple(unread_offer(job, terms, repair) for repair in Repair)
+
+
+def unread_offer(job: Job, terms: Terms | None, repair: Repair) -> Offer:
+    """Such a job can be closed by a person, so that it ends; nothing else is known to be safe."""
+    allowed, why = _unread(job, repair)
+    needs_reference = repair is Repair.FINISH and bool(terms and terms.safety is not Safety.NATURAL)
+    return Offer(repair=repair, allowed=allowed, why=why, needs_reference=needs_reference)
+
+
 def reopen(
     job: Job, terms: Terms, *, reason: str, heard: Answer | None, asked_at: datetime
 ) -> Decision | str:
@@ -233,6 +245,22 @@ def _again(job: Job, *, has_another_attempt: bool) -> tuple[bool, str]:
     return True, "a new job is sent; it runs only while this one stays failed"
 
 
+def _unread(job: Job, repair: Repair) -> tuple[bool, str]:
+    cannot = "this deployment cannot read its message"
+    match job.status:
+        case Status.NEEDS_REVIEW if repair in _SEEN:
+            return True, (
+                f"you have seen outside that it is {_SEEN[repair]}: the job is closed, and our own "
+                f"rows are not changed, because {cannot}"
+            )
+        case Status.NEEDS_REVIEW:
+            return False, f"{cannot}: deploy one that can, or mark it as done or as failed"
+        case _ if job.ended:
+            return False, _STANDS[job.status]
+        case _:
+            return False, f"{cannot}: the reconciler brings it to review when it falls due"
+
+
 def _can_ask(terms: Terms) -> bool:
     asks = terms.safety in {Safety.KEYED, Safety.LOOKUP}
     return asks and terms.profile.lookup_lag is not None
@@ -248,6 +276,11 @@ _RULES: Final[Mapping[Repair, Callable[[Job, Terms, datetime], tuple[bool, str]]
             Repair.RESEND: _resend,
         }
     )
+)
+
+# What a person says that is true outside.
+_SEEN: Final[Mapping[Repair, str]] = MappingProxyType(
+    {Repair.FINISH: "done", Repair.FAIL: "not done"}
 )
 
 _CAME_TO: Final[Mapping[Status, str]] = MappingProxyType(

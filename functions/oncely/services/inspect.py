@@ -10,7 +10,7 @@ from typing import Final
 from oncely.contract import AnyContract
 from oncely.domain.errors import BadInputError, InvalidRequestError, OncelyError
 from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_KEY, JobKey
+from oncely.domain.keys import MAX_KEY, JobKey, is_job_type
 from oncely.domain.lifecycle import UNRESOLVED, Status
 from oncely.domain.times import time_text
 from oncely.domain.writes import Json
@@ -145,7 +145,7 @@ class Inspector:
 
     def show(self, key: str) -> JobView | None:
         """One job, from the table or from the archive; None: there never was one."""
-        if not _can_be_an_id(key) or not self._is_a_key(key):
+        if not _can_be_an_id(key) or not _is_a_key(key):
             return None
         job = self.store.get(JobKey(key))
         if job is not None:
@@ -182,7 +182,7 @@ class Inspector:
         """The keys that a text leads to, each with the first way it was found."""
         finder = self.finder
         ways: dict[JobKey, str] = {}
-        if self._is_a_key(query):
+        if _is_a_key(query):
             ways[JobKey(query)] = "job key"
         for subject in _spellings(query):
             for key in finder.by_subject(subject, most=MOST_FOUND):
@@ -197,7 +197,7 @@ class Inspector:
         """What the archive holds of a key or an order whose row has expired."""
         views: list[JobView] = []
         try:
-            if self._is_a_key(query) and JobKey(query) not in found:
+            if _is_a_key(query) and JobKey(query) not in found:
                 views += [view.found("job key") for view in self._archived(iter([JobKey(query)]))]
             for kind in self.registry:
                 for subject in dict.fromkeys((query, _bare(query))):
@@ -213,10 +213,6 @@ class Inspector:
             if former is None:
                 return
             yield self._view(former, archived=True)
-
-    def _is_a_key(self, text: str) -> bool:
-        job_type, separator, rest = text.partition(":")
-        return bool(separator and rest) and job_type in {kind.job_type for kind in self.registry}
 
     def _view(self, job: Job, *, archived: bool = False) -> JobView:
         return view_of(job, self.registry, now=self.clock.now(), archived=archived)
@@ -278,6 +274,12 @@ def _keys(kind: type[AnyContract], subject: str) -> Iterator[JobKey]:
         yield from kind.keys_of(subject)
     except BadInputError:
         return
+
+
+def _is_a_key(text: str) -> bool:
+    """Whether it is written like a key, also of a job type that is not deployed any more."""
+    job_type, separator, rest = text.partition(":")
+    return bool(separator and rest) and is_job_type(job_type)
 
 
 def _can_be_an_id(text: str) -> bool:

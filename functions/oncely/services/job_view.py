@@ -9,7 +9,7 @@ from oncely.domain.errors import BadInputError
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.domain.repairs import Offer, Repair, offers
+from oncely.domain.repairs import Offer, Repair, offers, unread_offers
 from oncely.domain.story import Line, story
 from oncely.domain.text import masked
 from oncely.domain.times import minute, time_text
@@ -95,38 +95,37 @@ class JobView:
 
 def view_of(job: Job, registry: Registry, *, now: datetime, archived: bool = False) -> JobView:
     """The view of a job as it is now."""
-    try:
-        kind = registry.contract(job.job_type)
-    except BadInputError:
-        why = "this deployment does not know this kind of job"
-        return JobView(
-            job=job,
-            headline=masked(_headline(job, None, now)),
-            repairs=_none(why),
-            contract=None,
-            archived=archived,
-        )
+    kind = kind_of(job, registry)
     if archived:
         repairs = _none("its row has expired; the archive is only read")
     else:
-        another = has_another_attempt(job, registry)
-        repairs = offers(job, kind.terms, now=now, has_another_attempt=another)
+        repairs = _repairs(job, kind, registry, now)
     return JobView(
         job=job,
         headline=masked(_headline(job, kind, now)),
         repairs=repairs,
-        contract=kind.describe(),
+        contract=None if kind is None else kind.describe(),
         archived=archived,
     )
 
 
-def has_another_attempt(job: Job, registry: Registry) -> bool:
-    """Whether its contract knows a new business attempt for this very message."""
+def kind_of(job: Job, registry: Registry) -> type[AnyContract] | None:
+    """Its contract; None: of a type that is not deployed any more."""
+    try:
+        return registry.contract(job.job_type)
+    except BadInputError:
+        return None
+
+
+def _repairs(
+    job: Job, kind: type[AnyContract] | None, registry: Registry, now: datetime
+) -> tuple[Offer, ...]:
     try:
         kind, message = registry.read(job.message)
     except BadInputError:
-        return False
-    return kind.another_attempt(message) is not None
+        return unread_offers(job, None if kind is None else kind.terms)
+    another = kind.another_attempt(message) is not None
+    return offers(job, kind.terms, now=now, has_another_attempt=another)
 
 
 def _headline(job: Job, kind: type[AnyContract] | None, now: datetime) -> str:

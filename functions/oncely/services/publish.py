@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from oncely.contract import body_of
+from oncely.contract import Message, body_of
 from oncely.domain.due import archived, awaits_archive
 from oncely.domain.errors import InvalidMessageError, UnavailableError
 from oncely.domain.jobs import Job
@@ -43,11 +43,26 @@ class Publisher:
         return isinstance(self.store.swap(job, after), Written)
 
     def _send_follow_ups(self, job: Job) -> None:
-        try:
-            contract = self.registry.contract(job.job_type)(self.tools)
-        except InvalidMessageError:
-            return  # of a type that is no longer deployed: nobody knows what would follow
-        for message in contract.follow_ups(job):
+        for message in self._follow_ups(job):
             queue = self.registry.contract(message.job).needs.queue
             if not all(self.outbox(queue).send([body_of(message.as_json())])):
                 raise UnavailableError(f"queue {queue!r} did not take a follow-up of {job.job_key}")
+
+    def _follow_ups(self, job: Job) -> tuple[Message, ...]:
+        try:
+            contract = self.registry.contract(job.job_type)(self.tools)
+        except InvalidMessageError:
+            return ()  # of a type that is no longer deployed: nobody knows what would follow
+        try:
+            return contract.follow_ups(job)
+        except (LookupError, ValueError):
+            if self._can_read(job):
+                raise
+            return ()  # a person closed it without its message: it must be archived all the same
+
+    def _can_read(self, job: Job) -> bool:
+        try:
+            self.registry.read(job.message)
+        except InvalidMessageError:
+            return False
+        return True

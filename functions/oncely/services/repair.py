@@ -13,6 +13,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_KEY, MAX_PART, JobKey
 from oncely.domain.moves import Decision
 from oncely.domain.repairs import (
+    Offer,
     Repair,
     came_to,
     done_by_another,
@@ -22,13 +23,14 @@ from oncely.domain.repairs import (
     reopen,
     resend,
     rule,
+    unread_offer,
 )
 from oncely.domain.text import MAX_REASON, one_line
 from oncely.domain.writes import LocalWrite
 from oncely.ports import LocalRefused, Overtaken, Written
 from oncely.services.asking import Heard, heard_about
 from oncely.services.enqueue import Enqueuer
-from oncely.services.job_view import has_another_attempt
+from oncely.services.job_view import kind_of
 from oncely.services.reconcile import Reconciler
 
 
@@ -132,20 +134,74 @@ class Repairer:
             return Changed(row)
         try:
             kind, message = self.reconciler.registry.read(row.message)
-        except BadInputError as error:
-            return NotAllowed(f"this deployment cannot read its message: {error}")
+        except BadInputError:
+            return self._close(row, order)
         offered = offer(
             row,
             kind.terms,
             order.repair,
             now=self.reconciler.clock.now(),
-            has_another_attempt=has_another_attempt(row, self.reconciler.registry),
+            has_another_attempt=kind.another_attempt(message) is not None,
         )
-        if not offered.allowed:
-            return NotAllowed(offered.why)
-        if offered.needs_reference and order.reference is None and not order.dry_run:
-            return NotAllowed(f"give the reference that {kind.terms.profile.name} shows for it")
+        if refusal := _refusal(offered, order):
+            return refusal
         return _Repair(self, order, kind(self.reconciler.tools), message).of(row)
+
+    def _close(self, row: Job, order: RepairOrder) -> Outcome:
+        """A job whose message cannot be read here ends by a person's word, and by that alone."""
+        kind = kind_of(row, self.reconciler.registry)
+        offered = unread_offer(row, None if kind is None else kind.terms, order.repair)
+        if refusal := _refusal(offered, order):
+            return refusal
+        decision = rule(
+            row,
+            order.repair,
+            reason=f"closed without our own rows: {order.reason}",
+            reference=order.reference,
+            now=self.reconciler.clock.now(),
+        )
+        said = "a person's word; our own rows are not changed, mend them by hand"
+        return _Writing(self.reconciler, order).write(row, decision, said)
+
+
+def _refusal(offered: Offer, order: RepairOrder) -> NotAllowed | None:
+    """Why it is not done; None: it is offered, and all that it needs was given."""
+    if not offered.allowed:
+        return NotAllowed(offered.why)
+    if offered.needs_reference and order.reference is None and not order.dry_run:
+        return NotAllowed("give the reference that the provider shows for it")
+    return None
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """What a person's repair writes: over exactly the row that the person saw, in their name."""
+
+    reconciler: Reconciler
+    order: RepairOrder
+
+    @property
+    def actor(self) -> str:
+        return one_line(self.order.actor, MAX_PART)
+
+    def write(
+        self,
+        row: Job,
+        decision: Decision,
+        said: str = "",
+        *,
+        local: Callable[[Job], Sequence[LocalWrite]] = lambda _: (),
+    ) -> Repaired | WouldRepair | Changed | LocalRowsRefuse:
+        after = decision.on(row, now=self.reconciler.clock.now(), actor=self.actor)
+        if self.order.dry_run:
+            return WouldRepair(after, said)
+        match self.reconciler.store.swap(row, after, local=local(after)):
+            case Written(job=job):
+                return Repaired(row, job, said)
+            case Overtaken(row=now):
+                return Changed(now or row)
+            case LocalRefused(why=why):
+                return LocalRowsRefuse(why)
 
 
 @dataclass(frozen=True)
@@ -176,10 +232,10 @@ class _Repair:
 
     def _resolve(self, row: Job) -> Outcome:
         """What the reconciler does with a job that was asked for, in the person's name."""
-        noted: Outcome = self._write(row, note(f"asked the provider: {self.order.reason}"))
+        noted: Outcome = self._writing.write(row, note(f"asked the provider: {self.order.reason}"))
         if isinstance(noted, Changed):
             return noted
-        reconciler = replace(self.repairer.reconciler, actor=self._actor)
+        reconciler = replace(self.repairer.reconciler, actor=self._writing.actor)
         done = reconciler.resolve(row.job_key, asked_for=True, dry_run=self.order.dry_run)
         if done.job is None:
             return Changed(reconciler.store.get(row.job_key) or row)
@@ -193,7 +249,9 @@ class _Repair:
         if refusal := self._not_heard(heard):
             return refusal
         said = self._said(in_a_word(heard.answer), heard.answer.reason)
-        return self._write(row, note(f"asked the provider: {self.order.reason}; {said}"), said)
+        return self._writing.write(
+            row, note(f"asked the provider: {self.order.reason}; {said}"), said
+        )
 
     def _return(self, row: Job) -> Outcome:
         asked_at = self.repairer.reconciler.clock.now()
@@ -226,7 +284,7 @@ class _Repair:
         local = self._local_writes(row, decision)
         if isinstance(local, str):
             return LocalRowsRefuse(local)
-        return self._write(row, decision, "a person's word", local=local)
+        return self._writing.write(row, decision, "a person's word", local=local)
 
     def _resend(self, row: Job) -> Outcome:
         now = self.repairer.reconciler.clock.now()
@@ -242,12 +300,14 @@ class _Repair:
         if (there := self.repairer.reconciler.store.get(key)) is not None:
             return NotAllowed(f"the next attempt is there already: {key} is {there.status}")
         decision = note(f"tried again as {key}: {self.order.reason}")
-        written = self._write(row, decision, f"{key} is sent")
+        written = self._writing.write(row, decision, f"{key} is sent")
         if not isinstance(written, Repaired):
             return written
         # The note above expires with its row; the new job keeps who decided on it.
         made = self.repairer.enqueuer.enqueue(
-            another.as_json(), actor=self._actor, reason=f"after {row.job_key}: {self.order.reason}"
+            another.as_json(),
+            actor=self._writing.actor,
+            reason=f"after {row.job_key}: {self.order.reason}",
         )
         return _not_taken(written) if made.created and not made.sent else written
 
@@ -274,34 +334,13 @@ class _Repair:
         return lambda _: ()
 
     def _written_and_sent(self, row: Job, decision: Decision, said: str) -> Outcome:
-        outcome = self._write(row, decision, said)
+        outcome = self._writing.write(row, decision, said)
         if not isinstance(outcome, Repaired):
             return outcome
         # If this fails, the row falls due, and is sent then.
         outbox = self.repairer.reconciler.outbox(self.contract.needs.queue)
         sent = all(outbox.send([body_of(outcome.after.message)]))
         return outcome if sent else _not_taken(outcome)
-
-    def _write(
-        self,
-        row: Job,
-        decision: Decision,
-        said: str = "",
-        *,
-        local: Callable[[Job], Sequence[LocalWrite]] = lambda _: (),
-    ) -> Repaired | WouldRepair | Changed | LocalRowsRefuse:
-        """Write over exactly the row that the person saw."""
-        reconciler = self.repairer.reconciler
-        after = decision.on(row, now=reconciler.clock.now(), actor=self._actor)
-        if self.order.dry_run:
-            return WouldRepair(after, said)
-        match reconciler.store.swap(row, after, local=local(after)):
-            case Written(job=job):
-                return Repaired(row, job, said)
-            case Overtaken(row=now):
-                return Changed(now or row)
-            case LocalRefused(why=why):
-                return LocalRowsRefuse(why)
 
     def _not_heard(self, heard: Heard) -> LocalRowsRefuse | NoAnswer | None:
         """Why there is no answer of the provider's; None: there is one."""
@@ -317,8 +356,8 @@ class _Repair:
         return WouldRepair(job, said) if self.order.dry_run else Repaired(row, job, said)
 
     @property
-    def _actor(self) -> str:
-        return one_line(self.order.actor, MAX_PART)
+    def _writing(self) -> _Writing:
+        return _Writing(self.repairer.reconciler, self.order)
 
     def _said(self, word: str, reason: str) -> str:
         return f"{self.contract.terms.profile.name} says: {word}, {reason}"

@@ -1,0 +1,148 @@
+"""A job whose message this deployment cannot read: a person closes it, and it ends like any."""
+
+from dataclasses import replace
+
+import pytest
+
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.repairs import Repair, unread_offers
+from oncely.domain.writes import Json
+from oncely.services.repair import NotAllowed, Outcome, Repaired, RepairOrder, WouldRepair
+from tests.support.command import FakePlace, oncely
+from tests.support.world import World, charge
+from tests.unit.samples import TERMS, a_job
+
+ORDER = "order_18452"
+UNREAD: dict[str, dict[str, Json]] = {
+    "a newer version": {"job": "payment.charge", "v": 2, "order": "18452"},
+    "an older version": {"job": "payment.charge", "v": 0, "order_id": "18452"},
+    "a refused field": {"job": "payment.charge", "v": 1, "order_id": "18452", "note": "x"},
+    "an unknown type": {"job": "invoice.print", "v": 1, "order_id": "18452"},
+    "no message at all": {},
+}
+
+
+@pytest.fixture(params=UNREAD.values(), ids=list(UNREAD))
+def world(request: pytest.FixtureRequest) -> World:
+    """A job that a worker of another version took on, and that came to a person here."""
+    found = World()
+    found.add_order()
+    found.enqueuer().enqueue(charge())
+    (known,) = found.store.jobs.values()
+    job_type = str(request.param.get("job", "payment.charge"))
+    job_key = JobKey(f"{job_type}:{ORDER}")
+    found.store.jobs.clear()
+    found.store.jobs[job_key] = replace(
+        known, job_key=job_key, job_type=job_type, message=request.param
+    )
+    found.clock.move(hours=1)
+    found.reconcile(job_key)
+    assert the_job(found).status is Status.NEEDS_REVIEW
+    return found
+
+
+def the_job(world: World) -> Job:
+    (found,) = world.store.jobs.values()
+    assert isinstance(found, Job)
+    return found
+
+
+def repaired(world: World, what: Repair, *, dry_run: bool = False) -> Outcome:
+    row = the_job(world)
+    return world.repairer().repair(
+        RepairOrder(
+            key=row.job_key,
+            repair=what,
+            version=row.version,
+            reason="seen at Stripe",
+            actor="ada",
+            reference="ch_9" if what is Repair.FINISH else None,
+            dry_run=dry_run,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "event", "status"),
+    [
+        (Repair.FINISH, Event.RULE_FINISHED, Status.FINISHED),
+        (Repair.FAIL, Event.RULE_FAILED, Status.FAILED),
+    ],
+)
+def test_a_person_closes_it_with_a_reason_and_our_own_rows_are_not_changed(
+    world: World, what: Repair, event: Event, status: Status
+) -> None:
+    order = world.order()
+
+    outcome = repaired(world, what)
+
+    assert isinstance(outcome, Repaired)
+    assert "our own rows are not changed" in outcome.said
+    ended = the_job(world)
+    assert (ended.status, ended.evidence[-1].event) == (status, event)
+    assert "closed without our own rows: seen at Stripe" in ended.evidence[-1].reason
+    assert world.order() == order
+
+
+@pytest.mark.parametrize("what", [Repair.FINISH, Repair.FAIL])
+def test_once_closed_it_is_archived_and_may_expire(world: World, what: Repair) -> None:
+    repaired(world, what)
+
+    assert world.publisher().publish(the_job(world).job_key)
+
+    assert the_job(world).expires_at is not None
+    assert the_job(world).due_at is None
+
+
+def test_a_dry_run_says_so_and_writes_nothing(world: World) -> None:
+    before = the_job(world)
+
+    outcome = repaired(world, Repair.FAIL, dry_run=True)
+
+    assert isinstance(outcome, WouldRepair)
+    assert "our own rows are not changed" in outcome.said
+    assert the_job(world) == before
+
+
+@pytest.mark.parametrize("what", sorted(set(Repair) - {Repair.FINISH, Repair.FAIL}))
+def test_nothing_else_is_done_to_it(world: World, what: Repair) -> None:
+    before = the_job(world)
+
+    outcome = repaired(world, what)
+
+    assert isinstance(outcome, NotAllowed)
+    assert "cannot read its message" in outcome.why
+    assert the_job(world) == before
+
+
+def test_the_page_and_the_command_offer_what_is_done_and_nothing_else(world: World) -> None:
+    key = the_job(world).job_key
+    view = world.inspector().show(key)
+
+    assert view is not None
+    assert {one.repair for one in view.repairs if one.allowed} == {Repair.FINISH, Repair.FAIL}
+    assert [found.job.job_key for found in world.inspector().find(key).jobs] == [key]
+    said = oncely("repair", key, "fail", "--reason", "x", "--yes", place=FakePlace(world))
+    assert said.exit_code == 0, said.output
+    assert "our own rows are not changed" in said.stdout
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
+def test_what_is_not_a_persons_is_not_closed_by_one(status: Status) -> None:
+    told = unread_offers(a_job(status=status), TERMS)
+
+    assert [one.repair for one in told] == list(Repair)
+    assert not any(one.allowed for one in told)
+
+
+def test_marking_it_as_done_needs_the_reference_that_its_kind_needs() -> None:
+    review = a_job(status=Status.NEEDS_REVIEW)
+
+    def needing(known: bool) -> set[Repair]:  # noqa: FBT001  # the one thing that differs
+        told = unread_offers(review, TERMS if known else None)
+        return {one.repair for one in told if one.needs_reference}
+
+    assert needing(known=True) == {Repair.FINISH}
+    assert needing(known=False) == set()
