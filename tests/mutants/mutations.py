@@ -442,8 +442,15 @@ MUTATIONS: Final = (
     Mutation(
         "a dry run writes",
         REPAIR,
-        "        if self.order.dry_run:\n            return WouldRepair(after, said)\n",
-        "",
+        "        if self.order.dry_run:\n",
+        "        if False:\n",
+        REPAIRED,
+    ),
+    Mutation(
+        "a dry run promises what our own rows refuse",
+        REPAIR,
+        "if not one.fits(table(one.table).get(one.key))]",
+        "if False]",
         REPAIRED,
     ),
     Mutation(

@@ -279,6 +279,24 @@ def test_rows_that_refuse_in_the_last_moment_leave_everything_as_it_was() -> Non
     assert untouched(world, before)
 
 
+@pytest.mark.parametrize("what", [Repair.FINISH, Repair.FAIL])
+def test_a_dry_run_does_not_promise_what_our_own_rows_refuse(what: Repair) -> None:
+    world = in_review()
+    world.add_order(status="shipped_without_payment")
+
+    dry = repair(world, what, reference="ch_1", dry_run=True)
+
+    assert isinstance(dry, LocalRowsRefuse)
+    assert dry == repair(world, what, reference="ch_1")
+
+
+def test_a_dry_run_of_asking_says_that_our_own_rows_are_not_looked_at_yet() -> None:
+    outcome = repair(unknown(), Repair.ASK, dry_run=True)
+
+    assert isinstance(outcome, WouldRepair)
+    assert outcome.said.endswith("whether our own rows take it is seen when it is done")
+
+
 def test_a_lost_message_is_sent_again_by_hand() -> None:
     world = World()
     world.add_order()

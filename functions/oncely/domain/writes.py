@@ -16,6 +16,13 @@ class Expect:
     or_absent: bool = False
     or_up_to: str | None = None  # or any text that sorts at or before this one, such as a time
 
+    def holds_in(self, row: Mapping[str, object]) -> bool:
+        """Whether a row holds it."""
+        if self.name not in row:
+            return self.or_absent
+        value = row[self.name]
+        return value in self.one_of or (self.or_up_to is not None and str(value) <= self.or_up_to)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LocalWrite:
@@ -28,6 +35,13 @@ class LocalWrite:
     expect: tuple[Expect, ...] = ()
     may_create: bool = False  # a row that is not there is made
     must_be_new: bool = False  # a row that is there refuses
+
+    def fits(self, row: Mapping[str, object] | None) -> bool:
+        """Whether the row, as it was read, would take this write; None: there is no row."""
+        if row is None:
+            creates = self.may_create or self.must_be_new
+            return creates and all(expect.or_absent for expect in self.expect)
+        return not self.must_be_new and all(expect.holds_in(row) for expect in self.expect)
 
     def __str__(self) -> str:
         return f"{self.table} {'/'.join(self.key.values())}"

@@ -194,7 +194,7 @@ class _Writing:
     ) -> Repaired | WouldRepair | Changed | LocalRowsRefuse:
         after = decision.on(row, now=self.reconciler.clock.now(), actor=self.actor)
         if self.order.dry_run:
-            return WouldRepair(after, said)
+            return self._would_write(after, said, local(after))
         match self.reconciler.store.swap(row, after, local=local(after)):
             case Written(job=job):
                 return Repaired(row, job, said)
@@ -202,6 +202,14 @@ class _Writing:
                 return Changed(now or row)
             case LocalRefused(why=why):
                 return LocalRowsRefuse(why)
+
+    def _would_write(
+        self, after: Job, said: str, local: Sequence[LocalWrite]
+    ) -> WouldRepair | LocalRowsRefuse:
+        """Read the rows that would go along: what they refuse now must not be promised."""
+        table = self.reconciler.tools.table
+        refused = [str(one) for one in local if not one.fits(table(one.table).get(one.key))]
+        return LocalRowsRefuse(", ".join(refused)) if refused else WouldRepair(after, said)
 
 
 @dataclass(frozen=True)
@@ -353,7 +361,10 @@ class _Repair:
                 return None
 
     def _told(self, row: Job, job: Job, said: str) -> Repaired | WouldRepair:
-        return WouldRepair(job, said) if self.order.dry_run else Repaired(row, job, said)
+        if not self.order.dry_run:
+            return Repaired(row, job, said)
+        unchecked = "; whether our own rows take it is seen when it is done" if job.ended else ""
+        return WouldRepair(job, said + unchecked)
 
     @property
     def _writing(self) -> _Writing:

@@ -9,7 +9,7 @@ from oncely.domain.errors import InvariantError
 from oncely.domain.jobs import Claim, Job, claimed
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import Expect, LocalWrite
+from oncely.domain.writes import LocalWrite
 from oncely.ports import (
     Claimed,
     ClaimRefused,
@@ -29,14 +29,6 @@ from oncely.ports import (
 )
 
 Row = dict[str, object]
-
-
-def _holds(row: Row, expect: Expect) -> bool:
-    if expect.name not in row:
-        return expect.or_absent
-    value = row[expect.name]
-    sooner = expect.or_up_to is not None and str(value) <= expect.or_up_to
-    return value in expect.one_of or sooner
 
 
 @dataclass
@@ -77,12 +69,7 @@ class MemoryRows:
 
     def refusal(self, write: LocalWrite) -> str | None:
         row = self.rows.get((write.table, tuple(write.key.values())))
-        if row is None:
-            fits = write.may_create or write.must_be_new
-            return None if fits and all(e.or_absent for e in write.expect) else str(write)
-        if write.must_be_new or not all(_holds(row, expect) for expect in write.expect):
-            return str(write)
-        return None
+        return None if write.fits(row) else str(write)
 
     def apply(self, write: LocalWrite) -> None:
         row = self.rows.setdefault((write.table, tuple(write.key.values())), dict(write.key))
