@@ -1,5 +1,8 @@
 """A second business attempt: only after the first failed and can never be paid."""
 
+from datetime import timedelta
+
+from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
@@ -124,3 +127,57 @@ def test_the_reference_of_a_failure_is_not_taken_for_a_payment_to_cancel() -> No
 
     assert isinstance(world.run(charge(attempt=2)), Finished)
     assert world.payments.charges == ["pi_1"]
+
+
+def tried_again(world: World) -> str:
+    """A person asks for a second attempt; gives its message."""
+    order = RepairOrder(
+        key=JobKey(FIRST),
+        repair=Repair.AGAIN,
+        version=world.job(FIRST).version,
+        reason="x",
+        actor="ada",
+    )
+    assert isinstance(world.repairer().repair(order), Repaired)
+    return world.outbox.sent.pop()
+
+
+def test_a_second_attempt_whose_first_is_gone_is_told_of_once_and_not_sent_for_a_day() -> None:
+    world = declined_once()
+    message = tried_again(world)
+    world.store.expire(JobKey(FIRST))
+
+    outcome = world.run(message)
+
+    assert isinstance(outcome, NeedsReview)
+    assert "order_18452 must have failed, it is not there" in outcome.reason
+    for _ in range(8):
+        world.clock.move(minutes=15)
+        world.reconcile(SECOND)
+    assert world.outbox.sent == []
+    assert len(world.alerts.told) == 1
+    assert world.payments.charges == []
+
+
+def test_the_row_that_a_second_attempt_hangs_on_does_not_expire_before_it() -> None:
+    world = declined_once()
+    world.publisher().publish(JobKey(FIRST))
+    expiry = world.job(FIRST).expires_at
+    assert expiry is not None
+    world.clock.time = expiry - timedelta(minutes=1)
+
+    tried_again(world)
+
+    later = world.job(FIRST).expires_at
+    assert later is not None
+    assert later >= world.clock.now() + PaymentCharge.terms.stop.age
+
+
+def test_a_row_that_is_kept_long_enough_is_not_kept_longer() -> None:
+    world = declined_once()
+    world.publisher().publish(JobKey(FIRST))
+    expiry = world.job(FIRST).expires_at
+
+    tried_again(world)
+
+    assert world.job(FIRST).expires_at == expiry

@@ -95,6 +95,14 @@ def refused_claim(row: Job, claim: Claim) -> Refusal:
             return Refusal.RACED
 
 
+def unmet(row: Job | None, reason: str) -> Decision | None:
+    """A claim whose requirement another job does not meet; None: it is the message that is wrong.
+
+    A row that waits would be sent again, refused and told of every few minutes until its age ends.
+    """
+    return escalate(reason) if row and row.status is Status.READY else None
+
+
 def before_effect(job: Job, terms: Terms, *, scope: str, now: datetime) -> Decision | None:
     """Whether a rule forbids the owner to act at all; None: go ahead."""
     # This claim is counted already: the last attempt allowed is `attempts`, not one less.

@@ -11,8 +11,9 @@ from oncely.domain.answers import Absent, Answer, Done
 from oncely.domain.decide import ask_not_before
 from oncely.domain.due import send_again
 from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import Decision, back_to_ready, ending, too_old
+from oncely.domain.moves import MESSAGE_GRACE, Decision, back_to_ready, ending, too_old
 from oncely.domain.profiles import Safety, Terms
 from oncely.domain.text import one_line
 from oncely.domain.times import minute
@@ -155,6 +156,14 @@ def resend(job: Job, terms: Terms, *, reason: str, now: datetime) -> Decision:
 def note(reason: str) -> Decision:
     """What a person did or heard, which moves nothing."""
     return Decision(event=Event.NOTE, reason=reason)
+
+
+def tried_again(job: Job, terms: Terms, *, as_key: JobKey, reason: str, now: datetime) -> Decision:
+    """A new attempt runs only while this row says "failed", so the row must not expire before."""
+    # Whole seconds, as a row keeps them.
+    until = (now + terms.stop.age + MESSAGE_GRACE).replace(microsecond=0)
+    kept = {} if job.expires_at is None else {"expires_at": max(job.expires_at, until)}
+    return Decision(event=Event.NOTE, reason=f"tried again as {as_key}: {reason}", changes=kept)
 
 
 def came_to(job: Job) -> str:

@@ -23,6 +23,7 @@ from oncely.domain.repairs import (
     reopen,
     resend,
     rule,
+    tried_again,
     unread_offer,
 )
 from oncely.domain.text import MAX_REASON, one_line
@@ -307,7 +308,13 @@ class _Repair:
         key = type(self.contract).key(another)
         if (there := self.repairer.reconciler.store.get(key)) is not None:
             return NotAllowed(f"the next attempt is there already: {key} is {there.status}")
-        decision = note(f"tried again as {key}: {self.order.reason}")
+        decision = tried_again(
+            row,
+            self.contract.terms,
+            as_key=key,
+            reason=self.order.reason,
+            now=self.repairer.reconciler.clock.now(),
+        )
         written = self._writing.write(row, decision, f"{key} is sent")
         if not isinstance(written, Repaired):
             return written

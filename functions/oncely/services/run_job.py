@@ -25,6 +25,7 @@ from oncely.domain.decide import (
     progressed,
     refused_claim,
     restored,
+    unmet,
 )
 from oncely.domain.errors import (
     BadInputError,
@@ -141,7 +142,7 @@ class _Run:
                 return self._refused(row, claim)
             case RequirementUnmet(other=other):
                 state = other.status.in_words if other else "not there"
-                return self._conflict(f"{claim.requires_failed} must have failed, it is {state}")
+                return self._unmet(f"{claim.requires_failed} must have failed, it is {state}")
             case unreachable:
                 assert_never(unreachable)
 
@@ -331,6 +332,13 @@ class _Run:
                 return NothingSent(**self._names, until=claim.now, reason="lost a race to claim it")
             case unreachable:
                 assert_never(unreachable)
+
+    def _unmet(self, reason: str) -> Outcome:
+        row = self.runner.store.get(self.key)
+        decision = unmet(row, reason)
+        if row is None or decision is None:
+            return self._conflict(reason)
+        return self._settle(row, decision)
 
     def _conflict(self, reason: str) -> Conflict:
         alert = alert_texts.conflict(self.key, reason, stack=self.runner.stack)
