@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, expect
 
+from oncely.domain.actors import person
 from oncely.domain.lifecycle import Status
 from tests.e2e.admin_desk import AdminDesk
 from tests.e2e.deployment import Deployment
@@ -47,7 +48,7 @@ def test_an_unknown_job_is_brought_to_done_from_the_page(
     ended = job(deployment, left.key)
     assert ended.status is Status.FINISHED
     assert any(
-        entry.actor == OPERATOR and "The customer is on the phone" in entry.reason
+        entry.actor == person(OPERATOR) and "The customer is on the phone" in entry.reason
         for entry in ended.evidence
     )
     assert charges(deployment, "page-unknown") == 1
@@ -81,7 +82,7 @@ def test_a_stale_page_is_refused_and_what_was_typed_is_kept(
 
     expect(dialog.get_by_role("alert")).to_contain_text("has changed since you opened it")
     # A worker may have moved it on meanwhile; nothing of it is in the person's name.
-    assert OPERATOR not in {entry.actor for entry in job(deployment, left.key).evidence}
+    assert person(OPERATOR) not in {entry.actor for entry in job(deployment, left.key).evidence}
     dialog.get_by_role("button", name="Reload").click()
     expect(dialog).to_be_hidden()
     operator.settled()

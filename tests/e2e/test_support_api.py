@@ -247,7 +247,7 @@ def test_an_operator_brings_an_unknown_charge_to_its_end_and_a_stale_page_is_ref
     assert done.status == 200, done.text
     assert done.json["said"].startswith("Stripe says: succeeded, charged 49.00 EUR")
     assert done.json["job"]["status"] == "finished"
-    assert OPERATOR in {line["who"] for line in done.json["job"]["timeline"]}
+    assert f"{OPERATOR} (person)" in {line["who"] for line in done.json["job"]["timeline"]}
     order_id = key.removeprefix("payment.charge:order_")
     assert charges(view.stack, order_id) == 1
     row = view.stack.get("OrdersTableName", order_id=order_id)

@@ -38,7 +38,7 @@ def test_a_repair_is_recorded_with_the_name_that_aws_knows_and_the_reason(
     assert said.exit_code == 0, said.output
     assert "It is now done." in said.stdout
     entry = review.world.job(KEY).evidence[-1]
-    assert entry.actor == "ada@example.com"
+    assert entry.actor == "person:ada@example.com"
     assert "the customer showed me" in entry.reason
     assert review.world.order()["status"] == "paid"
 
@@ -46,7 +46,7 @@ def test_a_repair_is_recorded_with_the_name_that_aws_knows_and_the_reason(
 def test_a_given_name_does_not_hide_the_one_that_is_signed_in(review: FakePlace) -> None:
     oncely("repair", KEY, "fail", *WHY, "--yes", "--as", "grace", place=review)
 
-    assert review.world.job(KEY).evidence[-1].actor == "grace (signed in as ada@example.com)"
+    assert review.world.job(KEY).evidence[-1].actor == "person:grace (signed in as ada@example.com)"
 
 
 def test_a_long_given_name_does_not_push_the_signed_in_one_out(review: FakePlace) -> None:

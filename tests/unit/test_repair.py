@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from oncely.domain.actors import person
 from oncely.domain.answers import Refused
 from oncely.domain.decide import late_answer
 from oncely.domain.errors import InvalidRequestError
@@ -11,6 +12,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
+from oncely.domain.story import story
 from oncely.services.outcomes import Finished
 from oncely.services.repair import (
     Changed,
@@ -28,12 +30,13 @@ from tests.support.world import World, charge
 
 KEY = JobKey("payment.charge:order_18452")
 RECEIPT = JobKey("receipt.send:order_18452")
+ADA = "ada@example.com"
 REASON = "the customer called"
 
 
 def repair(world: World, what: Repair, *, key: JobKey = KEY, **more: object) -> Outcome:
-    fields: dict[str, object] = {"version": world.job(key).version, "reason": REASON, **more}
-    order = RepairOrder(key=key, repair=what, actor="ada@example.com", **fields)  # type: ignore[arg-type]  # fields by name
+    seen = {"version": world.job(key).version, "reason": REASON, "actor": ADA}
+    order = RepairOrder(key=key, repair=what, **{**seen, **more})  # type: ignore[arg-type]  # fields by name
     return world.repairer().repair(order)
 
 
@@ -81,11 +84,11 @@ def test_asking_about_an_unknown_charge_ends_it_in_the_persons_name() -> None:
     assert world.order()["status"] == "paid"
     *_, asked, ended = world.job(KEY).evidence
     assert (asked.actor, asked.event, asked.reason) == (
-        "ada@example.com",
+        person(ADA),
         Event.NOTE,
         f"asked the provider: {REASON}",
     )
-    assert (ended.actor, ended.event) == ("ada@example.com", Event.CONFIRM)
+    assert (ended.actor, ended.event) == (person(ADA), Event.CONFIRM)
 
 
 def test_asking_about_a_charge_that_never_happened_runs_it_again() -> None:
@@ -307,7 +310,7 @@ def test_a_lost_message_is_sent_again_by_hand() -> None:
 
     assert isinstance(outcome, Repaired)
     assert [json.loads(body)["order_id"] for body in world.outbox.sent] == ["18452"]
-    assert world.job(KEY).evidence[-1].actor == "ada@example.com"
+    assert world.job(KEY).evidence[-1].actor == person(ADA)
 
 
 def test_a_declined_order_is_tried_again_as_a_new_job() -> None:
@@ -331,7 +334,7 @@ def test_who_decided_on_a_new_attempt_is_kept_with_it() -> None:
     repair(world, Repair.AGAIN)
 
     began = world.job(JobKey(f"{KEY}:2")).evidence[0]
-    assert (began.actor, began.event) == ("ada@example.com", Event.ENQUEUE)
+    assert (began.actor, began.event) == (person(ADA), Event.ENQUEUE)
     assert began.reason == f"after {KEY}: {REASON}"
 
 
@@ -348,6 +351,17 @@ def test_a_message_that_its_queue_did_not_take_is_not_said_to_be_sent(
 
     assert isinstance(outcome, Repaired)
     assert "its queue did not take the message" in outcome.said
+
+
+@pytest.mark.parametrize("name", ["worker", "reconciler", "producer", "publisher", "dead letters"])
+def test_a_person_who_is_called_like_the_machine_is_not_taken_for_it(name: str) -> None:
+    world = declined()
+
+    repair(world, Repair.AGAIN, actor=name)
+
+    told = story(world.job(KEY))
+    assert (told[0].who, told[-1].who) == ("worker", f"{name} (person)")
+    assert story(world.job(JobKey(f"{KEY}:2")))[0].who == f"{name} (person)"
 
 
 def test_a_second_new_attempt_at_the_same_time_is_refused() -> None:

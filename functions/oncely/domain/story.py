@@ -6,6 +6,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
+from oncely.domain.actors import in_words
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import ABSENT, Event, Status
 
@@ -34,7 +35,7 @@ def story(job: Job) -> tuple[Line, ...]:
     told = [
         Line(
             at=entry.at,
-            who=entry.actor,
+            who=in_words(entry.actor),
             event=entry.event,
             old=entry.old,
             new=entry.new,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, assert_never
 
 from oncely.contract import AnyContract, Message, Mismatch, Settled, Standing, body_of
+from oncely.domain.actors import person
 from oncely.domain.answers import CannotAsk, Done, Odd, Unreachable, in_a_word
 from oncely.domain.due import no_longer_the_same
 from oncely.domain.errors import BadInputError, InvalidRequestError
@@ -26,7 +27,7 @@ from oncely.domain.repairs import (
     tried_again,
     unread_offer,
 )
-from oncely.domain.text import MAX_REASON, one_line
+from oncely.domain.text import MAX_REASON
 from oncely.domain.writes import LocalWrite
 from oncely.ports import LocalRefused, Overtaken, Written
 from oncely.services.asking import Heard, heard_about
@@ -183,7 +184,7 @@ class _Writing:
 
     @property
     def actor(self) -> str:
-        return one_line(self.order.actor, MAX_PART)
+        return person(self.order.actor)
 
     def write(
         self,
