@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from oncely.adapters.job_rows import to_attributes
 from oncely.contract import MAX_MESSAGE_BYTES
+from oncely.domain.actors import person
 from oncely.domain.jobs import MAX_EVIDENCE, Evidence, with_entry
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import MAX_REASON
@@ -62,6 +63,40 @@ def test_the_oldest_entries_after_the_first_make_room() -> None:
 
     kept = [0, *range(6, MAX_EVIDENCE + 5)]
     assert [entry.reason for entry in evidence] == [str(number) for number in kept]
+
+
+def test_what_people_note_pushes_out_no_proof_however_often_they_do() -> None:
+    proofs = (
+        an_entry(event=Event.ENQUEUE, old=None, new=Status.READY),
+        an_entry(event=Event.KEEP, old=Status.STARTED, new=Status.STARTED, reason="prepared pi_1"),
+        an_entry(event=Event.LOSE, old=Status.STARTED, new=Status.UNKNOWN, reason="timeout"),
+        an_entry(event=Event.NOTE, actor="worker", reason="a late worker reports: charged"),
+    )
+    ruled = an_entry(event=Event.RULE_READY, new=Status.READY, actor=person("ada"))
+
+    evidence = _history((*proofs, ruled, *_remarks(3 * MAX_EVIDENCE)))
+
+    assert len(evidence) == MAX_EVIDENCE
+    assert evidence[:5] == (*proofs, ruled)
+    assert evidence[-1].reason == str(3 * MAX_EVIDENCE - 1)
+
+
+def test_a_history_full_of_proof_loses_one_line_to_a_person_and_no_more() -> None:
+    proofs = [an_entry(reason=f"proof {number}") for number in range(MAX_EVIDENCE)]
+
+    evidence = _history((*proofs, *_remarks(MAX_EVIDENCE)))
+
+    assert evidence[:-1] == (proofs[0], *proofs[2:])
+    assert evidence[-1].actor == person("ada")
+
+
+def _remarks(number: int) -> Iterable[Evidence]:
+    """What a person leaves who asks and sends again, over and over."""
+    events = (Event.NOTE, Event.WAIT, Event.RESEND)
+    return (
+        an_entry(event=events[turn % 3], actor=person("ada"), reason=str(turn))
+        for turn in range(number)
+    )
 
 
 def test_a_long_reason_is_cut() -> None:

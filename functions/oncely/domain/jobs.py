@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from oncely.domain.actors import is_person
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ABSENT, ENDED, UNRESOLVED, Event, Status, after
 from oncely.domain.text import one_line
@@ -29,6 +30,11 @@ class Evidence:
     actor: str
     count: int = 1
     last_at: datetime | None = None  # when the last of `count` equal entries was made
+
+    @property
+    def is_a_remark(self) -> bool:
+        """Whether a person did something that moved nothing: it proves nothing about the job."""
+        return self.old is self.new and is_person(self.actor)
 
     def says_the_same_as(self, other: "Evidence") -> bool:
         """Whether the two differ in time only."""
@@ -152,13 +158,17 @@ class Job:
 
 
 def with_entry(evidence: tuple[Evidence, ...], entry: Evidence) -> tuple[Evidence, ...]:
-    """Evidence with one more entry; an equal one is counted, and the oldest middle ones go."""
+    """Evidence with one more entry; an equal one is counted, and what proves least makes room."""
     if evidence and entry.says_the_same_as(evidence[-1]):
         last = evidence[-1]
         return (*evidence[:-1], replace(last, count=last.count + 1, last_at=entry.at))
     longer = (*evidence, entry)
-    # The first entry tells how the job began: keep it, and drop the one after it.
-    return longer if len(longer) <= MAX_EVIDENCE else (longer[0], *longer[2:])
+    if len(longer) <= MAX_EVIDENCE:
+        return longer
+    # The first entry tells how the job began, and the last what happens now: both are kept.
+    middle = range(1, len(longer) - 1)
+    goes = next((place for place in middle if longer[place].is_a_remark), middle[0])
+    return (*longer[:goes], *longer[goes + 1 :])
 
 
 def enqueued(
