@@ -13,7 +13,7 @@ from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.text import masked
+from oncely.domain.text import safe_line
 from oncely.services.outcomes import (
     Broken,
     Conflict,
@@ -167,7 +167,7 @@ class Telemetry:
 
     def could_not_look(self, trouble: str) -> None:
         """Tell that work which was never sent could not be looked for."""
-        self.logger.error("could not look for unserved work", extra={"error": trouble})
+        self.logger.error("could not look for unserved work", extra={"error": safe_line(trouble)})
         self._count(BROKEN)
 
     def resolved(self, done: "Resolution", *, dry_run: bool) -> None:
@@ -180,7 +180,7 @@ class Telemetry:
                 "outcome": done.outcome,
                 "old": done.old,
                 "new": done.new,
-                "reason": done.reason,
+                "reason": safe_line(done.reason),
                 "dry_run": dry_run,
             },
         )
@@ -215,7 +215,7 @@ class Telemetry:
                 "job_key": letter.job_key,
                 "message_id": letter.message_id,
                 "fate": str(letter.fate),
-                "reason": letter.reason,
+                "reason": safe_line(letter.reason),
             }
             self.logger.error("dead letter", extra=fields)
             self._count(DEAD_LETTERS)
@@ -228,7 +228,7 @@ class Telemetry:
                 "job_key": order.key,
                 "repair": str(order.repair),
                 "actor": order.actor,
-                "reason": order.reason,
+                "reason": safe_line(order.reason),
                 "dry_run": order.dry_run,
                 "outcome": type(outcome).__name__,
             },
@@ -240,7 +240,7 @@ class Telemetry:
 
     def not_published(self, key: str, error: Exception) -> None:
         """Tell that an ended job could not be published yet."""
-        self.logger.error("not published", extra={"job_key": key, "error": str(error)})
+        self.logger.error("not published", extra={"job_key": key, "error": safe_line(str(error))})
         self._count(NOT_PUBLISHED)
 
     def _record(self, one: "Worked") -> None:
@@ -283,9 +283,9 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
             value = getattr(outcome, name)
             fields[name] = dict(value) if isinstance(value, Mapping) else str(value)
     if "reason" in fields:  # a provider's words may name an address
-        fields["reason"] = masked(fields["reason"])
+        fields["reason"] = safe_line(fields["reason"])
     if isinstance(outcome, Broken):
-        fields["error"] = masked(f"{type(outcome.error).__name__}: {outcome.error}")
+        fields["error"] = safe_line(f"{type(outcome.error).__name__}: {outcome.error}")
     return fields
 
 

@@ -36,6 +36,16 @@ def test_it_counts_outcomes_and_lists_each_job_with_its_reason() -> None:
     ]
 
 
+def test_no_address_stands_in_what_an_execution_keeps() -> None:
+    said = "not verified: ada@example.com"
+    done = Resolution(key=JobKey("a:1"), outcome="needs_review", reason=said)
+
+    told = report([line(done), failed("a:2", UnavailableError(said))])
+
+    assert "ada@" not in json.dumps(told)
+    assert told["jobs"][0]["reason"] == "not verified: a***@example.com"
+
+
 def test_the_largest_report_fits_however_its_reasons_are_written() -> None:
     key = JobKey("k" * MAX_KEY)
     worst = line(

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from oncely import telemetry
+from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
+from oncely.services.reconcile import Resolution
 from oncely.services.tell import Telling
 from oncely.telemetry import Telemetry
 
@@ -44,6 +46,19 @@ def test_only_an_alert_that_was_not_delivered_is_counted(
     made.told_of(KEY, telling)
 
     assert counted(telemetry.NOT_TOLD) == ([1.0] if telling is Telling.LATER else [])
+
+
+def test_no_address_stands_in_what_the_reconciler_logs(
+    made: Telemetry, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "not verified: ada@example.com"
+    made.resolved(Resolution(key=KEY, outcome="needs_review", reason=said), dry_run=True)
+    made.not_published(KEY, UnavailableError(said))
+    made.could_not_look(said)
+
+    told = str([vars(record) for record in caplog.records])
+    assert told.count("not verified: a***@example.com") == 3
+    assert "ada@" not in told
 
 
 def test_a_sweep_says_how_many_jobs_it_could_not_look_at(made: Telemetry, counted: Counted) -> None:

@@ -3,7 +3,7 @@
 import json
 
 from oncely.domain.jobs import Job
-from oncely.domain.text import masked, one_line
+from oncely.domain.text import safe_line
 
 
 def known(job: Job) -> tuple[str, ...]:
@@ -13,7 +13,7 @@ def known(job: Job) -> tuple[str, ...]:
         f"the reference at the provider: {job.provider_ref or 'none was saved'}",
     ]
     if job.result:
-        recorded = masked(one_line(json.dumps(dict(job.result))))
+        recorded = safe_line(json.dumps(dict(job.result)))
         facts.append(f"what is recorded of its outcome: {recorded}")
     if job.customer_id:
         facts.append(f"the customer: {job.customer_id}")

@@ -20,3 +20,8 @@ _ADDRESS: Final = re.compile(rf"(?<!{_LETTER})({_LETTER}){_LETTER}*@")
 def masked(text: str) -> str:
     """What was said, without the names in e-mail addresses."""
     return _ADDRESS.sub(r"\1***@", text)
+
+
+def safe_line(text: str) -> str:
+    """What was said, as logs, alerts and outputs tell it: on one line, and without addresses."""
+    return one_line(masked(text))

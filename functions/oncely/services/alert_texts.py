@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.review import known, not_known
-from oncely.domain.text import masked, one_line
+from oncely.domain.text import safe_line
 from oncely.ports import Alert
 
 
@@ -14,7 +14,7 @@ def review(job: Job, *, stack: str) -> Alert:
     lines = [
         f"Job: {job.job_key}",
         f"Status: {job.status.in_words} ({job.status})",
-        f"Why: {_safe(job.last_error or 'no reason was recorded')}",
+        f"Why: {safe_line(job.last_error or 'no reason was recorded')}",
         *(f"Known: {fact}" for fact in known(job)),
         f"Not known: {not_known(job)}",
         f"Next: {show(job.job_key, stack)}",
@@ -31,7 +31,7 @@ def conflict(key: JobKey, reason: str, *, stack: str) -> Alert:
     """A message for a job that stands for something else."""
     lines = [
         f"Job: {key}",
-        f"Why: {_safe(reason)}",
+        f"Why: {safe_line(reason)}",
         "Known: the job itself is untouched; the message is among the rejects, with this reason",
         "Not known: which of the two its producer meant",
         f"Next: {show(key, stack)}",
@@ -45,7 +45,7 @@ def gone(key: JobKey, answer: str, *, stack: str) -> Alert:
     """An answer of the provider's for a job whose row was deleted meanwhile."""
     lines = [
         f"Job: {key}",
-        f"Why: {_safe(answer)}",
+        f"Why: {safe_line(answer)}",
         "Known: the provider gave this answer, and no row was made for it",
         "Not known: who deleted the row, and what our own rows should say",
         f"Next: {show(key, stack)}",
@@ -55,7 +55,7 @@ def gone(key: JobKey, answer: str, *, stack: str) -> Alert:
 
 def dead_letters(letters: Iterable[tuple[str, str]]) -> Alert:
     """Messages that workers gave up on, each by its job's key or its own id, with what is so."""
-    lines = [f"{name}: {_safe(reason)}" for name, reason in letters]
+    lines = [f"{name}: {safe_line(reason)}" for name, reason in letters]
     text = [
         *lines,
         "Known: no job is lost; the rows carry them on, and what is ready is sent again",
@@ -63,11 +63,6 @@ def dead_letters(letters: Iterable[tuple[str, str]]) -> Alert:
         "Next: look for errors and timeouts in the log of that queue's worker",
     ]
     return Alert(subject=f"Oncely: {len(lines)} dead letters", text="\n".join(text))
-
-
-def _safe(text: str) -> str:
-    """What was said, on one line; an alert is mailed on, so no address stands in it."""
-    return masked(one_line(text))
 
 
 def show(key: JobKey, stack: str) -> str:

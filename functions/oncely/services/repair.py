@@ -27,7 +27,7 @@ from oncely.domain.repairs import (
     tried_again,
     unread_offer,
 )
-from oncely.domain.text import MAX_REASON
+from oncely.domain.text import MAX_REASON, masked
 from oncely.domain.writes import LocalWrite
 from oncely.ports import LocalRefused, Overtaken, Written
 from oncely.services.asking import Heard, heard_about
@@ -379,7 +379,7 @@ class _Repair:
         return _Writing(self.repairer.reconciler, self.order)
 
     def _said(self, word: str, reason: str) -> str:
-        return f"{self.contract.terms.profile.name} says: {word}, {reason}"
+        return f"{self.contract.terms.profile.name} says: {word}, {masked(reason)}"
 
 
 def _not_taken(done: Repaired) -> Repaired:

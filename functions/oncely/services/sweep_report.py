@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from oncely.domain.text import one_line
+from oncely.domain.text import safe_line
 from oncely.services.reconcile import Resolution
 
 ERROR: Final = "error"  # nobody could say anything about the job; it stays due
@@ -42,8 +42,8 @@ def report(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def shortened(reason: str) -> str:
-    """A reason of bounded size, however its characters are written down."""
-    text = one_line(reason)
+    """A reason of bounded size, without addresses: executions are kept, and read by many."""
+    text = safe_line(reason)
     while len(json.dumps(text)) > LONGEST_REASON:
         text = text[: len(text) * 3 // 4]
     return text
