@@ -52,6 +52,8 @@ class FakeMailer:
                     return Unclear("timeout")
                 case Fault.REFUSED_CONNECTION:
                     return NotSent("connection refused")
+                case Fault.DECLINED:
+                    return Refused("the mail is refused", code="MessageRejected")
                 case Fault.UNAUTHORIZED:
                     return NotSent("our credentials are refused", alarm=True)
                 case answer:

@@ -29,6 +29,7 @@ class Fault(StrEnum):
     TIMEOUT_BEFORE = "timeout_before"  # not performed, and we cannot know
     TIMEOUT_AFTER = "timeout_after"  # performed, and we cannot know
     REFUSED_CONNECTION = "refused_connection"  # certainly not performed
+    DECLINED = "declined"  # a plain no, at once
     UNAUTHORIZED = "unauthorized"  # certainly not performed, and somebody must mend it
 
 
@@ -115,6 +116,8 @@ class FakePayments:
             return NotSent("connection refused")
         if fault is Fault.UNAUTHORIZED:
             return NotSent("401: our key is refused", alarm=True)
+        if fault is Fault.DECLINED:
+            return Refused("card_declined: generic_decline", code="card_declined")
         if fault is Fault.TIMEOUT_BEFORE:
             return Unclear("timeout")
         if self.honours_keys and key in self._by_key:

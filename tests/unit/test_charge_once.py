@@ -2,6 +2,7 @@
 
 from oncely.domain.lifecycle import Status
 from oncely.services.outcomes import Duplicate, Failed, Finished, NeedsReview
+from tests.support.payments import Fault
 from tests.support.world import World, charge
 
 KEY = "payment.charge:order_18452"
@@ -68,6 +69,18 @@ def test_a_declined_card_fails_the_job_and_the_order_with_that_reason() -> None:
     assert outcome.result["code"] == "card_declined"
     assert world.order()["status"] == "payment_failed"
     assert isinstance(world.run(charge()), Duplicate)
+
+
+def test_a_card_declined_before_there_is_a_payment_fails_the_order_as_well() -> None:
+    world = World()
+    world.add_order()
+    world.payments.fails("prepare", Fault.DECLINED)
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, Failed)
+    assert world.order()["status"] == "payment_failed"
+    assert "charge_requested_at" not in world.order(), "else it is looked for in every sweep"
 
 
 def test_a_missing_order_needs_review_and_somebody_is_told() -> None:

@@ -216,11 +216,15 @@ class _Run:
                         return self._lost(f"{ref} was prepared, but the job has another owner")
                     job = saved
                 case answer:
-                    return self._end(job, answer)
+                    return self._end_with(job, answer, facts)
         call = self._call(job, facts)
         answer = self._guarded(self.contract.act, call)
+        return self._end_with(call.job, answer, facts)
+
+    def _end_with(self, job: Job, answer: Answer, facts: Any) -> Outcome:  # noqa: ANN401  # as above
+        """Record an answer of the provider's, with the local writes that belong to it."""
         return self._end(
-            call.job,
+            job,
             answer,
             lambda event, after: self.contract.local_writes(event, facts, after, answer),
         )
