@@ -2,8 +2,9 @@
 
 from contextlib import suppress
 
+from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.lifecycle import Status
-from oncely.services.outcomes import Conflict
+from oncely.services.outcomes import Conflict, Finished
 from tests.support.mortal import DiedError, Meanwhile
 from tests.support.payments import FakePayments
 from tests.support.world import World, charge
@@ -95,3 +96,37 @@ def test_a_replay_after_expiry_for_other_values_is_a_conflict_and_the_first_end_
     assert (world.job(KEY).status, world.job(KEY).result) == (first.status, first.result)
     assert world.job(KEY).fingerprint == first.fingerprint
     assert world.payments.charges == ["pi_1"]
+    assert (world.job(KEY).amount, world.job(KEY).message) == (1250, first.message)
+    assert "12.50 EUR" in PaymentCharge.done_words(world.job(KEY))
+
+
+def test_a_charge_after_a_failed_look_is_told_with_the_amount_that_was_charged() -> None:
+    world = World()
+    world.add_order()
+    world.archive.broken = True
+    world.run(charge())
+    world.archive.broken = False
+    world.add_order(amount=9900, customer_id="customer_8")
+    world.clock.move(minutes=1)
+
+    world.run(charge())
+
+    job = world.job(KEY)
+    assert job.status is Status.FINISHED
+    assert (job.amount, job.customer_id) == (9900, "customer_8")
+
+
+def test_a_refused_payment_that_comes_back_from_the_archive_can_still_be_cancelled() -> None:
+    world = World()
+    world.add_order()
+    world.payments.declines = True
+    world.run(charge())
+    world.publisher().publish(world.job(KEY).job_key)
+    world.store.expire(KEY)
+    world.run(charge())
+    world.payments.declines = False
+
+    outcome = world.run(charge(attempt=2))
+
+    assert isinstance(outcome, Finished)
+    assert world.payments.intents["pi_1"].status == "canceled"

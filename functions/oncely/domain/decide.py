@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from typing import Final
 
 from oncely.domain.answers import (
     Absent,
@@ -40,12 +41,17 @@ from oncely.domain.profiles import Safety, Terms
 from oncely.domain.text import one_line
 from oncely.domain.writes import Json
 
+# What a claim reads from our own rows, and the first one that counts keeps.
+_VALUES: Final = ("fingerprint", "customer_id", "amount", "currency")
+
 
 def restored(job: Job, former: Job, terms: Terms, *, now: datetime) -> Decision:
     """The end of a former run of the same key, whose row has expired, as the end of this one."""
     decision = decide(job, terms, _answer_of(former), now=now)
-    # What it was for is what it was for then, whatever the rows say today.
-    return replace(decision, changes={**decision.changes, "fingerprint": former.fingerprint})
+    # What it was for is what it was for then, whatever the rows say today; and a payment that was
+    # refused then is still there to be cancelled by another attempt.
+    then = {name: getattr(former, name) for name in (*_VALUES, "message", "provider_ref")}
+    return replace(decision, changes={**decision.changes, **then})
 
 
 def not_looked_up(
@@ -56,7 +62,7 @@ def not_looked_up(
     if job.fence > 1:
         return released
     # The values of this claim bind nobody: a former run, if there was one, had its own.
-    return replace(released, changes={**released.changes, "fingerprint": None})
+    return replace(released, changes={**released.changes, **dict.fromkeys(_VALUES)})
 
 
 def _answer_of(former: Job) -> Answer:
