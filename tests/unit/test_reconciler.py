@@ -202,6 +202,19 @@ def test_another_amount_is_for_a_person() -> None:
     assert world.order()["status"] == "payment_pending"
 
 
+@pytest.mark.parametrize("became", ["succeeded", "declined"])
+def test_an_answer_about_another_customer_than_the_orders_is_for_a_person(became: str) -> None:
+    world = unknown(charged=False)
+    world.payments.settle("pi_1", status=became)
+    world.add_order(customer_id="customer_8", payment_customer="cus_8")
+
+    done = world.reconcile(KEY)
+
+    assert done.new is Status.NEEDS_REVIEW
+    assert world.order()["status"] == "payment_pending"
+    assert "changed" in world.alerts.told[0].text
+
+
 def test_two_charges_for_one_job_are_for_a_person() -> None:
     world = unknown()
     payment = world.payments.intents["pi_1"].payment

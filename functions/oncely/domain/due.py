@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
 
+from oncely.domain.answers import Answer, Done, Odd, Refused
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import (
@@ -133,6 +134,15 @@ def no_longer_the_same(job: Job, fingerprint_now: str | None) -> Decision | None
     if None in {job.fingerprint, fingerprint_now} or job.fingerprint == fingerprint_now:
         return None
     return escalate("the business values changed since a worker first claimed it")
+
+
+def of_other_values(job: Job, answer: Answer, fingerprint_now: str | None) -> Answer:
+    """A definite answer, unless our rows stand for something else by now: then none may follow."""
+    changed = no_longer_the_same(job, fingerprint_now)
+    if changed is None or not isinstance(answer, Done | Refused):
+        return answer
+    ref = answer.ref if isinstance(answer, Done) else None
+    return Odd(f"{answer.reason}; but {changed.reason}", ref, answer.result)
 
 
 def send_again(job: Job, terms: Terms, now: datetime) -> Decision:

@@ -5,6 +5,8 @@ from typing import Any
 
 from oncely.contract import AnyContract, Call, Message, Mismatch
 from oncely.domain.answers import Answer, Odd, Unreachable
+from oncely.domain.due import of_other_values
+from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job
 
 
@@ -29,7 +31,9 @@ def heard_about(row: Job, contract: AnyContract, message: Message) -> Heard:
     if standing.facts is None:
         return Heard(Odd("our own rows do not tell any more what was asked for"))
     try:
-        return Heard(contract.ask(Call(job=row, facts=standing.facts)), standing.facts)
+        answer = contract.ask(Call(job=row, facts=standing.facts))
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
         untold = Unreachable(f"asking ended in {type(error).__name__}: {error}")
         return Heard(untold, standing.facts)
+    values = None if standing.values is None else fingerprint(standing.values)
+    return Heard(of_other_values(row, answer, values), standing.facts)
