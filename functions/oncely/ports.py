@@ -241,7 +241,7 @@ class PaymentProvider(Protocol):
     def look_up(self, ref: str, payment: Payment) -> Answer:
         """Tell what became of a prepared payment; changes nothing."""
 
-    def cancel(self, ref: str, *, key: ProviderKey) -> Answer | None:
+    def cancel(self, ref: str) -> Answer | None:
         """Make sure that a prepared payment can never move money; None: it cannot."""
 
 

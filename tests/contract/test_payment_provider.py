@@ -294,8 +294,8 @@ def test_a_cancelled_payment_can_never_be_executed(bench: Bench) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
 
-    cancelled = bench.provider.cancel(ref, key=key("cancel:1"))
-    again = bench.provider.cancel(ref, key=key("cancel:2"))
+    cancelled = bench.provider.cancel(ref)
+    again = bench.provider.cancel(ref)
     answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
 
     assert cancelled is None
@@ -309,7 +309,7 @@ def test_a_paid_payment_cannot_be_cancelled_and_says_so(bench: Bench) -> None:
     ref = prepared(bench, asked)
     bench.provider.execute(ref, asked, key=key("confirm:1"))
 
-    answer = bench.provider.cancel(ref, key=key("cancel:1"))
+    answer = bench.provider.cancel(ref)
 
     assert isinstance(answer, Odd)
 
@@ -319,6 +319,6 @@ def test_a_cancel_without_an_answer_is_no_proof(bench: Bench) -> None:
     ref = prepared(bench, asked)
     bench.fails("cancel", Fault.TIMEOUT_BEFORE)
 
-    answer = bench.provider.cancel(ref, key=key("cancel:1"))
+    answer = bench.provider.cancel(ref)
 
     assert isinstance(answer, NotSent)

@@ -13,7 +13,7 @@ from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.ports import Payment
-from oncely.services.outcomes import Failed, Finished, NeedsReview
+from oncely.services.outcomes import Failed, Finished, NeedsReview, NothingSent
 from tests.support.world import World, charge
 
 CREATE = "/v1/payment_intents"
@@ -258,6 +258,22 @@ def test_a_second_attempt_at_stripe_cancels_what_the_first_left_behind(
     second = world.run(charge(attempt=2))
 
     assert isinstance(first, Failed)
+    assert isinstance(second, Finished)
+    assert sorted(intent.status for intent in sandbox.ledger.intents) == ["canceled", "succeeded"]
+
+
+def test_a_cancel_that_stripe_answered_with_an_error_is_not_answered_from_its_memory(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    world = stripe_world(sandbox, provider, payment_method="pm_card_chargeDeclined")
+    world.run(charge())
+    world.add_order(payment_method="pm_card_visa", status="payment_failed")
+    sandbox.faults.add("error_before", method="POST", path="/v1/payment_intents/*/cancel")
+    failed = world.run(charge(attempt=2))
+
+    second = world.run(charge(attempt=2))
+
+    assert isinstance(failed, NothingSent)
     assert isinstance(second, Finished)
     assert sorted(intent.status for intent in sandbox.ledger.intents) == ["canceled", "succeeded"]
 

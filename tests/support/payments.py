@@ -84,9 +84,9 @@ class FakePayments:
                 return Unreachable("timeout")
             return self._with_others(self._state(ref, payment), ref, payment)
 
-    def cancel(self, ref: str, *, key: ProviderKey) -> Answer | None:
+    def cancel(self, ref: str) -> Answer | None:
         with self.lock:
-            self.calls.append(("cancel", key))
+            self.calls.append(("cancel", ref))
             if self._fault("cancel"):
                 return NotSent("timeout on cancel")
             if self.intents[ref].status == "succeeded":

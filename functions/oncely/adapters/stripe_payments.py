@@ -138,10 +138,12 @@ class StripePayments:
             and intent.status in MOVES_MONEY
         ]
 
-    def cancel(self, ref: str, *, key: ProviderKey) -> Answer | None:
+    def cancel(self, ref: str) -> Answer | None:
         """Cancel an intent of a former attempt; None: it can never be paid any more."""
         try:
-            self.client.v1.payment_intents.cancel(ref, {}, {"idempotency_key": key})
+            # Without a key of ours: cancelling twice does no harm, and under the same key Stripe
+            # would repeat an error of its own for a day.
+            self.client.v1.payment_intents.cancel(ref)
         except stripe.StripeError as error:
             return turned_away_unsent(error) or self._cancelled_after(error, ref)
         return None

@@ -221,7 +221,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         for attempt in range(call.facts.attempt - 1, 0, -1):
             former = self.tools.jobs().get(_key(call.facts.order_id, attempt))
             if former is not None and former.provider_ref is not None:
-                return self.tools.payments().cancel(former.provider_ref, key=call.key("cancel"))
+                return self.tools.payments().cancel(former.provider_ref)
         return None
 
 
