@@ -156,6 +156,24 @@ def test_a_letter_that_our_own_side_failed_on_is_told_of_when_it_has_come_to_a_s
     assert world.alerts.told == []
 
 
+def test_a_row_that_this_version_cannot_read_holds_up_no_neighbour() -> None:
+    world = World()
+    rows = iter(["unreadable"])
+
+    def read() -> None:
+        if next(rows, None):
+            raise ValueError("no such status")
+
+    world.store = Meanwhile(world.store, "get", read)
+
+    poisoned, *neighbours = receive(world, *(json.dumps(charge(one)) for one in ("1", "2", "3")))
+
+    assert poisoned.fate is Fate.LEFT
+    assert "no such status" in poisoned.reason
+    assert [letter.fate for letter in neighbours] == [Fate.KEPT, Fate.KEPT]
+    assert len(world.alerts.told) == 1
+
+
 def test_a_review_is_told_of_by_one_alert_of_its_own() -> None:
     world = World()
     receive(world, json.dumps(charge()))

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from oncely.domain.due import dead_letter, stranded
-from oncely.domain.errors import BadInputError, OncelyError, UnavailableError
+from oncely.domain.errors import BadInputError, UnavailableError
 from oncely.domain.jobs import enqueued
 from oncely.domain.keys import JobKey, findable
 from oncely.ports import Alerts, Clock, Created, Inbox, JobStore
@@ -79,8 +79,9 @@ class DeadLetters:
             fate, reason, key = self._settle(body)
         except BadInputError as error:
             return Received(message_id=message_id, fate=Fate.REJECTED, reason=str(error))
-        except OncelyError as error:
-            return Received(message_id=message_id, fate=Fate.LEFT, reason=str(error))
+        except Exception as error:  # noqa: BLE001  # such as a newer version's row; its neighbours go on
+            reason = f"{type(error).__name__}: {error}"
+            return Received(message_id=message_id, fate=Fate.LEFT, reason=reason)
         return Received(message_id=message_id, fate=fate, reason=reason, job_key=key)
 
     def _reject(self, letter: Received, body: str) -> Received:
