@@ -27,6 +27,8 @@ ANYTHING = (
         (5, "EUR", "0.05 EUR"),
         (1250, "jpy", "1250 JPY"),
         (1250, "kwd", "1.250 KWD"),
+        (500, "ugx", "5.00 UGX"),  # what Stripe takes for an amount of 500
+        (500, "isk", "5.00 ISK"),
         (Decimal("1250.00"), "Eur", "12.50 EUR"),
         (10**15, "usd", "10000000000000.00 USD"),
     ],

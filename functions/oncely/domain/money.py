@@ -7,7 +7,8 @@ from typing import Final, Self
 
 from oncely.domain.errors import InvalidMoneyError
 
-# ISO 4217 currencies that do not have two decimals; amounts are minor units all the same.
+# Currencies that do not have two decimals, as Stripe counts them: it still takes two of UGX and
+# ISK, which have none by ISO 4217. Amounts are minor units all the same.
 _NO_DECIMALS: Final = frozenset(
     {
         "bif",
@@ -20,7 +21,6 @@ _NO_DECIMALS: Final = frozenset(
         "mga",
         "pyg",
         "rwf",
-        "ugx",
         "vnd",
         "vuv",
         "xaf",
