@@ -41,6 +41,23 @@ def test_the_answer_is_what_the_jobs_of_the_order_say(
     assert charges.twice is (jobs == ["ch_1", "ch_2"])
 
 
+def test_a_payment_that_a_person_vouched_for_is_the_one_that_a_later_job_found() -> None:
+    ruled = a_job(status=Status.FINISHED, provider_ref="pi_1", result={"reference": "ch_9"})
+    found = job("ch_9")
+
+    assert not Charges.of([ruled, found]).twice
+
+
+@pytest.mark.parametrize("first", [{"provider_ref": "pi_1"}, {"result": {"charge_id": "ch_1"}}])
+def test_an_order_found_paid_by_a_charge_without_a_name_was_not_charged_twice(
+    first: dict[str, object],
+) -> None:
+    charged = a_job(status=Status.FINISHED, **first)
+
+    assert not Charges.of([charged, job("")]).twice
+    assert Charges.of([job("")]).sentence == "charged once, 12.50 EUR"
+
+
 def test_a_charge_is_told_though_its_amount_is_not_recorded() -> None:
     charged = Charges.of([a_job(status=Status.FINISHED, provider_ref="pi_1")])
 

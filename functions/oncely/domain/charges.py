@@ -21,15 +21,18 @@ class Charges:
     def of(cls, jobs: Iterable[Job]) -> Self:
         """Count them; two jobs that found the same charge are one charge."""
         done: dict[str, str] = {}
+        found_paid: dict[str, str] = {}
         refused = still_open = 0
         for job in jobs:
             if job.status is Status.FINISHED:
-                done[_charge(job)] = _amount(job)
+                charge = _charge(job)
+                (found_paid if charge is None else done)[charge or ""] = _amount(job)
             elif job.status in ENDED:
                 refused += 1
             else:
                 still_open += 1
-        return cls(done=done, refused=refused, open=still_open)
+        # A payment without a name is one of those that have one, if there are any.
+        return cls(done=done or found_paid, refused=refused, open=still_open)
 
     @property
     def twice(self) -> bool:
@@ -54,9 +57,15 @@ class Charges:
         return f"{said}; another charge is still open" if self.open else said
 
 
-def _charge(job: Job) -> str:
-    """The provider's id of the charge; a job that found an order paid names the same one."""
-    return str((job.result or {}).get("charge_id") or job.provider_ref or job.job_key)
+def _charge(job: Job) -> str | None:
+    """The provider's id of the charge; a job that found an order paid names the same one.
+
+    None: it found an order that was paid, and nobody noted by which charge.
+    """
+    result = job.result or {}
+    # What a person gave as the reference is what stands on the order.
+    named = result.get("charge_id") or result.get("reference") or job.provider_ref
+    return None if named is None else str(named)
 
 
 def _amount(job: Job) -> str:
