@@ -5,35 +5,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 import stripe
 
 from infra.local.sandbox import FaultKind, StripeSandbox
 from oncely.domain.answers import Absent, Done, Unclear
-from tests.docs.pages import REPOSITORY, page
-
-_GUIDE: Final = page("docs/add-a-job.md")
-_CONTRACT: Final = "functions/oncely/contracts/payment_refund.py"
-_REGISTRY: Final = "functions/oncely/contracts/__init__.py"
-_TEST: Final = "tests/unit/test_payment_refund.py"
+from tests.docs.guide import CONTRACT, TEST, follow
+from tests.docs.pages import REPOSITORY
 
 
 @pytest.fixture
 def follower(tmp_path: Path) -> Path:
     """A copy of the source with the files that the guide tells to write."""
     shutil.copytree(REPOSITORY / "functions", tmp_path / "functions")
-    for name in (_CONTRACT, _TEST):
-        written = tmp_path / name
-        written.parent.mkdir(parents=True, exist_ok=True)
-        written.write_text(_GUIDE.file(name))
-    registry = tmp_path / _REGISTRY
-    import_line, _, entry = _GUIDE.file(_REGISTRY).partition("\n\n")
-    name = entry.splitlines()[1]
-    before, opening, after = registry.read_text().partition("] = (\n")
-    imported = before.replace("\nCONTRACTS", f"\n{import_line}\n\nCONTRACTS", 1)
-    registry.write_text(f"{imported}{opening}{name}\n{after}")
+    follow(tmp_path)
     return tmp_path
 
 
@@ -50,19 +37,19 @@ def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.timeout(300)
 def test_the_guide_s_job_keeps_the_promise_by_the_guide_s_test(follower: Path) -> None:
-    done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", _TEST)
+    done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST)
 
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.timeout(300)
 def test_the_guide_s_test_fails_when_the_guide_s_guard_is_taken_away(follower: Path) -> None:
-    test = follower / _TEST
+    test = follower / TEST
     honest = 'Done("refunded", "re_1") if self.given else Absent("there is none")'
     assert honest in test.read_text()
     test.write_text(test.read_text().replace(honest, 'Absent("there is none")'))
 
-    done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", _TEST)
+    done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST)
 
     assert "REPLAY='payment.refund: w1:refunds.give!lost'" in done.stdout
     assert "happened 2 times" in done.stdout
@@ -82,12 +69,18 @@ def test_the_guide_s_line_registers_the_job(follower: Path) -> None:
 
 @pytest.fixture
 def guide(follower: Path) -> Any:  # noqa: ANN401  # a module that no type checker has seen
-    spec = importlib.util.spec_from_file_location("payment_refund", follower / _CONTRACT)
+    spec = importlib.util.spec_from_file_location("payment_refund", follower / CONTRACT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_guide_s_job_is_found_by_what_people_ask_by(guide: Any) -> None:  # noqa: ANN401  # as above
+    example = guide.PaymentRefund.example
+
+    assert guide.PaymentRefund.subject(example) == example.order_id == "18452"
 
 
 @pytest.mark.enable_socket

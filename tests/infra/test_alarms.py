@@ -6,6 +6,8 @@ from typing import Any
 
 from infra import REPOSITORY
 from oncely import telemetry
+from oncely.contracts import CONTRACTS
+from oncely.settings import camel
 from tests.infra.assembly import Assembly
 
 RUNBOOK = REPOSITORY / "docs" / "operations.md"
@@ -29,7 +31,7 @@ def test_there_is_an_alarm_for_everything_a_person_must_know(prod: Assembly) -> 
         *("ProviderUnreachable", "NothingSent", "ProviderRefusesUs"),
         *("FailedSweeps", "EndlessSweeps", "Broken", "ReplyFailed", "NotPublished"),
         *("NotLookedAt", "NotTold"),
-        *("OldestMessagePayments", "OldestMessageSync", "OldestMessageMail"),
+        *(f"OldestMessage{camel(kind.needs.queue)}" for kind in CONTRACTS),
         *("OldestMessageDeadLetters", "OldestMessageRejects", "MissedByTheStream"),
     }
 

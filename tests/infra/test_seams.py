@@ -22,7 +22,7 @@ from oncely.settings import (
     TellerSettings,
     WorkerSettings,
 )
-from tests.infra.assembly import Assembly, Function
+from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly, Function
 
 SETTINGS: dict[str, type[Settings]] = {
     "archive_rejects": RejectSettings,
@@ -112,7 +112,7 @@ def test_every_handler_imports_from_its_asset_and_layers_alone(
 
 def test_importing_a_handler_needs_no_environment(loaded: dict[str, Imported]) -> None:
     # `imported_by` gave them none.
-    assert len(loaded) == 12
+    assert len(loaded) >= SHIPPED_FUNCTIONS
 
 
 def test_every_environment_parses_as_that_functions_settings(prod: Assembly) -> None:
@@ -178,5 +178,6 @@ def test_the_sizes_of_what_the_payment_function_ships(
         sizes = ", ".join(f"layer {name} {size / 1e6:.1f} MB" for name, size in packed.items())
         sys.stdout.write(f"\npayment function: code {asset / 1e3:.0f} kB, {sizes}\n")
 
-    assert asset < 400_000
+    # Room for some jobs of the reader's own; a stray folder would be more.
+    assert asset < 600_000
     assert sum(packed.values()) < 10_000_000

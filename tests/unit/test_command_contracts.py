@@ -1,6 +1,7 @@
 """`oncely contracts`: what a job promises, in plain language."""
 
 import json
+import re
 
 from oncely.contracts import CONTRACTS
 from oncely.contracts.payment_charge import PaymentCharge
@@ -29,7 +30,7 @@ def test_programs_get_the_schema_as_well() -> None:
 
 
 def test_an_unknown_job_type_is_answered_with_those_there_are() -> None:
-    said = oncely("contracts", "payment.refund")
+    said = oncely("contracts", "no.such")
 
     assert said.exit_code == 1
-    assert "known here: payment.charge" in said.stderr
+    assert re.search(r"known here: .*payment\.charge", said.stderr)

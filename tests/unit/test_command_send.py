@@ -84,7 +84,7 @@ def test_a_message_that_the_queue_did_not_take_is_said_to_be_kept() -> None:
     [
         ((), 2, "Give a message"),
         (("payment.charge", "order_id"), 2, "write name=value"),
-        (("no.such", "a=1"), 1, "known here: payment.charge"),
+        (("no.such", "a=1"), 1, "unknown job 'no.such'; known here: "),
         (("payment.charge", "order_id=1", "amount=lots"), 1, "amount: Input should be a valid int"),
         (("--file", "/nowhere/at/all"), 1, "cannot be read"),
         (("--unique-for", "soon", "payment.charge", "order_id=1"), 2, "write 30s, 90m, 24h"),
