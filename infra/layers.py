@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -188,14 +189,17 @@ def _make_light(folder: Path) -> None:
     for service in (folder / "botocore" / "data").glob("*/"):
         if service.name not in _SERVICES:
             shutil.rmtree(service)
-    # Compiled code in the place of its source, as it is imported most quickly.
-    compileall.compile_dir(
-        folder,
-        quiet=2,
-        legacy=True,
-        stripdir=str(folder),
-        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-    )
+    with warnings.catch_warnings():
+        # From Python 3.12 on, the compiler tells what it thinks of other people's strings.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        # Compiled code in the place of its source, as it is imported most quickly.
+        compileall.compile_dir(
+            folder,
+            quiet=2,
+            legacy=True,
+            stripdir=str(folder),
+            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+        )
     for compiled in folder.rglob("*.pyc"):
         compiled.with_suffix(".py").unlink()
 
