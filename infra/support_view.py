@@ -23,7 +23,7 @@ BURST: Final = 40
 # API Gateway waits 30 s for an answer; a function that takes longer works for nobody.
 TIMEOUT: Final = 29
 
-PUBLIC: Final = ("/", "/{file}")
+PUBLIC: Final = ("/", "/config.json", "/page/{version}/{file}")
 READING: Final = ("/api/me", "/api/find", "/api/jobs", "/api/job", "/api/counts")
 REPAIRING: Final = (
     (apigateway.HttpMethod.POST, "/api/repair"),

@@ -83,8 +83,9 @@ def counts(_request: Request) -> Reply:
 
 
 ROUTES: Routes = {
-    "GET /": Route(lambda _: page().file("index.html")),
-    "GET /{file}": Route(lambda request: page().file(request.path.get("file", ""))),
+    "GET /": Route(lambda _: page().index),
+    "GET /config.json": Route(lambda _: page().config),
+    "GET /page/{version}/{file}": Route(lambda request: page().file(**request.path)),
     "GET /api/me": Route(me, READERS),
     "GET /api/find": Route(find, READERS),
     "GET /api/jobs": Route(list_jobs, READERS),

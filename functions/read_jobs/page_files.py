@@ -11,7 +11,11 @@ from typing import Final, Self
 from oncely.adapters.http_api import Reply
 
 FOLDER: Final = Path(__file__).with_name("page")
-CONFIG: Final = "config.json"
+INDEX: Final = "index.html"
+# A browser asks each time whether its copy is still the one.
+_ASK_AGAIN: Final = "no-cache"
+# The address changes with the content, so a browser that has it never asks again.
+_FOR_GOOD: Final = "public, max-age=31536000, immutable"
 
 _TYPES: Final[Mapping[str, str]] = {
     ".css": "text/css; charset=utf-8",
@@ -26,25 +30,36 @@ _TYPES: Final[Mapping[str, str]] = {
 class PageFiles:
     """What is in the folder, and nothing else: a name is looked up, never opened."""
 
-    replies: Mapping[str, Reply]
+    index: Reply
+    config: Reply
+    version: str
+    files: Mapping[str, Reply]
 
     @classmethod
     def of(cls, *, sign_in: str, client_id: str, stack: str, folder: Path = FOLDER) -> Self:
-        """Read every file once."""
-        config = json.dumps({"sign_in": sign_in, "client_id": client_id, "stack": stack})
-        files = {
+        """Read every file once; together they are one version, which is a folder to a browser."""
+        texts = {
             path.name: path.read_text(encoding="utf-8")
             for path in sorted(folder.glob("*"))
             if path.suffix in _TYPES
         }
+        version = _digest(json.dumps(texts))
+        index = texts.pop(INDEX)
+        for name in texts:
+            index = index.replace(f'"{name}"', f'"/page/{version}/{name}"')
+        config = json.dumps({"sign_in": sign_in, "client_id": client_id, "stack": stack})
         policy = content_policy(sign_in)
         return cls(
-            {name: _reply(name, text, policy) for name, text in {**files, CONFIG: config}.items()}
+            index=_reply(INDEX, index, policy, _ASK_AGAIN),
+            config=_reply("config.json", config, policy, _ASK_AGAIN),
+            version=version,
+            files={name: _reply(name, text, policy, _FOR_GOOD) for name, text in texts.items()},
         )
 
-    def file(self, name: str) -> Reply:
-        """One file by its name."""
-        return self.replies.get(name) or Reply.error(HTTPStatus.NOT_FOUND, "there is no such page")
+    def file(self, *, version: str, file: str) -> Reply:
+        """One file of this version by its name; a page of another version loads itself anew."""
+        found = self.files.get(file) if version == self.version else None
+        return found or Reply.error(HTTPStatus.NOT_FOUND, "there is no such file")
 
 
 def content_policy(sign_in: str) -> str:
@@ -57,7 +72,8 @@ def content_policy(sign_in: str) -> str:
             "img-src 'self'",
             f"connect-src 'self' {sign_in}",
             "base-uri 'none'",
-            f"form-action {sign_in}",
+            # Scripts take every form; none is ever sent by the browser itself.
+            "form-action 'none'",
             "frame-ancestors 'none'",
             # Text can never become markup or script by way of the page's own code.
             "require-trusted-types-for 'script'",
@@ -66,14 +82,17 @@ def content_policy(sign_in: str) -> str:
     )
 
 
-def _reply(name: str, text: str, policy: str) -> Reply:
+def _reply(name: str, text: str, policy: str, caching: str) -> Reply:
     return Reply(
         body=text,
         headers={
             "content-type": _TYPES[Path(name).suffix],
             "content-security-policy": policy,
-            # A browser asks each time whether its copy is still the one.
-            "cache-control": "no-cache",
-            "etag": f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"',
+            "cache-control": caching,
+            "etag": f'"{_digest(text)}"',
         },
     )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -47,6 +47,10 @@ class SupportView:
         asked = f"?{urlencode(query)}" if query else ""
         return self._api("GET", path + asked, token)
 
+    def get_again(self, path: str, first: Answer) -> Answer:
+        """As a browser asks that has an answer already."""
+        return self._api("GET", path, None, known=first.headers["etag"])
+
     def post(self, path: str, body: object, *, token: str | None = None) -> Answer:
         text = body if isinstance(body, str) else json.dumps(body)
         return self._api("POST", path, token, text)
@@ -96,11 +100,20 @@ class SupportView:
         tokens: dict[str, str] = given.json
         return tokens
 
-    def _api(self, method: str, path: str, token: str | None, body: str | None = None) -> Answer:
+    def _api(
+        self,
+        method: str,
+        path: str,
+        token: str | None,
+        body: str | None = None,
+        known: str | None = None,
+    ) -> Answer:
         # By its host name, which the engine routes by and which not every machine resolves.
         headers = {"host": urlsplit(self.stack.outputs["AdminUrl"]).netloc}
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
+        if known is not None:
+            headers["if-none-match"] = known
         return self._engine(method, path, headers, body)
 
     def _engine(

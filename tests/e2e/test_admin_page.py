@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.e2e.admin_desk import NARROW, WIDE, AdminDesk
 from tests.e2e.admin_jobs import HOSTILE, hostile_job
@@ -105,6 +105,32 @@ def test_an_empty_list_and_a_vain_search_say_what_to_do(desk: AdminDesk) -> None
 
     desk.job("payment.charge:order_never")
     expect(desk.heading).to_have_text("There is no such job")
+
+
+@pytest.mark.parametrize(
+    ("place", "heading"),
+    [
+        ("#/list/constructor", "Needs review"),
+        ("#/constructor/x", "Needs review"),
+        ("#/list/failed?when=constructor", "Failed"),
+    ],
+)
+def test_an_address_with_a_word_of_the_language_is_an_unknown_one_like_any(
+    desk: AdminDesk, place: str, heading: str
+) -> None:
+    desk.go(place)
+
+    expect(desk.heading).to_have_text(heading)
+
+
+def test_a_link_cannot_put_its_words_into_the_page(chromium: Browser, desk: AdminDesk) -> None:
+    visitor = AdminDesk(chromium, desk.url)
+    visitor.page.goto(f"{desk.url}/?error=x&error_description=Call+0900+123&state=y")
+
+    expect(visitor.page.get_by_role("alert")).to_contain_text("did not ask for that sign-in")
+    expect(visitor.page.locator("body")).not_to_contain_text("0900")
+    assert visitor.complaints == []
+    visitor.context.close()
 
 
 def test_a_filter_stands_in_the_address_and_leads_back(desk: AdminDesk, reference: str) -> None:

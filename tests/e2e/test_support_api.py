@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -191,11 +192,30 @@ def test_the_page_is_served_with_a_policy_that_lets_nothing_else_in(view: Suppor
     assert "unsafe" not in policy
     assert f"connect-src 'self' {view.stack.engine.url};" in policy
     assert page.headers["x-content-type-options"] == "nosniff"
-    assert view.get("/admin.js").headers["content-type"] == "text/javascript; charset=utf-8"
+
+
+def test_a_browser_asks_for_the_page_each_time_and_for_its_files_once(view: SupportView) -> None:
+    page = view.get("/")
+    again = view.get_again("/", page)
+    (script,) = re.findall(r'<script type="module" src="([^"]+)"', page.text)
+    file = view.get(script)
+
+    assert (again.status, again.text) == (304, "")
+    assert file.status == 200
+    assert file.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert file.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
 @pytest.mark.parametrize(
-    "path", ["/handler.py", "/..%2Fhandler.py", "/%2e%2e/handler.py", "/page_files.py", "/nothing"]
+    "path",
+    [
+        "/handler.py",
+        "/..%2Fhandler.py",
+        "/%2e%2e/handler.py",
+        "/nothing",
+        "/page/x/admin.js",
+        "/page/x/..%2F..%2Fhandler.py",
+    ],
 )
 def test_no_other_file_is_served(view: SupportView, path: str) -> None:
     answer = view.get(path)

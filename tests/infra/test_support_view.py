@@ -7,7 +7,7 @@ from read_jobs.handler import ROUTES as READ
 from repair_jobs.handler import ROUTES as REPAIR
 from tests.infra.assembly import Assembly
 
-PUBLIC = {"GET /", "GET /{file}"}
+PUBLIC = {"GET /", "GET /config.json", "GET /page/{version}/{file}"}
 
 
 def routes(assembly: Assembly) -> dict[str, dict[str, Any]]:

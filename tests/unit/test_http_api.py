@@ -119,8 +119,38 @@ def test_every_answer_tells_the_browser_to_trust_nothing_and_keep_nothing() -> N
     headers = answered(event(), {"GET /api/x": Route(lambda _: Reply.of({}))})["headers"]
 
     assert headers["x-content-type-options"] == "nosniff"
+    assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
     assert headers["referrer-policy"] == "no-referrer"
     assert headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("known", "status"),
+    [
+        ('"one"', 304),
+        ('W/"one"', 304),
+        ('"two", "one"', 304),
+        ('"two"', 200),
+        ("", 200),
+    ],
+)
+def test_what_a_browser_has_is_not_sent_again(known: str, status: int) -> None:
+    reply = Reply(body="the page", headers={"etag": '"one"', "cache-control": "no-cache"})
+    call = {**event(), "headers": {"if-none-match": known}}
+
+    answer = answered(call, {"GET /api/x": Route(lambda _: reply)})
+
+    assert answer["statusCode"] == status
+    assert answer["body"] == ("" if status == 304 else "the page")
+    assert (answer["headers"]["etag"], answer["headers"]["cache-control"]) == ('"one"', "no-cache")
+
+
+def test_an_answer_about_jobs_is_never_taken_for_a_known_one() -> None:
+    call = {**event(), "headers": {"if-none-match": "None, *, "}}
+
+    answer = answered(call, {"GET /api/x": Route(lambda _: Reply.of({"job": 1}))})
+
+    assert answer["statusCode"] == 200
 
 
 def test_a_body_may_come_encoded() -> None:

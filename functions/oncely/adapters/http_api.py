@@ -14,8 +14,10 @@ from oncely.telemetry import telemetry
 SUPPORT: Final = "support"  # reads
 OPERATOR: Final = "operator"  # reads, repairs and exports
 
-# What a browser must be told with every answer, whatever it is.
+# What a browser must be told with every answer, whatever it is; the page has a policy of its own.
 _ALWAYS: Final = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
@@ -72,6 +74,13 @@ class Reply:
             headers={"content-type": "application/json; charset=utf-8", **_PRIVATE},
         )
 
+    def unless_known(self, tags: str) -> "Reply":
+        """The same without its body, for a browser that has this very version."""
+        known = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
+        if self.headers.get("etag") not in known:
+            return self
+        return Reply(status=HTTPStatus.NOT_MODIFIED, headers=self.headers)
+
     @classmethod
     def error(cls, status: HTTPStatus, sentence: str, **more: Json) -> "Reply":
         """A refusal that says what to do."""
@@ -94,7 +103,7 @@ REPAIRERS: Final = frozenset({OPERATOR})
 def answered(event: Mapping[str, Any], routes: Routes) -> dict[str, Any]:
     """Answer a call of API Gateway's; what goes wrong is a sentence, never a trace."""
     route_key = str(event.get("routeKey"))
-    reply = _reply(event, routes.get(route_key))
+    reply = _reply(event, routes.get(route_key)).unless_known(_header(event, "if-none-match"))
     telemetry().logger.info(
         "request answered", extra={"route": route_key, "status": int(reply.status)}
     )
@@ -141,6 +150,11 @@ def _request(event: Mapping[str, Any], person: Person | None) -> Request:
         path=event.get("pathParameters") or {},
         body=body,
     )
+
+
+def _header(event: Mapping[str, Any], name: str) -> str:
+    """A header of the request; API Gateway writes their names in lower case."""
+    return str((event.get("headers") or {}).get(name, ""))
 
 
 def _person(event: Mapping[str, Any]) -> Person | None:

@@ -22,7 +22,7 @@ function route() {
   const [path, query] = location.hash.slice(2).split("?");
   const [view, name] = path.split("/");
   try {
-    if (VIEWS[view] && name)
+    if (Object.hasOwn(VIEWS, view) && name)
       return { view, name: decodeURIComponent(name), query: new URLSearchParams(query) };
   } catch {
     // A half-copied address: begin at the beginning.

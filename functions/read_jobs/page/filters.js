@@ -59,7 +59,8 @@ export function filters(status, query, types) {
 /** The filter's window as instants; days are the reader's own. */
 export function timeWindow(query) {
   const when = query.get("when");
-  if (HOURS[when]) return { from: new Date(Date.now() - HOURS[when] * 3_600_000).toISOString() };
+  if (Object.hasOwn(HOURS, when))
+    return { from: new Date(Date.now() - HOURS[when] * 3_600_000).toISOString() };
   // The counts are of the day in UTC, so that two readers see the same; this is that day.
   if (when === "today") return { from: `${new Date().toISOString().slice(0, 10)}T00:00:00Z` };
   if (when !== "dates") return {};

@@ -35,7 +35,7 @@ const NO_MATCH = "No job here matches these filters. Widen them, or search by or
 const PAGE = 25;
 
 export async function showList({ name, query }, { person, signal, reload }) {
-  const status = name in LISTS ? name : "needs_review";
+  const status = Object.hasOwn(LISTS, name) ? name : "needs_review";
   const { title, empty } = LISTS[status];
   const wanted = { status, type: query.get("type"), ...timeWindow(query) };
   const strip = countsStrip(signal);

@@ -19,12 +19,12 @@ export async function restore() {
   const back = new URLSearchParams(location.search);
   if (!back.has("code") && !back.has("error")) return null;
   const underWay = JSON.parse(sessionStorage.getItem(UNDER_WAY) ?? "{}");
-  sessionStorage.removeItem(UNDER_WAY);
   history.replaceState(null, "", here() + (underWay.place ?? ""));
-  if (back.has("error")) return back.get("error_description") ?? back.get("error");
-  // A code that this tab did not ask for is somebody else's.
+  // A code that this tab did not ask for is somebody else's, and so are the words of an error.
   const ours = underWay.state && back.get("state") === underWay.state;
   if (!ours) return "this tab did not ask for that sign-in";
+  sessionStorage.removeItem(UNDER_WAY);
+  if (back.has("error")) return back.get("error_description") ?? back.get("error");
   const fetched = await fetchTokens({
     grant_type: "authorization_code",
     code: back.get("code"),
