@@ -1,17 +1,19 @@
 """The admin page as a person uses it, in a real browser."""
 
 import re
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
-from playwright.sync_api import Browser, ConsoleMessage, Locator, expect
+from playwright.sync_api import Browser, ConsoleMessage, Locator, ViewportSize, expect
 
 from infra.local.engine import REPOSITORY
 from tests.e2e.people import PASSWORD
 
 AXE: Final = REPOSITORY / "node_modules" / "axe-core" / "axe.min.js"
-WIDE: Final = {"width": 1280, "height": 900}
-NARROW: Final = {"width": 390, "height": 844}
+WIDE: Final = ViewportSize(width=1280, height=900)
+NARROW: Final = ViewportSize(width=390, height=844)
+NARROWEST: Final = ViewportSize(width=320, height=640)
+THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 # Cold functions on a machine that does other things as well.
 PATIENCE_MS: Final = 30_000
 
@@ -113,6 +115,19 @@ class AdminDesk:
             for one in found
             if one["impact"] in {"serious", "critical"}
         ]
+
+    def faults_of_looks(self) -> list[str]:
+        """What is wrong with the present view in any theme, or on any screen."""
+        found: list[str] = []
+        for theme in THEMES:
+            self.page.emulate_media(color_scheme=theme)
+            found += [f"{theme}: {fault}" for fault in self.faults()]
+        for size in (WIDE, NARROW, NARROWEST):
+            self.page.set_viewport_size(size)
+            if self.scrolls_sideways():
+                found.append(f"scrolls sideways at {size['width']}")
+        self.page.set_viewport_size(WIDE)
+        return found
 
     def scrolls_sideways(self) -> bool:
         return bool(self.page.evaluate("() => document.documentElement.scrollWidth > innerWidth"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.e2e.admin_desk import NARROW, WIDE, AdminDesk
+from tests.e2e.admin_desk import AdminDesk
 from tests.e2e.admin_jobs import HOSTILE, hostile_job
 from tests.e2e.deployment import Deployment
 from tests.e2e.scenarios import charge, is_sent_twice
@@ -187,13 +187,48 @@ def test_every_view_is_accessible_in_both_themes_and_fits_every_screen(
     found: list[str] = []
     for view in views:
         operator.go(view)
-        for theme in ("light", "dark"):
-            operator.page.emulate_media(color_scheme=theme)
-            found += [f"{view} {theme}: {fault}" for fault in operator.faults()]
-        for size in (WIDE, NARROW, {"width": 320, "height": 640}):
-            operator.page.set_viewport_size(size)  # type: ignore[arg-type]  # its own shape
-            if operator.scrolls_sideways():
-                found.append(f"{view} scrolls sideways at {size['width']}")
-        operator.page.set_viewport_size(WIDE)  # type: ignore[arg-type]  # its own shape
+        found += [f"{view} {fault}" for fault in operator.faults_of_looks()]
     assert found == []
     assert operator.complaints == []
+
+
+def test_the_dialog_of_a_repair_is_accessible_in_all_that_it_shows(
+    operator: AdminDesk, deployment: Deployment
+) -> None:
+    unknown = leave_behind(deployment, "page-dialog", method="pm_processing")
+    operator.job(unknown.key)
+    dialog = operator.repair("Ask the provider now")
+    found = [f"empty {fault}" for fault in operator.faults_of_looks()]
+
+    dialog.get_by_role("button", name="Ask the provider now").click()
+    expect(dialog.get_by_role("alert")).to_be_visible()
+    found += [f"refused {fault}" for fault in operator.faults_of_looks()]
+    dialog.get_by_role("button", name="Show what it would do").click()
+    expect(dialog.get_by_text("Nothing was changed")).to_be_visible()
+    found += [f"foretold {fault}" for fault in operator.faults_of_looks()]
+    operator.page.keyboard.press("Escape")
+
+    assert found == []
+    assert operator.complaints == []
+
+
+def test_the_views_of_who_is_not_signed_in_are_accessible(
+    chromium: Browser, operator: AdminDesk
+) -> None:
+    visitor = AdminDesk(chromium, operator.url)
+    visitor.page.goto(operator.url)
+    expect(visitor.heading).to_have_text("Look up a job")
+    found = [f"first {fault}" for fault in visitor.faults_of_looks()]
+
+    visitor.page.goto(f"{operator.url}/?error=access_denied&state=another")
+    expect(visitor.page.get_by_role("alert")).to_be_visible()
+    found += [f"refused {fault}" for fault in visitor.faults_of_looks()]
+    over = """() => sessionStorage.setItem("oncely.tokens", '{"token": null}')"""
+    visitor.page.evaluate(over)
+    visitor.page.goto(f"{operator.url}/#/list/failed")
+    expect(visitor.heading).to_have_text("Your sign-in has ended")
+    found += [f"ended {fault}" for fault in visitor.faults_of_looks()]
+
+    assert found == []
+    assert visitor.complaints == []
+    visitor.context.close()
