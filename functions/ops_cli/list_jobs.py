@@ -13,7 +13,7 @@ from ops_cli.options import AsJson, at_a_place
 from ops_cli.place import Place
 
 if TYPE_CHECKING:
-    from oncely.services.inspect import Inspector
+    from oncely.services.inspect import Inspector, Page
     from oncely.services.job_view import JobView
 
 _LISTS: Final = ("in_progress", *Status)
@@ -42,7 +42,7 @@ def list_jobs(
 ) -> None:
     """List jobs, those that changed last first."""
     now = datetime.now(UTC)
-    views, more = _taken(
+    views, hint = _taken(
         place.desk(actor="command").inspector,
         limit=limit,
         status=status,
@@ -53,31 +53,42 @@ def list_jobs(
     if json:
         for view in views:
             screen.as_json(view.as_short_json())
-        return
-    if not views:
-        screen.say("No job is in this list.")
-        return
-    job_lines.rows(view.as_json() for view in views)
-    if more:
-        screen.say(f"There are more: --limit {limit * 4}", to=screen.aside())
+    elif views:
+        job_lines.rows(view.as_json() for view in views)
+    else:
+        screen.say("No job is in this list." if hint is None else "No such job was found.")
+    if hint is not None:
+        screen.say(hint, to=screen.aside())
 
 
-def pages(inspector: "Inspector", *, size: int = _PAGE, **wanted: object) -> "Iterator[JobView]":
-    """Every job of a list, page by page."""
+def pages(inspector: "Inspector", *, size: int = _PAGE, **wanted: object) -> "Iterator[Page]":
+    """A list to its end, page by page."""
     cursor: str | None = None
     while True:
         page = inspector.page(cursor=cursor, limit=size, **wanted)  # type: ignore[arg-type]  # by name
-        yield from page.jobs
+        yield page
         if page.cursor is None:
             return
         cursor = page.cursor
 
 
-def _taken(inspector: "Inspector", *, limit: int, **wanted: object) -> "tuple[list[JobView], bool]":
+def _taken(
+    inspector: "Inspector", *, limit: int, **wanted: object
+) -> "tuple[list[JobView], str | None]":
+    """The jobs, and how to see the rest of them."""
+    from oncely.services.inspect import MOST_LOOKED_AT, MOST_READ
+
     taken: list[JobView] = []
     # One more than is wanted tells whether there are more.
-    for view in pages(inspector, size=min(limit + 1, _PAGE), **wanted):
-        if len(taken) == limit:
-            return taken, True
-        taken.append(view)
-    return taken, False
+    size = min(limit + 1, _PAGE)
+    looks = MOST_LOOKED_AT // MOST_READ
+    for page in pages(inspector, size=size, **wanted):
+        taken += page.jobs
+        if len(taken) > limit:
+            return taken[:limit], f"There are more: --limit {limit * 4}"
+        # A page that is not full went past as many jobs of other types as it may.
+        looks -= len(page.jobs) < size
+        if looks == 0 and page.cursor is not None:
+            stopped = f"Stopped after {MOST_LOOKED_AT:,} jobs of other types or states"
+            return taken, f"{stopped}: narrow it with --since and --until."
+    return taken, None

@@ -91,9 +91,8 @@ def _wanted(desk: "SupportDesk", key: str | None, job_type: str | None) -> "Iter
             raise no_such_job(key)
         yield view
         return
-    for view in pages(desk.inspector, status=Status.READY.value, job_type=job_type):
-        if view.job.stranded_since is not None:
-            yield view
+    for page in pages(desk.inspector, status=Status.READY.value, job_type=job_type):
+        yield from (view for view in page.jobs if view.job.stranded_since is not None)
 
 
 def _with_progress(views: "list[JobView]") -> "Iterator[JobView]":

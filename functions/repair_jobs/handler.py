@@ -62,10 +62,10 @@ def repair(request: Request) -> Reply:
 def export(request: Request) -> Reply:
     """A list as a file that a spreadsheet opens."""
     asked = ListQuery.of(request.query)
-    jobs = support().inspector.every(
+    pages = support().inspector.every(
         status=asked.status, job_type=asked.job_type, since=asked.since, until=asked.until
     )
-    text, more = spreadsheet(jobs, most=MOST_EXPORTED)
+    text, more = spreadsheet(pages, most=MOST_EXPORTED)
     telemetry().exported(request.who.name, dict(request.query))
     return Reply(
         body=text,

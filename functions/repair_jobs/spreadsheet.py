@@ -5,11 +5,10 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Final
 
 from oncely.domain.writes import Json
-from oncely.services.job_view import JobView
+from oncely.services.inspect import Page
 
 # What a function can read in its time.
 MOST_EXPORTED: Final = 5_000
@@ -26,19 +25,21 @@ _FORMULA: Final = re.compile(r"(^|[;\t\r\n])(?=[=+\-@\uff1d\uff0b\uff0d\uff20\t\
 
 
 def spreadsheet(
-    jobs: Iterator[JobView], *, most: int, most_bytes: int = MOST_BYTES
+    pages: Iterator[Page], *, most: int, most_bytes: int = MOST_BYTES
 ) -> tuple[str, bool]:
-    """The text, and whether there were more jobs than it holds."""
-    lines = [_line(COLUMNS)]
-    size = 0
-    for view in islice(jobs, most):
-        told = view.as_short_json()
-        line = _line([cell(told[name]) for name in COLUMNS])
-        size += len(json.dumps(line))
-        if size > most_bytes:
-            return "".join(lines), True
-        lines.append(line)
-    return "".join(lines), next(jobs, None) is not None
+    """The text, and whether there are, or may be, more jobs than it holds."""
+    lines: list[str] = []
+    size, cut = 0, False
+    for page in pages:
+        for view in page.jobs:
+            told = view.as_short_json()
+            line = _line([cell(told[name]) for name in COLUMNS])
+            size += len(json.dumps(line))
+            if len(lines) == most or size > most_bytes:
+                return "".join((_line(COLUMNS), *lines)), True
+            lines.append(line)
+        cut = page.cursor is not None
+    return "".join((_line(COLUMNS), *lines)), cut
 
 
 def _line(cells: Sequence[str]) -> str:

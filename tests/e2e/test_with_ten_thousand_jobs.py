@@ -5,8 +5,9 @@ import time
 import pytest
 from playwright.sync_api import expect
 
+from oncely.services.inspect import MOST_COUNTED
 from tests.e2e.admin_desk import AdminDesk
-from tests.e2e.admin_jobs import MANY, many_jobs
+from tests.e2e.admin_jobs import many_jobs
 from tests.e2e.deployment import Deployment
 
 pytestmark = pytest.mark.timeout(600)
@@ -30,5 +31,5 @@ def test_ten_thousand_jobs_answer_at_once(support: AdminDesk, deployment: Deploy
     assert time.monotonic() - began < AT_ONCE
     expect(support.entries).to_contain_text("sync.contact:hubspot:many-7777:1")
     support.go("#/list/needs_review")
-    expect(support.page.locator(".counts")).to_contain_text(f"{MANY:,}+")
+    expect(support.page.locator(".counts")).to_contain_text(f"{MOST_COUNTED:,}+")
     assert len(set(support.entries.locator("a").all_inner_texts())) == 25

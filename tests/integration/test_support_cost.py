@@ -95,6 +95,7 @@ def test_ten_thousand_jobs_are_searched_and_listed_at_the_price_of_a_few(
     assert large["order"] == small["order"] == 2
     assert large["reference"] == small["reference"] == 2
     assert large["customer"] == 2 * LARGE // 1000
+    assert large["counts"] <= 2_000
     assert large["page"] <= A_PAGE + 25
     assert large["review page"] <= A_PAGE + 25
     assert large["second page"] <= 2 * A_PAGE + 25
@@ -106,6 +107,7 @@ def figures(counted: Counted) -> dict[str, float]:
         "order": counted.reading(lambda i: i.find("7").jobs[0]),
         "customer": counted.reading(lambda i: i.find("customer_7").jobs[0]),
         "reference": counted.reading(lambda i: i.find("pi_7").jobs[0]),
+        "counts": counted.reading(lambda i: i.counts()),
         "page": counted.reading(lambda i: i.page(status="finished").jobs[24]),
         "review page": counted.reading(lambda i: i.page(status="needs_review").jobs[4]),
         "second page": counted.reading(

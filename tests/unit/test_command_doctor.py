@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from infra.guardrails import VISIBILITY_FACTOR
 from infra.table_plans import PLANS
+from oncely.domain.keys import JobKey
+from oncely.services.inspect import MOST_COUNTED
 from ops_cli.checkup.queues import VISIBILITY_FACTOR as CHECKED_FACTOR
 from ops_cli.checkup.tables import INDEXES
 from tests.support.account import Account, arn, refused
@@ -231,6 +234,13 @@ def job_for_a_person(account: Account) -> None:
     account.world.run(charge("nobody"))
 
 
+def jobs_for_many_people(account: Account) -> None:
+    account.world.run(charge("nobody"))
+    (review,) = account.world.store.jobs.values()
+    keys = [JobKey(f"payment.charge:order_{number}") for number in range(MOST_COUNTED)]
+    account.world.store.jobs |= {key: replace(review, job_key=key) for key in keys}
+
+
 def forgotten_job(account: Account) -> None:
     account.world.clock.time = datetime.now(UTC) - timedelta(hours=2)
     oncely("send", "payment.charge", "order_id=1", place=account.place())
@@ -250,6 +260,7 @@ def forgotten_job(account: Account) -> None:
         (waiting_rejects, "2 messages wait for their function"),
         (some_sweeps_fail, "1 of the last 2 did not succeed"),
         (job_for_a_person, "1 jobs wait for a person"),
+        (jobs_for_many_people, "1,000+ jobs wait for a person"),
         (forgotten_job, "without an outcome for 2 hours"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from oncely.domain.keys import JobKey
+from oncely.services import inspect
 from tests.support.command import HOSTILE, FakePlace, oncely
 from tests.support.world import World, charge
 
@@ -143,6 +144,24 @@ def test_a_list_that_there_is_not_is_said_with_those_there_are(
 
     assert said.exit_code in {1, 2}
     assert sentence in said.stderr
+
+
+def test_a_list_of_a_rare_type_stops_looking_and_says_how_to_look_further(
+    paid: FakePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspect, "MOST_READ", 1)
+    monkeypatch.setattr(inspect, "MOST_LOOKED_AT", 2)
+    first = paid.world.job(KEY)
+    for number in range(10):
+        key = JobKey(f"payment.charge:order_x{number}")
+        paid.world.store.jobs[key] = replace(first, job_key=key)
+
+    for json_or_not in ((), ("--json",)):
+        said = oncely("list", "--type", "sync.push", *json_or_not, place=paid)
+
+        assert said.exit_code == 0
+        assert "narrow it with --since and --until" in said.stderr
+        assert "No job is in this list" not in said.stdout
 
 
 def test_ten_thousand_jobs_are_listed_page_by_page(paid: FakePlace) -> None:

@@ -216,7 +216,7 @@ def test_a_job_that_the_index_still_shows_in_its_former_list_is_left_out() -> No
     lagging = replace(world.inspector(), finder=_Lagging(world.store))
 
     assert len(lagging.page(status="needs_review").jobs) == 2
-    assert len(list(lagging.every(status="needs_review"))) == 2
+    assert [len(page.jobs) for page in lagging.every(status="needs_review")] == [2]
 
 
 def test_a_list_can_be_of_one_job_type_and_a_time() -> None:
@@ -239,6 +239,30 @@ def test_a_rare_job_type_costs_a_page_no_more_than_it_may(monkeypatch: pytest.Mo
 
     assert sum(map(len, pages)) == 6
     assert len(pages) == 5
+
+
+def test_a_whole_list_is_given_page_by_page_and_its_end_is_known() -> None:
+    pages = list(many(250).inspector().every(status="needs_review"))
+
+    assert [len(page.jobs) for page in pages] == [100, 100, 50]
+    assert len({view.job.job_key for page in pages for view in page.jobs}) == 250
+    assert {page.cursor for page in pages} == {None}
+
+
+def test_a_whole_list_of_a_type_that_there_is_not_ends_and_says_that_it_was_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inspect, "MOST_LOOKED_AT", 40)
+    world = many(60)
+
+    (none,) = world.inspector().every(job_type="receipt.send")
+    (some,) = world.inspector().every(job_type="sync.push")
+
+    assert none.jobs == ()
+    assert len(some.jobs) == 4
+    assert none.cursor == some.cursor
+    rest = world.inspector().page(job_type="sync.push", cursor=some.cursor)
+    assert len(rest.jobs) == 2
 
 
 @pytest.mark.parametrize(

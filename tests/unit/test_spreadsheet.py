@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from oncely.domain.keys import JobKey
+from oncely.services import inspect
 from repair_jobs.spreadsheet import COLUMNS, cell, spreadsheet
 from tests.support.fakes import START
 from tests.support.world import World, charge
@@ -65,6 +66,18 @@ def test_an_export_that_is_cut_says_so() -> None:
 
     assert len(exported(world, 1000)[0]) == 251
     assert [exported(world, most)[1] for most in (200, 251)] == [True, False]
+
+
+def test_an_export_of_a_rare_type_that_was_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.add_order("1")
+    world.run(charge("1"))
+    monkeypatch.setattr(inspect, "MOST_LOOKED_AT", 0)
+
+    text, more = spreadsheet(world.inspector().every(job_type="sync.push"), most=10)
+
+    assert more
+    assert list(csv.DictReader(io.StringIO(text))) == []
 
 
 def test_an_export_never_grows_past_what_one_answer_holds() -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -24,8 +23,11 @@ MOST_FOUND: Final = 50
 MOST_ON_A_PAGE: Final = 100
 # A list of one job type may have to go past many others: then it goes on with the next page.
 MOST_READ: Final = 1000
-# Beyond this a count says "more": it must cost the same however many there are.
-MOST_COUNTED: Final = 10_000
+# Every view of a list counts four times. Beyond this a count says "more": nobody needs to know
+# whether there are 1,000 or 40,000, and it must cost the same however many there are.
+MOST_COUNTED: Final = 1_000
+# Who takes a whole list goes past this many index entries at most, also of a rare job type.
+MOST_LOOKED_AT: Final = 20_000
 
 IN_PROGRESS: Final = "in_progress"
 LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
@@ -134,14 +136,22 @@ class Inspector:
         job_type: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> Iterator[JobView]:
-        """All jobs of a list, read as they are taken."""
+    ) -> Iterator[Page]:
+        """All jobs of a list, read as they are taken; the last page goes on if looking was cut."""
         statuses = _statuses(status)
         _must_be_a_window(since, until)
-        entries = self.finder.listed(statuses, since=since, until=until)
-        keys = (one.job_key for one in entries if job_type in {None, one.job_type})
-        while some := list(islice(keys, MOST_ON_A_PAGE)):
-            yield from self._still_there(some, statuses)
+        place, taken = Cursor(), list[JobKey]()
+        for looked_at, one in enumerate(self.finder.listed(statuses, since=since, until=until)):
+            if looked_at == MOST_LOOKED_AT:
+                yield Page(jobs=tuple(self._still_there(taken, statuses)), cursor=str(place))
+                return
+            place = place.past(one)
+            if job_type in {None, one.job_type}:
+                taken.append(one.job_key)
+            if len(taken) == MOST_ON_A_PAGE:
+                yield Page(jobs=tuple(self._still_there(taken, statuses)), cursor=None)
+                taken = []
+        yield Page(jobs=tuple(self._still_there(taken, statuses)), cursor=None)
 
     def show(self, key: str) -> JobView | None:
         """One job, from the table or from the archive; None: there never was one."""

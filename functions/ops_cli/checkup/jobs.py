@@ -15,10 +15,11 @@ _TOO_LONG: Final = timedelta(minutes=30)
 def jobs(deployed: Deployed) -> Iterator[Finding]:
     """Those that a person must decide, and the one without an outcome for the longest time."""
     counts = deployed.place.desk(actor="doctor").inspector.counts()
+    or_more = "+" if "needs_review" in counts.more else ""
     if counts.needs_review:
         yield warning(
             "reviews",
-            f"{counts.needs_review} jobs wait for a person",
+            f"{counts.needs_review:,}{or_more} jobs wait for a person",
             "oncely list --status needs_review",
         )
     else:

@@ -157,7 +157,8 @@ function download(wanted) {
       const address = URL.createObjectURL(file);
       el("a", { href: address, download: `oncely-${wanted.status}.csv` }).click();
       URL.revokeObjectURL(address);
-      const full = "There are more jobs than one file holds: narrow the filters for the rest.";
+      const full =
+        "This file does not hold them all, or not all were looked through: narrow the filters.";
       if (more) pressed.after(problem(full));
       announce("The list was downloaded");
     } catch (error) {
