@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     # Each function imports its own service; this module would bring it the others' as well.
     from oncely.services.dead_letters import Received
     from oncely.services.reconcile import Resolution
-    from oncely.services.repair import Outcome as Repair
-    from oncely.services.repair import RepairOrder
+    from oncely.services.repair_order import Outcome as Repair
+    from oncely.services.repair_order import RepairOrder
     from oncely.services.tell import Telling
     from oncely.services.work_batch import Worked
 

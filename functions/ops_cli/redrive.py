@@ -19,7 +19,7 @@ from ops_cli.who import actor
 if TYPE_CHECKING:
     from oncely.adapters.support_desk import SupportDesk
     from oncely.services.job_view import JobView
-    from oncely.services.repair import RepairOrder
+    from oncely.services.repair_order import RepairOrder
 
 
 @at_a_place
@@ -47,7 +47,7 @@ def redrive(
         return
     if not (yes or dry_run):
         confirm(f"Send {len(views)} messages again, as {who}?")
-    from oncely.services.repair import RepairOrder
+    from oncely.services.repair_order import RepairOrder
 
     failed = 0
     for view in _with_progress(views):

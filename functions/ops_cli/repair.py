@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oncely.adapters.support_desk import SupportDesk
     from oncely.domain.jobs import Job
     from oncely.services.job_view import JobView
-    from oncely.services.repair import Outcome
+    from oncely.services.repair_order import Outcome
 
 
 @at_a_place
@@ -44,7 +44,7 @@ def repair(
 ) -> None:
     """Repair one job; refused if it is no longer the job that was shown."""
     from oncely.domain.keys import JobKey
-    from oncely.services.repair import RepairOrder
+    from oncely.services.repair_order import RepairOrder
 
     who = actor(place, name)
     desk = place.desk(actor=who)
@@ -82,7 +82,7 @@ def _is_a_terminal() -> bool:
 
 def outcome_of(outcome: "Outcome", key: str) -> "tuple[Job, str]":
     """What the job is, or would be, and what was heard; or the sentence that ends the command."""
-    from oncely.services.repair import (
+    from oncely.services.repair_order import (
         Changed,
         LocalRowsRefuse,
         NoAnswer,

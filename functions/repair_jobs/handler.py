@@ -15,7 +15,7 @@ from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import Job
 from oncely.domain.writes import Json
 from oncely.services.job_view import view_of
-from oncely.services.repair import (
+from oncely.services.repair_order import (
     Changed,
     LocalRowsRefuse,
     NoAnswer,

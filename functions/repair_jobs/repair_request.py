@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
-from oncely.services.repair import RepairOrder
+from oncely.services.repair_order import RepairOrder
 
 
 class RepairRequest(BaseModel):

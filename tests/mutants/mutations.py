@@ -21,13 +21,19 @@ SES: Final = "functions/oncely/adapters/ses_mail.py"
 CHARGE: Final = "functions/oncely/contracts/payment_charge.py"
 
 REPAIR: Final = "functions/oncely/services/repair.py"
+RULING: Final = "functions/oncely/services/ruling.py"
+REPAIR_WRITE: Final = "functions/oncely/services/repair_write.py"
 REPAIRS: Final = "functions/oncely/domain/repairs.py"
 HTTP: Final = "functions/oncely/adapters/http_api.py"
 
 EXPLORER: Final = "tests/faults/test_explorer.py"
 GRID: Final = ("tests/unit/test_decide.py", "tests/unit/test_back_to_ready.py")
 SWAP: Final = ("tests/contract/test_job_store_swap.py", "-k", "moto")
-REPAIRED: Final = ("tests/unit/test_repair.py",)
+REPAIRED: Final = (
+    "tests/unit/test_repair.py",
+    "tests/unit/test_repair_order.py",
+    "tests/unit/test_ruling.py",
+)
 END: Final = ("tests/contract/test_job_store_end.py", "-k", "moto")
 
 
@@ -441,21 +447,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a dry run writes",
-        REPAIR,
+        REPAIR_WRITE,
         "        if self.order.dry_run:\n",
         "        if False:\n",
         REPAIRED,
     ),
     Mutation(
         "a dry run promises what our own rows refuse",
-        REPAIR,
+        REPAIR_WRITE,
         "if not one.fits(table(one.table).get(one.key))]",
         "if False]",
         REPAIRED,
     ),
     Mutation(
         "an order that says something else by now is called paid",
-        REPAIR,
+        RULING,
         "facts = None if isinstance(standing, Mismatch) or moved_on else standing.facts",
         "facts = None if isinstance(standing, Mismatch) else standing.facts",
         REPAIRED,
@@ -480,6 +486,41 @@ MUTATIONS: Final = (
         "        reopened_at=now,\n",
         "",
         ("tests/unit/test_repairs.py", *REPAIRED),
+    ),
+    Mutation(
+        "what people note pushes proof out of a job's history",
+        JOBS,
+        "if longer[place].is_a_remark)",
+        "if False)",
+        ("tests/unit/test_evidence.py",),
+    ),
+    Mutation(
+        "a person called like the machine is taken for it",
+        "functions/oncely/domain/actors.py",
+        "return _PERSON + one_line(name, MAX_PART)",
+        "return one_line(name, MAX_PART)",
+        REPAIRED,
+    ),
+    Mutation(
+        "a second attempt that cannot run is told of every few minutes",
+        DECIDE,
+        "return escalate(reason) if row and row.status is Status.READY else None",
+        "return None",
+        ("tests/unit/test_second_attempts.py",),
+    ),
+    Mutation(
+        "what a sweep puts out names an address",
+        "functions/oncely/domain/text.py",
+        "return one_line(masked(text))",
+        "return one_line(text)",
+        ("tests/unit/test_sweep_report.py",),
+    ),
+    Mutation(
+        "an export of a rare type reads the whole index",
+        "functions/oncely/services/inspect.py",
+        "if looked_at == MOST_LOOKED_AT:",
+        "if False:",
+        ("tests/unit/test_inspect.py",),
     ),
     Mutation(
         "any group may do anything",

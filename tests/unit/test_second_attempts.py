@@ -7,7 +7,7 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.services.outcomes import Conflict, Failed, Finished, NeedsReview, NothingSent
-from oncely.services.repair import Repaired, RepairOrder
+from oncely.services.repair_order import Repaired, RepairOrder
 from tests.support.payments import Fault
 from tests.support.world import World, charge
 

@@ -9,7 +9,7 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair, unread_offers
 from oncely.domain.writes import Json
-from oncely.services.repair import NotAllowed, Outcome, Repaired, RepairOrder, WouldRepair
+from oncely.services.repair_order import NotAllowed, Outcome, Repaired, RepairOrder, WouldRepair
 from tests.support.command import FakePlace, oncely
 from tests.support.world import World, charge
 from tests.unit.samples import TERMS, a_job

@@ -1,0 +1,94 @@
+"""What a person wants done about a job, and everything that can come of it."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from oncely.domain.errors import InvalidRequestError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import MAX_KEY, MAX_PART, JobKey
+from oncely.domain.repairs import Repair
+from oncely.domain.text import MAX_REASON
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairOrder:
+    """What a person wants done, to the job as that person saw it, and why."""
+
+    key: JobKey
+    repair: Repair
+    version: int
+    reason: str
+    actor: str
+    reference: str | None = None
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.key) <= MAX_KEY:
+            raise InvalidRequestError(f"a job key has 1 to {MAX_KEY} characters")
+        # A dry run may be a first look: the reason comes with the deed.
+        if not self.reason.strip() and not self.dry_run:
+            raise InvalidRequestError("say why: the reason is kept with the job")
+        if len(self.reason) > MAX_REASON:
+            raise InvalidRequestError(f"a reason has at most {MAX_REASON} characters")
+        if not self.actor.strip():
+            raise InvalidRequestError("a repair needs the name of the person")
+        ref = self.reference
+        if ref is not None and not (ref.strip() and ref.isprintable() and len(ref) <= MAX_PART):
+            raise InvalidRequestError(
+                f"a reference is the provider's id, printable, of at most {MAX_PART} characters"
+            )
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """It is done; `said` is what was heard outside, in words."""
+
+    before: Job
+    after: Job
+    said: str
+
+
+@dataclass(frozen=True)
+class WouldRepair:
+    """A dry run: what the job would be, and what was heard."""
+
+    after: Job
+    said: str
+
+
+@dataclass(frozen=True)
+class NotAllowed:
+    """The life cycle, or what was heard, does not allow it."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The job is not the one that the person saw; nothing was done."""
+
+    now: Job
+
+
+@dataclass(frozen=True)
+class NoSuchJob:
+    """There is no row of this key."""
+
+
+@dataclass(frozen=True)
+class LocalRowsRefuse:
+    """Our own rows do not take it; nothing was changed."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class NoAnswer:
+    """The provider could not say."""
+
+    why: str
+
+
+Outcome: TypeAlias = (
+    Repaired | WouldRepair | NotAllowed | Changed | NoSuchJob | LocalRowsRefuse | NoAnswer
+)

@@ -1,0 +1,133 @@
+"""A repair holds for what was seen, a dry run writes nothing, and a bad order is refused."""
+
+import pytest
+
+from oncely.domain.errors import InvalidRequestError
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.repairs import Repair
+from oncely.services.repair_order import (
+    Changed,
+    NoSuchJob,
+    NotAllowed,
+    RepairOrder,
+    WouldRepair,
+)
+from tests.support.payments import Fault
+from tests.support.repairs import KEY, REASON, declined, in_review, repair, unknown, untouched
+from tests.support.world import World
+
+
+@pytest.mark.parametrize("what", Repair)
+def test_a_stale_version_is_refused_and_nothing_is_asked_or_written(what: Repair) -> None:
+    world = in_review()
+    before = world.job(KEY)
+    world.payments.calls.clear()
+
+    outcome = repair(world, what, version=before.version - 1, reference="ch_1")
+
+    assert outcome == Changed(before)
+    assert untouched(world, before)
+    assert world.payments.calls == []
+
+
+class _Slow:
+    """A provider during whose answer somebody else changes the row."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def __getattr__(self, name: str) -> object:
+        job = self.world.job(KEY)
+        noted = job.apply(Event.NOTE, now=self.world.clock.now(), actor="bob", reason="meanwhile")
+        self.world.store.swap(job, noted)
+        return getattr(self.world.payments, name)
+
+
+def test_a_row_that_changes_while_the_provider_answers_is_not_written_over() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    version = world.job(KEY).version
+    slow = World(store=world.store, payments=_Slow(world), clock=world.clock)
+
+    outcome = repair(slow, Repair.RETURN, version=version)
+
+    assert isinstance(outcome, Changed)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
+@pytest.mark.parametrize(
+    ("world", "what"),
+    [
+        (unknown(), Repair.ASK),
+        (in_review(), Repair.ASK),
+        (in_review(Fault.TIMEOUT_BEFORE), Repair.RETURN),
+        (in_review(), Repair.FINISH),
+        (in_review(), Repair.FAIL),
+        (declined(), Repair.AGAIN),
+    ],
+    ids=["ask", "ask in review", "return", "finish", "fail", "again"],
+)
+def test_a_dry_run_says_what_would_be_and_writes_nothing(world: World, what: Repair) -> None:
+    before, order = world.job(KEY), world.order()
+    world.outbox.sent.clear()
+
+    outcome = repair(world, what, reason="", dry_run=True)
+
+    assert isinstance(outcome, WouldRepair)
+    assert outcome.after != before
+    assert untouched(world, before)
+    assert (world.order(), world.outbox.sent) == (order, [])
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201])
+def test_what_can_be_nobodys_key_is_refused_before_any_table_is_asked(key: str) -> None:
+    with pytest.raises(InvalidRequestError, match="a job key has"):
+        RepairOrder(key=JobKey(key), repair=Repair.ASK, version=1, reason="x", actor="ada")
+
+
+def test_a_job_that_is_not_there_is_said_so() -> None:
+    order = RepairOrder(
+        key=JobKey("payment.charge:order_1"), repair=Repair.ASK, version=1, reason="x", actor="ada"
+    )
+
+    assert World().repairer().repair(order) == NoSuchJob()
+
+
+def test_what_is_not_offered_is_refused_with_the_same_words() -> None:
+    world = unknown()
+
+    outcome = repair(world, Repair.FINISH, reference="ch_1")
+
+    (offered,) = (
+        one
+        for one in world.inspector().show(KEY).repairs  # type: ignore[union-attr]  # it is there
+        if one.repair is Repair.FINISH
+    )
+    assert outcome == NotAllowed(offered.why)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"reason": "  "},
+        {"reason": "x" * 501},
+        {"actor": ""},
+        {"reference": ""},
+        {"reference": "two\nlines"},
+        {"reference": "x" * 129},
+    ],
+)
+def test_a_repair_without_a_reason_or_with_a_hostile_reference_is_refused(
+    wrong: dict[str, str],
+) -> None:
+    fields = {"reason": REASON, "actor": "ada", **wrong}
+
+    with pytest.raises(InvalidRequestError):
+        RepairOrder(key=KEY, repair=Repair.ASK, version=1, **fields)  # type: ignore[arg-type]  # fields by name
+
+
+def test_a_dry_run_of_asking_says_that_our_own_rows_are_not_looked_at_yet() -> None:
+    outcome = repair(unknown(), Repair.ASK, dry_run=True)
+
+    assert isinstance(outcome, WouldRepair)
+    assert outcome.said.endswith("whether our own rows take it is seen when it is done")
