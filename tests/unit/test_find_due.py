@@ -1,13 +1,13 @@
 """Finding: due rows and work that never became a row; nothing else."""
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from oncely.domain.errors import InvalidMessageError
-from oncely.domain.keys import job_key
+from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
 from oncely.ports import JobStore
 from oncely.services.find_due import LOOKS, Finder, Found, Sweep
@@ -93,6 +93,28 @@ def test_the_age_of_the_oldest_unresolved_job_is_told() -> None:
     found = find(world)
 
     assert found.oldest_age.total_seconds() == 7200
+
+
+def test_a_job_that_a_person_returned_is_as_old_as_its_return() -> None:
+    world = World()
+    begun = world.clock.now()
+    for number, returned in enumerate((timedelta(days=3), timedelta(days=2), None)):
+        made = begun + timedelta(days=2, hours=23) if returned is None else begun
+        key = JobKey(f"payment.charge:order_{number}")
+        world.store.jobs[key] = a_job(
+            job_key=key,
+            status=Status.UNKNOWN,
+            created_at=made,
+            due_at=begun,
+            reopened_at=None if returned is None else begun + returned,
+        )
+    world.clock.move(days=3)
+
+    first = find(world).oldest_age
+    del world.store.jobs["payment.charge:order_1"]
+    then = find(world).oldest_age
+
+    assert (first, then) == (timedelta(days=1), timedelta(hours=1))
 
 
 def test_a_sweep_of_one_key_or_one_type_finds_only_that() -> None:

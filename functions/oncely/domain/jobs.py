@@ -117,6 +117,11 @@ class Job:
         return self.fence > 0
 
     @property
+    def age_begins(self) -> datetime:
+        """From when its age counts: a person's return begins it anew."""
+        return self.reopened_at or self.created_at
+
+    @property
     def earlier_send_is_open(self) -> bool:
         """Whether a send before this claim, under the same key, has an unknown outcome."""
         return (

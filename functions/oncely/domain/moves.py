@@ -151,7 +151,7 @@ def retry_wait(timeouts: int, spread: float) -> timedelta:
 
 
 def too_old(job: Job, terms: Terms, now: datetime) -> str | None:
-    """Why a job is past its age limit; None: it is not. A person's return begins it anew."""
-    if now - (job.reopened_at or job.created_at) < terms.stop.age:
+    """Why a job is past its age limit; None: it is not."""
+    if now - job.age_begins < terms.stop.age:
         return None
     return f"the job is older than {terms.stop.age}"

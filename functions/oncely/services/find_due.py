@@ -22,6 +22,8 @@ MOST: Final = 200
 LOOKS: Final = 200
 # Step Functions hands on 256 kB at most, and the keys need their part of it.
 MESSAGE_BYTES: Final = 150_000
+# Rows that one sweep reads to tell the age of the oldest: one, unless people have returned some.
+_AGES: Final = 20
 _TURN: Final = timedelta(minutes=1)  # each sweep of the schedule looks at other ones
 
 
@@ -99,7 +101,10 @@ class Finder:
             except OncelyError as error:
                 trouble = str(error)  # what is due must be resolved all the same
         return Found(
-            items=tuple(items), oldest_age=_oldest(due, now), asking=asking, trouble=trouble
+            items=tuple(items),
+            oldest_age=now - self._oldest(due, now),
+            asking=asking,
+            trouble=trouble,
         )
 
     def _due(self, sweep: Sweep, now: datetime) -> Iterator[Due]:
@@ -108,6 +113,25 @@ class Finder:
             until=now if sweep.until is None else min(now, instant(sweep.until)),
         )
         return (one for one in rows if sweep.job_type in (None, one.job_type))
+
+    def _oldest(self, due: Sequence[Due], now: datetime) -> datetime:
+        """Since when the oldest unresolved job waits; only its row tells of a person's return."""
+        waiting = sorted(
+            (one for one in due if one.status in UNRESOLVED), key=lambda one: one.created_at
+        )
+        oldest = now
+        for place, one in enumerate(waiting):
+            if one.created_at >= oldest:
+                break
+            oldest = min(oldest, self._age_begins(one) if place < _AGES else one.created_at)
+        return oldest
+
+    def _age_begins(self, one: Due) -> datetime:
+        try:
+            row = self.store.get(one.job_key)
+        except OncelyError:
+            return one.created_at  # too old is a question, too young would be a silence
+        return one.created_at if row is None else row.age_begins
 
     def _asked_for(self, sweep: Sweep, now: datetime) -> Iterator[Item]:
         """What our own rows ask for; each may have a job, and most do."""
@@ -144,8 +168,3 @@ def _turn(asked_for: Sequence[Item], now: datetime) -> Sequence[Item]:
         return asked_for
     first = int(now.timestamp() / _TURN.total_seconds()) * LOOKS % len(asked_for)
     return (*asked_for[first:], *asked_for[:first])[:LOOKS]
-
-
-def _oldest(due: list[Due], now: datetime) -> timedelta:
-    ages = (now - one.created_at for one in due if one.status in UNRESOLVED)
-    return max(ages, default=timedelta(0))
