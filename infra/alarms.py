@@ -1,7 +1,8 @@
-"""The alarms: each says what it means and where the runbook says what to do."""
+"""The alarms: each says what it means, what to begin with, and where the runbook says more."""
 
 from collections.abc import Iterable
 
+from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
@@ -19,6 +20,7 @@ class Alarms(Construct):
     ) -> None:
         super().__init__(scope, id_)
         tell = actions.SnsAction(alerts.topic)
+        stack = Stack.of(self).stack_name
         for watch in watches:
             # The local engine knows no alarms on more than one metric.
             if stage.is_local and isinstance(watch.metric, cloudwatch.MathExpression):
@@ -38,7 +40,11 @@ class Alarms(Construct):
                     if watch.silence_is_bad
                     else cloudwatch.TreatMissingData.NOT_BREACHING
                 ),
-                alarm_description=f"{watch.meaning} Runbook: {stage.runbook}#{watch.section}",
+                # `oncely doctor` takes this apart again.
+                alarm_description=(
+                    f"{watch.meaning} Begin with: oncely {watch.begin} --stack {stack} "
+                    f"Runbook: {stage.runbook}#{watch.section}"
+                ),
             )
             alarm.add_alarm_action(tell)
             alarm.add_ok_action(tell)

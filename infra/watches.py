@@ -15,13 +15,17 @@ from oncely.settings import camel
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """One alarm; `section` is the heading of the runbook that says what to do."""
+    """One alarm; `section` is the heading of the runbook that says what to do.
+
+    `begin` is the `oncely` command of that section which shows what is wrong.
+    """
 
     name: str
     metric: cloudwatch.IMetric
     at_least: float
     meaning: str
     section: str
+    begin: str = "doctor"
     periods: int = 1
     of_which: int | None = None
     silence_is_bad: bool = field(default=False)  # no data at all is as bad as too much
@@ -40,6 +44,7 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
             "report any more."
         ),
         section="a-job-has-no-outcome",
+        begin="list --status in_progress",
     )
     yield Watch(
         name="NeedsReview",
@@ -47,6 +52,7 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
         at_least=1,
         meaning="No rule may decide about a job: a person must.",
         section="a-job-needs-review",
+        begin="list --status needs_review",
     )
     yield Watch(
         name="Deduplications",
@@ -69,6 +75,7 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
             of_which=2,
             meaning="A provider does not answer. Jobs wait for it; nothing is lost.",
             section="a-provider-is-unreachable",
+            begin="list --status in_progress",
         )
     yield Watch(
         name="ProviderRefusesUs",
@@ -93,8 +100,9 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
         at_least=1,
         periods=3,
         of_which=2,
-        meaning="Again and again the reconciler cannot look at some job; its output names it.",
+        meaning="Again and again the reconciler cannot look at some job.",
         section="the-reconciler-cannot-look-at-a-job",
+        begin="reconcile --dry-run",
     )
     yield Watch(
         name=telemetry.NOT_TOLD,
@@ -120,6 +128,7 @@ def about_queues(
         at_least=1,
         meaning="A message was delivered too often without an end; its row carries the job on.",
         section="dead-letters",
+        begin="redrive --dry-run",
     )
     yield Watch(
         name="Rejects",

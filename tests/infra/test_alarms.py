@@ -10,6 +10,10 @@ from oncely.contracts import CONTRACTS
 from oncely.settings import camel
 from tests.infra.assembly import Assembly
 
+DESCRIPTION = re.compile(
+    r"\w\. Begin with: (?P<command>oncely \w+.*) --stack Oncely-prod "
+    r"Runbook: docs/operations\.md#(?P<section>[a-z-]+)$"
+)
 RUNBOOK = REPOSITORY / "docs" / "operations.md"
 
 
@@ -44,20 +48,27 @@ def test_silence_of_the_reconciler_is_an_alarm_and_only_that(prod: Assembly) -> 
     assert breaching == {"OldestUnresolved"}
 
 
-def test_every_alarm_tells_the_topic_says_what_it_means_and_links_the_runbook(
+def test_every_alarm_tells_the_topic_what_it_means_what_to_run_and_where_to_read_on(
     prod: Assembly,
 ) -> None:
     for alarm in alarms(prod).values():
         assert len(alarm["AlarmActions"]) == len(alarm["OKActions"]) == 1
-        assert re.search(r"\w\. Runbook: docs/operations\.md#[a-z-]+$", alarm["AlarmDescription"])
+        assert DESCRIPTION.search(alarm["AlarmDescription"])
 
 
-def test_every_linked_section_is_in_the_runbook(prod: Assembly) -> None:
-    headings = re.findall(r"^#+ (.+)$", RUNBOOK.read_text(encoding="utf-8"), re.MULTILINE)
-    there = {re.sub(r"[^a-z0-9 -]", "", text.lower()).replace(" ", "-") for text in headings}
-    linked = {alarm["AlarmDescription"].rpartition("#")[2] for alarm in alarms(prod).values()}
+def test_every_linked_section_is_in_the_runbook_and_holds_the_command_to_begin_with(
+    prod: Assembly,
+) -> None:
+    _, *parts = re.split(r"^#+ ", RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    sections = {
+        re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-"): text
+        for heading, _, text in (part.partition("\n") for part in parts)
+    }
 
-    assert linked - there == set()
+    for alarm in alarms(prod).values():
+        found = DESCRIPTION.search(alarm["AlarmDescription"])
+        assert found is not None
+        assert found["command"] in sections[found["section"]], alarm["AlarmDescription"]
 
 
 def test_alarms_and_dashboard_use_only_metrics_that_functions_emit(prod: Assembly) -> None:

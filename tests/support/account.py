@@ -129,7 +129,10 @@ class Account:
                 "ActionsEnabled": True,
                 "AlarmActions": ["arn:topic"],
                 "StateValue": "OK",
-                "AlarmDescription": f"{name} is bad. Runbook: docs/operations.md#{name}",
+                "AlarmDescription": (
+                    f"{name} is bad. Begin with: oncely list --status unknown --stack Oncely-dev "
+                    f"Runbook: docs/operations.md#{name}"
+                ),
             }
             for name in ("oldest", "needs-review")
         }

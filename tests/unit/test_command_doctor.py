@@ -255,7 +255,7 @@ def forgotten_job(account: Account) -> None:
         (no_versions, "versioning is off"),
         (unread_key, "could not be checked"),
         (key_for_tests, "it is a key for tests, in production"),
-        (ringing_alarm, "in alarm: oldest is bad."),
+        (ringing_alarm, "in alarm: oldest is bad. To mend: oncely list --status unknown"),
         (unconfirmed, "new@example.com has not confirmed"),
         (waiting_rejects, "2 messages wait for their function"),
         (some_sweeps_fail, "1 of the last 2 did not succeed"),

@@ -33,7 +33,14 @@ def alarms(deployed: Deployed) -> Iterator[Finding]:
         yield broken("alarms", f"tell nobody: {', '.join(mute)}", "deploy the stack again")
     ringing = [one for one in found if one["StateValue"] == "ALARM"]
     for one in ringing:
-        what, _, where = one.get("AlarmDescription", one["AlarmName"]).partition(" Runbook: ")
-        yield warning(f"alarm {one['AlarmName']}", f"in alarm: {what}", f"see {where}")
+        what, _, more = one.get("AlarmDescription", one["AlarmName"]).partition(" Begin with: ")
+        command, _, where = more.partition(" Runbook: ")
+        # Who reads this has run the doctor.
+        first = "" if command.startswith("oncely doctor") else f"{command}; "
+        yield warning(
+            f"alarm {one['AlarmName']}",
+            f"in alarm: {what.rstrip('.')}",
+            f"{first}see {where or 'docs/operations.md'}",
+        )
     if not (gone or mute or ringing):
         yield ok("alarms", f"all {len(found)} are there, tell someone, and are quiet")
