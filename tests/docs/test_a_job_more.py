@@ -19,7 +19,7 @@ _NEW_JOB: Final = ("ops_cli", "new-job", "parcel.ship", "--safety", "lookup")
 _MAKE_DOCS: Final = ("ops_cli.render_docs",)
 # Those that look at every registered job; the layers and the derived stacks are others' matter.
 _LOOKING: Final = (
-    *("tests/infra/test_alarms.py", "tests/infra/test_guardrails.py"),
+    *("tests/infra/test_alarms.py", "tests/infra/test_costs.py", "tests/infra/test_guardrails.py"),
     *("tests/infra/test_permissions.py", "tests/infra/test_safe_defaults.py"),
     *("tests/infra/test_seams.py", "tests/infra/test_template.py"),
     *("tests/unit/test_command_contracts.py", "tests/unit/test_command_doctor.py"),

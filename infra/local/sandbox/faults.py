@@ -31,6 +31,10 @@ class FaultKind(StrEnum):
     OUTAGE = "outage"  # 503, not kept
     DROP_BEFORE = "drop_before"  # the connection is reset
 
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise ValueError(f"there is no kind {value!r}; there are {', '.join(cls)}")
+
 
 REFUSALS: Final = {
     FaultKind.RATE_LIMIT: 429,

@@ -8,6 +8,7 @@ import pytest
 import stripe
 
 from infra.local.sandbox import FaultKind, StripeSandbox
+from infra.local.sandbox.faults import Faults
 from tests.integration.stripe_sandbox.talk import (
     CHARGE,
     CONFIRM,
@@ -187,3 +188,8 @@ def test_stopping_lets_go_of_requests_that_hang() -> None:
     assert waiting.result().status == "succeeded"
     assert time.monotonic() - began < 5
     assert threading.active_count() < 10
+
+
+def test_a_kind_of_fault_that_is_none_is_answered_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="there is no kind 'nonsense'; there are accept_then_hang"):
+        Faults().add("nonsense")
