@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn, get_args
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from oncely.contract import MAX_MESSAGE_BYTES, AnyContract, Message, body_of
 from oncely.domain.errors import InvalidMessageError, InvariantError
@@ -79,10 +80,22 @@ def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _sentence(job_type: str, error: ValidationError) -> str:
     """What is wrong, without the values: a hostile or secret one must not reach a log."""
     faults = (
-        f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'message'}: {fault['msg']}"
+        f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'message'} {_fault(fault)}"
         for fault in error.errors(include_url=False, include_input=False, include_context=False)
     )
     return f"not a valid {job_type} message: {'; '.join(faults)}"[:500]
+
+
+def _fault(fault: ErrorDetails) -> str:
+    match fault["type"]:
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            return "is not one of its fields"
+        case _:  # "Input should be 1", "String should have at most 128 characters"
+            said = fault["msg"]
+            _, should, rest = said.partition(" should ")
+            return f"should {rest}" if should else f"is wrong: {said}"
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -47,7 +47,9 @@ def lines(notice: str) -> Iterator[str]:
     yield ""
     yield notice
     yield ""
-    yield "`make setup` installs it into `.venv/bin`; `python -m ops_cli` is the same."
+    yield "`make setup` installs it into `.venv/bin`; put that on your path with"
+    yield '`export PATH="$PWD/.venv/bin:$PATH"`. `pipx install ".[providers]"` in a clone installs it'
+    yield "for every folder, with the providers' SDKs that `oncely repair` asks them with."
     yield "`oncely --install-completion` lets your shell complete commands, job types and statuses."
     yield ""
     yield from _places()

@@ -9,10 +9,15 @@ from ops_cli import screen
 from ops_cli.options import AsJson
 
 
-def _names(incomplete: str) -> list[str]:
+def job_types() -> list[str]:
+    """Those of this version of the code."""
     from oncely.contracts import CONTRACTS
 
-    return [kind.job_type for kind in CONTRACTS if kind.job_type.startswith(incomplete)]
+    return [kind.job_type for kind in CONTRACTS]
+
+
+def _names(incomplete: str) -> list[str]:
+    return [name for name in job_types() if name.startswith(incomplete)]
 
 
 def contracts(

@@ -93,7 +93,7 @@ def show(
         if offer.allowed:
             screen.say(f"You may {offer.repair}: {offer.why}.")
     if any(offer.allowed for offer in view.repairs):
-        screen.say(f"  oncely repair {quoted(key)} ACTION --reason …")
+        screen.say(f"  oncely repair {quoted(key)} ACTION --reason …{place.options}")
     screen.say(f"What this kind of job promises: oncely contracts {view.job.job_type}")
 
 

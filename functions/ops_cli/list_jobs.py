@@ -8,6 +8,8 @@ import typer
 
 from oncely.domain.lifecycle import Status
 from ops_cli import job_lines, screen
+from ops_cli.contracts import job_types
+from ops_cli.exits import CommandError, Exit
 from ops_cli.moments import moment
 from ops_cli.options import AsJson, at_a_place
 from ops_cli.place import Place
@@ -42,14 +44,13 @@ def list_jobs(
 ) -> None:
     """List jobs, those that changed last first."""
     now = datetime.now(UTC)
-    views, hint = _taken(
-        place.desk(actor="command").inspector,
-        limit=limit,
-        status=status,
-        job_type=job_type,
-        since=None if since is None else moment(since, now=now),
-        until=None if until is None else moment(until, now=now),
-    )
+    wanted = {
+        "status": _known(status),
+        "job_type": job_type,
+        "since": None if since is None else moment(since, now=now),
+        "until": None if until is None else moment(until, now=now),
+    }
+    views, hint = _taken(place.desk(actor="command").inspector, limit=limit, **wanted)
     if json:
         for view in views:
             screen.as_json(view.as_short_json())
@@ -57,8 +58,18 @@ def list_jobs(
         job_lines.rows(view.as_json() for view in views)
     else:
         screen.say("No job is in this list." if hint is None else "No such job was found.")
+        # Not refused: a stack of another version may know more types than this command.
+        if job_type and job_type not in (known := job_types()):
+            screen.say(f"{job_type!r} is not one of {', '.join(known)}.", to=screen.aside())
     if hint is not None:
         screen.say(hint, to=screen.aside())
+
+
+def _known(status: str | None) -> str | None:
+    """A status that there is; said before AWS is asked anything."""
+    if status is None or status in _LISTS:
+        return status
+    raise CommandError(f"There is no status {status!r}; there are {', '.join(_LISTS)}.", Exit.USAGE)
 
 
 def pages(inspector: "Inspector", *, size: int = _PAGE, **wanted: object) -> "Iterator[Page]":

@@ -20,7 +20,7 @@ from ops_cli import (
     this_machine,
 )
 from ops_cli.exits import MEANINGS, CommandError, Exit
-from ops_cli.screen import complain
+from ops_cli.screen import complain, sentence
 
 _EPILOG: Final = "Exit codes: " + " · ".join(f"{code:d} {MEANINGS[code]}" for code in Exit)
 
@@ -36,7 +36,7 @@ class Commands(TyperGroup):
             complain(error.sentence)
             raise typer.Exit(error.code) from error
         except OncelyError as error:
-            complain(str(error))
+            complain(sentence(str(error)))
             raise typer.Exit(_code(error)) from error
         except Exception as error:
             # Whoever met AWS has imported it; the others need not wait for it.
@@ -59,9 +59,9 @@ def _code(error: OncelyError) -> Exit:
 def _of_aws(error: Exception) -> str | None:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from ops_cli.trouble import sentence
+    from ops_cli import trouble
 
-    return sentence(error) if isinstance(error, BotoCoreError | ClientError) else None
+    return trouble.sentence(error) if isinstance(error, BotoCoreError | ClientError) else None
 
 
 app: Final = typer.Typer(
@@ -88,7 +88,10 @@ app.command(rich_help_panel=_ACT)(redrive.redrive)
 app.command(rich_help_panel=_ACT)(reconcile.reconcile)
 app.command("new-job", rich_help_panel=_BUILD)(new_job.new_job)
 for command in (this_machine.demo, this_machine.local):
-    app.command(rich_help_panel=_BUILD, context_settings=this_machine.ANY)(command)
+    # Their options, and so their help, are told by what they run.
+    app.command(rich_help_panel=_BUILD, context_settings=this_machine.ANY, add_help_option=False)(
+        command
+    )
 
 
 def run() -> None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ops_cli.exits import CommandError, Exit
@@ -35,6 +36,10 @@ class Place(Protocol):
         """What to call it: the stack's name."""
 
     @property
+    def options(self) -> str:
+        """What lets another command mean this place, such as ` --local`; empty if nothing must."""
+
+    @property
     def is_local(self) -> bool:
         """Whether it is on this machine."""
 
@@ -60,6 +65,16 @@ class AwsPlace:
     def name(self) -> str:
         """The stack's name."""
         return self.where.stack if self._local is None else self._local.stack
+
+    @property
+    def options(self) -> str:
+        """The options that a command which is printed here needs, to mean the same place."""
+        if self._local is not None:
+            return " --local"
+        where = self.where
+        stack = None if self.name == os.environ.get("ONCELY_STACK", DEFAULT_STACK) else self.name
+        given = {"stack": stack, "profile": where.profile, "region": where.region}
+        return "".join(f" --{name} {quote(value)}" for name, value in given.items() if value)
 
     @property
     def is_local(self) -> bool:

@@ -12,6 +12,7 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.times import time_text
 from ops_cli import screen
 from ops_cli.exits import CommandError, Exit
+from ops_cli.find import no_such_job
 from ops_cli.moments import moment
 from ops_cli.options import AsJson, DryRun, at_a_place
 from ops_cli.place import Place
@@ -53,13 +54,17 @@ def reconcile(
     if not wait:
         screen.as_json({"execution": arn}) if json else screen.say("started:", arn)
         return
+    from oncely.services.reconcile import GONE
+
     ended = _wait(states, arn)
     done = _read(ended)
     if json:
         screen.as_json({"execution": arn, "status": ended["status"], **done})
     else:
         _show(done, dry_run=dry_run)
-    _judge(ended, done)
+    _judge(place, ended, done)
+    if key is not None and GONE in (done.get("counts") or {}):
+        raise no_such_job(key)
 
 
 def _machine(place: Place) -> str:
@@ -113,17 +118,18 @@ def _jobs(done: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
 
-def _judge(ended: Mapping[str, Any], done: Mapping[str, Any]) -> None:
+def _judge(place: Place, ended: Mapping[str, Any], done: Mapping[str, Any]) -> None:
     from oncely.services.sweep_report import ERROR
 
     if ended["status"] != "SUCCEEDED":
         raise CommandError(
             f"The reconciler did not succeed ({ended['status']} {ended.get('error', '')}): "
-            "see `oncely doctor` and docs/operations.md#the-reconciler-fails.",
+            f"see `oncely doctor{place.options}` and docs/operations.md#the-reconciler-fails.",
             Exit.ATTENTION,
         )
     counts = done.get("counts") or {}
     if ERROR in counts or Status.NEEDS_REVIEW in counts:
         raise CommandError(
-            "Some of these need someone: `oncely list --status needs_review`.", Exit.ATTENTION
+            f"Some of these need someone: `oncely list --status needs_review{place.options}`.",
+            Exit.ATTENTION,
         )

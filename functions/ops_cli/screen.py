@@ -47,6 +47,11 @@ def say(*parts: object, style: str = "", to: "Console | None" = None) -> None:
     console.print(text, soft_wrap=not console.is_terminal)
 
 
+def sentence(said: str) -> str:
+    """What a service says, as a person would write it."""
+    return f"{said[:1].upper()}{said[1:]}{'' if said.endswith(('.', '!', '?', '…')) else '.'}"
+
+
 def complain(sentence: str) -> None:
     """What went wrong, in one sentence."""
     say(sentence, style="bold red", to=aside())

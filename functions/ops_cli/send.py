@@ -88,9 +88,16 @@ def _read(words: Sequence[str], file: Path | None) -> "list[Written]":
     if file is not None:
         bodies = list(_lines(file))
     else:
-        bodies = [("the message", body) for body in of_arguments(words, registry)]
+        texts = of_arguments(words, registry)
+        alone = len(texts) == 1
+        bodies = [
+            ("the message" if alone else f"message {number}", body)
+            for number, body in enumerate(texts, start=1)
+        ]
     found = list(checked(bodies, registry))
     faults = [one for one in found if isinstance(one, Fault)]
+    if faults and len(found) == 1:
+        raise CommandError(f"{screen.sentence(faults[0].why)} Nothing was sent.")
     for fault in faults[:_FAULTS_SHOWN]:
         screen.complain(f"{fault.place}: {fault.why}")
     if faults:
@@ -101,8 +108,10 @@ def _read(words: Sequence[str], file: Path | None) -> "list[Written]":
 def _lines(file: Path) -> Iterator[tuple[str, str]]:
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{file} cannot be read: {error}") from error
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{file} cannot be read: it is not UTF-8.") from error
     # Not splitlines: a JSON text may hold U+2028, which is no end of a line here.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():

@@ -14,7 +14,7 @@ ANY: dict[str, bool] = {"allow_extra_args": True, "ignore_unknown_options": True
 def demo(ctx: typer.Context) -> None:
     """Send hundreds of jobs through the stack while everything goes wrong.
 
-    The options are those of `make demo`, such as --jobs 100 and --keep.
+    `oncely demo --help` lists its options; `make demo ARGS="…"` takes the same.
     """
     _run("demo", ctx)
 
@@ -22,7 +22,7 @@ def demo(ctx: typer.Context) -> None:
 def local(ctx: typer.Context) -> None:
     """Run the stack on this machine until Ctrl-C.
 
-    The same as `make local`; `redeploy` and `logs` are for another terminal.
+    `oncely local redeploy` and `oncely local logs` are for another terminal.
     """
     _run("local", ctx)
 

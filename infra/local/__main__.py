@@ -8,18 +8,23 @@ from infra.local.demo import demo
 from infra.local.local import Action, local
 from infra.local.trouble import Level
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help=__doc__,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @app.command("demo")
 def _demo(
-    jobs: Annotated[int, typer.Option(min=1, help="about how many jobs")] = 300,
-    seed: Annotated[int, typer.Option(help="the same seed sends the same messages")] = 1,
-    faults: Annotated[Level, typer.Option(help="how much goes wrong")] = Level.SOME,
+    jobs: Annotated[int, typer.Option(min=1, help="About how many jobs.")] = 300,
+    seed: Annotated[int, typer.Option(help="The same seed sends the same messages.")] = 1,
+    faults: Annotated[Level, typer.Option(help="How much goes wrong.")] = Level.SOME,
     *,
-    keep: Annotated[bool, typer.Option("--keep", help="stay up afterwards")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Stay up afterwards.")] = False,
     ignore_keys: Annotated[
-        bool, typer.Option("--ignore-keys", help="the provider ignores idempotency keys")
+        bool, typer.Option("--ignore-keys", help="The provider ignores idempotency keys.")
     ] = False,
 ) -> None:
     """Send jobs while everything goes wrong; exit code 1 if the promise is broken."""
@@ -28,10 +33,10 @@ def _demo(
 
 @app.command("local")
 def _local(
-    action: Annotated[Action, typer.Argument(help="logs and redeploy: from another terminal")] = (
+    action: Annotated[Action, typer.Argument(help="logs and redeploy: from another terminal.")] = (
         Action.UP
     ),
-    key: Annotated[str, typer.Option(help="only the logs of jobs whose key holds this")] = "",
+    key: Annotated[str, typer.Option(help="Only the logs of jobs whose key holds this.")] = "",
 ) -> None:
     """Run the stack until Ctrl-C; r + Enter deploys a change in the code."""
     raise typer.Exit(local(action, key=key))

@@ -4,8 +4,8 @@ import re
 
 from infra import REPOSITORY
 from oncely.contracts import CONTRACTS
+from oncely.services.outcomes import Same
 from oncely.settings import camel
-from oncely.telemetry import Same
 from tests.infra.assembly import Assembly
 
 SHIPPED = {f"Alarms/OldestMessage{queue}" for queue in ("Payments", "Sync", "Mail")}

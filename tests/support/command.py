@@ -39,6 +39,7 @@ class FakePlace:
     world: World = field(default_factory=World)
     clients: dict[str, Any] = field(default_factory=lambda: {"sts": Caller()})
     outputs: Mapping[str, str] = field(default_factory=dict)
+    options: str = ""
     is_local: bool = False
     name: str = "Oncely-dev"
 

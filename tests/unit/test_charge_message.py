@@ -21,9 +21,9 @@ def refusal(message: dict[str, object]) -> str:
 @pytest.mark.parametrize(
     ("field", "wrong", "why"),
     [
-        ("v", 2, "Input should be 1"),
-        ("v", "1", "Input should be 1"),
-        ("v", None, "Input should be 1"),
+        ("v", 2, "should be 1"),
+        ("v", "1", "should be 1"),
+        ("v", None, "should be 1"),
         ("order_id", 18452, "should be a valid string"),
         ("order_id", None, "should be a valid string"),
         ("order_id", "", "at least 1 character"),
@@ -44,13 +44,13 @@ def refusal(message: dict[str, object]) -> str:
         ("attempt", None, "should be a valid integer"),
         ("attempt", 0, "greater than or equal to 1"),
         ("attempt", 100, "less than or equal to 99"),
-        ("card_number", "4242", "Extra inputs are not permitted"),
+        ("card_number", "4242", "is not one of its fields"),
     ],
 )
 def test_a_wrong_field_is_refused_by_its_name(field: str, wrong: object, why: str) -> None:
     reason = refusal({**charge(), field: wrong})
 
-    assert reason.startswith(f"not a valid payment.charge message: {field}: ")
+    assert reason.startswith(f"not a valid payment.charge message: {field} ")
     assert why in reason
 
 
@@ -59,7 +59,7 @@ def test_a_missing_field_is_refused_by_its_name(field: str) -> None:
     message = charge()
     del message[field]
 
-    assert refusal(message) == f"not a valid payment.charge message: {field}: Field required"
+    assert refusal(message) == f"not a valid payment.charge message: {field} is missing"
 
 
 def test_a_message_without_its_job_is_refused_with_an_example() -> None:
@@ -69,7 +69,7 @@ def test_a_message_without_its_job_is_refused_with_an_example() -> None:
 def test_every_fault_of_a_message_is_named_at_once() -> None:
     reason = refusal(charge(amount=-1, currency="euro", tip=1))
 
-    assert all(f"{field}: " in reason for field in ("amount", "currency", "tip"))
+    assert all(f" {field} " in reason for field in ("amount", "currency", "tip"))
 
 
 def test_what_a_producer_leaves_out_is_left_out_of_the_row() -> None:

@@ -259,7 +259,7 @@ def forgotten_job(account: Account) -> None:
         (unconfirmed, "new@example.com has not confirmed"),
         (waiting_rejects, "2 messages wait for their function"),
         (some_sweeps_fail, "1 of the last 2 did not succeed"),
-        (job_for_a_person, "1 jobs wait for a person"),
+        (job_for_a_person, "a job waits for a person. To mend: oncely list --status needs_review"),
         (jobs_for_many_people, "1,000+ jobs wait for a person"),
         (forgotten_job, "without an outcome for 2 hours"),
     ],

@@ -133,7 +133,7 @@ def test_a_list_says_that_there_is_more(paid: FakePlace) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--status", "lost"), "there is no list 'lost'; there are in_progress"),
+        (("--status", "lost"), "There is no status 'lost'; there are in_progress"),
         (("--since", "yesterday"), "write 24h (ago), 2026-11-16"),
     ],
 )
@@ -142,7 +142,7 @@ def test_a_list_that_there_is_not_is_said_with_those_there_are(
 ) -> None:
     said = oncely("list", *options, place=paid)
 
-    assert said.exit_code in {1, 2}
+    assert said.exit_code == 2
     assert sentence in said.stderr
 
 
@@ -162,6 +162,27 @@ def test_a_list_of_a_rare_type_stops_looking_and_says_how_to_look_further(
         assert said.exit_code == 0
         assert "narrow it with --since and --until" in said.stderr
         assert "No job is in this list" not in said.stdout
+
+
+def test_an_empty_list_of_a_type_that_is_not_known_is_said_with_those_there_are(
+    paid: FakePlace,
+) -> None:
+    said = oncely("list", "--type", "payment.chrage", place=paid)
+
+    assert said.exit_code == 0
+    assert "'payment.chrage' is not one of payment.charge, " in said.stderr
+
+
+def test_a_printed_command_means_the_same_place(paid: FakePlace) -> None:
+    paid.options = " --stack Oncely-prod"
+    paid.world.run(charge("nobody"))
+
+    said = oncely("show", "payment.charge:order_nobody", place=paid)
+
+    assert (
+        "oncely repair payment.charge:order_nobody ACTION --reason … --stack Oncely-prod"
+        in said.stdout
+    )
 
 
 def test_ten_thousand_jobs_are_listed_page_by_page(paid: FakePlace) -> None:

@@ -101,6 +101,24 @@ def test_a_missing_stack_says_how_to_name_or_make_one(monkeypatch: pytest.Monkey
     assert "There is no stack Oncely-dev in eu-west-1: name yours with --stack" in said.stderr
 
 
+@pytest.mark.parametrize(
+    ("where", "options"),
+    [
+        (Where(), ""),
+        (Where(stack="Oncely-prod"), " --stack Oncely-prod"),
+        (Where(profile="shop", region="eu-west-1"), " --profile shop --region eu-west-1"),
+    ],
+)
+def test_a_place_says_how_a_printed_command_means_it(
+    monkeypatch: pytest.MonkeyPatch, where: Where, options: str
+) -> None:
+    monkeypatch.delenv("ONCELY_STACK", raising=False)
+    assert AwsPlace(where).options == options
+
+    monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
+    assert AwsPlace(Where(stack="Oncely-prod")).options == ""
+
+
 def test_nobody_is_signed_in() -> None:
     nowhere = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "eu-west-1", **NO_PROFILE}
     blank = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
@@ -156,10 +174,10 @@ def test_what_only_a_clone_can_do_is_handed_to_it_with_its_options(
         "import pathlib, sys; pathlib.Path('asked').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
     )
 
-    said = oncely(what, "--jobs", "5", "more")
+    said = oncely(what, "--jobs", "5", "more", "--help")
 
     assert said.exit_code == 7
-    assert (tmp_path / "asked").read_text() == f"{what} --jobs 5 more"
+    assert (tmp_path / "asked").read_text() == f"{what} --jobs 5 more --help"
 
 
 def a_clone(folder: Path) -> Path:

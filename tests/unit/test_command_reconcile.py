@@ -79,6 +79,15 @@ def test_what_needs_someone_has_an_exit_code_of_its_own(status: str, ended: dict
     assert "Traceback" not in said.output
 
 
+def test_a_job_that_there_is_not_is_refused_as_everywhere() -> None:
+    place, _ = place_with(output='{"counts": {"gone": 1}, "jobs": []}')
+
+    said = oncely("reconcile", "payment.charge:order_none", place=place)
+
+    assert said.exit_code == 1
+    assert "There is no job 'payment.charge:order_none'" in said.stderr
+
+
 def test_programs_read_the_output_as_it_is() -> None:
     place, _ = place_with(output=json.dumps({"counts": {"finished": 1}, "jobs": [JOB], "new": 1}))
 

@@ -48,7 +48,7 @@ def test_what_the_provider_answered_is_known() -> None:
         alert_texts.review(a_review(last_error="two found"), stack="Oncely-prod"),
         alert_texts.conflict(KEY, "other amount", stack="Oncely-prod"),
         alert_texts.gone(KEY, "charged as ch_1", stack="Oncely-prod"),
-        alert_texts.dead_letters([(KEY, "it is started")]),
+        alert_texts.dead_letters([(KEY, "it is started")], stack="Oncely-prod"),
     ],
     ids=lambda alert: alert.subject,
 )
@@ -88,7 +88,7 @@ def test_the_commands_of_an_alert_are_ones_that_oncely_takes(
         alert_texts.review(a_review(result={"to": "ada@example.com"}), stack=""),
         alert_texts.conflict(KEY, "ada@example.com is another", stack=""),
         alert_texts.gone(KEY, "sent to ada@example.com", stack=""),
-        alert_texts.dead_letters([(KEY, "sent to ada@example.com")]),
+        alert_texts.dead_letters([(KEY, "sent to ada@example.com")], stack=""),
     ],
 )
 def test_an_alert_is_mailed_on_and_holds_no_address(alert: Alert) -> None:

@@ -53,7 +53,7 @@ def gone(key: JobKey, answer: str, *, stack: str) -> Alert:
     return Alert(subject=f"Oncely: {key} has no row", text="\n".join(lines), job_key=key)
 
 
-def dead_letters(letters: Iterable[tuple[str, str]]) -> Alert:
+def dead_letters(letters: Iterable[tuple[str, str]], *, stack: str) -> Alert:
     """Messages that workers gave up on, each by its job's key or its own id, with what is so."""
     lines = [f"{name}: {safe_line(reason)}" for name, reason in letters]
     text = [
@@ -61,8 +61,10 @@ def dead_letters(letters: Iterable[tuple[str, str]]) -> Alert:
         "Known: no job is lost; the rows carry them on, and what is ready is sent again",
         "Not known: why the workers failed or were killed",
         "Next: look for errors and timeouts in the log of that queue's worker",
+        f"Then: oncely redrive{_where(stack)}",
     ]
-    return Alert(subject=f"Oncely: {len(lines)} dead letters", text="\n".join(text))
+    count = "a dead letter" if len(lines) == 1 else f"{len(lines)} dead letters"
+    return Alert(subject=f"Oncely: {count}", text="\n".join(text))
 
 
 def show(key: JobKey, stack: str) -> str:

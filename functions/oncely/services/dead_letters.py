@@ -72,7 +72,7 @@ class DeadLetters:
             for letter in received
             if letter.fate not in {Fate.LEFT, Fate.REVIEW}
         ]
-        return not news or self.alerts.tell(alert_texts.dead_letters(news))
+        return not news or self.alerts.tell(alert_texts.dead_letters(news, stack=self.stack))
 
     def _receive(self, message_id: str, body: str) -> Received:
         try:

@@ -15,12 +15,14 @@ _TOO_LONG: Final = timedelta(minutes=30)
 def jobs(deployed: Deployed) -> Iterator[Finding]:
     """Those that a person must decide, and the one without an outcome for the longest time."""
     counts = deployed.place.desk(actor="doctor").inspector.counts()
+    here = deployed.place.options
     or_more = "+" if "needs_review" in counts.more else ""
-    if counts.needs_review:
+    if waiting := counts.needs_review:
+        many = f"{waiting:,}{or_more} jobs wait for a person"
         yield warning(
             "reviews",
-            f"{counts.needs_review:,}{or_more} jobs wait for a person",
-            "oncely list --status needs_review",
+            "a job waits for a person" if waiting == 1 and not or_more else many,
+            f"oncely list --status needs_review{here}",
         )
     else:
         yield ok("reviews", "no job waits for a person")
@@ -31,7 +33,7 @@ def jobs(deployed: Deployed) -> Iterator[Finding]:
         yield warning(
             about,
             f"without an outcome for {ago(oldest, now=deployed.now)}",
-            "oncely list --status in_progress, then oncely reconcile KEY",
+            f"oncely list --status in_progress{here}, then oncely reconcile KEY{here}",
         )
     else:
         yield ok(about, f"{ago(oldest, now=deployed.now)} old")

@@ -35,7 +35,7 @@ def sweeps(deployed: Deployed) -> Iterator[Finding]:
     elif failed:
         yield warning(about, f"{len(failed)} of the last {len(ended)} did not succeed", _RUNBOOK)
     else:
-        yield ok(about, f"it runs; the last {len(ended)} sweeps succeeded")
+        yield ok(about, f"it runs; no sweep of the last {len(ended)} failed")
 
 
 def _schedule(deployed: Deployed) -> Iterator[Finding]:
