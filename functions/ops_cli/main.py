@@ -38,6 +38,12 @@ class Commands(TyperGroup):
         except OncelyError as error:
             complain(sentence(str(error)))
             raise typer.Exit(_code(error)) from error
+        except ModuleNotFoundError as error:
+            complain(
+                f"The package {error.name} is not installed beside this command: install it again "
+                'from a clone, with `pipx install --force ".[providers]"`.'
+            )
+            raise typer.Exit(Exit.UNREACHABLE) from error
         except Exception as error:
             # Whoever met AWS has imported it; the others need not wait for it.
             if "botocore" not in sys.modules or (said := _of_aws(error)) is None:

@@ -80,6 +80,18 @@ def test_each_trouble_with_aws_is_one_sentence_and_a_code(
     assert "Traceback" not in answer.output
 
 
+def test_a_command_without_a_provider_s_sdk_says_how_to_get_it() -> None:
+    class WithoutStripe(FakePlace):
+        def desk(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
+            raise ModuleNotFoundError("No module named 'stripe'", name="stripe")
+
+    said = oncely("list", place=WithoutStripe())
+
+    assert said.exit_code == 3
+    assert "The package stripe is not installed" in said.stderr
+    assert '".[providers]"' in said.stderr
+
+
 def test_a_missing_stack_says_how_to_name_or_make_one(monkeypatch: pytest.MonkeyPatch) -> None:
     client = boto3.client(
         "cloudformation",
