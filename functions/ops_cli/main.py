@@ -1,12 +1,13 @@
 """The `oncely` command: what it can do, and how it ends when something is wrong."""
 
 import sys
-from typing import Any, Final
+from importlib import metadata
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from oncely.domain.errors import BadInputError, NotConfiguredError, OncelyError
+from oncely.domain.errors import BadInputError, OncelyError
 from ops_cli import (
     contracts,
     doctor,
@@ -37,7 +38,8 @@ class Commands(TyperGroup):
             raise typer.Exit(error.code) from error
         except OncelyError as error:
             complain(sentence(str(error)))
-            raise typer.Exit(_code(error)) from error
+            refused = isinstance(error, BadInputError)
+            raise typer.Exit(Exit.REFUSED if refused else Exit.UNREACHABLE) from error
         except ModuleNotFoundError as error:
             complain(
                 f"The package {error.name} is not installed beside this command: install it again "
@@ -50,16 +52,6 @@ class Commands(TyperGroup):
                 raise
             complain(said)
             raise typer.Exit(Exit.UNREACHABLE) from error
-
-
-def _code(error: OncelyError) -> Exit:
-    match error:
-        case BadInputError():
-            return Exit.REFUSED
-        case NotConfiguredError():
-            return Exit.UNREACHABLE
-        case _:
-            return Exit.UNREACHABLE
 
 
 def _of_aws(error: Exception) -> str | None:
@@ -79,6 +71,27 @@ app: Final = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _tell_version(asked: bool) -> None:  # noqa: FBT001  # typer calls it so
+    if asked:
+        typer.echo(f"oncely {metadata.version('oncely')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_tell_version, help="Show the version and end."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
 _LOOK: Final = "Look"
 _ACT: Final = "Act"
 _BUILD: Final = "Build"

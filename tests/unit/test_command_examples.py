@@ -11,6 +11,7 @@ import typer.main
 
 from infra.local.engine import REPOSITORY
 from ops_cli.main import app
+from tests.support.command import oncely
 
 PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), REPOSITORY / "README.md"]
 _INLINE = re.compile(r"`(oncely [a-z][^`]*)`")
@@ -40,3 +41,10 @@ def test_an_example_is_taken_as_it_is_written(line: str) -> None:
     name, command, rest = group.resolve_command(context, list(words))
 
     command.make_context(name, rest, parent=context)
+
+
+def test_the_command_tells_its_version() -> None:
+    said = oncely("--version")
+
+    assert said.exit_code == 0
+    assert re.fullmatch(r"oncely \d+\.\d+\.\d+\n", said.stdout)
