@@ -112,8 +112,14 @@ class Due:
 class DueIndex(Protocol):
     """Finds due rows; the cost grows with the unresolved jobs, never with the table."""
 
-    def due(self, *, since: datetime | None, until: datetime) -> Iterator[Due]:
-        """The rows that fell due in this time, the longest due first, read as they are taken."""
+    def due(
+        self,
+        *,
+        since: datetime | None,
+        until: datetime,
+        statuses: frozenset[Status] = frozenset(Status),
+    ) -> Iterator[Due]:
+        """The rows of these that fell due in this time, the longest due first, read as taken."""
 
 
 @dataclass(frozen=True, kw_only=True)

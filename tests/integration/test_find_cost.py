@@ -1,7 +1,15 @@
 """What a sweep reads grows with what is due, never with the table."""
 
+from datetime import timedelta
+
+from oncely.adapters.due_index import DynamoDueIndex
+from oncely.domain.due import ONLY_BY_A_SWEEP
+from oncely.domain.keys import job_key
+from oncely.domain.lifecycle import Status
 from tests.support.dynamo import Dynamo
+from tests.support.fakes import START
 from tests.support.many_rows import fill_with_due, fill_with_ended, items_read
+from tests.unit.samples import a_job
 
 DUE = 10
 SMALL, LARGE = 1_000, 100_000
@@ -20,3 +28,20 @@ def test_items_read_are_the_same_at_a_thousand_and_at_a_hundred_thousand_rows(
     told = f"due {DUE}: found and read {small} at {SMALL} rows, {large} at {LARGE} rows"
     print(told)  # noqa: T201  # the figures are what a reader wants to see
     assert small == large == (DUE, DUE)
+
+
+def test_what_only_a_sweep_brings_on_is_found_behind_many_that_have_been_due_for_longer(
+    dynamo: Dynamo,
+) -> None:
+    fill_with_due(dynamo, 500)
+    later = START + timedelta(hours=1)
+    unknown = a_job(
+        job_key=job_key("sync.push", "hubspot", "1", 7), status=Status.UNKNOWN, due_at=later
+    )
+    dynamo.store().create(unknown)
+    index = DynamoDueIndex(dynamo.another_client(), dynamo.jobs_table)
+
+    found = list(index.due(since=None, until=later, statuses=ONLY_BY_A_SWEEP))
+
+    assert [one.job_key for one in found] == [unknown.job_key]
+    assert len(list(index.due(since=None, until=later))) == 501

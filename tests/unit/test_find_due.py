@@ -10,7 +10,7 @@ from oncely.domain.errors import InvalidMessageError
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
 from oncely.ports import JobStore
-from oncely.services.find_due import LOOKS, Finder, Found, Sweep
+from oncely.services.find_due import LOOKS, MOST, Finder, Found, Sweep
 from oncely.testing.memory import MemoryDueIndex
 from tests.support.payments import Fault
 from tests.support.world import World, charge
@@ -209,6 +209,38 @@ def test_one_lost_order_among_thousands_in_review_is_found_within_a_round_of_swe
         world.clock.move(minutes=1)
 
     assert rounds == ["payment.charge:order_00777"]
+
+
+@pytest.mark.parametrize("others", [Status.FINISHED, Status.READY])
+def test_an_unknown_job_does_not_wait_behind_thousands_that_others_bring_on(others: Status) -> None:
+    world = World()
+    for one in range(1000):
+        key = job_key("sync.contact", "hubspot", str(one), "e")
+        world.store.create(a_job(job_key=key, status=others, due_at=world.clock.now()))
+    world.clock.move(hours=1)
+    world.add_order("lost")
+    world.add_order()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+    world.clock.move(minutes=40)
+
+    found = find(world)
+
+    assert {KEY, "payment.charge:order_lost"} < set(keys(found))
+    assert MOST // 2 < len(found.items) == len(set(keys(found))) <= MOST
+    assert found.oldest_age >= timedelta(minutes=40), "the alarm must see it"
+
+
+def test_thousands_of_unknown_jobs_leave_room_for_the_others() -> None:
+    world = World()
+    for one in range(1000):
+        key = job_key("payment.charge", str(one), prefix="order_")
+        world.store.create(a_job(job_key=key, status=Status.UNKNOWN, due_at=world.clock.now()))
+    ended = job_key("sync.contact", "hubspot", "1", "e")
+    longest = world.clock.now() - timedelta(minutes=1)
+    world.store.create(a_job(job_key=ended, status=Status.FINISHED, due_at=longest))
+
+    assert ended in keys(find(world))
 
 
 def test_large_messages_of_lost_work_do_not_break_a_sweep() -> None:

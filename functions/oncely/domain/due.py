@@ -20,6 +20,9 @@ from oncely.domain.moves import (
 )
 from oncely.domain.profiles import Terms
 
+# What nobody but a sweep brings on: a ready job has a message, and an ended one the stream.
+ONLY_BY_A_SWEEP: Final = frozenset({Status.STARTED, Status.UNKNOWN, Status.NEEDS_REVIEW})
+
 # The last thing that happened to a marked row whose next message was not sent yet.
 _WAITING_TO_BE_SENT: Final = frozenset({Event.DEFER, Event.ENQUEUE})
 

@@ -160,7 +160,13 @@ class MemoryDueIndex:
 
     store: MemoryJobStore
 
-    def due(self, *, since: datetime | None, until: datetime) -> Iterator[Due]:
+    def due(
+        self,
+        *,
+        since: datetime | None,
+        until: datetime,
+        statuses: frozenset[Status] = frozenset(Status),
+    ) -> Iterator[Due]:
         found = [
             Due(
                 job_key=job.job_key,
@@ -170,7 +176,9 @@ class MemoryDueIndex:
                 created_at=job.created_at,
             )
             for job in self.store.jobs.values()
-            if job.due_at is not None and (since or job.due_at) <= job.due_at <= until
+            if job.status in statuses
+            and job.due_at is not None
+            and (since or job.due_at) <= job.due_at <= until
         ]
         return iter(sorted(found, key=lambda due: due.due_at))
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Claim, Job
 from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
 from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import Alert, ClaimResult, CreateResult, Due, SwapResult
 from oncely.testing.digest import Digest
@@ -218,8 +219,15 @@ class PointIndex:
     points: Points
     index: MemoryDueIndex
 
-    def due(self, *, since: datetime | None, until: datetime) -> Iterator[Due]:
-        found: list[Due] = self.points.call(
-            "index.due", READ, lambda: list(self.index.due(since=since, until=until)), _unavailable
-        )
+    def due(
+        self,
+        *,
+        since: datetime | None,
+        until: datetime,
+        statuses: frozenset[Status] = frozenset(Status),
+    ) -> Iterator[Due]:
+        def due() -> list[Due]:
+            return list(self.index.due(since=since, until=until, statuses=statuses))
+
+        found: list[Due] = self.points.call("index.due", READ, due, _unavailable)
         return iter(found)
