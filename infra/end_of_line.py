@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from aws_cdk import Duration
 from constructs import Construct
 
 from infra.job_function import JobFunction
@@ -9,6 +10,9 @@ from infra.surroundings import Surroundings
 from infra.table_plans import JOBS
 
 BATCH_SIZE: Final = 10
+# A batch of dead letters is one alert: an outage that gives up thousands must not mail thousands.
+LETTERS: Final = 100
+GATHERED_FOR: Final = Duration.minutes(1)
 # Two is the least that Lambda takes, and neither of them is in a hurry.
 MAX_CONCURRENCY: Final = 2
 
@@ -39,7 +43,10 @@ class DeadLetterConsumer(Construct):
         self.consumer.allow("sqs:SendMessage", on=[queues.rejects.queue_arn])
         around.alerts.let_tell(self.consumer)
         self.consumer.consume(
-            queues.dead_letters, batch_size=BATCH_SIZE, max_concurrency=MAX_CONCURRENCY
+            queues.dead_letters,
+            batch_size=LETTERS,
+            max_concurrency=MAX_CONCURRENCY,
+            gathered_for=GATHERED_FOR,
         )
 
 

@@ -89,7 +89,14 @@ class JobFunction(Construct):
         policy = self.role.node.find_child("DefaultPolicy")
         Validations.of(policy).acknowledge(Acknowledgment(id=finding, reason=reason))
 
-    def consume(self, queue: sqs.IQueue, *, batch_size: int, max_concurrency: int) -> None:
+    def consume(
+        self,
+        queue: sqs.IQueue,
+        *,
+        batch_size: int,
+        max_concurrency: int,
+        gathered_for: Duration | None = None,
+    ) -> None:
         """Be fed from a queue; what fails is named, and only that comes back."""
         # Lambda polls in this function's name.
         self.allow(
@@ -100,6 +107,7 @@ class JobFunction(Construct):
             "Messages",
             event_source_arn=queue.queue_arn,
             batch_size=batch_size,
+            max_batching_window=gathered_for,
             max_concurrency=max_concurrency,
             report_batch_item_failures=True,
         )

@@ -1,13 +1,19 @@
 """The queues: one for each name in the registry, one for dead letters, one for rejects."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from aws_cdk import Acknowledgment, Duration, Validations
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.stages import Stage
+from oncely.contract import MAX_MESSAGE_BYTES
 from oncely.settings import camel, queue_variable
+
+# A reject is the whole body with a reason beside it, and SQS counts both: what comes in must leave
+# room for that, or a body that fills a message could never be put aside.
+LARGEST_BODY: Final = 2 * MAX_MESSAGE_BYTES
 
 
 class Queues(Construct):
@@ -24,6 +30,7 @@ class Queues(Construct):
             name: self._queue(
                 camel(name),
                 retention=Duration.days(stage.queue_retention),
+                largest=LARGEST_BODY,
                 dead_letters=sqs.DeadLetterQueue(
                     queue=self.dead_letters, max_receive_count=stage.max_receives
                 ),
@@ -51,6 +58,7 @@ class Queues(Construct):
         id_: str,
         *,
         retention: Duration,
+        largest: int | None = None,
         dead_letters: sqs.DeadLetterQueue | None = None,
     ) -> sqs.Queue:
         return sqs.Queue(
@@ -60,6 +68,7 @@ class Queues(Construct):
             enforce_ssl=self._stage.tls_only,
             visibility_timeout=Duration.seconds(self._stage.visibility),
             retention_period=retention,
+            max_message_size_bytes=largest,
             dead_letter_queue=dead_letters,
         )
 

@@ -3,7 +3,10 @@
 import json
 from typing import Any
 
+from oncely.contract import MAX_MESSAGE_BYTES
 from tests.infra.assembly import Assembly
+
+ONE_MIB = 1024 * 1024
 
 
 def statements(assembly: Assembly, type_: str) -> list[dict[str, Any]]:
@@ -66,6 +69,28 @@ def test_a_queue_hides_a_message_for_six_timeouts_and_gives_up_after_five_receiv
             "deadLetterTargetArn": dead_letters,
             "maxReceiveCount": 5,
         }
+
+
+def test_whatever_a_queue_takes_can_be_put_aside_with_its_reason(prod: Assembly) -> None:
+    queues = {
+        path.removeprefix("Queues/"): queue["Properties"]
+        for path, queue in prod.of_type("AWS::SQS::Queue").items()
+    }
+
+    for name in ("Payments", "Sync", "Mail"):
+        assert MAX_MESSAGE_BYTES < queues[name]["MaximumMessageSize"] <= ONE_MIB // 2
+    assert "MaximumMessageSize" not in queues["Rejects"], "it takes the most that SQS does"
+
+
+def test_an_outage_is_told_in_few_alerts_and_not_in_one_for_every_ten_letters(
+    prod: Assembly,
+) -> None:
+    mapping = prod.of_type("AWS::Lambda::EventSourceMapping")[
+        "DeadLetters/Receive/Function/Messages"
+    ]
+
+    assert mapping["Properties"]["BatchSize"] == 100
+    assert mapping["Properties"]["MaximumBatchingWindowInSeconds"] == 60
 
 
 def test_no_worker_can_flood_its_provider(prod: Assembly) -> None:
