@@ -6,9 +6,9 @@ from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
-from oncely.services.outcomes import Conflict, Failed, Finished, NeedsReview, NothingSent
+from oncely.services.outcomes import Conflict, Duplicate, Failed, Finished, NeedsReview, NothingSent
 from oncely.services.repair_order import Repaired, RepairOrder
-from tests.support.payments import Fault
+from tests.support.payments import FakePayments, Fault
 from tests.support.world import World, charge
 
 FIRST = "payment.charge:order_18452"
@@ -43,6 +43,26 @@ def test_a_second_attempt_without_a_failed_first_is_refused_before_any_call() ->
 
     assert isinstance(outcome, Conflict)
     assert world.store.get(SECOND) is None
+    assert world.payments.calls == []
+
+
+def test_a_replay_of_a_second_attempt_after_both_expired_is_answered_from_the_archive() -> None:
+    world = declined_once()
+    world.payments.declines = True
+    first_answer = world.run(charge(attempt=2))
+    assert isinstance(first_answer, Failed)
+    for key in (FIRST, SECOND):
+        world.publisher().publish(JobKey(key))
+        world.store.expire(key)
+    world.payments = FakePayments()  # months later: the provider has forgotten our keys
+
+    outcome = world.run(charge(attempt=2))
+    world.add_order(status="payment_failed", amount=9900)
+    other = world.run(charge(attempt=2))
+
+    assert isinstance(outcome, Duplicate)
+    assert (outcome.status, outcome.result) == (Status.FAILED, first_answer.result)
+    assert isinstance(other, Conflict)
     assert world.payments.calls == []
 
 

@@ -141,8 +141,7 @@ class _Run:
             case ClaimRefused(row=row):
                 return self._refused(row, claim)
             case RequirementUnmet(other=other):
-                state = other.status.in_words if other else "not there"
-                return self._unmet(f"{claim.requires_failed} must have failed, it is {state}")
+                return self._unmet(claim, other)
             case unreachable:
                 assert_never(unreachable)
 
@@ -337,8 +336,14 @@ class _Run:
             case unreachable:
                 assert_never(unreachable)
 
-    def _unmet(self, reason: str) -> Outcome:
+    def _unmet(self, claim: Claim, other: Job | None) -> Outcome:
+        """The other job has not failed; or it has, this one ran, and both rows have expired."""
         row = self.runner.store.get(self.key)
+        former = self.runner.archive.find(self.key) if row is None and other is None else None
+        if former is not None and not conflicts(former, claim):
+            return Duplicate(**self._names, status=former.status, result=former.result or {})
+        state = other.status.in_words if other else "not there"
+        reason = f"{claim.requires_failed} must have failed, it is {state}"
         decision = unmet(row, reason)
         if row is None or decision is None:
             return self._conflict(reason)
