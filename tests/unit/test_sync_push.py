@@ -73,6 +73,46 @@ def test_a_timeout_after_the_crm_accepted_is_found_by_our_id_in_one_step() -> No
     assert row(world)["crm_id"] in world.crm.contacts
 
 
+def test_a_record_that_moves_on_while_its_push_is_asked_about_is_no_persons_business() -> None:
+    world = World()
+    add_record(world)
+    world.crm.fails("push", Fault.TIMEOUT_AFTER)
+    world.run(push())
+    looks = iter(["before the question", "after the answer"])
+
+    def somebody_changes_it() -> None:
+        if next(looks, None) == "after the answer":
+            world.store.business.rows["records", (RECORD,)]["version"] = 2
+
+    world.rows = Meanwhile(world.store.business, "get", somebody_changes_it)
+    world.reconcile(key(1))
+    job = world.until_quiet(key(1))
+
+    assert job.status is Status.FINISHED
+    assert (job.result or {})["superseded_by"] == 2
+    assert world.alerts.told == []
+
+
+def test_rows_that_refuse_a_push_for_ever_are_for_a_person_at_its_age_limit() -> None:
+    world = World()
+    add_record(world)
+    world.crm.fails("push", Fault.TIMEOUT_AFTER)
+    world.run(push())
+
+    def somebody_changes_it_all_the_time() -> None:
+        world.store.business.rows["records", (RECORD,)]["version"] += 1
+
+    world.rows = Meanwhile(world.store.business, "get", somebody_changes_it_all_the_time)
+
+    world.reconcile(key(1))
+    early = world.job(key(1)).status
+    world.clock.move(hours=25)
+    world.reconcile(key(1))
+
+    assert early is Status.UNKNOWN
+    assert world.job(key(1)).status is Status.NEEDS_REVIEW
+
+
 def test_a_timeout_before_the_crm_accepted_is_sent_again_and_makes_one_contact() -> None:
     world = World()
     add_record(world)

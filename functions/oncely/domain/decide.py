@@ -192,6 +192,10 @@ def local_rows_refuse(
         return back_to_ready(event, f"the local rows changed: {why}", run_at=now)
     if terms and terms.rows_may_move and job.status is Status.STARTED:
         return lose(f"the local rows changed: {why}", now, due_at=now)
+    asked = job.status is Status.UNKNOWN
+    # Rows that refuse for ever are for a person all the same.
+    if terms and terms.rows_may_move and asked and not too_old(job, terms, now):
+        return wait(f"the local rows changed: {why}", due_at=now)
     kept = {
         name: wanted.changes[name] for name in ("provider_ref", "result") if name in wanted.changes
     }
