@@ -1,5 +1,7 @@
 """A payment run that goes well, or is repeated: one charge, one answer."""
 
+import pytest
+
 from oncely.domain.lifecycle import Status
 from oncely.services.outcomes import Duplicate, Failed, Finished, NeedsReview
 from tests.support.payments import Fault
@@ -81,6 +83,33 @@ def test_a_card_declined_before_there_is_a_payment_fails_the_order_as_well() -> 
     assert isinstance(outcome, Failed)
     assert world.order()["status"] == "payment_failed"
     assert "charge_requested_at" not in world.order(), "else it is looked for in every sweep"
+
+
+@pytest.mark.parametrize("status", ["cancelled", "refunded", None])
+def test_an_order_that_could_not_become_paid_is_not_charged(status: str | None) -> None:
+    world = World()
+    world.add_order(status=status)
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, NeedsReview)
+    assert f"its status is {status}" in world.alerts.told[0].text
+    assert world.payments.calls == []
+
+
+def test_an_order_that_was_cancelled_after_the_charge_goes_to_a_person_with_that_charge() -> None:
+    world = World()
+    world.add_order()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+    world.add_order(status="cancelled")
+
+    world.reconcile(KEY)
+
+    job = world.job(KEY)
+    assert job.status is Status.NEEDS_REVIEW
+    assert (job.result or {})["charge_id"] == "ch_pi_1"
+    assert world.order()["status"] == "cancelled"
 
 
 def test_a_missing_order_needs_review_and_somebody_is_told() -> None:

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from oncely.domain.answers import Refused
 from oncely.domain.decide import late_answer
 from oncely.domain.lifecycle import Status
@@ -89,8 +87,20 @@ def test_a_job_that_paid_its_order_is_not_called_failed_while_the_order_is_paid(
     contradicted = late_answer(done, Refused("declined after all", "card_declined"), fence=1)
     world.store.swap(done, contradicted.on(done, now=world.clock.now(), actor="a late worker"))
 
-    assert isinstance(repair(world, Repair.FAIL), LocalRowsRefuse)
+    dry = repair(world, Repair.FAIL, dry_run=True)
+
+    assert isinstance(dry, LocalRowsRefuse)
+    assert dry == repair(world, Repair.FAIL)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
+def test_a_job_of_an_order_that_was_cancelled_is_closed_as_failed_and_the_order_stays() -> None:
+    world = in_review()
+    world.add_order(status="cancelled")
+
+    assert isinstance(repair(world, Repair.FAIL), Repaired)
+    assert world.job(KEY).status is Status.FAILED
+    assert world.order()["status"] == "cancelled"
 
 
 def test_rows_that_refuse_in_the_last_moment_leave_everything_as_it_was() -> None:
@@ -102,12 +112,11 @@ def test_rows_that_refuse_in_the_last_moment_leave_everything_as_it_was() -> Non
     assert untouched(world, before)
 
 
-@pytest.mark.parametrize("what", [Repair.FINISH, Repair.FAIL])
-def test_a_dry_run_does_not_promise_what_our_own_rows_refuse(what: Repair) -> None:
+def test_a_dry_run_does_not_promise_what_our_own_rows_refuse() -> None:
     world = in_review()
     world.add_order(status="shipped_without_payment")
 
-    dry = repair(world, what, reference="ch_1", dry_run=True)
+    dry = repair(world, Repair.FINISH, reference="ch_1", dry_run=True)
 
     assert isinstance(dry, LocalRowsRefuse)
-    assert dry == repair(world, what, reference="ch_1")
+    assert dry == repair(world, Repair.FINISH, reference="ch_1")

@@ -141,7 +141,11 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             "attempt": order.attempt,
         }
         if row.get("status") == _PAID:
-            return _paid_before(row, order, values)
+            return _settled(_paid_before(row, order), order, values)
+        if row.get("status") not in _UNPAID:
+            # It could not become paid: who is charged for it must be given the money back.
+            told = f"order {order.order_id} cannot be charged: its status is {row.get('status')}"
+            return _settled(Odd(told), order, values)
         former = order.attempt - 1
         return Proceed(
             facts=order,
@@ -282,19 +286,22 @@ def _difference(message: ChargeMessage, order: Order) -> str | None:
     return None
 
 
-def _paid_before(
-    row: Mapping[str, object], order: Order, values: Mapping[str, object]
-) -> Settled[Order]:
+def _paid_before(row: Mapping[str, object], order: Order) -> Done:
     charge = str(row.get("charge_id") or "")
+    return Done(
+        f"the order was paid already by charge {charge or 'unknown'}",
+        result={
+            "charge_id": charge,
+            "amount": order.money.amount,
+            "currency": order.money.currency,
+        },
+    )
+
+
+def _settled(answer: Done | Odd, order: Order, values: Mapping[str, object]) -> Settled[Order]:
+    """The end is known; what was asked for as well, for whoever must ask about an open charge."""
     return Settled(
-        answer=Done(
-            f"the order was paid already by charge {charge or 'unknown'}",
-            result={
-                "charge_id": charge,
-                "amount": order.money.amount,
-                "currency": order.money.currency,
-            },
-        ),
+        answer=answer,
         facts=order,
         values=values,
         customer_id=order.customer_id,
