@@ -1,6 +1,7 @@
 """Finds the contract of a message, and says in a sentence what is wrong with a bad one."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn, get_args
 
@@ -56,7 +57,12 @@ class Registry:
 
 def _job_type(body: str) -> str:
     try:
-        decoded = json.loads(body, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        decoded = json.loads(
+            body,
+            object_pairs_hook=_no_duplicates,
+            parse_constant=_no_constant,
+            parse_float=_a_number,
+        )
     except (ValueError, RecursionError) as error:
         _refuse(f"the message is not JSON: {str(error)[:200]}")
     if not isinstance(decoded, dict) or not isinstance(decoded.get("job"), str):
@@ -67,6 +73,14 @@ def _job_type(body: str) -> str:
 def _no_constant(name: str) -> NoReturn:
     """NaN and Infinity are Python's, not JSON's; no row could keep them."""
     raise ValueError(f"{name} is not JSON")
+
+
+def _a_number(text: str) -> float:
+    """One that is too large, such as 1e999, would stand in the row as null."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:40]} is too large to be read from JSON")
+    return number
 
 
 def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:

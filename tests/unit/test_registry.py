@@ -7,6 +7,7 @@ import pytest
 
 from oncely.contract import MAX_MESSAGE_BYTES, AnyContract
 from oncely.contracts.payment_charge import ChargeMessage, PaymentCharge
+from oncely.contracts.sync_contact import SyncContact
 from oncely.domain.errors import InvalidMessageError, InvariantError
 from oncely.domain.profiles import STRIPE, Safety, Terms
 from oncely.registry import Registry
@@ -125,6 +126,16 @@ def test_a_mistake_in_a_contract_is_found_when_the_registry_is_made(
 def test_two_contracts_of_one_job_type_are_a_mistake() -> None:
     with pytest.raises(InvariantError, match=r"payment\.charge is registered twice"):
         Registry([PaymentCharge, PaymentCharge])
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1E+400"])
+def test_a_number_that_a_row_would_keep_as_nothing_is_refused(number: str) -> None:
+    record = '{"id": "1", "updatedAt": "2026-11-16T03:00:00Z", "properties": {"x": ' + number + "}}"
+    ids = '"source": "hubspot", "source_id": "1", "event_id": "e"'
+    body = '{"job": "sync.contact", "v": 1, ' + ids + ', "record": ' + record + "}"
+
+    with pytest.raises(InvalidMessageError, match="is too large"):
+        Registry([SyncContact]).parse(body)
 
 
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
