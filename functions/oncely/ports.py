@@ -340,7 +340,7 @@ class Inbox(Protocol):
 class Outbox(Protocol):
     """The queue that a producer sends to."""
 
-    def send(self, bodies: Sequence[str], *, delay: timedelta = timedelta(0)) -> list[bool]:
+    def send(self, bodies: Sequence[str]) -> list[bool]:
         """Send each body; tells for each whether the queue has it."""
 
 

@@ -59,7 +59,7 @@ class FakeOutbox:
     sent: list[str] = field(default_factory=list)
     refuses: frozenset[int] = frozenset()
 
-    def send(self, bodies: Sequence[str], *, delay: timedelta = timedelta(0)) -> list[bool]:
+    def send(self, bodies: Sequence[str]) -> list[bool]:
         taken = [index not in self.refuses for index in range(len(bodies))]
         self.sent += [body for body, ok in zip(bodies, taken, strict=True) if ok]
         return taken

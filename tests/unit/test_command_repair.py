@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
@@ -207,11 +206,11 @@ class _BusyAtFirst(FakeOutbox):
 
     busy = True
 
-    def send(self, bodies: Sequence[str], *, delay: timedelta = timedelta(0)) -> list[bool]:
+    def send(self, bodies: Sequence[str]) -> list[bool]:
         if self.busy:
             self.busy = False
             raise UnavailableError("DynamoDB was too busy")
-        return super().send(bodies, delay=delay)
+        return super().send(bodies)
 
 
 def test_a_busy_moment_does_not_stop_the_others(stranded: FakePlace) -> None:

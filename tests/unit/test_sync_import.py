@@ -163,7 +163,7 @@ class _DiesAfter(FakeOutbox):
         super().__init__()
         self.number = number
 
-    def send(self, bodies: Sequence[str], *, delay: timedelta = timedelta(0)) -> list[bool]:
+    def send(self, bodies: Sequence[str]) -> list[bool]:
         left = self.number - len(self.sent)
-        taken = super().send(bodies[:left], delay=delay)
+        taken = super().send(bodies[:left])
         return taken if left >= len(bodies) else _die()

@@ -66,27 +66,22 @@ class SqsOutbox:
     client: "SQSClient"
     queue_url: str
 
-    def send(self, bodies: Sequence[str], *, delay: timedelta = timedelta(0)) -> list[bool]:
+    def send(self, bodies: Sequence[str]) -> list[bool]:
         """Send in batches within SQS's limits; what SQS does not take is tried again, briefly."""
         sent = [False] * len(bodies)
         for batch in batches(bodies):
             left = batch
             for _ in range(_TRIES):
-                left = self._send(bodies, left, delay)
+                left = self._send(bodies, left)
                 if not left:
                     break
             for index in set(batch) - set(left):
                 sent[index] = True
         return sent
 
-    def _send(self, bodies: Sequence[str], indexes: list[int], delay: timedelta) -> list[int]:
+    def _send(self, bodies: Sequence[str], indexes: list[int]) -> list[int]:
         entries: list[SendMessageBatchRequestEntryTypeDef] = [
-            {
-                "Id": str(index),
-                "MessageBody": bodies[index],
-                "DelaySeconds": int(delay.total_seconds()),
-            }
-            for index in indexes
+            {"Id": str(index), "MessageBody": bodies[index]} for index in indexes
         ]
         try:
             answer = self.client.send_message_batch(QueueUrl=self.queue_url, Entries=entries)

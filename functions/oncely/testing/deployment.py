@@ -38,7 +38,7 @@ class Hooks:
     """What the ports tell the world."""
 
     wrote: Callable[[JobKey], None]
-    sent: Callable[[str, timedelta], None]
+    sent: Callable[[str], None]
     rejected: Callable[[str, str], None]
 
 
@@ -50,7 +50,7 @@ class Tools:
     store: MemoryJobStore
     guarded: JobStore
     providers: Mapping[str, Any]
-    sent: Callable[[str, timedelta], None]
+    sent: Callable[[str], None]
 
     def table(self, name: str) -> Table:
         return PointTable(self.points, self.store, name)

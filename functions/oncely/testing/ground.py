@@ -79,9 +79,9 @@ class Ground(ABC):
     def story(self) -> Iterator[str]:
         """What is left when all is quiet, for whoever replays a schedule."""
 
-    def send(self, body: str, delay: timedelta = timedelta(0)) -> None:
+    def send(self, body: str) -> None:
         """Put a message into the queue."""
-        self.letters.send(body, at=self.schedule.now + delay)
+        self.letters.send(body, at=self.schedule.now)
 
     def tasks(self) -> list[Task]:
         """The next delivery, and what somebody may edit."""

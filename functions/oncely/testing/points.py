@@ -186,12 +186,12 @@ class PointOutbox:
     """A queue to send to."""
 
     points: Points
-    deliver: Callable[[str, timedelta], None]
+    deliver: Callable[[str], None]
 
-    def send(self, bodies: Sequence[str], *, delay: timedelta = timedelta(0)) -> list[bool]:
+    def send(self, bodies: Sequence[str]) -> list[bool]:
         def send() -> list[bool]:
             for body in bodies:
-                self.deliver(body, delay)
+                self.deliver(body)
             return [True] * len(bodies)
 
         return self.points.call("outbox.send", WRITE, send, lambda: [False] * len(bodies))
