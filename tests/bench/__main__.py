@@ -32,7 +32,7 @@ def measure(engine: Engine) -> Figures:
         _say("calls and CPU")
         batch, powertools_batch, bare_batch = batches.measure(oncely, powertools)
         _say("batches")
-        prices = dollars.model(oncely, powertools, batch, powertools_batch)
+        prices = dollars.model(oncely, batch, powertools_batch)
         finds = finding.measure(engine.url)
         _say("sweeps")
         return Figures(

@@ -7,7 +7,7 @@ from typing import Final
 from infra.stages import Stage
 from oncely.domain.keys import JobKey
 from tests.bench.batches import BATCH
-from tests.bench.contenders import Oncely, Powertools, fresh
+from tests.bench.contenders import Oncely, fresh
 from tests.bench.figures import Batch, Price
 
 # US dollars for a million, us-east-1, list prices from memory and without free tier; DynamoDB on
@@ -32,9 +32,7 @@ _PUBLISHING: Final = 0.6 / 10  # seconds a job
 _LOG_KILOBYTES: Final = 1.5
 
 
-def model(
-    oncely: Oncely, powertools: Powertools, batch: Batch, powertools_batch: Batch
-) -> tuple[Price, ...]:
+def model(oncely: Oncely, batch: Batch, powertools_batch: Batch) -> tuple[Price, ...]:
     """The bill by service, of jobs without rows of their own and a provider that takes 200 ms."""
     gigabytes: float = Stage.model_fields["worker_memory"].default / 1024
     units = math.ceil(_row_bytes(oncely) / _UNIT_BYTES) * (_ROW_WRITES + _INDEX_WRITES)

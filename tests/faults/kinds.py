@@ -14,7 +14,6 @@ class Wrong(StrEnum):
     NO_CHARGE = "called paid by a charge that does not exist"
     OTHERWISE = "a repeat is answered otherwise"
     LOST = "given up, and nobody is told"
-    RESTLESS = "never comes to rest"
 
 
 def wrongs(

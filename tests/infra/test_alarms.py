@@ -24,11 +24,6 @@ def alarms(assembly: Assembly) -> dict[str, dict[str, Any]]:
     }
 
 
-def metric_names(value: object) -> set[str]:
-    """The names of our own metrics in an alarm, or in a dashboard's body."""
-    return set(re.findall(r'"Oncely", ?"(\w+)"|"MetricName": "(\w+)"', json.dumps(value)))
-
-
 def test_there_is_an_alarm_for_everything_a_person_must_know(prod: Assembly) -> None:
     assert set(alarms(prod)) == {
         *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetters", "Deduplications"),

@@ -18,9 +18,6 @@ from botocore.exceptions import (
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# How many times the SDK sends one request before it gives up; adapters/aws.py says so.
-TRIES = 2
-
 
 class Loss(Enum):
     """What becomes of one try on the wire."""

@@ -3,11 +3,10 @@
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final
-from uuid import uuid4
 
 from infra.local.sandbox.messages import Answer, Execute, Request
 
@@ -59,7 +58,6 @@ class Fault:
     times: int | None = 1  # None: every time
     rate: float = 1.0  # the share of matching requests that are hit
     seconds: float | None = None
-    fault_id: str = field(default_factory=lambda: uuid4().hex[:8])
     hits: int = 0
 
     def __post_init__(self) -> None:
