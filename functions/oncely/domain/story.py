@@ -1,55 +1,26 @@
 """A job's history as lines that people read, from its evidence and the times on its row."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from oncely.domain.actors import in_words
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Evidence, Job
 from oncely.domain.lifecycle import ABSENT, Event, Status
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One thing that happened."""
-
-    at: datetime
-    who: str
-    event: Event
-    old: Status | None
-    new: Status
-    reason: str
-    count: int = 1
-    last_at: datetime | None = None
-
-    @property
-    def words(self) -> str:
-        """What the event means."""
-        return _WORDS[self.event]
-
-
-def story(job: Job) -> tuple[Line, ...]:
+def story(job: Job) -> tuple[Evidence, ...]:
     """The job's history, the oldest first."""
-    told = [
-        Line(
-            at=entry.at,
-            who=in_words(entry.actor),
-            event=entry.event,
-            old=entry.old,
-            new=entry.new,
-            reason=entry.reason,
-            count=entry.count,
-            last_at=entry.last_at,
-        )
-        for entry in job.evidence
-    ]
     # A stable sort: what happened in the same moment stays in its order.
-    return tuple(sorted([*_claims(job), *told], key=lambda line: line.at))
+    return tuple(sorted([*_claims(job), *job.evidence], key=lambda line: line.at))
 
 
-def _claims(job: Job) -> list[Line]:
+def words_of(event: Event) -> str:
+    """What an event means."""
+    return _WORDS[event]
+
+
+def _claims(job: Job) -> list[Evidence]:
     """A claim leaves no entry, since it must cost one write; the row's own times tell of two."""
     if job.claimed_at is None:
         return []
@@ -59,14 +30,14 @@ def _claims(job: Job) -> list[Line]:
     return [*first, _claim(job.claimed_at, ABSENT if by_claim else Status.READY, job.fence)]
 
 
-def _claim(at: datetime, old: Status | None, number: int) -> Line:
-    return Line(
+def _claim(at: datetime, old: Status | None, number: int) -> Evidence:
+    return Evidence(
         at=at,
-        who="worker",
         event=Event.CLAIM,
         old=old,
         new=Status.STARTED,
         reason=f"run {number}",
+        actor="worker",
     )
 
 

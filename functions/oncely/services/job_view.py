@@ -5,12 +5,13 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from oncely.contract import AnyContract
+from oncely.domain.actors import in_words
 from oncely.domain.errors import BadInputError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Evidence, Job
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.domain.repairs import Offer, Repair, offers, unread_offers
-from oncely.domain.story import Line, story
+from oncely.domain.story import story, words_of
 from oncely.domain.text import masked
 from oncely.domain.times import minute, time_text
 from oncely.domain.writes import Json
@@ -31,7 +32,7 @@ class JobView:
     found_by: str | None = None
 
     @property
-    def timeline(self) -> tuple[Line, ...]:
+    def timeline(self) -> tuple[Evidence, ...]:
         """Its history, the oldest first."""
         return story(self.job)
 
@@ -158,14 +159,14 @@ def _none(why: str) -> tuple[Offer, ...]:
     return tuple(Offer(repair=repair, allowed=False, why=why) for repair in Repair)
 
 
-def _line(line: Line) -> Json:
+def _line(line: Evidence) -> Json:
     return {
         "at": _time(line.at),
         "last_at": _time(line.last_at),
         "count": line.count,
-        "who": line.who,
+        "who": in_words(line.actor),
         "event": line.event,
-        "words": line.words,
+        "words": words_of(line.event),
         "old": line.old,
         "new": line.new,
         "reason": masked(line.reason),

@@ -1,0 +1,33 @@
+"""A job's history as people read it: every event has words, and claims stand in their place."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.story import story, words_of
+from tests.unit.samples import NOW, a_job, an_entry
+
+
+@pytest.mark.parametrize("event", Event)
+def test_every_event_has_its_words(event: Event) -> None:
+    assert words_of(event)
+
+
+def test_a_claim_is_told_where_it_belongs_though_it_left_no_entry() -> None:
+    asked_for = an_entry(at=NOW, event=Event.ENQUEUE, old=None, new=Status.READY)
+    ended = an_entry(at=NOW + timedelta(minutes=2), event=Event.CONFIRM, new=Status.FINISHED)
+    job = a_job(evidence=(asked_for, ended), claimed_at=NOW + timedelta(minutes=1))
+
+    told = story(job)
+
+    assert [line.event for line in told] == [Event.ENQUEUE, Event.CLAIM, Event.CONFIRM]
+    assert (told[1].old, told[1].new) == (Status.READY, Status.STARTED)
+
+
+def test_the_first_and_the_latest_claim_are_told_of_a_job_that_nobody_enqueued() -> None:
+    again = a_job(fence=3, claimed_at=NOW + timedelta(minutes=5))
+
+    told = story(again)
+
+    assert [(line.old, line.reason) for line in told] == [(None, "run 1"), (Status.READY, "run 3")]
