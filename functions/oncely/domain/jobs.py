@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from oncely.domain.actors import is_person
+from oncely.domain.actors import in_words, is_person
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ABSENT, ENDED, UNRESOLVED, Event, Status, after
 from oncely.domain.text import one_line
@@ -30,6 +30,11 @@ class Evidence:
     actor: str
     count: int = 1
     last_at: datetime | None = None  # when the last of `count` equal entries was made
+
+    @property
+    def who(self) -> str:
+        """Who did it, as people read it."""
+        return in_words(self.actor)
 
     @property
     def is_a_remark(self) -> bool:

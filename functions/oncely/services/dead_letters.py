@@ -7,11 +7,11 @@ from typing import Final
 
 from oncely.domain.due import dead_letter, stranded
 from oncely.domain.errors import BadInputError, UnavailableError
-from oncely.domain.jobs import enqueued
-from oncely.domain.keys import JobKey, findable
+from oncely.domain.keys import JobKey
 from oncely.ports import Alerts, Clock, Created, Inbox, JobStore
 from oncely.registry import Registry
 from oncely.services import alert_texts
+from oncely.services.new_row import new_row
 from oncely.services.settle import Settler
 from oncely.services.tell import Teller
 
@@ -100,16 +100,7 @@ class DeadLetters:
             now = self.clock.now()
             if row is None:
                 reason = "its message came to the dead letters before any worker took it"
-                job = enqueued(
-                    key,
-                    kind.job_type,
-                    message.as_json(),
-                    now=now,
-                    due_at=now,
-                    actor=ACTOR,
-                    reason=reason,
-                    subject=findable(kind.subject(message)),
-                )
+                job = new_row(kind, message, now=now, due_at=now, actor=ACTOR, reason=reason)
                 if isinstance(self.store.create(stranded(job, now)), Created):
                     return Fate.KEPT, reason, key
                 continue

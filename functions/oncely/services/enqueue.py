@@ -8,8 +8,8 @@ from typing import Final
 
 from oncely.contract import AnyContract, Message, body_of
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job, enqueued
-from oncely.domain.keys import JobKey, findable
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.moves import MESSAGE_GRACE
 from oncely.domain.text import one_line
@@ -24,6 +24,7 @@ from oncely.ports import (
     WindowHeld,
 )
 from oncely.registry import Registry
+from oncely.services.new_row import new_row
 
 _ACTOR: Final = "producer"
 _ROWS_AT_ONCE: Final = 8
@@ -113,15 +114,13 @@ class Enqueuer:
     ) -> _Order:
         contract, checked = self.registry.read(message)
         now = self.clock.now()
-        job = enqueued(
-            contract.key(checked),
-            contract.job_type,
-            checked.as_json(),
+        job = new_row(
+            contract,
+            checked,
             now=now,
             due_at=now + MESSAGE_GRACE,
             actor=actor,
             reason=one_line(reason),
-            subject=findable(contract.subject(checked)),
             owner=self.new_token(),
         )
         if unique_for is None:

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from oncely.contract import AnyContract
-from oncely.domain.actors import in_words
 from oncely.domain.errors import BadInputError
 from oncely.domain.jobs import Evidence, Job
 from oncely.domain.lifecycle import Status
@@ -164,7 +163,7 @@ def _line(line: Evidence) -> Json:
         "at": _time(line.at),
         "last_at": _time(line.last_at),
         "count": line.count,
-        "who": in_words(line.actor),
+        "who": line.who,
         "event": line.event,
         "words": words_of(line.event),
         "old": line.old,

@@ -14,8 +14,8 @@ from oncely.domain.decide import decide, restored
 from oncely.domain.due import Step, due_step, looked_at, no_longer_the_same, send_again
 from oncely.domain.errors import BadInputError, OncelyError
 from oncely.domain.fingerprint import fingerprint
-from oncely.domain.jobs import Job, enqueued
-from oncely.domain.keys import JobKey, findable
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import MESSAGE_GRACE, Decision, escalate
 from oncely.domain.writes import Json, LocalWrite
@@ -23,6 +23,7 @@ from oncely.ports import Clock, Created, JobStore, Outbox, Tools, Written
 from oncely.registry import Registry
 from oncely.services.asking import heard_about
 from oncely.services.former import former_run
+from oncely.services.new_row import new_row
 from oncely.services.publish import Publisher
 from oncely.services.settle import Settlement, Settler
 
@@ -114,16 +115,8 @@ class Reconciler:
         if dry_run:
             return made
         now = self.clock.now()
-        job = enqueued(
-            kind.key(read),
-            kind.job_type,
-            read.as_json(),
-            now=now,
-            due_at=now + MESSAGE_GRACE,
-            actor=ACTOR,
-            reason=reason,
-            subject=findable(kind.subject(read)),
-        )
+        due_at = now + MESSAGE_GRACE
+        job = new_row(kind, read, now=now, due_at=due_at, actor=ACTOR, reason=reason)
         if isinstance(self.store.create(job), Created):
             self.send(kind, job)
         return made
