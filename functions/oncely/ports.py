@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
 from oncely.domain.answers import Answer, NotSent, Prepared, Unreachable
-from oncely.domain.jobs import Claim, Job
+from oncely.domain.claims import Claim
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money

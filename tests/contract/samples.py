@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from oncely.adapters.system import new_token
-from oncely.domain.jobs import Claim, Job, enqueued
+from oncely.domain.claims import Claim
+from oncely.domain.jobs import Job, enqueued
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event
 from oncely.domain.writes import Expect, LocalWrite

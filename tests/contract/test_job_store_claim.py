@@ -2,7 +2,8 @@
 
 import pytest
 
-from oncely.domain.jobs import Claim, Job, claimed
+from oncely.domain.claims import Claim, claimed
+from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import Claimed, ClaimRefused, JobStore
 from tests.contract.places import Place

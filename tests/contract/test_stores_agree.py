@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from oncely.domain.jobs import Claim, Job, claimed
+from oncely.domain.claims import Claim, claimed
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import TRANSITIONS, Event, Status
 from oncely.domain.writes import LocalWrite

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from infra.local.sandbox import FaultKind
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
-from oncely.domain.jobs import Claim
+from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey
 from tests.e2e.deployment import Deployment, eventually
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 JOBS: Final = "functions/oncely/domain/jobs.py"
+CLAIMS: Final = "functions/oncely/domain/claims.py"
 DECIDE: Final = "functions/oncely/domain/decide.py"
 MOVES: Final = "functions/oncely/domain/moves.py"
 DUE: Final = "functions/oncely/domain/due.py"
@@ -52,7 +53,7 @@ MUTATIONS: Final = (
     # Ownership: whose row it is, and whose write.
     Mutation(
         "a claim takes a row that is not ready",
-        JOBS,
+        CLAIMS,
         "elif row.status is not Status.READY or conflicts(row, claim):",
         "elif conflicts(row, claim):",
         ("tests/unit/test_jobs.py", "tests/unit/test_late_workers.py"),
@@ -265,7 +266,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a claim forgets that an earlier send is open",
-        JOBS,
+        CLAIMS,
         "first_sent_at=row.first_sent_at or claim.now,",
         "first_sent_at=claim.now,",
         ("tests/contract/test_stores_agree.py", "-k", "moto"),
@@ -315,7 +316,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a conflict is answered like a duplicate",
-        DECIDE,
+        CLAIMS,
         "    if conflicts(row, claim):\n",
         "    if not row.status:\n",
         ("tests/unit/test_claim_rules.py",),

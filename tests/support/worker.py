@@ -17,7 +17,7 @@ from infra.local.engine import REGION
 from infra.local.sandbox import StripeSandbox
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.adapters.system import SystemClock
-from oncely.domain.jobs import Claim
+from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey, job_key
 from oncely.services.run_job import Deadline
 from oncely.services.work_batch import BatchWorker, Delivery, Worked

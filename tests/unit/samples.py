@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.domain.jobs import Claim, Evidence, Job
+from oncely.domain.claims import Claim
+from oncely.domain.jobs import Evidence, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import Profile, Safety, StopRules, Terms

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.domain.answers import Absent, Answer, CannotAsk, Done, NotSent, Odd, Refused, Unfinished
+from oncely.domain.claims import Claim, claimed
 from oncely.domain.decide import ask_not_before, before_effect, decide
-from oncely.domain.jobs import MAX_EVIDENCE, Claim, Job, claimed
+from oncely.domain.jobs import MAX_EVIDENCE, Job
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.domain.moves import Decision
 from oncely.domain.profiles import Profile, Safety, StopRules, Terms

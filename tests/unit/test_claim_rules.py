@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decide import Refusal, before_effect, refused_claim
+from oncely.domain.claims import Refusal, refused_claim
+from oncely.domain.decide import before_effect
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import Safety

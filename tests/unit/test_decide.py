@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from oncely.domain.answers import Absent, CannotAsk, NotSent, OwnerGone, Unclear
+from oncely.domain.claims import claimed
 from oncely.domain.decide import ask_not_before, decide
-from oncely.domain.jobs import Job, claimed
+from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import MESSAGE_GRACE
 from oncely.domain.profiles import Safety

@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from oncely.domain.claims import claimed
 from oncely.domain.errors import IllegalTransitionError
-from oncely.domain.jobs import Job, claimed, enqueued
+from oncely.domain.jobs import Job, enqueued
 from oncely.domain.lifecycle import Event, Status
 from tests.unit.samples import KEY, NOW, TICK, a_claim, a_job
 

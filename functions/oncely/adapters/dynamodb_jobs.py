@@ -11,8 +11,9 @@ from botocore.exceptions import ClientError
 from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy
 from oncely.adapters.expressions import claim_update, local_update, swap_update
 from oncely.adapters.job_rows import attribute, from_attributes, to_attributes
+from oncely.domain.claims import Claim
 from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.jobs import Claim, Job, landed
+from oncely.domain.jobs import Job, landed
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import LocalWrite

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oncely.adapters.job_rows import LISTED, SHARD, attribute, listed, serialized, shard_of
-from oncely.domain.jobs import Claim, Job
+from oncely.domain.claims import Claim
+from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import Expect, LocalWrite
 
@@ -35,7 +36,7 @@ class Expression:
 
 
 def claim_update(claim: Claim) -> dict[str, Any]:
-    """What `claimed` in domain/jobs.py says, as one conditional update."""
+    """What `claimed` in domain/claims.py says, as one conditional update."""
     e = Expression()
     one = e.value({"N": "1"})
     zero = e.value({"N": "0"})

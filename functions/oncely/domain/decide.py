@@ -1,10 +1,8 @@
-"""Every decision of the life cycle: pure, total, and the only place that makes them."""
+"""The next move of a job, given what its provider said: pure, total, read top to bottom."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import Enum, auto
-from typing import Final
 
 from oncely.domain.answers import (
     Absent,
@@ -19,7 +17,7 @@ from oncely.domain.answers import (
     Unclear,
     Unfinished,
 )
-from oncely.domain.jobs import Claim, Job, conflicts
+from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.domain.moves import (
     LONGEST_BACKOFF,
@@ -40,73 +38,6 @@ from oncely.domain.moves import (
 from oncely.domain.profiles import Safety, Terms
 from oncely.domain.text import one_line
 from oncely.domain.writes import Json
-
-# What a claim reads from our own rows, and the first one that counts keeps.
-_VALUES: Final = ("fingerprint", "customer_id", "amount", "currency")
-
-
-def restored(job: Job, former: Job, terms: Terms, *, now: datetime) -> Decision:
-    """The end of a former run of the same key, whose row has expired, as the end of this one."""
-    decision = decide(job, terms, _answer_of(former), now=now)
-    # What it was for is what it was for then, whatever the rows say today; and a payment that was
-    # refused then is still there to be cancelled by another attempt.
-    then = {name: getattr(former, name) for name in (*_VALUES, "message", "provider_ref")}
-    return replace(decision, changes={**decision.changes, **then})
-
-
-def not_looked_up(
-    job: Job, terms: Terms, answer: NotSent, *, now: datetime, spread: float
-) -> Decision:
-    """The archive could not be asked whether a key ran before: it is asked by the next claim."""
-    released = decide(job, terms, answer, now=now, spread=spread)
-    if job.fence > 1:
-        return released
-    # The values of this claim bind nobody: a former run, if there was one, had its own.
-    return replace(released, changes={**released.changes, **dict.fromkeys(_VALUES)})
-
-
-def _answer_of(former: Job) -> Answer:
-    reason = f"answered from the archive: it ended {former.status} at {former.updated_at}"
-    if former.status is Status.FINISHED:
-        return Done(reason, ref=former.provider_ref, result=former.result or {})
-    if former.status is Status.FAILED:
-        result = former.result or {}
-        return Refused(reason, code=str(result.get("code", "failed")), result=result)
-    return Odd(f"the archive holds it as {former.status}, which is no end", former.provider_ref)
-
-
-class Refusal(Enum):
-    """Why a claim was refused, and so what becomes of the message."""
-
-    CONFLICT = auto()  # same key, other business values: the message is wrong
-    ENDED = auto()  # answer with the stored result
-    HELD = auto()  # another worker has it: come back when its lease ends
-    ABANDONED = auto()  # the lease ran out: mark it, so that the reconciler asks
-    PARKED = auto()  # the reconciler or a person owns it
-    RACED = auto()  # it became claimable in this very moment: come back
-
-
-def refused_claim(row: Job, claim: Claim) -> Refusal:
-    """What the row that refused a claim says."""
-    if conflicts(row, claim):
-        return Refusal.CONFLICT
-    match row.status:
-        case Status.FINISHED | Status.FAILED:
-            return Refusal.ENDED
-        case Status.UNKNOWN | Status.NEEDS_REVIEW:
-            return Refusal.PARKED
-        case Status.STARTED:
-            return Refusal.ABANDONED if row.lease_over(claim.now) else Refusal.HELD
-        case Status.READY:
-            return Refusal.RACED
-
-
-def unmet(row: Job | None, reason: str) -> Decision | None:
-    """A claim whose requirement another job does not meet; None: it is the message that is wrong.
-
-    A row that waits would be sent again, refused and told of every few minutes until its age ends.
-    """
-    return escalate(reason) if row and row.status is Status.READY else None
 
 
 def before_effect(job: Job, terms: Terms, *, scope: str, now: datetime) -> Decision | None:

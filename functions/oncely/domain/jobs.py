@@ -47,25 +47,6 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
-    """The one write that makes a worker the owner; it is also the recorded intent."""
-
-    job_key: JobKey
-    job_type: str
-    owner: str
-    now: datetime
-    lease_until: datetime
-    message: Mapping[str, Json]
-    fingerprint: str | None = None
-    customer_id: str | None = None
-    key_scope: str = ""
-    subject: str | None = None  # the business id that people ask by
-    amount: int | None = None  # in minor units of `currency`
-    currency: str | None = None
-    requires_failed: JobKey | None = None  # another job that must have failed, in the same write
-
-
-@dataclass(frozen=True, kw_only=True)
 class Job:
     """A job as its row holds it. Frozen: `apply` gives the next one, a store swaps them."""
 
@@ -97,9 +78,8 @@ class Job:
     result: Mapping[str, Json] | None = None
     progress: Mapping[str, Json] | None = None  # how far a long job has come
     last_error: str | None = None
-    beyond_archive: bool = (
-        False  # its end was contradicted: what the archive holds no longer stands
-    )
+    # Its end was contradicted: what the archive holds no longer stands.
+    beyond_archive: bool = False
     stranded_fence: int | None = None  # the claims so far when its message was last given up
     stranded_since: datetime | None = None  # and since when no worker has claimed it
     reopened_at: datetime | None = None  # when a person returned it to ready: its age begins anew
@@ -214,47 +194,6 @@ def enqueued(
         owner=owner,
         evidence=(entry,),
     )
-
-
-def claimed(row: Job | None, claim: Claim) -> Job | None:
-    """The row after the claim, or None when it is refused. Stores do exactly this, atomically."""
-    if row is None:
-        row = Job(
-            job_key=claim.job_key,
-            job_type=claim.job_type,
-            status=after(ABSENT, Event.CLAIM),
-            message=claim.message,
-            created_at=claim.now,
-            updated_at=claim.now,
-            version=0,
-        )
-    elif row.status is not Status.READY or conflicts(row, claim):
-        return None
-    return replace(
-        row,
-        status=Status.STARTED,
-        owner=claim.owner,
-        fence=row.fence + 1,
-        version=row.version + 1,
-        attempts=row.attempts + 1,
-        updated_at=claim.now,
-        since=claim.now,
-        claimed_at=claim.now,
-        lease_until=claim.lease_until,
-        due_at=claim.lease_until,
-        first_sent_at=row.first_sent_at or claim.now,
-        key_scope=claim.key_scope if row.key_scope is None else row.key_scope,
-        fingerprint=row.fingerprint or claim.fingerprint,
-        customer_id=row.customer_id or claim.customer_id,
-        subject=row.subject or claim.subject,
-        amount=claim.amount if row.amount is None else row.amount,
-        currency=row.currency or claim.currency,
-    )
-
-
-def conflicts(row: Job, other: Claim | Job) -> bool:
-    """Whether the same key was used for other business values."""
-    return None not in (row.fingerprint, other.fingerprint) and row.fingerprint != other.fingerprint
 
 
 def landed(row: Job, *, before: Job, write: Job) -> bool:

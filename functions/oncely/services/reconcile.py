@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from oncely.contract import AnyContract, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, OwnerGone, Unreachable
-from oncely.domain.decide import decide, restored
+from oncely.domain.decide import decide
 from oncely.domain.due import Step, due_step, looked_at, no_longer_the_same, send_again
 from oncely.domain.errors import BadInputError, OncelyError
 from oncely.domain.fingerprint import fingerprint
+from oncely.domain.former import restored
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status

@@ -16,17 +16,8 @@ from oncely.contract import (
     body_of,
 )
 from oncely.domain.answers import Answer, NotSent, OwnerGone, Prepared, Unclear
-from oncely.domain.decide import (
-    Refusal,
-    before_effect,
-    decide,
-    not_looked_up,
-    prepared,
-    progressed,
-    refused_claim,
-    restored,
-    unmet,
-)
+from oncely.domain.claims import Claim, Refusal, conflicts, refused_claim, unmet
+from oncely.domain.decide import before_effect, decide, prepared, progressed
 from oncely.domain.errors import (
     BadInputError,
     InvariantError,
@@ -35,7 +26,8 @@ from oncely.domain.errors import (
     UnavailableError,
 )
 from oncely.domain.fingerprint import fingerprint
-from oncely.domain.jobs import CLOCK_SKEW, Claim, Job, conflicts
+from oncely.domain.former import not_looked_up, restored
+from oncely.domain.jobs import CLOCK_SKEW, Job
 from oncely.domain.keys import JobKey, findable
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import Decision

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from oncely.domain.claims import Claim, claimed
 from oncely.domain.errors import InvariantError
-from oncely.domain.jobs import Claim, Job, claimed
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import LocalWrite

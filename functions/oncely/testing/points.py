@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, TypeVar
 
+from oncely.domain.claims import Claim
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Claim, Job
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import Json, LocalWrite

@@ -1,0 +1,106 @@
+"""The claim that makes a worker the owner of a row: what it writes, and why it is refused."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum, auto
+
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import ABSENT, Event, Status, after
+from oncely.domain.moves import Decision, escalate
+from oncely.domain.writes import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """The one write that makes a worker the owner; it is also the recorded intent."""
+
+    job_key: JobKey
+    job_type: str
+    owner: str
+    now: datetime
+    lease_until: datetime
+    message: Mapping[str, Json]
+    fingerprint: str | None = None
+    customer_id: str | None = None
+    key_scope: str = ""
+    subject: str | None = None  # the business id that people ask by
+    amount: int | None = None  # in minor units of `currency`
+    currency: str | None = None
+    requires_failed: JobKey | None = None  # another job that must have failed, in the same write
+
+
+def claimed(row: Job | None, claim: Claim) -> Job | None:
+    """The row after the claim, or None when it is refused. Stores do exactly this, atomically."""
+    if row is None:
+        row = Job(
+            job_key=claim.job_key,
+            job_type=claim.job_type,
+            status=after(ABSENT, Event.CLAIM),
+            message=claim.message,
+            created_at=claim.now,
+            updated_at=claim.now,
+            version=0,
+        )
+    elif row.status is not Status.READY or conflicts(row, claim):
+        return None
+    return replace(
+        row,
+        status=Status.STARTED,
+        owner=claim.owner,
+        fence=row.fence + 1,
+        version=row.version + 1,
+        attempts=row.attempts + 1,
+        updated_at=claim.now,
+        since=claim.now,
+        claimed_at=claim.now,
+        lease_until=claim.lease_until,
+        due_at=claim.lease_until,
+        first_sent_at=row.first_sent_at or claim.now,
+        key_scope=claim.key_scope if row.key_scope is None else row.key_scope,
+        fingerprint=row.fingerprint or claim.fingerprint,
+        customer_id=row.customer_id or claim.customer_id,
+        subject=row.subject or claim.subject,
+        amount=claim.amount if row.amount is None else row.amount,
+        currency=row.currency or claim.currency,
+    )
+
+
+def conflicts(row: Job, other: Claim | Job) -> bool:
+    """Whether the same key was used for other business values."""
+    return None not in (row.fingerprint, other.fingerprint) and row.fingerprint != other.fingerprint
+
+
+class Refusal(Enum):
+    """Why a claim was refused, and so what becomes of the message."""
+
+    CONFLICT = auto()  # same key, other business values: the message is wrong
+    ENDED = auto()  # answer with the stored result
+    HELD = auto()  # another worker has it: come back when its lease ends
+    ABANDONED = auto()  # the lease ran out: mark it, so that the reconciler asks
+    PARKED = auto()  # the reconciler or a person owns it
+    RACED = auto()  # it became claimable in this very moment: come back
+
+
+def refused_claim(row: Job, claim: Claim) -> Refusal:
+    """What the row that refused a claim says."""
+    if conflicts(row, claim):
+        return Refusal.CONFLICT
+    match row.status:
+        case Status.FINISHED | Status.FAILED:
+            return Refusal.ENDED
+        case Status.UNKNOWN | Status.NEEDS_REVIEW:
+            return Refusal.PARKED
+        case Status.STARTED:
+            return Refusal.ABANDONED if row.lease_over(claim.now) else Refusal.HELD
+        case Status.READY:
+            return Refusal.RACED
+
+
+def unmet(row: Job | None, reason: str) -> Decision | None:
+    """A claim whose requirement another job does not meet; None: it is the message that is wrong.
+
+    A row that waits would be sent again, refused and told of every few minutes until its age ends.
+    """
+    return escalate(reason) if row and row.status is Status.READY else None
