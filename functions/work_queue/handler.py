@@ -17,7 +17,8 @@ from oncely.adapters.toolbox import Toolbox
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import NotConfiguredError
 from oncely.registry import Registry
-from oncely.services.run_job import Deadline, JobRunner
+from oncely.services.deadline import Deadline
+from oncely.services.run_job import JobRunner
 from oncely.services.work_batch import BatchWorker, Delivery
 from oncely.settings import WorkerSettings
 from oncely.telemetry import observed, telemetry

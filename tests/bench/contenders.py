@@ -21,7 +21,7 @@ from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.system import SystemClock, new_token, spread
 from oncely.contract import Call
 from oncely.domain.answers import Answer
-from oncely.services.run_job import Deadline
+from oncely.services.deadline import Deadline
 from oncely.services.work_batch import BatchWorker
 from tests.integration.ping import Ping, ping
 from tests.support.dynamo import Dynamo

@@ -23,9 +23,10 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.ports import Claimed, ClaimRefused, Created, Window, WindowHeld
 from oncely.registry import Registry
+from oncely.services.deadline import Deadline
 from oncely.services.enqueue import Enqueuer
 from oncely.services.outcomes import Broken, Duplicate, Finished, HeldElsewhere, Outcome
-from oncely.services.run_job import Deadline, JobRunner
+from oncely.services.run_job import JobRunner
 from oncely.services.tell import Teller, Telling
 from tests.contract.samples import a_claim, a_ready_job, at
 from tests.integration.ping import ping, pinging_into

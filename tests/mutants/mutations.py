@@ -10,6 +10,7 @@ MOVES: Final = "functions/oncely/domain/moves.py"
 DUE: Final = "functions/oncely/domain/due.py"
 KEYS: Final = "functions/oncely/domain/keys.py"
 RUN: Final = "functions/oncely/services/run_job.py"
+ACTING: Final = "functions/oncely/services/acting.py"
 RECONCILE: Final = "functions/oncely/services/reconcile.py"
 SETTLE: Final = "functions/oncely/services/settle.py"
 PUBLISH: Final = "functions/oncely/services/publish.py"
@@ -95,9 +96,10 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a worker that lost its row goes on and confirms",
-        RUN,
+        ACTING,
         "                    if saved is None:\n",
-        "                    saved = saved or replace(job, provider_ref=ref)\n"
+        "                    mine = prepared(ref).on(job, now=job.updated_at, actor='late')\n"
+        "                    saved = saved or mine\n"
         "                    if saved is None:\n",
         ("tests/unit/test_late_workers.py",),
     ),
@@ -131,24 +133,25 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a thawed worker does not look at the time before it calls",
-        RUN,
-        "if not self._has_time(self.contract.terms.profile.request_timeout):",
+        ACTING,
+        "if not self._has_time(terms.profile.request_timeout):",
         "if False:",
         (EXPLORER, "-k", "promise_holds and (lookup or no-keys)"),
     ),
     # Order: what is saved before what.
     Mutation(
         "the payment is confirmed before its reference is saved",
-        RUN,
-        "                    saved = self._keep(job, prepared(ref))\n",
-        "                    early = self._call(replace(job, provider_ref=ref), facts)\n"
+        ACTING,
+        "                    saved = self.keep(job, prepared(ref))\n",
+        "                    mine = prepared(ref).on(job, now=job.updated_at, actor='early')\n"
+        "                    early = self._call(mine, facts)\n"
         "                    self._guarded(self.contract.act, early)\n"
-        "                    saved = self._keep(job, prepared(ref))\n",
+        "                    saved = self.keep(job, prepared(ref))\n",
         ("tests/unit/test_charge_once.py",),
     ),
     Mutation(
         "another payment is prepared though one is saved",
-        RUN,
+        ACTING,
         "        if job.provider_ref is None:\n            match self._guarded",
         "        if True:\n            match self._guarded",
         ("tests/unit/test_unclear_charges.py",),
@@ -196,7 +199,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "whatever a provider raises counts as nothing sent",
-        RUN,
+        ACTING,
         'return Unclear(f"the call ended in {type(error).__name__}: {error}")',
         'return NotSent(f"the call ended in {type(error).__name__}: {error}")',
         (EXPLORER, "-k", "promise_holds and at-most-once"),

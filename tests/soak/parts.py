@@ -16,9 +16,9 @@ from oncely.adapters.clients import Clients
 from oncely.adapters.wiring import wire_finder, wire_reconciler, wire_teller
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import OncelyError
+from oncely.services.deadline import Deadline
 from oncely.services.find_due import Item, Sweep
 from oncely.services.outcomes import Failed, Finished
-from oncely.services.run_job import Deadline
 from oncely.services.work_batch import BatchWorker, Delivery, Worked
 from oncely.settings import FinderSettings, ResolverSettings, TellerSettings, queue_variable
 from receive_dead_letters.handler import handler as receive_dead_letters

@@ -18,7 +18,8 @@ from oncely.adapters.system import SystemClock, new_token, spread
 from oncely.adapters.toolbox import Toolbox
 from oncely.contracts.payment_charge import PaymentCharge
 from oncely.registry import Registry
-from oncely.services import run_job
+from oncely.services import acting, run_job
+from oncely.services.deadline import Deadline
 from oncely.settings import WorkerSettings
 from tests.support.mortal import Meanwhile
 
@@ -54,7 +55,7 @@ def tell_and_wait() -> None:
 
 def main(body: str) -> None:
     patch = pytest.MonkeyPatch()
-    patch.setattr(run_job, "COMMIT_BUDGET", COMMIT)
+    patch.setattr(acting, "COMMIT_BUDGET", COMMIT)
     patch.setattr(run_job, "CLOCK_SKEW", SKEW)
     registry = Registry([QuickCharge])
     settings = WorkerSettings.from_env(os.environ, registry)
@@ -73,7 +74,7 @@ def main(body: str) -> None:
         new_token=new_token,
         spread=spread,
     )
-    outcome = runner.run(body, deadline=run_job.Deadline(clock.now() + DEADLINE, clock))
+    outcome = runner.run(body, deadline=Deadline(clock.now() + DEADLINE, clock))
     tell(type(outcome).__name__)
 
 

@@ -19,7 +19,7 @@ from oncely.adapters.stripe_payments import StripePayments
 from oncely.adapters.system import SystemClock
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey, job_key
-from oncely.services.run_job import Deadline
+from oncely.services.deadline import Deadline
 from oncely.services.work_batch import BatchWorker, Delivery, Worked
 from oncely.telemetry import SERVICE
 from tests.support.dynamo import NO_PROFILE, Dynamo

@@ -13,13 +13,14 @@ from oncely.domain.keys import JobKey
 from oncely.domain.writes import LocalWrite
 from oncely.ports import Alerts, Crm, JobStore, Mailer, Outbox, PaymentProvider, Table
 from oncely.registry import Registry
+from oncely.services.deadline import Deadline
 from oncely.services.enqueue import Enqueuer
 from oncely.services.inspect import Inspector
 from oncely.services.outcomes import Outcome
 from oncely.services.publish import Publisher
 from oncely.services.reconcile import Reconciler, Resolution
 from oncely.services.repair import Repairer
-from oncely.services.run_job import Deadline, JobRunner
+from oncely.services.run_job import JobRunner
 from oncely.services.tell import Teller
 from oncely.testing.memory import MemoryJobFinder, MemoryJobStore, MemoryWindows
 from tests.support.crm import FakeCrm

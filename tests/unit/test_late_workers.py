@@ -10,8 +10,8 @@ import pytest
 from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.jobs import CLOCK_SKEW, Job
 from oncely.domain.lifecycle import Event, Status
+from oncely.services.deadline import Deadline
 from oncely.services.outcomes import Finished, HeldElsewhere, Orphaned, OwnershipLost, Unknown
-from oncely.services.run_job import Deadline
 from tests.support.fakes import FakeClock
 from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
 from tests.support.world import World, charge

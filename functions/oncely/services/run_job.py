@@ -1,29 +1,24 @@
 """One run of a worker: check, claim, act once, end in one transaction."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any, Final, NoReturn, TypeVar, assert_never
+from typing import Any, Final, assert_never
 
 from oncely.contract import (
-    COMMIT_BUDGET,
     AnyContract,
-    Call,
     Message,
     Mismatch,
     Proceed,
     Settled,
     body_of,
 )
-from oncely.domain.answers import Answer, NotSent, OwnerGone, Prepared, Unclear
+from oncely.domain.answers import Answer, NotSent, OwnerGone
 from oncely.domain.claims import Claim, Refusal, conflicts, refused_claim, unmet
-from oncely.domain.decide import before_effect, decide, prepared, progressed
+from oncely.domain.decide import before_effect, decide
 from oncely.domain.errors import (
     BadInputError,
     InvariantError,
-    NotConfiguredError,
     OncelyError,
-    UnavailableError,
 )
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.former import not_looked_up, restored
@@ -31,8 +26,7 @@ from oncely.domain.jobs import CLOCK_SKEW, Job
 from oncely.domain.keys import JobKey, findable
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import Decision
-from oncely.domain.profiles import Safety
-from oncely.domain.writes import Json, LocalWrite
+from oncely.domain.writes import LocalWrite
 from oncely.ports import (
     Alerts,
     Archive,
@@ -45,6 +39,8 @@ from oncely.ports import (
 )
 from oncely.registry import Registry
 from oncely.services import alert_texts
+from oncely.services.acting import Act, Acted, GaveWay
+from oncely.services.deadline import Deadline
 from oncely.services.former import former_run
 from oncely.services.outcomes import (
     Conflict,
@@ -67,20 +63,6 @@ from oncely.services.settle import Settlement, Settler
 from oncely.services.tell import Teller
 
 ACTOR: Final = "worker"
-
-_Told = TypeVar("_Told")
-
-
-@dataclass(frozen=True)
-class Deadline:
-    """When this invocation is killed; nothing may start that would not be done by then."""
-
-    at: datetime
-    clock: Clock
-
-    def allows(self, time: timedelta) -> bool:
-        """Whether this much time is left."""
-        return self.clock.now() + time <= self.at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,10 +158,6 @@ class _Run:
             return self._settle(job, forbidden)
         return self._act(job, standing.facts)
 
-    @property
-    def _is_natural(self) -> bool:
-        return self.contract.terms.safety is Safety.NATURAL
-
     def _restore(self, job: Job, former: Job) -> Outcome:
         """A replay after expiry: the first run's end, and its history, stand in the row again."""
         decision = restored(job, former, self.contract.terms, now=self.runner.clock.now())
@@ -196,65 +174,19 @@ class _Run:
             return NotSent(f"the archive could not be asked whether this ran before: {error}")
 
     def _act(self, job: Job, facts: Any) -> Outcome:  # noqa: ANN401  # the contract's own type
-        """Save the reference first, if the effect has one; then perform it, once."""
-        if job.provider_ref is None:
-            match self._guarded(self.contract.prepare, self._call(job, facts)):
-                case None:
-                    pass
-                case Prepared(ref=ref):
-                    saved = self._keep(job, prepared(ref))
-                    if saved is None:
-                        return self._lost(f"{ref} was prepared, but the job has another owner")
-                    job = saved
-                case answer:
-                    return self._end_with(job, answer, facts)
-        call = self._call(job, facts)
-        answer = self._guarded(self.contract.act, call)
-        return self._end_with(call.job, answer, facts)
-
-    def _end_with(self, job: Job, answer: Answer, facts: Any) -> Outcome:  # noqa: ANN401  # as above
-        """Record an answer of the provider's, with the local writes that belong to it."""
-        return self._end(
-            job,
-            answer,
-            lambda event, after: self.contract.local_writes(event, facts, after, answer),
-        )
-
-    def _call(self, job: Job, facts: Any) -> Call[Any]:  # noqa: ANN401  # the contract's own type
-        def save(progress: Mapping[str, Json]) -> None:
-            call.job = self._keep(call.job, progressed(progress)) or self._give_way()
-
-        call = Call(
-            job=job,
-            facts=facts,
-            key_length=self.contract.terms.profile.key_length,
-            has_time=self._has_time,
-            save=save,
-        )
-        return call
+        act = Act(contract=self.contract, deadline=self.deadline, keep=self._keep)
+        match act.perform(job, facts):
+            case Acted(job=kept, answer=answer):
+                return self._end(
+                    kept,
+                    answer,
+                    lambda event, after: self.contract.local_writes(event, facts, after, answer),
+                )
+            case GaveWay(reason=reason):
+                return self._lost(reason)
 
     def _keep(self, job: Job, decision: Decision) -> Job | None:
         return self._settler().settle(job, decision, terms=self.contract.terms).job
-
-    def _give_way(self) -> NoReturn:
-        raise UnavailableError(f"{self.key} has another owner: its progress was not saved")
-
-    def _has_time(self, time: timedelta) -> bool:
-        return self.deadline.allows(time + COMMIT_BUDGET)
-
-    def _guarded(self, step: Callable[[Call[Any]], _Told], call: Call[Any]) -> _Told | Answer:
-        """Call the provider, unless it is too late; whatever it raises is an answer."""
-        # A process that was frozen thaws here: its lease may be over, and another may act.
-        if not self._has_time(self.contract.terms.profile.request_timeout):
-            return NotSent("too little time was left to call the provider", retry_after=timedelta())
-        try:
-            return step(call)
-        except NotConfiguredError as error:
-            # Preparing moves nothing and a natural effect may be repeated; an act may have acted.
-            harmless = step == self.contract.prepare or self._is_natural
-            return NotSent(str(error), alarm=True) if harmless else Unclear(str(error))
-        except Exception as error:  # noqa: BLE001  # whatever it is, the provider may have acted
-            return Unclear(f"the call ended in {type(error).__name__}: {error}")
 
     def _end(
         self,

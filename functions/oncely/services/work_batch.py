@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from oncely.ports import Clock, Inbox
+from oncely.services.deadline import Deadline
 from oncely.services.outcomes import Broken, Outcome
 from oncely.services.replies import Ack, HandBack, Leave, Reject, Reply, reply_to
-from oncely.services.run_job import Deadline, JobRunner
+from oncely.services.run_job import JobRunner
 
 # SQS keeps a message invisible for 12 hours at most, counted from its receipt.
 LONGEST_INVISIBLE: Final = timedelta(hours=11)

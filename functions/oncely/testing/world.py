@@ -11,10 +11,10 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import Safety
 from oncely.services.dead_letters import Fate
+from oncely.services.deadline import Deadline
 from oncely.services.find_due import Item, Sweep
 from oncely.services.outcomes import Broken, Duplicate, Failed, Finished, Outcome
 from oncely.services.replies import Ack, HandBack, Reject, reply_to
-from oncely.services.run_job import Deadline
 from oncely.testing.actors import START, Actor, Task
 from oncely.testing.deployment import Deployment, Hooks
 from oncely.testing.ground import END, Ground

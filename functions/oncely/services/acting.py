@@ -1,0 +1,96 @@
+"""Acts, once: a reference is saved before it is used, and what a call raises is an answer."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+from oncely.contract import COMMIT_BUDGET, AnyContract, Call
+from oncely.domain.answers import Answer, NotSent, Prepared, Unclear
+from oncely.domain.decide import prepared, progressed
+from oncely.domain.errors import NotConfiguredError, UnavailableError
+from oncely.domain.jobs import Job
+from oncely.domain.moves import Decision
+from oncely.domain.profiles import Safety
+from oncely.domain.writes import Json
+from oncely.services.deadline import Deadline
+
+_Told = TypeVar("_Told")
+# Writes what a run saves on the way; None: the job has another owner.
+Keep: TypeAlias = Callable[[Job, Decision], Job | None]
+
+
+@dataclass(frozen=True)
+class Acted:
+    """What the provider said, to preparing or to the act; `job` holds what was saved until then."""
+
+    job: Job
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class GaveWay:
+    """The job has another owner: nothing more was sent."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Act:
+    """One try of an effect, by the owner of its row."""
+
+    contract: AnyContract
+    deadline: Deadline
+    keep: Keep
+
+    def perform(self, job: Job, facts: Any) -> Acted | GaveWay:  # noqa: ANN401  # the contract's own type
+        """Save the reference first, if the effect has one; then perform it, once."""
+        if job.provider_ref is None:
+            match self._guarded(self.contract.prepare, self._call(job, facts)):
+                case None:
+                    pass
+                case Prepared(ref=ref):
+                    saved = self.keep(job, prepared(ref))
+                    if saved is None:
+                        return GaveWay(f"{ref} was prepared, but the job has another owner")
+                    job = saved
+                case answer:
+                    return Acted(job, answer)
+        call = self._call(job, facts)
+        answer = self._guarded(self.contract.act, call)
+        return Acted(call.job, answer)
+
+    def _call(self, job: Job, facts: Any) -> Call[Any]:  # noqa: ANN401  # the contract's own type
+        def save(progress: Mapping[str, Json]) -> None:
+            call.job = self.keep(call.job, progressed(progress)) or _give_way(call.job)
+
+        call = Call(
+            job=job,
+            facts=facts,
+            key_length=self.contract.terms.profile.key_length,
+            has_time=self._has_time,
+            save=save,
+        )
+        return call
+
+    def _has_time(self, time: timedelta) -> bool:
+        return self.deadline.allows(time + COMMIT_BUDGET)
+
+    def _guarded(self, step: Callable[[Call[Any]], _Told], call: Call[Any]) -> _Told | Answer:
+        """Call the provider, unless it is too late; whatever it raises is an answer."""
+        terms = self.contract.terms
+        # A process that was frozen thaws here: its lease may be over, and another may act.
+        if not self._has_time(terms.profile.request_timeout):
+            return NotSent("too little time was left to call the provider", retry_after=timedelta())
+        try:
+            return step(call)
+        except NotConfiguredError as error:
+            # Preparing moves nothing and a natural effect may be repeated; an act may have acted.
+            harmless = step == self.contract.prepare or terms.safety is Safety.NATURAL
+            return NotSent(str(error), alarm=True) if harmless else Unclear(str(error))
+        except Exception as error:  # noqa: BLE001  # whatever it is, the provider may have acted
+            return Unclear(f"the call ended in {type(error).__name__}: {error}")
+
+
+def _give_way(job: Job) -> NoReturn:
+    raise UnavailableError(f"{job.job_key} has another owner: its progress was not saved")
