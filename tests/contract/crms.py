@@ -10,7 +10,7 @@ from infra.local.sandbox import ProviderSandbox
 from infra.local.sandbox.hubspot_contacts import HubSpotContacts
 from oncely.adapters.hubspot import HubSpotCrm
 from oncely.domain.answers import NotSent
-from oncely.ports import Crm
+from oncely.providers import Crm
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeClock
 from tests.support.payments import Fault

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from oncely.domain.answers import NotSent, Unreachable
-from oncely.ports import CrmRecord, Gone, Page
+from oncely.providers import CrmRecord, Gone, Page
 from tests.contract.crms import CRMS, Bench, crm_bench
 from tests.support.fakes import START
 from tests.support.payments import Fault

@@ -6,7 +6,7 @@ import pytest
 
 from oncely.contracts.sync_push import VERSION_PROPERTY
 from oncely.domain.answers import Done, Refused, Unclear
-from oncely.ports import CrmRecord, Gone
+from oncely.providers import CrmRecord, Gone
 from tests.contract.crms import CRMS, Bench, crm_bench
 from tests.support.payments import Fault
 

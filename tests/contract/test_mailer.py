@@ -10,7 +10,7 @@ from infra.local.sandbox import ProviderSandbox
 from oncely.adapters.ses_mail import SesMailer
 from oncely.domain.answers import Done, NotSent, Refused, Unclear
 from oncely.domain.keys import ProviderKey
-from oncely.ports import Mail, Mailer
+from oncely.providers import Mail, Mailer
 from tests.support.mail import SENDER, FakeMailer, ses_client
 from tests.support.payments import Fault
 

@@ -21,7 +21,7 @@ from oncely.domain.answers import (
 )
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.money import Money
-from oncely.ports import Payment, PaymentProvider
+from oncely.providers import Payment, PaymentProvider
 from tests.support.payments import FakePayments, Fault
 
 

@@ -12,7 +12,8 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey, ProviderKey, job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.ports import Created, Payment
+from oncely.ports import Created
+from oncely.providers import Payment
 from tests.e2e.deployment import Deployment, eventually
 from tests.e2e.scenarios import PAID, order
 

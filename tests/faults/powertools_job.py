@@ -22,7 +22,8 @@ from oncely.domain.answers import Answer, Done, Prepared, Refused
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.money import Money
 from oncely.domain.writes import Expect, Json, LocalWrite
-from oncely.ports import Payment, PaymentProvider, Table
+from oncely.ports import Table
+from oncely.providers import Payment, PaymentProvider
 
 
 class PaymentError(Exception):

@@ -6,7 +6,8 @@ from typing import Final
 
 from oncely.domain.answers import Absent, Answer, Odd, Prepared, Unclear, Unreachable
 from oncely.domain.keys import ProviderKey
-from oncely.ports import Clock, Page, Payment
+from oncely.ports import Clock
+from oncely.providers import Page, Payment
 from tests.support.crm import FakeCrm
 from tests.support.payments import FakePayments
 

@@ -12,7 +12,7 @@ from hubspot.crm.contacts import ApiClient, ApiException, BasicApi, Configuratio
 from infra.local.sandbox import FaultKind, ProviderSandbox
 from oncely.adapters.hubspot import HubSpotCrm
 from oncely.domain.answers import Done, NotSent, Refused, Unclear, Unreachable
-from oncely.ports import CrmRecord, Gone, Page
+from oncely.providers import CrmRecord, Gone, Page
 from tests.support.fakes import START
 from tests.support.tls import untrusted_server
 

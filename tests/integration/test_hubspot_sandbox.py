@@ -16,7 +16,7 @@ from oncely.adapters.stripe_payments import StripePayments
 from oncely.domain.answers import Done, Prepared
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.money import Money
-from oncely.ports import Mail, Payment
+from oncely.providers import Mail, Payment
 from tests.support.fakes import FakeClock
 from tests.support.mail import SENDER, ses_client
 

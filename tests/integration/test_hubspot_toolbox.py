@@ -10,7 +10,7 @@ from oncely.adapters.clients import Clients
 from oncely.adapters.hubspot import HubSpotCrm
 from oncely.adapters.toolbox import Toolbox
 from oncely.domain.answers import Done
-from oncely.ports import CrmRecord
+from oncely.providers import CrmRecord
 from oncely.settings import ToolSettings
 
 SECRET = "oncely/hubspot"

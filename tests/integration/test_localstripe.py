@@ -9,7 +9,7 @@ from oncely.domain.answers import Prepared
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.ports import Payment
+from oncely.providers import Payment
 from tests.support.localstripe import LocalStripe, running_localstripe
 from tests.support.mortal import DiedError, Fate, Mortal
 from tests.support.world import World, charge

@@ -14,7 +14,7 @@ from oncely.adapters.ses_mail import ONCE, SesMailer
 from oncely.adapters.toolbox import Toolbox
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
 from oncely.domain.keys import ProviderKey
-from oncely.ports import Mail
+from oncely.providers import Mail
 from oncely.settings import ToolSettings
 from tests.support.mail import SENDER, ses_client
 from tests.support.tls import untrusted_server

@@ -12,7 +12,7 @@ from oncely.domain.answers import Answer, Done, NotSent, Odd, Prepared, Refused,
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.ports import Payment
+from oncely.providers import Payment
 from oncely.services.outcomes import Failed, Finished, NeedsReview, NothingSent
 from tests.support.world import World, charge
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear, Unreachable
 from oncely.domain.writes import Json
-from oncely.ports import CrmRecord, Gone, Page
+from oncely.providers import CrmRecord, Gone, Page
 from tests.support.fakes import FakeClock
 from tests.support.payments import Fault
 

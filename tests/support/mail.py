@@ -14,7 +14,7 @@ from botocore.config import Config
 from oncely.adapters.ses_mail import ONCE
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
 from oncely.domain.keys import ProviderKey
-from oncely.ports import Mail
+from oncely.providers import Mail
 from tests.support.payments import Fault
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from oncely.domain.answers import (
 )
 from oncely.domain.keys import ProviderKey
 from oncely.domain.writes import Json
-from oncely.ports import Payment
+from oncely.providers import Payment
 
 
 class Fault(StrEnum):

@@ -11,7 +11,8 @@ from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.writes import LocalWrite
-from oncely.ports import Alerts, Crm, JobStore, Mailer, Outbox, PaymentProvider, Table
+from oncely.ports import Alerts, JobStore, Outbox, Table
+from oncely.providers import Crm, Mailer, PaymentProvider
 from oncely.registry import Registry
 from oncely.services.deadline import Deadline
 from oncely.services.enqueue import Enqueuer

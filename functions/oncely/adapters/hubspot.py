@@ -27,7 +27,7 @@ from oncely.adapters.hubspot_answers import (
 from oncely.contracts.sync_push import VERSION_PROPERTY
 from oncely.domain.answers import Answer, NotSent, Unreachable
 from oncely.domain.profiles import HUBSPOT
-from oncely.ports import CrmRecord, Gone, Page
+from oncely.providers import CrmRecord, Gone, Page
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # Until it is connected, and until it answers: in seconds, as the SDK wants them.

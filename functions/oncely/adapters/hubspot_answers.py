@@ -13,7 +13,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, Ne
 
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
 from oncely.domain.times import instant
-from oncely.ports import CrmRecord, Page
+from oncely.providers import CrmRecord, Page
 
 # A ValueError is a body that is not text, not JSON, or not what was asked for.
 FAILURES: Final = (ApiException, HTTPError, ValueError)

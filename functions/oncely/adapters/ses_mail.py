@@ -23,7 +23,7 @@ from botocore.parsers import ResponseParserError
 from oncely.adapters.aws import code_of
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
 from oncely.domain.keys import ProviderKey
-from oncely.ports import Mail
+from oncely.providers import Mail
 
 if TYPE_CHECKING:
     from mypy_boto3_sesv2 import SESV2Client

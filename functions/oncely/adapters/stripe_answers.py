@@ -19,7 +19,7 @@ from oncely.domain.answers import (
     Unclear,
 )
 from oncely.domain.writes import Json
-from oncely.ports import Payment
+from oncely.providers import Payment
 
 _UNAUTHORIZED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429

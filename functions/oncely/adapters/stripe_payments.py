@@ -28,7 +28,7 @@ from oncely.domain.answers import (
 )
 from oncely.domain.keys import ProviderKey
 from oncely.domain.profiles import STRIPE
-from oncely.ports import Payment
+from oncely.providers import Payment
 
 # What the answers below were written against; raise it together with a look at the changelog.
 API_VERSION: Final = "2026-10-28.endive"

@@ -15,7 +15,8 @@ from oncely.domain.errors import NotConfiguredError
 from oncely.settings import ToolSettings
 
 if TYPE_CHECKING:
-    from oncely.ports import Crm, Mailer, Outbox, PaymentProvider, Table
+    from oncely.ports import Outbox, Table
+    from oncely.providers import Crm, Mailer, PaymentProvider
 
 
 class Toolbox:

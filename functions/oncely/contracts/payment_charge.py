@@ -29,7 +29,7 @@ from oncely.domain.money import Money
 from oncely.domain.profiles import STRIPE, Safety, Terms
 from oncely.domain.times import time_text
 from oncely.domain.writes import Expect, LocalWrite
-from oncely.ports import Payment
+from oncely.providers import Payment
 
 _JOB = "payment.charge"
 _PAID = "paid"

@@ -13,7 +13,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, job_key
 from oncely.domain.money import Money
 from oncely.domain.profiles import SES, Safety, Terms
-from oncely.ports import Mail
+from oncely.providers import Mail
 
 _OFF = "receipts are off: no sender address is configured"
 

@@ -24,7 +24,7 @@ from oncely.domain.keys import MAX_PART, JobKey, job_key
 from oncely.domain.profiles import HUBSPOT, Safety, Terms
 from oncely.domain.times import instant, time_text
 from oncely.domain.writes import Json
-from oncely.ports import CrmRecord, Page
+from oncely.providers import CrmRecord, Page
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
 

@@ -14,7 +14,7 @@ from oncely.domain.keys import MAX_PART, JobKey, job_key
 from oncely.domain.profiles import HUBSPOT, Safety, StopRules, Terms
 from oncely.domain.times import instant, time_text
 from oncely.domain.writes import Expect, Json, LocalWrite
-from oncely.ports import CrmRecord, Gone
+from oncely.providers import CrmRecord, Gone
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
 

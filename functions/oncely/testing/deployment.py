@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from oncely.domain.keys import JobKey
-from oncely.ports import Crm, JobStore, Mailer, Outbox, PaymentProvider, Table
+from oncely.ports import JobStore, Outbox, Table
+from oncely.providers import Crm, Mailer, PaymentProvider
 from oncely.registry import Registry
 from oncely.services.dead_letters import DeadLetters
 from oncely.services.find_due import Finder

@@ -1,0 +1,101 @@
+"""The providers outside, as the jobs that ship see them: payments, a CRM and mail."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from oncely.domain.answers import Answer, NotSent, Prepared, Unreachable
+from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.money import Money
+from oncely.domain.writes import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payment:
+    """What to charge, and for what."""
+
+    money: Money
+    customer: str
+    method: str
+    job_key: JobKey
+    order_id: str
+
+
+class PaymentProvider(Protocol):
+    """Moves money once per prepared payment, however often it is asked."""
+
+    def scope(self) -> str:
+        """Within what our keys are unique; it differs when the account does."""
+
+    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
+        """Make a payment that has moved nothing yet."""
+
+    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+        """Move the money of a prepared payment."""
+
+    def look_up(self, ref: str, payment: Payment) -> Answer:
+        """Tell what became of a prepared payment; changes nothing."""
+
+    def cancel(self, ref: str) -> Answer | None:
+        """Make sure that a prepared payment can never move money; None: it cannot."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrmRecord:
+    """A record of the CRM, as its API returns it."""
+
+    record_id: str  # the CRM's own id
+    updated_at: datetime
+    archived: bool
+    body: Mapping[str, Json]  # the whole object: id, properties, createdAt, updatedAt, archived
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The CRM has no such record, or has none any more."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some records in a stable order; `after` goes on behind them, None: that was the last."""
+
+    records: tuple[CrmRecord, ...]
+    after: str | None
+
+
+class Crm(Protocol):
+    """The CRM that contacts come from and go to; one request a call, no retries inside."""
+
+    def fetch(self, record_id: str) -> CrmRecord | Gone | NotSent:
+        """Read a contact by its id, with all its properties; failing to read changes nothing."""
+
+    def page(self, *, after: str | None) -> Page | NotSent:
+        """List contacts, a hundred at a time."""
+
+    def changed(self, *, since: datetime, after: str | None) -> Page | NotSent:
+        """List contacts that changed since then, by id, without an end at 10,000."""
+
+    def push(
+        self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
+    ) -> Answer:
+        """Create or update the one contact with our unique external id, or with this CRM id."""
+
+    def find(self, external_id: str) -> CrmRecord | Gone | Unreachable:
+        """Read the contact that carries our external id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mail:
+    """One e-mail."""
+
+    to: str
+    subject: str
+    text: str
+
+
+class Mailer(Protocol):
+    """Sends e-mail; what it may have sent can never be asked for."""
+
+    def send(self, mail: Mail, *, key: ProviderKey) -> Answer:
+        """Send once, whatever happens on the way; the message id is the reference."""
