@@ -9,7 +9,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.metrics import PERIOD, Emitted
-from oncely import telemetry
+from oncely import signals
 from oncely.services.outcomes import Same
 
 HALF = 12
@@ -58,14 +58,14 @@ def _graph(
 
 def _outcomes(emitted: Emitted) -> list[cloudwatch.IMetric]:
     names = (
-        *(telemetry.FINISHED, telemetry.FAILED, telemetry.UNKNOWN),
-        *(telemetry.NEEDS_REVIEW, telemetry.NOTHING_SENT, telemetry.REJECTED),
+        *(signals.FINISHED, signals.FAILED, signals.UNKNOWN),
+        *(signals.NEEDS_REVIEW, signals.NOTHING_SENT, signals.REJECTED),
     )
     return [emitted(name) for name in names]
 
 
 def _repetitions(emitted: Emitted) -> cloudwatch.GraphWidget:
-    by_reason = [emitted(telemetry.DEDUPLICATED, reason=str(same)) for same in Same]
+    by_reason = [emitted(signals.DEDUPLICATED, reason=str(same)) for same in Same]
     return _graph("Repetitions, answered without running again", by_reason, stacked=True)
 
 
@@ -78,7 +78,7 @@ def _durations(workers: Mapping[str, lambda_.Function]) -> list[cloudwatch.IMetr
 
 
 def _oldest(emitted: Emitted) -> list[cloudwatch.IMetric]:
-    return [emitted(telemetry.OLDEST_UNRESOLVED_AGE, statistic="Maximum")]
+    return [emitted(signals.OLDEST_UNRESOLVED_AGE, statistic="Maximum")]
 
 
 def _depths(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
@@ -101,8 +101,8 @@ def _ages(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
 
 def _troubles(emitted: Emitted) -> list[cloudwatch.IMetric]:
     names = (
-        *(telemetry.NEEDS_REVIEW, telemetry.PROVIDER_UNREACHABLE, telemetry.PROVIDER_REFUSES_US),
-        *(telemetry.DEAD_LETTERS, telemetry.NOT_PUBLISHED, telemetry.BROKEN),
+        *(signals.NEEDS_REVIEW, signals.PROVIDER_UNREACHABLE, signals.PROVIDER_REFUSES_US),
+        *(signals.DEAD_LETTERS, signals.NOT_PUBLISHED, signals.BROKEN),
     )
     return [emitted(name) for name in names]
 
@@ -111,5 +111,5 @@ def _sweeps(emitted: Emitted, machine: sfn.StateMachine) -> list[cloudwatch.IMet
     return [
         machine.metric_succeeded(period=PERIOD, statistic="Sum", label="sweeps"),
         machine.metric_failed(period=PERIOD, statistic="Sum", label="failed sweeps"),
-        emitted(telemetry.RESOLVED),
+        emitted(signals.RESOLVED),
     ]

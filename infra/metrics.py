@@ -6,7 +6,7 @@ from typing import Final
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from oncely.telemetry import NAMESPACE
+from oncely.signals import NAMESPACE
 
 PERIOD: Final = Duration.minutes(5)
 

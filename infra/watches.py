@@ -9,7 +9,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 
 from infra.metrics import PERIOD, Emitted
-from oncely import telemetry
+from oncely import signals
 from oncely.settings import camel
 
 
@@ -35,7 +35,7 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
     """What the functions say about jobs."""
     yield Watch(
         name="OldestUnresolved",
-        metric=emitted(telemetry.OLDEST_UNRESOLVED_AGE, statistic="Maximum"),
+        metric=emitted(signals.OLDEST_UNRESOLVED_AGE, statistic="Maximum"),
         at_least=Duration.minutes(30).to_seconds(),
         periods=2,
         silence_is_bad=True,
@@ -48,7 +48,7 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
     )
     yield Watch(
         name="NeedsReview",
-        metric=emitted(telemetry.NEEDS_REVIEW),
+        metric=emitted(signals.NEEDS_REVIEW),
         at_least=1,
         meaning="No rule may decide about a job: a person must.",
         section="a-job-needs-review",
@@ -66,7 +66,7 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
         ),
         section="many-repetitions",
     )
-    for name in (telemetry.PROVIDER_UNREACHABLE, telemetry.NOTHING_SENT):
+    for name in (signals.PROVIDER_UNREACHABLE, signals.NOTHING_SENT):
         yield Watch(
             name=name,
             metric=emitted(name),
@@ -79,12 +79,12 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
         )
     yield Watch(
         name="ProviderRefusesUs",
-        metric=emitted(telemetry.PROVIDER_REFUSES_US),
+        metric=emitted(signals.PROVIDER_REFUSES_US),
         at_least=1,
         meaning="A provider does not take our key: no job of it can run until that is mended.",
         section="a-provider-refuses-our-key",
     )
-    for name in (telemetry.BROKEN, telemetry.REPLY_FAILED, telemetry.NOT_PUBLISHED):
+    for name in (signals.BROKEN, signals.REPLY_FAILED, signals.NOT_PUBLISHED):
         yield Watch(
             name=name,
             metric=emitted(name),
@@ -95,8 +95,8 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
         )
 
     yield Watch(
-        name=telemetry.NOT_LOOKED_AT,
-        metric=emitted(telemetry.NOT_LOOKED_AT),
+        name=signals.NOT_LOOKED_AT,
+        metric=emitted(signals.NOT_LOOKED_AT),
         at_least=1,
         periods=3,
         of_which=2,
@@ -105,8 +105,8 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
         begin="reconcile --dry-run",
     )
     yield Watch(
-        name=telemetry.NOT_TOLD,
-        metric=emitted(telemetry.NOT_TOLD),
+        name=signals.NOT_TOLD,
+        metric=emitted(signals.NOT_TOLD),
         at_least=1,
         periods=2,
         meaning="An alert could not be delivered. Its job stays due until somebody was told.",
@@ -185,9 +185,9 @@ def _share_of_repetitions(emitted: Emitted) -> cloudwatch.MathExpression:
             "FILL(again, 0) / (FILL(again, 0) + FILL(done, 0) + FILL(refused, 0)), 0)"
         ),
         using_metrics={
-            "again": emitted(telemetry.DEDUPLICATED),
-            "done": emitted(telemetry.FINISHED),
-            "refused": emitted(telemetry.FAILED),
+            "again": emitted(signals.DEDUPLICATED),
+            "done": emitted(signals.FINISHED),
+            "refused": emitted(signals.FAILED),
         },
         period=PERIOD,
         label="share of repetitions",

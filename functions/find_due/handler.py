@@ -11,7 +11,8 @@ from oncely.adapters.wiring import wire_finder
 from oncely.contracts import CONTRACTS
 from oncely.services.find_due import Finder, Sweep
 from oncely.settings import FinderSettings
-from oncely.telemetry import OLDEST_UNRESOLVED_AGE, observed, telemetry
+from oncely.signals import OLDEST_UNRESOLVED_AGE
+from oncely.telemetry import observed, telemetry
 
 
 @cache

@@ -11,28 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
+from oncely import signals
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.text import safe_line
-from oncely.services.outcomes import (
-    Broken,
-    Conflict,
-    Continued,
-    Duplicate,
-    Failed,
-    Finished,
-    HeldElsewhere,
-    Invalid,
-    NeedsReview,
-    NothingSent,
-    NotStarted,
-    Orphaned,
-    Outcome,
-    OwnershipLost,
-    Parked,
-    Same,
-    Unknown,
-)
+from oncely.services.outcomes import Broken, Conflict, Orphaned, Same
 
 if TYPE_CHECKING:
     # Each function imports its own service; this module would bring it the others' as well.
@@ -43,70 +26,10 @@ if TYPE_CHECKING:
     from oncely.services.tell import Telling
     from oncely.services.work_batch import Worked
 
-NAMESPACE: Final = "Oncely"
 # The stack names itself in POWERTOOLS_SERVICE_NAME; this stands for it where there is none.
 SERVICE: Final = "oncely"
 
 Handler: TypeAlias = Callable[[dict[str, Any], Any], dict[str, Any]]
-
-# Metric names; alarms and the dashboard use the same constants.
-FINISHED: Final = "Finished"
-FAILED: Final = "Failed"
-DEDUPLICATED: Final = "Deduplicated"
-UNKNOWN: Final = "Unknown"
-NEEDS_REVIEW: Final = "NeedsReview"
-NOTHING_SENT: Final = "NothingSent"
-PROVIDER_REFUSES_US: Final = "ProviderRefusesUs"
-CONTINUED: Final = "Continued"
-OWNERSHIP_LOST: Final = "OwnershipLost"
-ROW_GONE: Final = "RowGone"
-NOT_STARTED: Final = "NotStarted"
-REJECTED: Final = "Rejected"
-BROKEN: Final = "Broken"
-REPLY_FAILED: Final = "ReplyFailed"
-RESOLVED: Final = "Resolved"
-PROVIDER_UNREACHABLE: Final = "ProviderUnreachable"
-DEAD_LETTERS: Final = "DeadLetters"
-NOT_PUBLISHED: Final = "NotPublished"
-NOT_TOLD: Final = "NotTold"
-NOT_LOOKED_AT: Final = "NotLookedAt"
-OLDEST_UNRESOLVED_AGE: Final = "OldestUnresolvedAge"
-
-
-@dataclass(frozen=True)
-class Told:
-    """How an outcome is told: a log event, a metric, and the fields that explain it."""
-
-    event: str
-    metric: str
-    level: str = "info"
-    same: Same | None = None  # set for a repetition, which is neither success nor failure
-
-
-_TOLD: Final[Mapping[type[Outcome], Told]] = {
-    Finished: Told("job finished", FINISHED),
-    Failed: Told("job failed", FAILED),
-    Duplicate: Told("message deduplicated", DEDUPLICATED, same=Same.FINISHED),
-    HeldElsewhere: Told("message deduplicated", DEDUPLICATED, same=Same.IN_PROGRESS),
-    Parked: Told("message deduplicated", DEDUPLICATED, same=Same.IN_PROGRESS),
-    Conflict: Told("message deduplicated", DEDUPLICATED, "error", same=Same.CONFLICT),
-    Unknown: Told("job unknown", UNKNOWN, "warning"),
-    NeedsReview: Told("job needs review", NEEDS_REVIEW, "error"),
-    NothingSent: Told("nothing sent", NOTHING_SENT, "warning"),
-    Continued: Told("job goes on", CONTINUED),
-    OwnershipLost: Told("ownership lost", OWNERSHIP_LOST, "warning"),
-    Orphaned: Told("row is gone", ROW_GONE, "error"),
-    NotStarted: Told("too little time, handed back", NOT_STARTED),
-    Invalid: Told("message rejected", REJECTED, "error"),
-    Broken: Told("message not worked", BROKEN, "error"),
-}
-
-
-def told(outcome: Outcome) -> Told:
-    """The log event and metric of an outcome."""
-    if isinstance(outcome, NothingSent) and outcome.alarm:
-        return Told("provider refuses us", PROVIDER_REFUSES_US, "error")
-    return _TOLD[type(outcome)]
 
 
 @dataclass(frozen=True)
@@ -123,7 +46,7 @@ class Telemetry:
         service = os.environ.get("POWERTOOLS_SERVICE_NAME", SERVICE)
         return cls(
             Logger(service=service),
-            Metrics(namespace=NAMESPACE, service=service),
+            Metrics(namespace=signals.NAMESPACE, service=service),
             # X-Ray's patches lose their context in our threads; `tracing` carries it instead.
             Tracer(service=service, auto_patch=False),
         )
@@ -168,7 +91,7 @@ class Telemetry:
     def could_not_look(self, trouble: str) -> None:
         """Tell that work which was never sent could not be looked for."""
         self.logger.error("could not look for unserved work", extra={"error": safe_line(trouble)})
-        self._count(BROKEN)
+        self._count(signals.BROKEN)
 
     def resolved(self, done: "Resolution", *, dry_run: bool) -> None:
         """Tell what the reconciler did about one job."""
@@ -184,11 +107,11 @@ class Telemetry:
                 "dry_run": dry_run,
             },
         )
-        self._count(RESOLVED)
+        self._count(signals.RESOLVED)
         if done.new is Status.NEEDS_REVIEW and done.old is not Status.NEEDS_REVIEW and not dry_run:
-            self._count(NEEDS_REVIEW)
+            self._count(signals.NEEDS_REVIEW)
         if done.unreachable:
-            self._count(PROVIDER_UNREACHABLE)
+            self._count(signals.PROVIDER_UNREACHABLE)
 
     def told_of(self, key: JobKey, telling: "Telling") -> None:
         """Tell whether a person was told of a job; one who could not be is told later."""
@@ -196,7 +119,7 @@ class Telemetry:
             self.logger.info("alert", extra={"job_key": key, "outcome": str(telling)})
             return
         self.logger.error("alert not delivered", extra={"job_key": key})
-        self._count(NOT_TOLD)
+        self._count(signals.NOT_TOLD)
 
     def could_not_resolve(self, key: str, error: Exception) -> None:
         """Tell that one job of a sweep could not be looked at; it stays due."""
@@ -205,7 +128,7 @@ class Telemetry:
     def swept(self, *, not_looked_at: int) -> None:
         """Tell of how many jobs of a sweep nobody could say anything."""
         self.metrics.add_metric(
-            name=NOT_LOOKED_AT, unit=MetricUnit.Count, value=float(not_looked_at)
+            name=signals.NOT_LOOKED_AT, unit=MetricUnit.Count, value=float(not_looked_at)
         )
 
     def dead_letters(self, received: "Sequence[Received]") -> None:
@@ -218,7 +141,7 @@ class Telemetry:
                 "reason": safe_line(letter.reason),
             }
             self.logger.error("dead letter", extra=fields)
-            self._count(DEAD_LETTERS)
+            self._count(signals.DEAD_LETTERS)
 
     def repaired(self, order: "RepairOrder", outcome: "Repair") -> None:
         """Tell what a person did, or tried to do, about a job."""
@@ -241,15 +164,15 @@ class Telemetry:
     def not_published(self, key: str, error: Exception) -> None:
         """Tell that an ended job could not be published yet."""
         self.logger.error("not published", extra={"job_key": key, "error": safe_line(str(error))})
-        self._count(NOT_PUBLISHED)
+        self._count(signals.NOT_PUBLISHED)
 
     def _record(self, one: "Worked") -> None:
-        told_as = told(one.outcome)
+        told_as = signals.told(one.outcome)
         fields = {
             "message_id": one.delivery.message_id,
             "receives": one.delivery.receives,
             "reply": type(one.reply).__name__,
-            **_fields(one.outcome),
+            **signals.fields(one.outcome),
         }
         if told_as.same:
             fields["deduplication"] = str(told_as.same)
@@ -258,10 +181,10 @@ class Telemetry:
         getattr(self.logger, told_as.level)(told_as.event, exc_info=broke, extra=fields)
         self._count(told_as.metric, told_as.same)
         if isinstance(one.outcome, Conflict | Orphaned):
-            self._count(REJECTED)
+            self._count(signals.REJECTED)
         if one.error is not None:
             self.logger.error("reply failed", exc_info=one.error, extra=fields)
-            self._count(REPLY_FAILED)
+            self._count(signals.REPLY_FAILED)
 
     def _count(self, metric: str, same: Same | None = None) -> None:
         self.metrics.add_metric(name=metric, unit=MetricUnit.Count, value=1)
@@ -269,24 +192,10 @@ class Telemetry:
             return
         # Once more with its reason as a dimension: a metric of its own, so both can be alarmed on.
         with single_metric(
-            name=metric, unit=MetricUnit.Count, value=1, namespace=NAMESPACE
+            name=metric, unit=MetricUnit.Count, value=1, namespace=signals.NAMESPACE
         ) as by_reason:
             by_reason.add_dimension(name="service", value=self.metrics.service)
             by_reason.add_dimension(name="reason", value=str(same))
-
-
-def _fields(outcome: Outcome) -> dict[str, Any]:
-    """What an outcome carries, under the names that log queries use; never a secret or a card."""
-    fields: dict[str, Any] = {}
-    for name in ("job_key", "job_type", "reason", "status", "until", "result", "progress"):
-        if hasattr(outcome, name):
-            value = getattr(outcome, name)
-            fields[name] = dict(value) if isinstance(value, Mapping) else str(value)
-    if "reason" in fields:  # a provider's words may name an address
-        fields["reason"] = safe_line(fields["reason"])
-    if isinstance(outcome, Broken):
-        fields["error"] = safe_line(f"{type(outcome.error).__name__}: {outcome.error}")
-    return fields
 
 
 @cache

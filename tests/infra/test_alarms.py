@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from infra import REPOSITORY
-from oncely import telemetry
+from oncely import signals
 from oncely.contracts import CONTRACTS
 from oncely.settings import camel
 from tests.infra.assembly import Assembly
@@ -72,9 +72,7 @@ def test_alarms_and_dashboard_use_only_metrics_that_functions_emit(prod: Assembl
         json.dumps(board["Properties"]["DashboardBody"]).replace('\\\\\\"', '"').replace('\\"', '"')
     )
     emitted = {
-        value
-        for name, value in vars(telemetry).items()
-        if name.isupper() and isinstance(value, str)
+        value for name, value in vars(signals).items() if name.isupper() and isinstance(value, str)
     }
     on_board = set(re.findall(r'"Oncely","(\w+)"', body))
     in_alarms = {
@@ -84,11 +82,11 @@ def test_alarms_and_dashboard_use_only_metrics_that_functions_emit(prod: Assembl
             alarm,
             *(one.get("MetricStat", {}).get("Metric", {}) for one in alarm.get("Metrics", [])),
         ]
-        if metric.get("Namespace") == telemetry.NAMESPACE
+        if metric.get("Namespace") == signals.NAMESPACE
     }
 
-    assert on_board >= {telemetry.FINISHED, telemetry.DEDUPLICATED, telemetry.OLDEST_UNRESOLVED_AGE}
-    assert in_alarms >= {telemetry.NEEDS_REVIEW, telemetry.PROVIDER_UNREACHABLE}
+    assert on_board >= {signals.FINISHED, signals.DEDUPLICATED, signals.OLDEST_UNRESOLVED_AGE}
+    assert in_alarms >= {signals.NEEDS_REVIEW, signals.PROVIDER_UNREACHABLE}
     assert (on_board | in_alarms) - emitted == set()
 
 

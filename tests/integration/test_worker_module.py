@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.local.engine import REPOSITORY
-from oncely import telemetry
+from oncely import signals
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.lifecycle import Status
 from tests.support.dynamo import Dynamo
@@ -242,5 +242,5 @@ def test_a_wrong_stripe_key_sends_nothing_is_alarmed_on_and_gives_the_attempt_ba
     # Every job meets the same refusal: one alarm on the metric, not a message for each of them.
     line, metrics = map(json.loads, capsys.readouterr().out.splitlines())
     assert (line["level"], line["message"]) == ("ERROR", "provider refuses us")
-    assert metrics[telemetry.PROVIDER_REFUSES_US] == [1]
+    assert metrics[signals.PROVIDER_REFUSES_US] == [1]
     assert stage.alerts() == []

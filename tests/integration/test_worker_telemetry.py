@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oncely import telemetry
+from oncely import signals, telemetry
 from tests.support.dynamo import Dynamo
 from tests.support.worker import KEY, Stage, held_elsewhere, invoke, staged
 from tests.support.world import World, charge
@@ -49,7 +49,7 @@ def _metrics(line: dict[str, Any]) -> list[str]:
     if "_aws" not in line:
         return []
     [directive] = line["_aws"]["CloudWatchMetrics"]
-    assert directive["Namespace"] == telemetry.NAMESPACE
+    assert directive["Namespace"] == signals.NAMESPACE
     reasons = ["reason"] if "reason" in line else []
     assert directive["Dimensions"] == [["service", *reasons]]
     assert line["service"] == telemetry.SERVICE
@@ -70,7 +70,7 @@ def test_a_first_run_is_counted_as_finished_and_as_nothing_else(
     invoke(event)
 
     [line], counted = printed.read()
-    assert counted == {(telemetry.FINISHED, None): 1}
+    assert counted == {(signals.FINISHED, None): 1}
     assert line["message"] == "job finished"
     assert (line["job_key"], line["message_id"]) == (KEY, message_id)
     assert line["function_request_id"]
@@ -89,7 +89,7 @@ def test_a_repetition_is_neither_a_success_nor_a_failure(
     invoke(event)
 
     [line], counted = printed.read()
-    assert counted == {(telemetry.DEDUPLICATED, None): 1, (telemetry.DEDUPLICATED, "finished"): 1}
+    assert counted == {(signals.DEDUPLICATED, None): 1, (signals.DEDUPLICATED, "finished"): 1}
     assert (line["message"], line["deduplication"]) == ("message deduplicated", "finished")
     assert line["status"] == ("failed" if declined else "finished")
     assert line["result"] == first["result"]
@@ -104,8 +104,8 @@ def test_a_message_that_another_worker_has_is_a_repetition_in_progress(
 
     [line], counted = printed.read()
     assert counted == {
-        (telemetry.DEDUPLICATED, None): 1,
-        (telemetry.DEDUPLICATED, "in_progress"): 1,
+        (signals.DEDUPLICATED, None): 1,
+        (signals.DEDUPLICATED, "in_progress"): 1,
     }
     assert (line["deduplication"], line["reply"]) == ("in_progress", "HandBack")
 
@@ -117,9 +117,9 @@ def test_a_conflict_is_counted_as_a_repetition_and_as_a_reject(
 
     [line], counted = printed.read()
     assert counted == {
-        (telemetry.DEDUPLICATED, None): 1,
-        (telemetry.DEDUPLICATED, "conflict"): 1,
-        (telemetry.REJECTED, None): 1,
+        (signals.DEDUPLICATED, None): 1,
+        (signals.DEDUPLICATED, "conflict"): 1,
+        (signals.REJECTED, None): 1,
     }
     assert (line["level"], line["deduplication"]) == ("ERROR", "conflict")
 
@@ -136,9 +136,9 @@ def test_each_outcome_of_a_mixed_batch_is_counted_under_its_own_name(
 
     lines, counted = printed.read()
     assert counted == {
-        (telemetry.FINISHED, None): 2,
-        (telemetry.FAILED, None): 1,
-        (telemetry.REJECTED, None): 1,
+        (signals.FINISHED, None): 2,
+        (signals.FAILED, None): 1,
+        (signals.REJECTED, None): 1,
     }
     assert Counter(line["message"] for line in lines) == {
         "job finished": 2,
@@ -156,7 +156,7 @@ def test_what_is_broken_on_our_side_is_told_with_its_trace(
 
     [line], counted = printed.read()
     assert len(answer["batchItemFailures"]) == 1
-    assert counted == {(telemetry.BROKEN, None): 1}
+    assert counted == {(signals.BROKEN, None): 1}
     assert line["message"] == "message not worked"
     assert "payment_charge.py" in line["exception"]
 

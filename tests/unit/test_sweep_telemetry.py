@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from oncely import telemetry
+from oncely import signals
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.services.reconcile import Resolution
@@ -45,7 +45,7 @@ def test_only_an_alert_that_was_not_delivered_is_counted(
 ) -> None:
     made.told_of(KEY, telling)
 
-    assert counted(telemetry.NOT_TOLD) == ([1.0] if telling is Telling.LATER else [])
+    assert counted(signals.NOT_TOLD) == ([1.0] if telling is Telling.LATER else [])
 
 
 def test_no_address_stands_in_what_the_reconciler_logs(
@@ -64,4 +64,4 @@ def test_no_address_stands_in_what_the_reconciler_logs(
 def test_a_sweep_says_how_many_jobs_it_could_not_look_at(made: Telemetry, counted: Counted) -> None:
     made.swept(not_looked_at=3)
 
-    assert counted(telemetry.NOT_LOOKED_AT) == [3.0]
+    assert counted(signals.NOT_LOOKED_AT) == [3.0]

@@ -10,11 +10,12 @@ from typing import Any, get_args
 
 import pytest
 
-from oncely import telemetry
+from oncely import signals, telemetry
 from oncely.services.outcomes import Broken, Conflict, NothingSent, Outcome, Same
 from oncely.services.replies import Ack
 from oncely.services.work_batch import Delivery, Worked
-from oncely.telemetry import Telemetry, told
+from oncely.signals import told
+from oncely.telemetry import Telemetry
 from tests.unit.samples import KEY, OUTCOMES
 
 # X-Ray opens its socket when it is imported; here that is still allowed.
@@ -69,8 +70,8 @@ def test_only_outcomes_that_mean_the_same_share_a_metric() -> None:
 
     metrics = [told(outcome).metric for name, outcome in BY_NAME.items() if name not in repeated]
 
-    assert {told(BY_NAME[name]).metric for name in repeated} == {telemetry.DEDUPLICATED}
-    assert len({*metrics, telemetry.DEDUPLICATED}) == len(metrics) + 1
+    assert {told(BY_NAME[name]).metric for name in repeated} == {signals.DEDUPLICATED}
+    assert len({*metrics, signals.DEDUPLICATED}) == len(metrics) + 1
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -101,22 +102,22 @@ def test_a_repetition_is_an_event_and_a_metric_of_its_own_with_its_reason(
 
     assert [line["message"] for line in said.logs] == ["message deduplicated"]
     assert [line["deduplication"] for line in said.logs] == [reason]
-    assert sorted(said.counted(telemetry.DEDUPLICATED), key=str) == [None, reason]
-    assert not said.counted(telemetry.FINISHED) + said.counted(telemetry.FAILED)
+    assert sorted(said.counted(signals.DEDUPLICATED), key=str) == [None, reason]
+    assert not said.counted(signals.FINISHED) + said.counted(signals.FAILED)
 
 
 def test_what_is_no_repetition_is_counted_once_and_as_nothing_else(tell: Tell) -> None:
     said = tell(BY_NAME["Finished"])
 
-    assert said.counted(telemetry.FINISHED) == [None]
-    assert not said.counted(telemetry.DEDUPLICATED)
+    assert said.counted(signals.FINISHED) == [None]
+    assert not said.counted(signals.DEDUPLICATED)
     assert "deduplication" not in said.logs[0]
 
 
 def test_a_conflicting_message_is_counted_as_rejected_as_well(tell: Tell) -> None:
     said = tell(Conflict(job_key=KEY, job_type="payment.charge", reason="other amount"))
 
-    assert said.counted(telemetry.REJECTED) == [None]
+    assert said.counted(signals.REJECTED) == [None]
     assert said.logs[0]["reason"] == "other amount"
 
 
@@ -127,8 +128,8 @@ def test_a_provider_that_refuses_our_key_is_an_alarm_of_its_own(tell: Tell) -> N
     said = tell(replace(plain, alarm=True))
 
     assert said.logs[0]["level"] == "ERROR"
-    assert said.counted(telemetry.PROVIDER_REFUSES_US) == [None]
-    assert not said.counted(telemetry.NOTHING_SENT)
+    assert said.counted(signals.PROVIDER_REFUSES_US) == [None]
+    assert not said.counted(signals.NOTHING_SENT)
 
 
 def test_what_broke_is_logged_with_its_trace(tell: Tell) -> None:
@@ -142,13 +143,13 @@ def test_a_reply_that_failed_is_told_beside_the_outcome(tell: Tell) -> None:
     said = tell(BY_NAME["Finished"], error=RuntimeError("no queue"))
 
     assert [line["message"] for line in said.logs] == ["job finished", "reply failed"]
-    assert said.counted(telemetry.REPLY_FAILED) == [None]
+    assert said.counted(signals.REPLY_FAILED) == [None]
 
 
 def test_metrics_are_those_of_the_service(tell: Tell) -> None:
     for blob in tell(BY_NAME["Duplicate"]).metrics:
         assert blob["service"] == telemetry.SERVICE
-        assert blob["_aws"]["CloudWatchMetrics"][0]["Namespace"] == telemetry.NAMESPACE
+        assert blob["_aws"]["CloudWatchMetrics"][0]["Namespace"] == signals.NAMESPACE
 
 
 def test_an_address_in_a_providers_words_is_not_logged(tell: Tell) -> None:
