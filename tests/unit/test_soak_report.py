@@ -1,0 +1,112 @@
+"""The soak's verdict: whatever breaks the promise is in its report, and nothing else is."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from infra.local.sandbox.ledger import Charge, ChargeStatus, Ledger
+from infra.local.verdict import Facts, JobSeen
+from oncely.domain.lifecycle import Event, Status
+from tests.soak.report import Report
+from tests.unit.samples import KEY, NOW, a_job, an_entry
+
+RECEIPT = "receipt.send:order_18452"
+PAID = a_job(
+    status=Status.FINISHED,
+    result={"charge_id": "ch_1"},
+    evidence=(an_entry(event=Event.CONFIRM, old=Status.STARTED, new=Status.FINISHED),),
+)
+REVIEW = a_job(status=Status.NEEDS_REVIEW, last_error="two were found")
+
+
+def seen(key: str, *, archived: bool = True) -> JobSeen:
+    return JobSeen(key=key, status=Status.FINISHED, archived=archived)
+
+
+def booked(job_key: str = KEY) -> Ledger:
+    ledger = Ledger()
+    ledger.save(
+        Charge(
+            charge_id="ch_1",
+            intent_id="pi_1",
+            amount=1250,
+            currency="eur",
+            created=NOW,
+            status=ChargeStatus.SUCCEEDED,
+            customer="cus_7",
+            payment_method="pm_card_visa",
+            metadata={"job_key": job_key},
+            idempotency_key=None,
+        ),
+        at=NOW,
+    )
+    return ledger
+
+
+KEPT = Report(
+    seed=1,
+    minutes=5,
+    sent=3,
+    restarts=2,
+    rested=True,
+    crew=Counter(killed=4),
+    told=Counter(Finished=1),
+    settling=Counter(),
+    facts=Facts(
+        asked_for=frozenset({KEY}),
+        jobs={KEY: seen(KEY), RECEIPT: seen(RECEIPT)},
+        charges={KEY: 1},
+        mails={"18452": 1},
+        paid=frozenset({"18452"}),
+    ),
+    rows=(PAID, REVIEW),
+    ledger=booked(),
+)
+
+
+def test_one_charge_that_everybody_agrees_on_keeps_the_promise() -> None:
+    assert KEPT.wrongs == []
+    assert "the promise was kept" in list(KEPT.lines())
+
+
+@pytest.mark.parametrize(
+    ("broken", "sentence"),
+    [
+        (
+            replace(KEPT, facts=replace(KEPT.facts, charges={KEY: 2})),
+            f"{KEY} was charged 2 times",
+        ),
+        (
+            replace(KEPT, facts=replace(KEPT.facts, asked_for=frozenset({KEY, "sync.push:x:1"}))),
+            "sync.push:x:1 has no row",
+        ),
+        (
+            replace(
+                KEPT,
+                facts=replace(KEPT.facts, jobs={**KEPT.facts.jobs, KEY: seen(KEY, archived=False)}),
+            ),
+            f"{KEY} ended and was never archived",
+        ),
+        (
+            replace(KEPT, ledger=booked("payment.charge:order_2")),
+            f"{KEY} names the charge ch_1, which is not its own",
+        ),
+        (
+            replace(KEPT, ledger=Ledger()),
+            f"{KEY} names the charge ch_1, which is not its own",
+        ),
+        (
+            replace(KEPT, rows=(replace(PAID, evidence=(an_entry(new=Status.UNKNOWN),)),)),
+            f"{KEY} is finished, and its history ends otherwise",
+        ),
+        (replace(KEPT, rested=False), "it never came to rest"),
+    ],
+)
+def test_what_breaks_the_promise_is_said_in_a_sentence(broken: Report, sentence: str) -> None:
+    assert broken.wrongs == [sentence]
+    assert list(broken.lines())[-2:] == ["THE PROMISE IS BROKEN", f"  {sentence}"]
+
+
+def test_a_review_is_told_with_its_reason_and_breaks_nothing() -> None:
+    assert "  review       1 times two were found" in list(KEPT.lines())
