@@ -7,12 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hubspot.crm.contacts import ApiClient, ApiException, BasicApi, Configuration  # type: ignore[import-untyped]  # no types  # type: ignore[import-untyped]  # no types
+from hubspot.crm.contacts import ApiClient, ApiException, BasicApi, Configuration  # type: ignore[import-untyped]  # no types
 
+from infra.local.engine import free_port
 from infra.local.sandbox import FaultKind, ProviderSandbox
 from oncely.adapters.hubspot import HubSpotCrm
 from oncely.domain.answers import Done, NotSent, Refused, Unclear, Unreachable
 from oncely.providers import CrmRecord, Gone, Page
+from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.fakes import START
 from tests.support.tls import untrusted_server
 
@@ -38,25 +40,7 @@ def in_a_hurry(url: str) -> HubSpotCrm:
 
 
 @pytest.mark.parametrize("by_its_own_id", [False, True])
-@pytest.mark.parametrize(
-    ("fault", "expected", "writes"),
-    [
-        # Not performed, and HubSpot says so.
-        (FaultKind.RATE_LIMIT, NotSent, 0),
-        (FaultKind.UNAUTHORIZED, NotSent, 0),
-        # Performed, and only asking can tell.
-        (FaultKind.ACCEPT_THEN_HANG, Unclear, 1),
-        (FaultKind.ACCEPT_THEN_DROP, Unclear, 1),
-        (FaultKind.ERROR_AFTER, Unclear, 1),
-        (FaultKind.GARBLED, Unclear, 1),
-        (FaultKind.TRUNCATED, Unclear, 1),
-        # Not performed, and only asking can tell that either.
-        (FaultKind.ERROR_BEFORE, Unclear, 0),
-        (FaultKind.DROP_BEFORE, Unclear, 0),
-        (FaultKind.CONFLICT, Unclear, 0),
-        (FaultKind.OUTAGE, Unclear, 0),
-    ],
-)
+@pytest.mark.parametrize(("fault", "expected", "writes"), FAULTY_SENDS)
 def test_every_fault_of_a_push_has_its_answer_one_request_and_at_most_one_write(
     sandbox: ProviderSandbox,
     crm: HubSpotCrm,
@@ -126,11 +110,7 @@ def test_the_sdk_left_alone_sends_a_read_four_times_and_ours_once(
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
 def test_a_connection_that_was_never_made_sent_nothing(host: str) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        closed = probe.getsockname()[1]
-
-    answer = in_a_hurry("http://" + host.format(closed=closed)).push(MINE, GRACE)
+    answer = in_a_hurry("http://" + host.format(closed=free_port())).push(MINE, GRACE)
 
     assert isinstance(answer, NotSent)
     assert not answer.alarm

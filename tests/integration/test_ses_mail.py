@@ -8,6 +8,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 
+from infra.local.engine import free_port
 from infra.local.sandbox import FaultKind, ProviderSandbox
 from oncely.adapters.clients import Clients
 from oncely.adapters.ses_mail import ONCE, SesMailer
@@ -16,6 +17,7 @@ from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
 from oncely.domain.keys import ProviderKey
 from oncely.providers import Mail
 from oncely.settings import ToolSettings
+from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.mail import SENDER, ses_client
 from tests.support.tls import untrusted_server
 
@@ -36,25 +38,7 @@ def sent_by(url: str, *, to: str = "seven@example.com", sender: str = SENDER) ->
         return SesMailer(client=client, sender=sender).send(mail, key=KEY)
 
 
-@pytest.mark.parametrize(
-    ("fault", "expected", "mails"),
-    [
-        # Not performed, and SES says so.
-        (FaultKind.RATE_LIMIT, NotSent, 0),
-        (FaultKind.UNAUTHORIZED, NotSent, 0),
-        # Performed, and nobody can know.
-        (FaultKind.ACCEPT_THEN_HANG, Unclear, 1),
-        (FaultKind.ACCEPT_THEN_DROP, Unclear, 1),
-        (FaultKind.ERROR_AFTER, Unclear, 1),
-        (FaultKind.GARBLED, Unclear, 1),
-        (FaultKind.TRUNCATED, Unclear, 1),
-        # Not performed, and nobody can know that either.
-        (FaultKind.ERROR_BEFORE, Unclear, 0),
-        (FaultKind.DROP_BEFORE, Unclear, 0),
-        (FaultKind.CONFLICT, Unclear, 0),
-        (FaultKind.OUTAGE, Unclear, 0),
-    ],
-)
+@pytest.mark.parametrize(("fault", "expected", "mails"), FAULTY_SENDS)
 def test_every_fault_has_its_answer_one_request_and_at_most_one_mail(
     sandbox: ProviderSandbox, fault: FaultKind, expected: type, mails: int
 ) -> None:
@@ -142,11 +126,7 @@ def test_an_account_that_may_not_send_is_for_somebody_to_mend(
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
 def test_a_connection_that_was_never_made_sent_nothing(no_profile: None, host: str) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        closed = probe.getsockname()[1]
-
-    answer = sent_by("http://" + host.format(closed=closed))
+    answer = sent_by("http://" + host.format(closed=free_port()))
 
     assert isinstance(answer, NotSent)
     assert not answer.alarm

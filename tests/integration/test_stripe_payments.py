@@ -1,11 +1,11 @@
 """The Stripe adapter against every way in which an answer can go wrong, over real sockets."""
 
-import socket
 from collections.abc import Iterator
 
 import pytest
 import stripe
 
+from infra.local.engine import free_port
 from infra.local.sandbox import StripeSandbox
 from oncely.adapters.stripe_payments import StripePayments, stripe_client
 from oncely.domain.answers import Answer, Done, NotSent, Odd, Prepared, Refused, Unclear
@@ -126,10 +126,7 @@ def test_a_provider_that_hangs_after_charging_is_unclear_when_reading_hangs_too(
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
 def test_a_connection_that_was_never_made_sent_nothing(host: str) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        closed = probe.getsockname()[1]
-    base = "http://" + host.format(closed=closed)
+    base = "http://" + host.format(closed=free_port())
 
     answer = StripePayments.with_key("sk_test_1", api_base=base).prepare(
         payment(), key=ProviderKey("create:1")
