@@ -37,6 +37,7 @@ from tests.faults.truths import (
 )
 from tests.support.crm import FakeCrm
 from tests.support.mail import FakeMailer
+from tests.support.orders import order_row
 from tests.support.payments import FakePayments
 
 CHARGE: Final = {"job": "payment.charge", "v": 1, **ORDER}
@@ -60,18 +61,7 @@ class LaggingCharge(PaymentCharge):
 
 
 def an_order(rows: MemoryRows, **changes: object) -> None:
-    order = {
-        "customer_id": "customer_7",
-        "amount": 1250,
-        "currency": "eur",
-        "payment_customer": "cus_7",
-        "payment_method": "pm_card_visa",
-        "receipt_email": "seven@example.com",
-        "status": "payment_pending",
-        "charge_requested_at": "2026-11-16T02:59:00Z",
-        **changes,
-    }
-    rows.put("orders", ORDER, order)
+    rows.put("orders", ORDER, order_row(**changes))
 
 
 def a_paid_order(rows: MemoryRows) -> None:

@@ -1,7 +1,6 @@
 """A message that is handed back is seen again when it was promised, on a real queue."""
 
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,20 +8,13 @@ import pytest
 
 from oncely.adapters.sqs import SqsInbox
 from oncely.services.outcomes import HeldElsewhere, NotStarted
-from tests.support.dynamo import Dynamo
 from tests.support.fakes import FakeClock
-from tests.support.worker import Bench, Stage, delivery, held_elsewhere, staged
+from tests.support.worker import Bench, Stage, delivery, held_elsewhere
 from tests.support.world import World, charge
 
 LEASE = timedelta(seconds=1.5)
 # SQS counts whole seconds, so a message may come back this much after the lease.
 ROUNDED_UP = timedelta(seconds=1)
-
-
-@pytest.fixture
-def stage(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    with staged(dynamo, monkeypatch) as stage:
-        yield stage
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ import pytest
 from infra.local.engine import REPOSITORY
 from infra.local.sandbox import Fault, FaultKind
 from oncely.domain.lifecycle import Event, Status
-from tests.support.dynamo import Dynamo
-from tests.support.worker import KEY, Stage, staged
+from tests.support.worker import KEY, Stage
 from tests.support.world import World, charge
 
 CREATE = "/v1/payment_intents"
@@ -26,11 +25,9 @@ PATIENCE = 20.0
 
 
 @pytest.fixture
-def stage(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    with staged(dynamo, monkeypatch) as stage:
-        stage.put_secret()
-        stage.world().add_order()
-        yield stage
+def stage(stage: Stage) -> Stage:
+    stage.world().add_order()
+    return stage
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """The shipped handler on a batch of everything that can arrive, over real sockets."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +8,7 @@ import pytest
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from tests.support.dynamo import Dynamo
-from tests.support.worker import KEY, Stage, held_elsewhere, invoke, staged
+from tests.support.worker import KEY, Stage, held_elsewhere, invoke
 from tests.support.world import World, charge
 
 GOOD = ("1", "2", "3", "4")
@@ -32,13 +30,6 @@ BATCH = (
     IN_PROGRESS,
     json.dumps(charge("4")),
 )
-
-
-@pytest.fixture
-def stage(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    with staged(dynamo, monkeypatch) as stage:
-        stage.put_secret()
-        yield stage
 
 
 @pytest.fixture

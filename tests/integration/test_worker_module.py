@@ -89,6 +89,7 @@ def probe(root: Path, module: str) -> list[str]:
 
 @pytest.fixture
 def stage(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A deployment whose secret nobody has put in yet."""
     with staged(dynamo, monkeypatch) as stage:
         yield stage
 

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -10,16 +9,8 @@ from typing import Any
 import pytest
 
 from oncely import signals, telemetry
-from tests.support.dynamo import Dynamo
-from tests.support.worker import KEY, Stage, held_elsewhere, invoke, staged
+from tests.support.worker import KEY, Stage, held_elsewhere, invoke
 from tests.support.world import World, charge
-
-
-@pytest.fixture
-def stage(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    with staged(dynamo, monkeypatch) as stage:
-        stage.put_secret()
-        yield stage
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from infra.local.engine import HOST, REPOSITORY, free_port
-from tests.support.dynamo import Dynamo
-from tests.support.worker import Stage, staged
+from tests.support.worker import Stage
 from tests.support.world import charge
 
 ORDERS = tuple(str(number) for number in range(8))
@@ -29,12 +28,10 @@ print(json.dumps(invoke(json.load(sys.stdin))))
 
 
 @pytest.fixture
-def stage(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    with staged(dynamo, monkeypatch) as stage:
-        stage.put_secret()
-        for order_id in ORDERS:
-            stage.world().add_order(order_id)
-        yield stage
+def stage(stage: Stage) -> Stage:
+    for order_id in ORDERS:
+        stage.world().add_order(order_id)
+    return stage
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from oncely.services.work_batch import BatchWorker, Delivery, Worked
 from oncely.settings import FinderSettings, ResolverSettings, TellerSettings, queue_variable
 from receive_dead_letters.handler import handler as receive_dead_letters
 from tests.soak.ground import INVOCATION
-from tests.support.worker import FakeContext
+from tests.support.worker import FakeContext, event_record
 from work_queue.handler import worker
 
 BATCH: Final = 10
@@ -118,7 +118,7 @@ class Parts:
         records = self._receive(url, wait=0)
         if not records:
             return 0
-        event = {"Records": [_event_record(record) for record in records]}
+        event = {"Records": [event_record(record) for record in records]}
         kept = {one["itemIdentifier"] for one in handler(event, FakeContext())["batchItemFailures"]}
         done = [record for record in records if record["MessageId"] not in kept]
         self._forget(url, {record["ReceiptHandle"] for record in done})
@@ -146,19 +146,3 @@ def _delivery(record: Mapping[str, Any]) -> Delivery:
         receipt=record["ReceiptHandle"],
         receives=int(record["Attributes"]["ApproximateReceiveCount"]),
     )
-
-
-def _event_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "messageId": record["MessageId"],
-        "receiptHandle": record["ReceiptHandle"],
-        "body": record["Body"],
-        "attributes": record["Attributes"],
-        "messageAttributes": dict(_attributes(record)),
-        "eventSource": "aws:sqs",
-    }
-
-
-def _attributes(record: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
-    for name, value in record.get("MessageAttributes", {}).items():
-        yield name, {"stringValue": value["StringValue"], "dataType": value["DataType"]}

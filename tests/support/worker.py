@@ -160,7 +160,7 @@ class Stage:
 
     def receive(self, most: int = 10) -> dict[str, Any]:
         """The next event; in the order in which its messages were sent."""
-        return {"Records": [_record(message) for message in self._read(self.queue, most)]}
+        return {"Records": [event_record(message) for message in self._read(self.queue, most)]}
 
     def forget_acked(self, event: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Delete what the function did not name, as Lambda does."""
@@ -236,11 +236,17 @@ def invoke(event: dict[str, Any], *, seconds: float = 60) -> dict[str, Any]:
     return handler(event, context)
 
 
-def _record(message: Mapping[str, Any]) -> dict[str, Any]:
+def event_record(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A received message as Lambda hands it to a function."""
+    attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
     return {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],
         "body": message["Body"],
         "attributes": message["Attributes"],
+        "messageAttributes": {
+            name: {"stringValue": value["StringValue"], "dataType": value["DataType"]}
+            for name, value in attributes.items()
+        },
         "eventSource": "aws:sqs",
     }

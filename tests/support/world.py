@@ -27,6 +27,7 @@ from oncely.testing.memory import MemoryJobFinder, MemoryJobStore, MemoryWindows
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeAlerts, FakeArchive, FakeBus, FakeClock, FakeOutbox, Tokens
 from tests.support.mail import FakeMailer
+from tests.support.orders import order_row
 from tests.support.payments import FakePayments
 
 
@@ -258,18 +259,7 @@ class World:
 
     def add_order(self, order_id: str = "18452", **changes: object) -> None:
         """An order that can be charged."""
-        row = {
-            "customer_id": "customer_7",
-            "amount": 1250,
-            "currency": "eur",
-            "payment_customer": "cus_7",
-            "payment_method": "pm_card_visa",
-            "receipt_email": "seven@example.com",
-            "status": "payment_pending",
-            "charge_requested_at": "2026-11-16T02:59:00Z",
-            **changes,
-        }
-        self.tools.rows.put("orders", {"order_id": order_id}, row)
+        self.tools.rows.put("orders", {"order_id": order_id}, order_row(**changes))
 
     def order(self, order_id: str = "18452") -> Mapping[str, object]:
         row = self.tools.rows.get("orders", {"order_id": order_id})
