@@ -507,7 +507,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a second attempt that cannot run is told of every few minutes",
-        DECIDE,
+        CLAIMS,
         "return escalate(reason) if row and row.status is Status.READY else None",
         "return None",
         ("tests/unit/test_second_attempts.py",),
@@ -524,7 +524,7 @@ MUTATIONS: Final = (
         "functions/oncely/services/inspect.py",
         "if looked_at == MOST_LOOKED_AT:",
         "if False:",
-        ("tests/unit/test_inspect.py",),
+        ("tests/unit/test_job_lists.py",),
     ),
     Mutation(
         "any group may do anything",
@@ -559,14 +559,14 @@ MUTATIONS: Final = (
         "functions/oncely/services/job_view.py",
         "        case str():\n            return masked(value)\n",
         "",
-        ("tests/unit/test_inspect.py",),
+        ("tests/unit/test_job_view.py",),
     ),
     Mutation(
         "a page of a list forgets what it has shown of the same moment",
         "functions/oncely/services/page_cursor.py",
         "same = self.shown if one.since == self.at else frozenset()",
         "same: frozenset[JobKey] = frozenset()",
-        ("tests/unit/test_inspect.py",),
+        ("tests/unit/test_job_lists.py",),
     ),
     Mutation(
         "a job stays in the list of its former status",

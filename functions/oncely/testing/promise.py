@@ -1,4 +1,4 @@
-"""The promise of section 1 of the design, checked when all is quiet."""
+"""The promise, checked when all is quiet: one effect at most, a known end, and its proof."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,0 +1,35 @@
+"""Jobs for people to look at: one that was paid, and many that need a review."""
+
+from datetime import timedelta
+
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from tests.support.fakes import START
+from tests.support.world import World, charge
+
+KEY = JobKey("payment.charge:order_18452")
+
+
+def paid(order_id: str = "18452", **order: object) -> World:
+    world = World()
+    world.add_order(order_id, **order)
+    world.run(charge(order_id))
+    return world
+
+
+def many(number: int, *, apart: timedelta = timedelta(seconds=1)) -> World:
+    world = World()
+    for index in range(number):
+        at = START + apart * index
+        key = JobKey(f"payment.charge:order_{index}")
+        world.store.jobs[key] = Job(
+            job_key=key,
+            job_type="payment.charge" if index % 10 else "sync.push",
+            status=Status.NEEDS_REVIEW,
+            message={},
+            created_at=at,
+            updated_at=at,
+            since=at,
+        )
+    return world

@@ -1,0 +1,173 @@
+"""Lists with pages, and counts: each job once, whatever changes meanwhile."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from oncely.domain.errors import InvalidRequestError
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.ports import Listed
+from oncely.services import inspect
+from oncely.testing.memory import MemoryJobFinder
+from tests.support.fakes import START
+from tests.support.payments import Fault
+from tests.support.world import World, charge
+from tests.unit.shown_jobs import many, paid
+
+
+def test_a_window_that_ends_before_it_begins_is_said_so() -> None:
+    inspector, before = many(1).inspector(), START - timedelta(seconds=1)
+
+    with pytest.raises(InvalidRequestError, match="ends before it begins"):
+        inspector.page(since=START, until=before)
+    with pytest.raises(InvalidRequestError, match="ends before it begins"):
+        list(inspector.every(since=START, until=before))
+
+
+def read_on(world: World, **asked: Any) -> list[list[JobKey]]:  # noqa: ANN401  # arguments of a page
+    pages: list[list[JobKey]] = []
+    cursor: str | None = None
+    while len(pages) < 20:
+        page = world.inspector().page(status="needs_review", cursor=cursor, **asked)
+        pages.append([view.job.job_key for view in page.jobs])
+        cursor = page.cursor
+        if cursor is None:
+            return pages
+    raise AssertionError("the list never ends")
+
+
+@pytest.mark.parametrize("apart", [timedelta(seconds=1), timedelta(0)])
+def test_pages_show_every_job_once_though_many_changed_in_the_same_moment(
+    apart: timedelta,
+) -> None:
+    pages = read_on(many(60, apart=apart), limit=25)
+
+    shown = [key for page in pages for key in page]
+    assert [len(page) for page in pages] == [25, 25, 10]
+    assert len(set(shown)) == 60
+    if apart:
+        assert shown[0] == "payment.charge:order_59"
+
+
+def test_a_page_goes_on_where_the_last_ended_though_a_job_left_the_list_meanwhile() -> None:
+    world = many(30)
+    first = world.inspector().page(status="needs_review", limit=10)
+    last = first.jobs[-1].job
+    gone = last.apply(Event.RULE_FAILED, now=START + timedelta(days=1), actor="ada", reason="x")
+    world.store.jobs[last.job_key] = gone
+
+    second = world.inspector().page(status="needs_review", limit=10, cursor=first.cursor)
+
+    assert second.jobs[0].job.job_key == "payment.charge:order_19"
+
+
+class _Lagging(MemoryJobFinder):
+    """An index that still shows everything where it was."""
+
+    def listed(self, statuses: Sequence[Status], **asked: Any) -> Iterator[Listed]:  # noqa: ANN401  # arguments of the port
+        return super().listed(tuple(Status), **asked)
+
+
+def test_a_job_that_the_index_still_shows_in_its_former_list_is_left_out() -> None:
+    world = many(3)
+    key = next(iter(world.store.jobs))
+    world.store.jobs[key] = replace(world.store.jobs[key], status=Status.FAILED)
+    lagging = replace(world.inspector(), finder=_Lagging(world.store))
+
+    assert len(lagging.page(status="needs_review").jobs) == 2
+    assert [len(page.jobs) for page in lagging.every(status="needs_review")] == [2]
+
+
+def test_a_list_can_be_of_one_job_type_and_a_time() -> None:
+    world = many(60)
+
+    pushes = world.inspector().page(job_type="sync.push")
+    some = world.inspector().page(
+        since=START + timedelta(seconds=5), until=START + timedelta(seconds=7)
+    )
+
+    assert {view.job.job_type for view in pushes.jobs} == {"sync.push"}
+    assert len(pushes.jobs) == 6
+    assert len(some.jobs) == 3
+
+
+def test_a_rare_job_type_costs_a_page_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect, "MOST_READ", 12)
+
+    pages = read_on(many(60), job_type="sync.push", limit=25)
+
+    assert sum(map(len, pages)) == 6
+    assert len(pages) == 5
+
+
+def test_a_whole_list_is_given_page_by_page_and_its_end_is_known() -> None:
+    pages = list(many(250).inspector().every(status="needs_review"))
+
+    assert [len(page.jobs) for page in pages] == [100, 100, 50]
+    assert len({view.job.job_key for page in pages for view in page.jobs}) == 250
+    assert {page.cursor for page in pages} == {None}
+
+
+def test_a_whole_list_of_a_type_that_there_is_not_ends_and_says_that_it_was_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inspect, "MOST_LOOKED_AT", 40)
+    world = many(60)
+
+    (none,) = world.inspector().every(job_type="receipt.send")
+    (some,) = world.inspector().every(job_type="sync.push")
+
+    assert none.jobs == ()
+    assert len(some.jobs) == 4
+    assert none.cursor == some.cursor
+    rest = world.inspector().page(job_type="sync.push", cursor=some.cursor)
+    assert len(rest.jobs) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"status": "gone"}, {"limit": 0}, {"limit": 101}, {"cursor": "!"}, {"cursor": "e30="}]
+)
+def test_a_list_that_cannot_be_given_is_refused_with_a_sentence(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError):
+        World().inspector().page(**wrong)
+
+
+def test_in_progress_holds_what_the_machine_still_has_to_end() -> None:
+    world = many(6)
+    for key, status in zip(list(world.store.jobs), Status, strict=True):
+        world.store.jobs[key] = replace(world.store.jobs[key], status=status)
+
+    page = world.inspector().page(status="in_progress")
+
+    assert {view.job.status for view in page.jobs} == {
+        Status.READY,
+        Status.STARTED,
+        Status.UNKNOWN,
+    }
+
+
+def test_counts_tell_how_things_stand_today() -> None:
+    world = paid()
+    world.add_order("2")
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge("2"))
+
+    counts = world.inspector().counts()
+    world.clock.move(days=1)
+    tomorrow = world.inspector().counts()
+
+    assert (counts.done_today, counts.pending, counts.needs_review) == (1, 1, 0)
+    assert counts.oldest_unresolved_at == world.job("payment.charge:order_2").created_at
+    assert (tomorrow.done_today, tomorrow.pending) == (0, 1)
+
+
+def test_a_count_that_is_too_large_says_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect, "MOST_COUNTED", 10)
+
+    counts = many(20).inspector().counts()
+
+    assert (counts.needs_review, counts.more) == (10, ("needs_review",))

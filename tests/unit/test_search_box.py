@@ -1,0 +1,116 @@
+"""One search box: a job is found however people name it, also when its row has expired."""
+
+import pytest
+
+from oncely.domain.errors import InvalidRequestError
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.services.inspect import Found
+from tests.support.world import World, charge
+from tests.unit.shown_jobs import KEY, paid
+
+SECOND = JobKey(f"{KEY}:2")
+
+
+def paid_at_the_second_attempt() -> World:
+    world = World()
+    world.add_order()
+    world.payments.declines = True
+    world.run(charge())
+    world.payments.declines = False
+    world.run(charge(attempt=2))
+    return world
+
+
+def ways(found: Found) -> list[tuple[str, str | None]]:
+    return [(view.job.job_key, view.found_by) for view in found.jobs]
+
+
+@pytest.mark.parametrize("text", ["18452", "#18452", "order_18452", "  18452\n", "# 18452"])
+def test_an_order_is_found_however_it_is_written(text: str) -> None:
+    assert ways(paid().inspector().find(text)) == [(KEY, "order")]
+
+
+@pytest.mark.parametrize("order_id", ["order_18452", "#18452"])
+@pytest.mark.parametrize("text", ["18452", "#18452", "order_18452"])
+def test_a_shop_that_writes_its_ids_in_full_is_understood_too(order_id: str, text: str) -> None:
+    found = paid(order_id).inspector().find(text)
+
+    assert [view.job.subject for view in found.jobs] == [order_id]
+
+
+@pytest.mark.parametrize(
+    ("text", "way"),
+    [
+        ("payment.charge:order_18452", "job key"),
+        ("customer_7", "customer"),
+        ("pi_1", "provider reference"),
+    ],
+)
+def test_one_box_finds_a_job_in_every_way(text: str, way: str) -> None:
+    assert ways(paid().inspector().find(text)) == [(KEY, way)]
+
+
+@pytest.mark.parametrize("text", ["1845", "18452 OR 1=1", "payment.charge:", "x" * 5000, "\ud800"])
+def test_what_is_nobodys_id_finds_nothing(text: str) -> None:
+    assert paid().inspector().find(text).jobs == ()
+
+
+def test_an_empty_box_is_told_what_to_type() -> None:
+    with pytest.raises(InvalidRequestError, match="type an order"):
+        World().inspector().find("  ")
+
+
+def test_jobs_are_found_the_newest_first_and_each_once() -> None:
+    world = paid()
+    world.clock.move(minutes=1)
+    world.run({"job": "receipt.send", "v": 1, "order_id": "18452"})
+
+    found = world.inspector().find("18452")
+
+    assert [view.job.job_type for view in found.jobs] == ["receipt.send", "payment.charge"]
+    assert len(world.inspector().find("customer_7").jobs) == 2
+
+
+@pytest.mark.parametrize("text", ["18452", "#18452", KEY])
+def test_an_expired_job_is_answered_from_the_archive(text: str) -> None:
+    world = paid()
+    world.publisher().publish(KEY)
+    world.store.expire(KEY)
+
+    (view,) = world.inspector().find(text).jobs
+
+    assert (view.archived, view.job.status) == (True, Status.FINISHED)
+    assert "Charged once: 12.50 EUR (ch_pi_1)" in view.headline
+    assert not any(one.allowed for one in view.repairs)
+    shown = world.inspector().show(KEY)
+    assert shown is not None
+    assert shown.archived
+
+
+def test_a_second_attempt_is_found_in_the_archive_behind_the_first() -> None:
+    world = paid_at_the_second_attempt()
+    for key in (KEY, SECOND):
+        world.publisher().publish(key)
+        world.store.expire(key)
+
+    assert {view.job.job_key for view in world.inspector().find("18452").jobs} == {KEY, SECOND}
+
+
+def test_an_expired_attempt_is_found_though_the_one_before_it_has_a_row() -> None:
+    world = paid_at_the_second_attempt()
+    world.publisher().publish(SECOND)
+    world.store.expire(SECOND)
+
+    assert {view.job.job_key for view in world.inspector().find("18452").jobs} == {KEY, SECOND}
+
+
+def test_an_archive_that_fails_is_said_so_and_the_table_still_answers() -> None:
+    world = paid()
+    world.archive.broken = True
+
+    found = world.inspector().find("18452")
+
+    assert len(found.jobs) == 1
+    assert found.trouble is not None
+    assert "S3 gave no answer" in found.trouble
