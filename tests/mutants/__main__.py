@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from infra import REPOSITORY
-from tests.mutants.mutations import MUTATIONS, Mutation
+from tests.mutants.mutation import Mutation
+from tests.mutants.mutations import MUTATIONS
 
 SIDE_BY_SIDE: Final = 2
 COPIED: Final = (

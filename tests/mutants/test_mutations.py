@@ -7,14 +7,15 @@ import pytest
 
 from infra import REPOSITORY
 from tests.mutants.__main__ import mutated
-from tests.mutants.mutations import MUTATIONS, Mutation
+from tests.mutants.mutation import Mutation
+from tests.mutants.mutations import MUTATIONS
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.name)
 def test_a_mutation_applies_exactly_once_and_leaves_code(mutation: Mutation) -> None:
     sound = (REPOSITORY / mutation.file).read_text()
 
-    assert sound.count(mutation.old) == 1, f"mend tests/mutants/mutations.py: {mutation.name}"
+    assert sound.count(mutation.old) == 1, f"mend tests/mutants/: {mutation.name}"
     broken = sound.replace(mutation.old, mutation.new)
     assert ast.dump(ast.parse(broken)) != ast.dump(ast.parse(sound))
 

@@ -1,0 +1,121 @@
+"""Guards of a job's evidence, its due times, and what follows its end."""
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+JOBS: Final = "functions/oncely/domain/jobs.py"
+DECIDE: Final = "functions/oncely/domain/decide.py"
+MOVES: Final = "functions/oncely/domain/moves.py"
+DUE: Final = "functions/oncely/domain/due.py"
+RUN: Final = "functions/oncely/services/run_job.py"
+SETTLE: Final = "functions/oncely/services/settle.py"
+PUBLISH: Final = "functions/oncely/services/publish.py"
+REPLIES: Final = "functions/oncely/services/replies.py"
+BATCH: Final = "functions/oncely/services/work_batch.py"
+
+ENDINGS: Final = (
+    # Evidence and what a person hears.
+    Mutation(
+        "each move forgets the evidence before it",
+        JOBS,
+        '"evidence": with_entry(self.evidence, entry),',
+        '"evidence": (entry,),',
+        ("tests/unit/test_reconciler.py", "tests/unit/test_late_workers.py"),
+    ),
+    Mutation(
+        "evidence grows without a bound",
+        JOBS,
+        "if len(longer) <= MAX_EVIDENCE:",
+        "if longer:",
+        ("tests/unit/test_evidence.py",),
+    ),
+    Mutation(
+        "a late worker's definite answer is dropped",
+        SETTLE,
+        "return Settlement(decision, None, self._keep_as_evidence(row, job, answer))",
+        "return Settlement(decision, None, None)",
+        ("tests/unit/test_settle.py",),
+    ),
+    Mutation(
+        "a contradiction of an end is only noted",
+        DECIDE,
+        "if row.status in ENDED and _contradicts(row, answer):",
+        "if not row.status:",
+        ("tests/unit/test_late_answer.py",),
+    ),
+    Mutation(
+        "a review is not due until somebody was told",
+        MOVES,
+        'told = {"due_at": now} if self.alert else {}',
+        "told: dict[str, object] = {}",
+        ("tests/unit/test_every_decision.py",),
+    ),
+    Mutation(
+        "a review may expire",
+        MOVES,
+        '            "expires_at": None,\n            "last_error": one_line(reason),\n',
+        '            "last_error": one_line(reason),\n',
+        ("tests/unit/test_every_decision.py",),
+    ),
+    # Due times and the end of the line.
+    Mutation(
+        "a look does not push the due time",
+        DUE,
+        "return replace(row, version=row.version + 1, due_at=now + LOOK_TIME)",
+        "return replace(row, version=row.version + 1)",
+        ("tests/unit/test_reconciler.py",),
+    ),
+    Mutation(
+        "an ended row is not due",
+        MOVES,
+        'return {"due_at": now + ARCHIVE_GRACE, "timeouts": 0, "unreachable": 0}',
+        'return {"due_at": None, "timeouts": 0, "unreachable": 0}',
+        ("tests/unit/test_every_decision.py",),
+    ),
+    Mutation(
+        "nothing is archived",
+        PUBLISH,
+        "        self.archive.keep(job)\n",
+        "",
+        ("tests/unit/test_publisher.py",),
+    ),
+    Mutation(
+        "the row may expire before its archive is written",
+        PUBLISH,
+        "        self.bus.publish(job)\n",
+        "        soon = self.clock.now()\n"
+        "        early = archived(now=soon, retention=self.retention)\n"
+        "        self.store.swap(job, early.on(job, now=soon, actor=ACTOR))\n"
+        "        self.bus.publish(job)\n",
+        ("tests/unit/test_publisher.py",),
+    ),
+    Mutation(
+        "a claim does not look in the archive",
+        RUN,
+        "match self._former(job):",
+        "match None:",
+        ("tests/unit/test_publisher.py",),
+    ),
+    Mutation(
+        "a broken job's message is acknowledged",
+        REPLIES,
+        "        case Broken():\n            return Leave()",
+        "        case Broken():\n            return Ack()",
+        ("tests/unit/test_replies.py",),
+    ),
+    Mutation(
+        "a message held elsewhere goes to the dead letters",
+        REPLIES,
+        "return Ack() if last_receives else HandBack(until)",
+        "return HandBack(until)",
+        ("tests/unit/test_replies.py",),
+    ),
+    Mutation(
+        "a message held elsewhere comes back at once",
+        BATCH,
+        "after=self._wait_until(at))",
+        "after=timedelta(0))",
+        ("tests/unit/test_work_batch.py",),
+    ),
+)

@@ -1,0 +1,162 @@
+"""Guards of what is known of an effect, and of which job it belongs to."""
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+CLAIMS: Final = "functions/oncely/domain/claims.py"
+DECIDE: Final = "functions/oncely/domain/decide.py"
+KEYS: Final = "functions/oncely/domain/keys.py"
+RUN: Final = "functions/oncely/services/run_job.py"
+ACTING: Final = "functions/oncely/services/acting.py"
+RECONCILE: Final = "functions/oncely/services/reconcile.py"
+STRIPE: Final = "functions/oncely/adapters/stripe_payments.py"
+SES: Final = "functions/oncely/adapters/ses_mail.py"
+HTTP: Final = "functions/oncely/adapters/http_api.py"
+EXPLORER: Final = "tests/faults/test_explorer.py"
+GRID: Final = ("tests/unit/test_decide.py", "tests/unit/test_back_to_ready.py")
+
+KNOWLEDGE: Final = (
+    # What is not known.
+    Mutation(
+        "a timeout counts as a failure",
+        DECIDE,
+        "return lose(answer.reason, now, due_at=now, timeouts=job.timeouts + 1)",
+        'return refuse(Refused(answer.reason, "timeout"), now)',
+        ("tests/unit/test_every_decision.py",),
+    ),
+    Mutation(
+        "a timeout counts as nothing sent",
+        DECIDE,
+        "return lose(answer.reason, now, due_at=now, timeouts=job.timeouts + 1)",
+        "return _release_unsent(job, NotSent(answer.reason), now, spread)",
+        ("tests/unit/test_unclear_charges.py",),
+    ),
+    Mutation(
+        "whatever a provider raises counts as nothing sent",
+        ACTING,
+        'return Unclear(f"the call ended in {type(error).__name__}: {error}")',
+        'return NotSent(f"the call ended in {type(error).__name__}: {error}")',
+        (EXPLORER, "-k", "promise_holds and at-most-once"),
+    ),
+    Mutation(
+        "the answer to a confirmation is its HTTP code",
+        STRIPE,
+        "return turned_away_unsent(error) or self._state_after(error, ref, payment)",
+        "return turned_away(error)",
+        ("tests/integration/test_stripe_payments.py",),
+    ),
+    Mutation(
+        "“not there” counts at once",
+        DECIDE,
+        "case Absent() if answer.proved or now >= ask_not_before(job, terms):",
+        "case Absent() if job.status:",
+        GRID,
+    ),
+    Mutation(
+        "“not there” does not wait for the look-up's lag",
+        DECIDE,
+        "return last_send + terms.profile.request_timeout + lag",
+        "return last_send + terms.profile.request_timeout",
+        GRID,
+    ),
+    Mutation(
+        "“not there” does not wait for a request under way",
+        DECIDE,
+        "return last_send + terms.profile.request_timeout + lag",
+        "return last_send + lag",
+        GRID,
+    ),
+    Mutation(
+        "an answer is judged by a later clock than it was heard",
+        RECONCILE,
+        "decision = self._decide(row, answer, asked_at)",
+        "decision = self._decide(row, answer, self.reconciler.clock.now())",
+        ("tests/unit/test_reconciler.py",),
+    ),
+    Mutation(
+        "the key number is not raised by proof",
+        DECIDE,
+        "key_number=job.key_number + 1)",
+        "key_number=job.key_number)",
+        GRID,
+    ),
+    Mutation(
+        "the key number is raised without proof",
+        DECIDE,
+        "return _return(job, terms, reason, now, spread, key_number=job.key_number)",
+        "return _return(job, terms, reason, now, spread, key_number=job.key_number + 1)",
+        GRID,
+    ),
+    Mutation(
+        "a key is safe for ever",
+        DECIDE,
+        "return job.key_scope == scope and now + terms.profile.longest_run < safe_until",
+        "return job.key_scope == scope",
+        ("tests/unit/test_claim_rules.py",),
+    ),
+    Mutation(
+        "a key is safe under another account",
+        DECIDE,
+        "return job.key_scope == scope and now + terms.profile.longest_run < safe_until",
+        "return now + terms.profile.longest_run < safe_until",
+        ("tests/unit/test_claim_rules.py",),
+    ),
+    Mutation(
+        "a claim forgets that an earlier send is open",
+        CLAIMS,
+        "first_sent_at=row.first_sent_at or claim.now,",
+        "first_sent_at=claim.now,",
+        ("tests/contract/test_stores_agree.py", "-k", "moto"),
+    ),
+    Mutation(
+        "what may be sent once at most is sent again",
+        DECIDE,
+        "if terms.safety is Safety.AT_MOST_ONCE:",
+        "if not terms.safety:",
+        GRID,
+    ),
+    Mutation(
+        "five timeouts in a row are not counted",
+        DECIDE,
+        "if job.timeouts >= terms.stop.timeouts_in_a_row:",
+        "if not job.status:",
+        GRID,
+    ),
+    Mutation(
+        "Stripe's library sends again by itself",
+        STRIPE,
+        "max_network_retries=0,",
+        "max_network_retries=2,",
+        ("tests/integration/test_stripe_payments.py",),
+    ),
+    Mutation(
+        "the mail client sends again by itself",
+        SES,
+        '"total_max_attempts": 1}',
+        '"total_max_attempts": 3}',
+        ("tests/integration/test_ses_mail.py",),
+    ),
+    # Identity.
+    Mutation(
+        "ids are not escaped",
+        KEYS,
+        'r"[^A-Za-z0-9_.@#+-]"',
+        'r"[^A-Za-z0-9_.@#+:%-]"',
+        ("tests/unit/test_keys.py",),
+    ),
+    Mutation(
+        "the fingerprint is taken over the message",
+        RUN,
+        "fingerprint=None if standing.values is None else fingerprint(standing.values),",
+        "fingerprint=fingerprint(self.message.as_json()),",
+        ("tests/unit/test_conflicting_messages.py",),
+    ),
+    Mutation(
+        "a conflict is answered like a duplicate",
+        CLAIMS,
+        "    if conflicts(row, claim):\n",
+        "    if not row.status:\n",
+        ("tests/unit/test_claim_rules.py",),
+    ),
+)

@@ -1,0 +1,158 @@
+"""Guards of whose row it is, and of what is saved before what."""
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+JOBS: Final = "functions/oncely/domain/jobs.py"
+CLAIMS: Final = "functions/oncely/domain/claims.py"
+RUN: Final = "functions/oncely/services/run_job.py"
+ACTING: Final = "functions/oncely/services/acting.py"
+SETTLE: Final = "functions/oncely/services/settle.py"
+EXPRESSIONS: Final = "functions/oncely/adapters/expressions.py"
+DYNAMODB: Final = "functions/oncely/adapters/dynamodb_jobs.py"
+CHARGE: Final = "functions/oncely/contracts/payment_charge.py"
+EXPLORER: Final = "tests/faults/test_explorer.py"
+SWAP: Final = ("tests/contract/test_job_store_swap.py", "-k", "moto")
+END: Final = ("tests/contract/test_job_store_end.py", "-k", "moto")
+
+OWNERSHIP: Final = (
+    # Ownership: whose row it is, and whose write.
+    Mutation(
+        "a claim takes a row that is not ready",
+        CLAIMS,
+        "elif row.status is not Status.READY or conflicts(row, claim):",
+        "elif conflicts(row, claim):",
+        ("tests/unit/test_jobs.py", "tests/unit/test_late_workers.py"),
+    ),
+    Mutation(
+        "a claim on DynamoDB takes any row",
+        EXPRESSIONS,
+        "free = f\"({status} = {e.value(attribute('status', Status.READY))})\"",
+        "free = f\"(attribute_exists({key}) OR {status} = {e.value(attribute('status', 'x'))})\"",
+        ("tests/contract/test_job_store_claim.py", "-k", "moto"),
+    ),
+    Mutation(
+        "a write on DynamoDB does not compare the owner",
+        EXPRESSIONS,
+        "else f\"{e.name('owner')} = {e.value(attribute('owner', before.owner))}\",",
+        "else f\"attribute_exists({e.name('owner')})\",",
+        SWAP,
+    ),
+    Mutation(
+        "a write on DynamoDB does not compare the version",
+        EXPRESSIONS,
+        "f\"{e.name('version')} = {e.value(attribute('version', before.version))}\",",
+        "",
+        SWAP,
+    ),
+    Mutation(
+        "a write on DynamoDB does not compare the status",
+        EXPRESSIONS,
+        "f\"{e.name('status')} = {e.value(attribute('status', before.status))}\",",
+        "",
+        SWAP,
+    ),
+    Mutation(
+        "a worker that lost its row saves its reference over another's",
+        JOBS,
+        "return row.owner == self.owner and row.status is self.status",
+        "return row.status is self.status",
+        ("tests/unit/test_settle.py", EXPLORER, "-k", "second_owner or zombie"),
+    ),
+    Mutation(
+        "a worker that lost its row goes on and confirms",
+        ACTING,
+        "                    if saved is None:\n",
+        "                    mine = prepared(ref).on(job, now=job.updated_at, actor='late')\n"
+        "                    saved = saved or mine\n"
+        "                    if saved is None:\n",
+        ("tests/unit/test_late_workers.py",),
+    ),
+    Mutation(
+        "a claim that the SDK sent twice is taken for another's",
+        DYNAMODB,
+        "return Claimed(row) if row.owner == claim.owner else ClaimRefused(row)",
+        "return ClaimRefused(row)",
+        ("tests/contract/test_job_store_claim.py", "-k", "moto"),
+    ),
+    Mutation(
+        "another's write is taken for our own that lost its reply",
+        JOBS,
+        "if row.owner != write.owner or row.version < write.version:",
+        "if row.version < write.version:",
+        ("tests/unit/test_landed.py",),
+    ),
+    Mutation(
+        "a live lease counts as over",
+        JOBS,
+        "return self.lease_until is None or now >= self.lease_until",
+        "return True",
+        ("tests/unit/test_late_workers.py",),
+    ),
+    Mutation(
+        "the lease ends before its worker does",
+        RUN,
+        "lease_until=self.deadline.at + self.contract.terms.profile.request_timeout + CLOCK_SKEW,",
+        "lease_until=self.deadline.at - timedelta(seconds=30),",
+        ("tests/unit/test_late_workers.py",),
+    ),
+    Mutation(
+        "a thawed worker does not look at the time before it calls",
+        ACTING,
+        "if not self._has_time(terms.profile.request_timeout):",
+        "if False:",
+        (EXPLORER, "-k", "promise_holds and (lookup or no-keys)"),
+    ),
+    # Order: what is saved before what.
+    Mutation(
+        "the payment is confirmed before its reference is saved",
+        ACTING,
+        "                    saved = self.keep(job, prepared(ref))\n",
+        "                    mine = prepared(ref).on(job, now=job.updated_at, actor='early')\n"
+        "                    early = self._call(mine, facts)\n"
+        "                    self._guarded(self.contract.act, early)\n"
+        "                    saved = self.keep(job, prepared(ref))\n",
+        ("tests/unit/test_charge_once.py",),
+    ),
+    Mutation(
+        "another payment is prepared though one is saved",
+        ACTING,
+        "        if job.provider_ref is None:\n            match self._guarded",
+        "        if True:\n            match self._guarded",
+        ("tests/unit/test_unclear_charges.py",),
+    ),
+    Mutation(
+        "a second attempt leaves the first one's payment open",
+        CHARGE,
+        "            if former is not None and former.provider_ref is not None:\n",
+        "            if False:\n",
+        ("tests/unit/test_second_attempts.py",),
+    ),
+    Mutation(
+        "a new attempt looks at the one before it only",
+        CHARGE,
+        "for attempt in range(call.facts.attempt - 1, 0, -1):",
+        "for attempt in range(call.facts.attempt - 1, 0, -1)[:1]:",
+        ("tests/unit/test_second_attempts.py",),
+    ),
+    Mutation(
+        "the local writes are left out of the end",
+        SETTLE,
+        "match self.store.swap(job, after, local=local(after)):",
+        "match self.store.swap(job, after):",
+        ("tests/unit/test_settle.py",),
+    ),
+    Mutation(
+        "the local writes are made beside the transaction",
+        DYNAMODB,
+        """            self.client.transact_write_items(
+                TransactItems=items, ClientRequestToken=_request_token(after)
+            )
+""",
+        """            for item in items:
+                self.client.transact_write_items(TransactItems=[item])
+""",
+        END,
+    ),
+)

@@ -1,0 +1,162 @@
+"""Guards of people: who may do what, to which version, and with which proof; what they see."""
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+JOBS: Final = "functions/oncely/domain/jobs.py"
+CLAIMS: Final = "functions/oncely/domain/claims.py"
+EXPRESSIONS: Final = "functions/oncely/adapters/expressions.py"
+REPAIR: Final = "functions/oncely/services/repair.py"
+RULING: Final = "functions/oncely/services/ruling.py"
+REPAIR_WRITE: Final = "functions/oncely/services/repair_write.py"
+REPAIRS: Final = "functions/oncely/domain/repairs.py"
+HTTP: Final = "functions/oncely/adapters/http_api.py"
+REPAIRED: Final = (
+    "tests/unit/test_repair.py",
+    "tests/unit/test_repair_order.py",
+    "tests/unit/test_ruling.py",
+)
+
+PEOPLE: Final = (
+    Mutation(
+        "a repair does not compare the version that the person saw",
+        REPAIR,
+        "if row.version != order.version:",
+        "if row.version < order.version:",
+        REPAIRED,
+    ),
+    Mutation(
+        "a repair that is not offered is done",
+        REPAIR,
+        "if not offered.allowed:",
+        "if False:",
+        REPAIRED,
+    ),
+    Mutation(
+        "a job is marked as done without a reference",
+        REPAIR,
+        "if offered.needs_reference and order.reference is None and not order.dry_run:",
+        "if False:",
+        REPAIRED,
+    ),
+    Mutation(
+        "a dry run writes",
+        REPAIR_WRITE,
+        "        if self.order.dry_run:\n",
+        "        if False:\n",
+        REPAIRED,
+    ),
+    Mutation(
+        "a dry run promises what our own rows refuse",
+        REPAIR_WRITE,
+        "if not one.fits(table(one.table).get(one.key))]",
+        "if False]",
+        REPAIRED,
+    ),
+    Mutation(
+        "an order that says something else by now is called paid",
+        RULING,
+        "facts = None if isinstance(standing, Mismatch) or moved_on else standing.facts",
+        "facts = None if isinstance(standing, Mismatch) else standing.facts",
+        REPAIRED,
+    ),
+    Mutation(
+        "a job is returned to ready without asking the provider",
+        REPAIRS,
+        "return terms.safety is Safety.NATURAL or not job.has_started",
+        "return True",
+        REPAIRED,
+    ),
+    Mutation(
+        "a job is returned to ready while a request may be under way",
+        REPAIRS,
+        "case Absent(proved=proved) if proved or asked_at >= ask_not_before(job, terms):",
+        "case Absent():",
+        ("tests/unit/test_repairs.py",),
+    ),
+    Mutation(
+        "a returned job keeps its age",
+        REPAIRS,
+        "        reopened_at=now,\n",
+        "",
+        ("tests/unit/test_repairs.py", *REPAIRED),
+    ),
+    Mutation(
+        "what people note pushes proof out of a job's history",
+        JOBS,
+        "if longer[place].is_a_remark)",
+        "if False)",
+        ("tests/unit/test_evidence.py",),
+    ),
+    Mutation(
+        "a person called like the machine is taken for it",
+        "functions/oncely/domain/actors.py",
+        "return _PERSON + one_line(name, MAX_PART)",
+        "return one_line(name, MAX_PART)",
+        REPAIRED,
+    ),
+    Mutation(
+        "a second attempt that cannot run is told of every few minutes",
+        CLAIMS,
+        "return escalate(reason) if row and row.status is Status.READY else None",
+        "return None",
+        ("tests/unit/test_second_attempts.py",),
+    ),
+    Mutation(
+        "what a sweep puts out names an address",
+        "functions/oncely/domain/text.py",
+        "return one_line(masked(text))",
+        "return one_line(text)",
+        ("tests/unit/test_sweep_report.py",),
+    ),
+    Mutation(
+        "an export of a rare type reads the whole index",
+        "functions/oncely/services/inspect.py",
+        "if looked_at == MOST_LOOKED_AT:",
+        "if False:",
+        ("tests/unit/test_job_lists.py",),
+    ),
+    Mutation(
+        "any group may do anything",
+        HTTP,
+        "if route.groups and person is not None and not route.groups & person.groups:",
+        "if False:",
+        ("tests/unit/test_http_api.py",),
+    ),
+    Mutation(
+        "a person is named by an address that they can change",
+        HTTP,
+        'for name in ("cognito:username", "username"))',
+        'for name in ("email", "cognito:username", "username"))',
+        ("tests/unit/test_http_api.py",),
+    ),
+    Mutation(
+        "an exported cell is a formula",
+        "functions/repair_jobs/spreadsheet.py",
+        """_FORMULA.sub(r"\\1'", str(value))""",
+        "str(value)",
+        ("tests/unit/test_spreadsheet.py",),
+    ),
+    Mutation(
+        "addresses are shown",
+        "functions/oncely/services/job_view.py",
+        "        case str():\n            return masked(value)\n",
+        "",
+        ("tests/unit/test_job_view.py",),
+    ),
+    Mutation(
+        "a page of a list forgets what it has shown of the same moment",
+        "functions/oncely/services/page_cursor.py",
+        "same = self.shown if one.since == self.at else frozenset()",
+        "same: frozenset[JobKey] = frozenset()",
+        ("tests/unit/test_job_lists.py",),
+    ),
+    Mutation(
+        "a job stays in the list of its former status",
+        EXPRESSIONS,
+        "if after.status is not before.status:",
+        "if False:",
+        ("tests/contract/test_job_finder.py", "-k", "moto"),
+    ),
+)
