@@ -72,6 +72,11 @@ def gave_no_answer(error: ClientError) -> bool:
     return status >= _SERVER_ERROR or code_of(error) in _NO_ANSWER_CODES
 
 
+def is_temporary(error: ClientError) -> bool:
+    """Whether the same request may be taken later: the service was busy, or failed by itself."""
+    return is_busy(code_of(error)) or gave_no_answer(error)
+
+
 def is_busy(code: str) -> bool:
     """Whether the service did nothing and wants to be asked again."""
     return code in _BUSY_CODES

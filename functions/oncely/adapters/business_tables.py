@@ -1,15 +1,16 @@
 """Business rows on DynamoDB, as a contract reads and reserves them."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy
+from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
 from oncely.adapters.expressions import local_update
 from oncely.adapters.job_rows import plain, serialized
-from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
+from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.writes import LocalWrite
 
 if TYPE_CHECKING:
@@ -27,16 +28,12 @@ class DynamoTable:
 
     def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
         """Read a row, consistently: a contract decides on it."""
-        try:
+        with self._asking():
             row = self.client.get_item(
                 TableName=self.name,
                 Key={name: serialized(value) for name, value in key.items()},
                 ConsistentRead=True,
             ).get("Item")
-        except NO_ANSWER as error:
-            raise self._silent(error) from error
-        except ClientError as error:
-            raise self._refused(error) from error
         return None if row is None else plain(row)
 
     def waiting(
@@ -54,33 +51,37 @@ class DynamoTable:
             },
             PaginationConfig={"PageSize": _PAGE},
         )
-        try:
+        with self._asking():
             for page in pages:
                 yield from (plain(row) for row in page["Items"])
-        except NO_ANSWER as error:
-            raise self._silent(error) from error
-        except ClientError as error:
-            raise self._refused(error) from error
 
     def update(self, write: LocalWrite) -> bool:
         """Change a row if it holds what is expected."""
-        try:
-            self.client.update_item(TableName=self.name, **local_update(write))
-        except NO_ANSWER as error:
-            raise self._silent(error) from error
-        except ClientError as error:
-            if code_of(error) == "ConditionalCheckFailedException":
-                return False
-            raise self._refused(error) from error
+        with self._asking():
+            try:
+                self.client.update_item(TableName=self.name, **local_update(write))
+            except ClientError as error:
+                if code_of(error) == "ConditionalCheckFailedException":
+                    return False
+                raise
         return True
 
-    def _silent(self, error: Exception) -> UnavailableError:
-        return UnavailableError(f"DynamoDB gave no answer about table {self.name!r}: {error}")
-
-    def _refused(self, error: ClientError) -> OncelyError:
-        code = code_of(error)
-        if is_busy(code) or gave_no_answer(error):
-            return UnavailableError(f"DynamoDB is too busy for table {self.name!r} ({code})")
-        return NotConfiguredError(
-            f"table {self.name!r} cannot be used ({code}): check its name, its key and the grants"
-        )
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Whatever DynamoDB answers instead is an error of ours, which says what to do next."""
+        try:
+            yield
+        except NO_ANSWER as error:
+            raise UnavailableError(
+                f"DynamoDB gave no answer about table {self.name!r}: {error}"
+            ) from error
+        except ClientError as error:
+            code = code_of(error)
+            if is_temporary(error):
+                raise UnavailableError(
+                    f"DynamoDB is too busy for table {self.name!r} ({code})"
+                ) from error
+            raise NotConfiguredError(
+                f"table {self.name!r} cannot be used ({code}): check its name, its key and the "
+                "grants"
+            ) from error

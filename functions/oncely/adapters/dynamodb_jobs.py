@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy
+from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy, is_temporary
 from oncely.adapters.expressions import claim_update, local_update, swap_update
 from oncely.adapters.job_rows import attribute, from_attributes, to_attributes
 from oncely.domain.claims import Claim
@@ -77,13 +77,7 @@ class DynamoJobStore:
             )
             return Created(job)
 
-        def seen(row: Job | None) -> CreateResult | None:
-            if row is None:
-                return None
-            # Equal, its owner token included: our own, and its first reply was lost.
-            return Created(job) if row == job else Exists(row)
-
-        return self.write(job.job_key, put, seen)
+        return self.write(job.job_key, put, lambda row: create_seen(job, row))
 
     def claim(self, claim: Claim) -> ClaimResult:
         """Take a row that is absent or ready, in one write."""
@@ -239,13 +233,21 @@ class DynamoJobStore:
 
     def _misfortune(self, key: JobKey, error: ClientError) -> Exception:
         code = code_of(error)
-        if is_busy(code) or gave_no_answer(error):
+        if is_temporary(error):
             return _unavailable(key, error)
         msg = (
             f"DynamoDB refuses {error.operation_name} on the row of {key} ({code}): check that "
             f"table {self.table!r} and the tables {dict(self.tables)} exist and may be used"
         )
         return NotConfiguredError(msg)
+
+
+def create_seen(job: Job, row: Job | None) -> CreateResult | None:
+    """What the row tells of our wish to create it; None: it is not there."""
+    if row is None:
+        return None
+    # Equal, its owner token included: our own, and its first reply was lost.
+    return Created(job) if row == job else Exists(row)
 
 
 def _claim_seen(claim: Claim, row: Job | None) -> ClaimResult | None:

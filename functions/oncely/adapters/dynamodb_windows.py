@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from oncely.adapters.dynamodb_jobs import DynamoJobStore
+from oncely.adapters.dynamodb_jobs import DynamoJobStore, create_seen
 from oncely.adapters.job_rows import attribute, from_attributes, to_attributes
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.times import time_text
-from oncely.ports import Created, CreateResult, Exists, Window, WindowHeld
+from oncely.ports import Created, CreateResult, Window, WindowHeld
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -44,17 +44,14 @@ class DynamoWindows:
             self.client.transact_write_items(TransactItems=puts)
             return Created(job)
 
-        def seen(found: Job | None) -> CreateResult | WindowHeld | None:
-            if found is None:
-                return None
-            # Equal, its owner token included: our own, and its first reply was lost.
-            return Created(job) if found == job else Exists(found)
-
         def cancelled(reasons: Sequence[Mapping[str, Any]]) -> CreateResult | WindowHeld | None:
             held, theirs = reasons
             if theirs.get("Code") == _REFUSED:
-                return seen(from_attributes(theirs["Item"]))
+                return create_seen(job, from_attributes(theirs["Item"]))
             return WindowHeld(JobKey(held["Item"]["holder"]["S"]))
+
+        def seen(row: Job | None) -> CreateResult | WindowHeld | None:
+            return create_seen(job, row)
 
         return self.jobs.write(job.job_key, transact, seen, cancelled)
 

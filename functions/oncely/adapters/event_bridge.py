@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy
+from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.times import time_text
@@ -50,7 +50,7 @@ class EventBridgeBus:
         except NO_ANSWER as error:
             raise UnavailableError(f"EventBridge gave no answer: {error}") from error
         except ClientError as error:
-            if is_busy(code_of(error)) or gave_no_answer(error):
+            if is_temporary(error):
                 raise UnavailableError(f"EventBridge could not take it now: {error}") from error
             raise NotConfiguredError(
                 f"event bus {self.name!r} cannot be used ({code_of(error)}): check its name"

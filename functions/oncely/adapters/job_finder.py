@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy
+from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
 from oncely.adapters.job_rows import LISTED, LISTED_SHARDS, attribute, from_attributes, plain
 from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
 from oncely.domain.jobs import Job
@@ -154,7 +154,7 @@ class DynamoJobFinder:
 
     def _refused(self, error: ClientError) -> OncelyError:
         code = code_of(error)
-        if is_busy(code) or gave_no_answer(error):
+        if is_temporary(error):
             return UnavailableError(f"DynamoDB is too busy ({code}); try again")
         return NotConfiguredError(
             f"table {self.table!r} cannot be searched ({code}): check its name, its indexes and "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy
+from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
 from oncely.domain.errors import NotConfiguredError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class SqsOutbox:
         except NO_ANSWER:
             return indexes
         except ClientError as error:
-            if is_busy(code_of(error)) or gave_no_answer(error):
+            if is_temporary(error):
                 return indexes
             raise NotConfiguredError(
                 f"queue {self.queue_url} takes no messages ({code_of(error)}): check that it is "

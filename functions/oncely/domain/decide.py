@@ -251,7 +251,7 @@ def _run_natural_again(
     return back_to_ready(Event.RELEASE, answer.reason, run_at=now + pause, timeouts=timeouts)
 
 
-def _return(  # every one of them decides
+def _return(
     job: Job, terms: Terms, reason: str, now: datetime, spread: float, *, key_number: int
 ) -> Decision:
     """UNKNOWN to READY, unless a stop rule says that enough is enough."""

@@ -16,6 +16,7 @@ from oncely.services.settle import Settler
 from oncely.services.tell import Teller
 
 ACTOR: Final = "dead letters"
+# Each round was lost to someone who took, made or wrote the row in that very moment.
 _ROUNDS: Final = 5
 
 

@@ -200,7 +200,7 @@ class _Look:
         heard = heard_about(row, self.contract, self.message)
         return self._answered(row, old, heard.answer, asked_at, heard.facts)
 
-    def _answered(  # what was known, and what was heard
+    def _answered(
         self,
         row: Job,
         old: Status,

@@ -10,6 +10,7 @@ from oncely.domain.keys import JobKey
 from oncely.ports import Alerts, Clock, JobStore, Overtaken, Written
 from oncely.services import alert_texts
 
+# Each round was lost to someone who added evidence in that very moment; that does not go on.
 _ROUNDS: Final = 5
 
 
