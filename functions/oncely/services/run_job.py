@@ -4,22 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
-from oncely.contract import (
-    AnyContract,
-    Message,
-    Mismatch,
-    Proceed,
-    Settled,
-    body_of,
-)
+from oncely.contract import AnyContract, Message, Mismatch, Proceed, Settled, body_of
 from oncely.domain.answers import Answer, NotSent, OwnerGone
 from oncely.domain.claims import Claim, Refusal, conflicts, refused_claim, unmet
 from oncely.domain.decide import before_effect, decide
-from oncely.domain.errors import (
-    BadInputError,
-    InvariantError,
-    OncelyError,
-)
+from oncely.domain.errors import BadInputError, InvariantError, OncelyError
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.former import not_looked_up, restored
 from oncely.domain.jobs import CLOCK_SKEW, Job
