@@ -40,7 +40,7 @@ def test_an_unknown_job_is_brought_to_done_from_the_page(
     dialog.get_by_label("Reason").fill("The customer is on the phone")
     dialog.get_by_role("button", name=ASK).click()
 
-    expect(operator.page.get_by_role("heading", name=f"Done: {ASK}")).to_be_focused()
+    expect(operator.page.get_by_role("heading", name=f"{ASK}: recorded")).to_be_focused()
     expect(operator.heading).to_contain_text("Charged once")
     expect(operator.page.locator(".outcome")).to_contain_text(
         "Stripe saysSucceeded, charged 49.00 EUR"

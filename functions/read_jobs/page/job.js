@@ -40,13 +40,13 @@ function whole(job, context, outcome = null) {
     {},
     head(job, context, outcome),
     facts(job),
-    el("div.side", {}, repairs(job, context, redraw), job.contract ? contract(job) : null),
     el(
       "section.story",
       {},
       el("h2", {}, "What happened"),
       el("ol.timeline", {}, job.timeline.map(moment)),
     ),
+    el("div.side", {}, repairs(job, context, redraw), job.contract ? contract(job) : null),
     stored(job),
   );
   return article;
@@ -75,7 +75,7 @@ function beside({ label, said, job }) {
   return el(
     "section.outcome",
     {},
-    el("h2", { tabindex: "-1" }, `Done: ${label}`),
+    el("h2", { tabindex: "-1" }, `${label}: recorded`),
     answers(said, job),
   );
 }
