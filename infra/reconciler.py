@@ -155,5 +155,9 @@ def _acknowledge(machine: sfn.StateMachine, role: iam.Role) -> None:
 
 def _spelled(stack: Stack, arn: str) -> str:
     """An ARN as cdk-nag writes it, with what only a deployment knows in angle brackets."""
-    parts = stack.resolve(arn)["Fn::Join"][1]
+    resolved = stack.resolve(arn)
+    # Signed in to an account, the CDK knows all of it: it is text already.
+    if isinstance(resolved, str):
+        return resolved
+    parts = resolved["Fn::Join"][1]
     return "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)

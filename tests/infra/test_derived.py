@@ -1,11 +1,13 @@
 """The stack follows the registry and the stage: new contracts, tables that are there already."""
 
+import json
 from pathlib import Path
 
 import pytest
-from aws_cdk import App, Validations
+from aws_cdk import App, Environment, Validations
 from cdk_nag import AwsSolutionsChecks
 
+from infra import REPOSITORY
 from infra.stack import OncelyStack
 from infra.stages import Stage, StageError
 from oncely.contract import AnyContract, Needs
@@ -14,6 +16,8 @@ from oncely.contracts.payment_charge import PaymentCharge
 from tests.infra.assembly import Assembly
 from tests.infra.policies import Permission, permissions
 
+# As `cdk deploy` has them: what the CDK writes differs with its feature flags.
+FLAGS = json.loads((REPOSITORY / "cdk.json").read_text(encoding="utf-8"))["context"]
 PATHS = {"aws:cdk:enable-path-metadata": True}
 
 
@@ -34,12 +38,17 @@ class WithoutPlace(PaymentCharge):
 
 
 def synthesized(
-    folder: Path, *more: type[AnyContract], stage: str = "dev", **context: str
+    folder: Path,
+    *more: type[AnyContract],
+    stage: str = "dev",
+    account: str | None = None,
+    **context: str,
 ) -> Assembly:
     contracts = (*CONTRACTS, *more)
-    app = App(outdir=str(folder), context=PATHS, analytics_reporting=False)
+    app = App(outdir=str(folder), context={**FLAGS, **PATHS}, analytics_reporting=False)
     settings = Stage.of({"stage": stage, **context}, contracts)
-    OncelyStack(app, f"Oncely-{stage}", stage=settings, contracts=contracts)
+    env = Environment(account=account, region="eu-west-1") if account else None
+    OncelyStack(app, f"Oncely-{stage}", stage=settings, contracts=contracts, env=env)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     app.synth()
     return Assembly(folder, f"Oncely-{stage}")
@@ -53,8 +62,8 @@ def derived(built_layers: None, tmp_path_factory: pytest.TempPathFactory) -> Ass
         invoices_table="their-invoices",
         orders_table="shop-orders",
         jobs_table="restored-jobs",
-        jobs_stream_arn="arn:aws:dynamodb:eu-west-1:1:table/restored-jobs/stream/2026",
-        stripe_secret_arn="arn:aws:secretsmanager:eu-west-1:1:secret:stripe-a1b2c3",
+        jobs_stream_arn="arn:aws:dynamodb:eu-west-1:123456789012:table/restored-jobs/stream/2026",
+        stripe_secret_arn="arn:aws:secretsmanager:eu-west-1:123456789012:secret:stripe-a1b2c3",
         invoices_max_concurrency="3",
     )
 
@@ -95,6 +104,20 @@ def test_what_is_there_already_is_used_and_not_made(derived: Assembly) -> None:
     assert worker.variables["ORDERS_TABLE"] == "shop-orders"
     assert worker.variables["STRIPE_SECRET"].endswith("stripe-a1b2c3")
     assert stream["EventSourceArn"].endswith("restored-jobs/stream/2026")
+
+
+def test_a_table_of_another_team_is_granted_in_an_account_that_is_known_as_well(
+    built_layers: None, tmp_path: Path
+) -> None:
+    known = synthesized(
+        tmp_path,
+        PayInvoice,
+        account="123456789012",
+        invoices_table="their-invoices",
+    )
+
+    indexes = "arn:aws:dynamodb:eu-west-1:123456789012:table/their-invoices/index/*"
+    assert Permission("Reconciler/Find", "dynamodb:Query", indexes) in permissions(known)
 
 
 @pytest.mark.parametrize(
