@@ -47,13 +47,16 @@ def cdk(
 
 def hint() -> str | None:
     """What to do first, if this account and region were never bootstrapped."""
+    # boto3 alone reads AWS_DEFAULT_REGION only; the CDK and people say AWS_REGION.
+    region = os.environ.get("AWS_REGION")
     try:
-        boto3.client("ssm").get_parameter(Name=BOOTSTRAPPED)
+        boto3.client("ssm", region_name=region).get_parameter(Name=BOOTSTRAPPED)
     except ClientError as error:
         if error.response.get("Error", {}).get("Code") == "ParameterNotFound":
             return (
                 "This account was never bootstrapped for the CDK in this region; once is enough:\n"
-                f"  {CDK.relative_to(REPOSITORY)} bootstrap"
+                # Not the CDK itself: it finds `python` and `node` only on the path from here.
+                "  .venv/bin/python -m infra.cdk_cli bootstrap"
             )
     except BotoCoreError as error:
         return f"AWS could not be asked ({error}): sign in, and set AWS_PROFILE and AWS_REGION."

@@ -86,10 +86,13 @@ def test_an_account_that_was_never_bootstrapped_is_told_apart_and_what_to_do(
     assembly: Path, tmp_path: Path
 ) -> None:
     with running_engine(tmp_path / "engine.log") as engine:
+        variables = environment(engine.environment())
+        # Of the two names, people and the CDK say AWS_REGION.
+        del variables["AWS_DEFAULT_REGION"]
         done = subprocess.run(
             [sys.executable, "-m", "infra.cdk_cli", "deploy", "--app", str(assembly)],
             cwd=REPOSITORY,
-            env=environment(engine.environment()),
+            env=variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -98,4 +101,5 @@ def test_an_account_that_was_never_bootstrapped_is_told_apart_and_what_to_do(
 
     assert done.returncode != 0
     assert "never bootstrapped" in done.stderr
-    assert "node_modules/.bin/cdk bootstrap" in done.stderr
+    # The CDK by itself would not find the `python` of .venv, and could not synthesize.
+    assert ".venv/bin/python -m infra.cdk_cli bootstrap" in done.stderr
