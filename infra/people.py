@@ -93,6 +93,9 @@ class People(Construct):
 
 
 def _domain_prefix(stage: Stage, scope: Construct) -> str:
-    """Unique in its region: the last part of the stack's own id."""
-    unique = Fn.select(4, Fn.split("-", Fn.select(2, Fn.split("/", Stack.of(scope).stack_id))))
+    """Unique in its region among all accounts: with the whole of the stack's own UUID.
+
+    A part of it is not: the last names the machine of CloudFormation's that made the stack.
+    """
+    unique = Fn.select(2, Fn.split("/", Stack.of(scope).stack_id))
     return f"oncely-{stage.name}-{unique}"

@@ -79,6 +79,14 @@ def test_the_page_signs_in_with_a_code_and_no_secret_and_no_password_flow(prod: 
     assert client["AccessTokenValidity"] == client["IdTokenValidity"] == 15
 
 
+def test_no_other_stack_of_anybody_has_the_address_of_the_sign_in_page(prod: Assembly) -> None:
+    prefix = only(prod, "AWS::Cognito::UserPoolDomain")["Domain"]
+
+    # Of two stacks that the same machine made, the UUIDs differ in their first parts only.
+    whole_uuid = {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}
+    assert prefix == {"Fn::Join": ["", ["oncely-prod-", whole_uuid]]}
+
+
 def test_there_are_two_groups(prod: Assembly) -> None:
     groups = prod.of_type("AWS::Cognito::UserPoolGroup").values()
 
