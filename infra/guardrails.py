@@ -33,13 +33,16 @@ def refuse_unsafe(stage: Stage, contracts: Iterable[type[AnyContract]]) -> None:
 
 
 def _visibility(stage: Stage) -> Iterator[str]:
-    least = VISIBILITY_FACTOR * stage.worker_timeout
-    if stage.visibility < least:
-        yield (
-            f"A message would come back after {stage.visibility} s (visibility), while its "
-            f"function may run for {stage.worker_timeout} s (worker_timeout): "
-            f"visibility must be at least {VISIBILITY_FACTOR} times that, {least} s."
-        )
+    # Dead letters and rejects are worked by functions that have the reconciler's time.
+    for name in ("worker_timeout", "reconciler_timeout"):
+        timeout: int = getattr(stage, name)
+        least = VISIBILITY_FACTOR * timeout
+        if stage.visibility < least:
+            yield (
+                f"A message would come back after {stage.visibility} s (visibility), while its "
+                f"function may run for {timeout} s ({name}): "
+                f"visibility must be at least {VISIBILITY_FACTOR} times that, {least} s."
+            )
 
 
 def _time_for_one_job(stage: Stage, kind: type[AnyContract]) -> Iterator[str]:

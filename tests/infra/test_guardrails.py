@@ -16,6 +16,12 @@ BROKEN = [
         id="visibility",
     ),
     pytest.param(
+        {"reconciler_timeout": "121"},
+        r"come back after 720 s \(visibility\), while its function may run for 121 s "
+        r"\(reconciler_timeout\): visibility must be at least 6 times that, 726 s",
+        id="visibility of dead letters and rejects",
+    ),
+    pytest.param(
         {"worker_timeout": "48", "visibility": "288"},
         r"One payment.charge may take 48 s \(4 calls of 10 s to Stripe, and 8 s to record the "
         r"end\), but its function is stopped after 48 s \(worker_timeout\)",
@@ -80,4 +86,4 @@ def test_every_fault_is_told_at_once() -> None:
     with pytest.raises(GuardrailError) as refused:
         refuse_unsafe(broken, CONTRACTS)
 
-    assert len(str(refused.value).splitlines()) == 3
+    assert len(str(refused.value).splitlines()) == 4
