@@ -59,6 +59,8 @@ class SupportView(Construct):
         self.api = apigateway.HttpApi(
             self,
             "Api",
+            # Unlike other names, this one is not made unique: two stages would list the same.
+            api_name=Stack.of(self).stack_name,
             description="Oncely: the support view",
             create_default_stage=False,
         )

@@ -200,5 +200,25 @@ def test_the_outputs_are_those_that_outside_tools_rely_on(prod: Assembly) -> Non
     }
 
 
+def test_a_name_that_the_stack_fixes_tells_its_stage_from_another_in_the_account(
+    prod: Assembly,
+) -> None:
+    # Everything else is named by CloudFormation, which makes it unique.
+    fixed = {
+        "AWS::ApiGatewayV2::Api": "Name",
+        "AWS::Events::EventBus": "Name",
+        "AWS::Logs::LogGroup": "LogGroupName",
+    }
+    names = [
+        name
+        for type_, field in fixed.items()
+        for resource in prod.of_type(type_).values()
+        if (name := resource["Properties"].get(field))
+    ]
+
+    assert len(names) == len(fixed)
+    assert all("prod" in name for name in names)
+
+
 def _id(assembly: Assembly, path: str) -> str:
     return next(id_ for id_ in assembly.resources if assembly.path(id_) == path)
