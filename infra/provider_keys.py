@@ -16,18 +16,24 @@ class ProviderKeys(Construct):
     def __init__(self, scope: Construct, id_: str, *, stage: Stage, names: Iterable[str]) -> None:
         super().__init__(scope, id_)
         self._arns = {name: self._arn(name, stage) for name in names}
+        self._reading = {**self._arns, **stage.reading_secrets}
 
-    def arns(self, names: Iterable[str]) -> list[str]:
-        """The ARNs of these secrets."""
-        return [self._arns[name] for name in names]
+    def arns(self, names: Iterable[str], *, reading: bool = False) -> list[str]:
+        """The ARNs of these secrets; `reading`: of keys that need not act."""
+        return list(self._of(names, reading=reading).values())
 
     def named(self) -> dict[str, str]:
         """The ARN of each secret, by its short name."""
         return dict(self._arns)
 
-    def variables(self, names: Iterable[str]) -> dict[str, str]:
-        """The variables that name these secrets."""
-        return {secret_variable(name): self._arns[name] for name in names}
+    def variables(self, names: Iterable[str], *, reading: bool = False) -> dict[str, str]:
+        """The variables that name these secrets; `reading`: of keys that need not act."""
+        found = self._of(names, reading=reading)
+        return {secret_variable(name): arn for name, arn in found.items()}
+
+    def _of(self, names: Iterable[str], *, reading: bool) -> dict[str, str]:
+        arns = self._reading if reading else self._arns
+        return {name: arns[name] for name in names}
 
     def _arn(self, name: str, stage: Stage) -> str:
         if name in stage.existing_secrets:

@@ -17,6 +17,7 @@ ENGINE_ADDRESS: Final = "EngineAddress"
 # Longer names for what is there already; `<name>` is one that the contracts speak of.
 _TABLE: Final = "_table"
 _SECRET: Final = "_secret_arn"  # noqa: S105  # the end of a name
+_READING_SECRET: Final = "_reading_secret_arn"  # noqa: S105  # as above
 _CONCURRENCY: Final = "_max_concurrency"
 
 
@@ -40,6 +41,8 @@ class Stage(BaseModel):
     existing_tables: Mapping[str, Text] = {}
     jobs_stream_arn: Text | None = None  # with an existing job table only
     existing_secrets: Mapping[str, Text] = {}
+    # Keys that can only read, for whoever asks what became of a job; without, the worker's.
+    reading_secrets: Mapping[str, Text] = {}
 
     # The worker of a queue: a batch runs in `batch_size / side_by_side` rounds.
     worker_timeout: Count = 120  # seconds
@@ -149,6 +152,7 @@ def _grouped(given: Mapping[str, Any], contracts: tuple[type[AnyContract], ...])
     groups = {
         "existing_tables": {f"{name}{_TABLE}": name for name in tables},
         "existing_secrets": {f"{name}{_SECRET}": name for name in secrets},
+        "reading_secrets": {f"{name}{_READING_SECRET}": name for name in secrets},
         "queue_max_concurrency": {f"{name}{_CONCURRENCY}": name for name in queues},
     }
     settings = {name: value for name, value in given.items() if name in Stage.model_fields}

@@ -44,7 +44,7 @@ class Surroundings:
         return {
             **self.publishing_variables(),
             **self.tables.variables(self.demand.tables),
-            **self.keys.variables(self.demand.secrets),
+            **self.keys.variables(self.demand.secrets, reading=True),
             **self.stage.provider_settings(),
         }
 
@@ -61,7 +61,8 @@ class Surroundings:
                 on=[tables.arn(name) for name in demand.tables],
             )
         if demand.secrets:
-            function.allow("secretsmanager:GetSecretValue", on=self.keys.arns(demand.secrets))
+            keys = self.keys.arns(demand.secrets, reading=True)
+            function.allow("secretsmanager:GetSecretValue", on=keys)
         self.archive.let_find_jobs(function)
 
     def let_publish(self, function: JobFunction) -> None:

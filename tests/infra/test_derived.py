@@ -54,6 +54,9 @@ def synthesized(
     return Assembly(folder, f"Oncely-{stage}")
 
 
+READING = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:stripe-reading-d4e5f6"
+
+
 @pytest.fixture(scope="module")
 def derived(built_layers: None, tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     return synthesized(
@@ -64,6 +67,7 @@ def derived(built_layers: None, tmp_path_factory: pytest.TempPathFactory) -> Ass
         jobs_table="restored-jobs",
         jobs_stream_arn="arn:aws:dynamodb:eu-west-1:123456789012:table/restored-jobs/stream/2026",
         stripe_secret_arn="arn:aws:secretsmanager:eu-west-1:123456789012:secret:stripe-a1b2c3",
+        stripe_reading_secret_arn=READING,
         invoices_max_concurrency="3",
     )
 
@@ -93,6 +97,16 @@ def test_a_new_contract_may_do_what_it_needs_and_its_provider_is_not_flooded(
         one.role == role and one.resource.endswith("table/their-invoices") for one in granted
     )
     assert mapping["Properties"]["ScalingConfig"] == {"MaximumConcurrency": 3}
+
+
+@pytest.mark.parametrize("asking", ["Reconciler/Resolve", "Support/Repair"])
+def test_who_only_asks_can_have_a_key_that_only_reads(derived: Assembly, asking: str) -> None:
+    granted = {one.resource for one in permissions(derived) if one.role == asking}
+
+    assert derived.functions[asking].variables["STRIPE_SECRET"] == READING
+    assert derived.functions["PaymentsWorker/Worker"].variables["STRIPE_SECRET"] != READING
+    assert any(resource.endswith("stripe-reading-d4e5f6") for resource in granted)
+    assert not any(resource.endswith("stripe-a1b2c3") for resource in granted)
 
 
 def test_what_is_there_already_is_used_and_not_made(derived: Assembly) -> None:
