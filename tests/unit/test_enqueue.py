@@ -1,6 +1,7 @@
 """Unique enqueue: the row first, then the message; a second time the first job's answer."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -9,7 +10,7 @@ import pytest
 from oncely.adapters.system import new_token
 from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.due import Step, due_step
-from oncely.domain.errors import InvalidKeyError, InvalidMessageError
+from oncely.domain.errors import InvalidKeyError, InvalidMessageError, NotConfiguredError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.moves import MESSAGE_GRACE
@@ -30,9 +31,12 @@ class Producer:
     outbox: FakeOutbox = field(default_factory=FakeOutbox)
     clock: FakeClock = field(default_factory=FakeClock)
     queues: list[str] = field(default_factory=list)
+    unknown: frozenset[str] = frozenset()
 
     def enqueuer(self, outbox: Outbox | None = None) -> Enqueuer:
         def queue(name: str) -> Outbox:
+            if name in self.unknown:
+                raise NotConfiguredError(f"no address is given for queue {name!r}")
             self.queues.append(name)
             return outbox or self.outbox
 
@@ -135,6 +139,13 @@ def test_messages_for_several_queues_go_each_to_its_own_in_one_go(producer: Prod
     assert [answer.sent for answer in answers] == [True, True, True]
 
 
+def test_messages_that_can_be_read_only_once_are_all_enqueued(producer: Producer) -> None:
+    answers = producer.enqueuer().enqueue_many(charge(order) for order in ("1", "2"))
+
+    assert [answer.sent for answer in answers] == [True, True]
+    assert [message["order_id"] for message in producer.sent] == ["1", "2"]
+
+
 def test_of_two_equal_messages_in_one_go_one_is_sent(producer: Producer) -> None:
     answers = producer.enqueuer().enqueue_many([charge(), charge()])
 
@@ -168,3 +179,33 @@ def test_one_bad_message_stops_all_before_anything_is_written_or_sent(
         producer.enqueuer().enqueue_many([charge("1"), bad])
 
     assert (producer.store.jobs, producer.sent) == ({}, [])
+
+
+def test_a_queue_without_an_address_stops_all_before_anything_is_written_or_sent(
+    producer: Producer,
+) -> None:
+    producer.unknown = frozenset({"reports"})
+
+    with pytest.raises(NotConfiguredError):
+        producer.enqueuer().enqueue_many([charge("1"), report("a")])
+    with pytest.raises(NotConfiguredError):
+        producer.enqueuer().enqueue(report("a"))
+
+    assert (producer.store.jobs, producer.sent) == ({}, [])
+
+
+class ForbiddenOutbox:
+    """A queue that is gone, or that this role may not send to."""
+
+    def send(self, bodies: Sequence[str]) -> list[bool]:
+        raise NotConfiguredError("queue payments takes no messages (AccessDenied)")
+
+
+def test_a_queue_that_may_not_be_used_is_told_together_with_the_job_that_is_there(
+    producer: Producer,
+) -> None:
+    with pytest.raises(NotConfiguredError, match=r"AccessDenied.*the job is written all the same"):
+        producer.enqueuer(ForbiddenOutbox()).enqueue(charge())
+
+    row = producer.store.jobs[KEY]
+    assert due_step(row, producer.clock.now() + MESSAGE_GRACE) is Step.SEND

@@ -29,12 +29,9 @@ def producer(
     store = DynamoJobStore(client=dynamodb, table=jobs_table, tables={})
 
     def outbox(queue: str) -> SqsOutbox:
-        try:
-            return SqsOutbox(client=sqs, queue_url=queue_urls[queue])
-        except KeyError:
-            raise NotConfiguredError(
-                f"no address is given for queue {queue!r}; pass it in queue_urls"
-            ) from None
+        if url := queue_urls.get(queue):
+            return SqsOutbox(client=sqs, queue_url=url)
+        raise NotConfiguredError(f"no address is given for queue {queue!r}; pass it in queue_urls")
 
     return Enqueuer(
         registry=Registry(contracts),

@@ -1,13 +1,13 @@
 """Unique enqueue: the row first, then the message, so that a crash in between loses nothing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from oncely.contract import AnyContract, Message, body_of
-from oncely.domain.errors import UnavailableError
+from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
@@ -30,6 +30,10 @@ _ACTOR: Final = "producer"
 _ROWS_AT_ONCE: Final = 8
 # A window changes hands at most once between a look at its holder and the next try.
 _ROUNDS: Final = 3
+_WRITTEN: Final = "the job is written all the same, and is sent by the reconciler when it falls due"
+
+_Asked: TypeAlias = tuple[type[AnyContract], Message]
+_Outboxes: TypeAlias = Mapping[str, Outbox]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,31 +96,39 @@ class Enqueuer:
         reason: str = "enqueued",
     ) -> Enqueued:
         """Enqueue one job; a second time, the first job's key and status come back."""
-        return self._send([self._write(message, unique_for, actor, reason)])[0]
+        asked, outboxes = self._read([message])
+        orders = [self._write(one, unique_for, actor, reason) for one in asked]
+        return self._send(orders, outboxes)[0]
 
     def enqueue_many(
-        self, messages: Sequence[Mapping[str, object]], *, unique_for: timedelta | None = None
+        self, messages: Iterable[Mapping[str, object]], *, unique_for: timedelta | None = None
     ) -> list[Enqueued]:
         """Enqueue many; answers in the same order. A bad message raises before anything is sent."""
-        for message in messages:
-            contract, checked = self.registry.read(message)
-            contract.key(checked)
+        asked, outboxes = self._read(messages)
         with ThreadPoolExecutor(max_workers=_ROWS_AT_ONCE) as pool:
-            orders = list(pool.map(lambda message: self._write(message, unique_for), messages))
-        return self._send(orders)
+            orders = list(pool.map(lambda one: self._write(one, unique_for), asked))
+        return self._send(orders, outboxes)
+
+    def _read(self, messages: Iterable[Mapping[str, object]]) -> tuple[list[_Asked], _Outboxes]:
+        """What is asked for, and where to send it: what is wrong is said before a row is there."""
+        asked = [self.registry.read(message) for message in messages]
+        for contract, message in asked:
+            contract.key(message)
+        queues = dict.fromkeys(contract.needs.queue for contract, _ in asked)
+        return asked, {queue: self.outbox(queue) for queue in queues}
 
     def _write(
         self,
-        message: Mapping[str, object],
+        asked: _Asked,
         unique_for: timedelta | None,
         actor: str = _ACTOR,
         reason: str = "enqueued",
     ) -> _Order:
-        contract, checked = self.registry.read(message)
+        contract, message = asked
         now = self.clock.now()
         job = new_row(
             contract,
-            checked,
+            message,
             now=now,
             due_at=now + MESSAGE_GRACE,
             actor=actor,
@@ -126,13 +138,13 @@ class Enqueuer:
         if unique_for is None:
             found = self.store.create(job)
         else:
-            window = Window(name=contract.window_name(checked), now=now, until=now + unique_for)
+            window = Window(name=contract.window_name(message), now=now, until=now + unique_for)
             found = self._create_in(window, job)
         match found:
             case Created(job=row):
-                return _Order(contract, checked, row, created=True)
+                return _Order(contract, message, row, created=True)
             case Exists(row=row):
-                return _Order(contract, checked, row, created=False)
+                return _Order(contract, message, row, created=False)
 
     def _create_in(self, window: Window, job: Job) -> Created | Exists:
         former: JobKey | None = None
@@ -147,7 +159,7 @@ class Enqueuer:
                     return found
         raise UnavailableError(f"the window {window.name} kept changing hands; try again")
 
-    def _send(self, orders: Sequence[_Order]) -> list[Enqueued]:
+    def _send(self, orders: Sequence[_Order], outboxes: _Outboxes) -> list[Enqueued]:
         answers = [
             Enqueued(
                 job_key=order.row.job_key,
@@ -163,6 +175,11 @@ class Enqueuer:
                 by_queue.setdefault(order.contract.needs.queue, []).append(index)
         for queue, indexes in by_queue.items():
             bodies = [body_of(orders[index].message.as_json()) for index in indexes]
-            for index, sent in zip(indexes, self.outbox(queue).send(bodies), strict=True):
+            try:
+                taken = outboxes[queue].send(bodies)
+            except NotConfiguredError as error:
+                # Whoever asked must not take it for a no: the rows are there.
+                raise NotConfiguredError(f"{error}; {_WRITTEN}") from error
+            for index, sent in zip(indexes, taken, strict=True):
                 answers[index] = replace(answers[index], sent=sent)
         return answers
