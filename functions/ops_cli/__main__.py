@@ -1,5 +1,19 @@
-"""`python -m ops_cli` is `oncely`."""
+"""Where `oncely` and `python -m ops_cli` begin."""
 
-from ops_cli.main import run
+import sys
 
-run()
+
+def start() -> None:
+    """Run the command; where only a producer's packages are installed, say what is missing."""
+    try:
+        from ops_cli.main import run
+    except ModuleNotFoundError as error:
+        sys.exit(
+            f"The package {error.name} is not installed beside this command: install it from a "
+            'clone, with `pipx install --force ".[command]"`.'
+        )
+    run()
+
+
+if __name__ == "__main__":
+    start()

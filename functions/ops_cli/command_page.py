@@ -48,7 +48,7 @@ def lines(notice: str) -> Iterator[str]:
     yield notice
     yield ""
     yield "`make setup` installs it into `.venv/bin`; put that on your path with"
-    yield '`export PATH="$PWD/.venv/bin:$PATH"`. In a clone, `pipx install ".[providers]"` installs'
+    yield '`export PATH="$PWD/.venv/bin:$PATH"`. In a clone, `pipx install ".[command]"` installs'
     yield "it for every folder, with the SDKs by which a repair asks the providers."
     yield "`oncely --install-completion` lets your shell complete commands, job types and statuses."
     yield ""

@@ -43,7 +43,7 @@ class Commands(TyperGroup):
         except ModuleNotFoundError as error:
             complain(
                 f"The package {error.name} is not installed beside this command: install it again "
-                'from a clone, with `pipx install --force ".[providers]"`.'
+                'from a clone, with `pipx install --force ".[command]"`.'
             )
             raise typer.Exit(Exit.UNREACHABLE) from error
         except Exception as error:

@@ -89,7 +89,7 @@ def test_a_command_without_a_provider_s_sdk_says_how_to_get_it() -> None:
 
     assert said.exit_code == 3
     assert "The package stripe is not installed" in said.stderr
-    assert '".[providers]"' in said.stderr
+    assert '".[command]"' in said.stderr
 
 
 def test_a_missing_stack_says_how_to_name_or_make_one(monkeypatch: pytest.MonkeyPatch) -> None:
