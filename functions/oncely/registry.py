@@ -107,7 +107,7 @@ def _fault(fault: ErrorDetails) -> str:
         case "extra_forbidden":
             return "is not one of its fields"
         case _:  # "Input should be 1", "String should have at most 128 characters"
-            said = fault["msg"]
+            said = fault["msg"].removeprefix("Value error, ")
             _, should, rest = said.partition(" should ")
             return f"should {rest}" if should else f"is wrong: {said}"
 

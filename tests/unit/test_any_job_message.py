@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,23 @@ def test_any_bytes_are_refused_in_printable_words(body: bytes) -> None:
         reason = parsed(text)
         assert isinstance(reason, str)
         assert reason.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("contract", "name"),
+    [(kind, name) for kind in CONTRACTS for name in sorted(kind.message.model_fields)],
+)
+def test_a_reason_never_repeats_the_value_that_was_wrong(
+    contract: type[AnyContract], name: str
+) -> None:
+    secret = "4242-s3cr3t"
+    wrong = (secret * 20, [secret], {"card": secret}, {"id": "4419", "updatedAt": secret})
+
+    for value in wrong:
+        reason = parsed(json.dumps({**contract.example.as_json(), name: value}))
+        assert isinstance(reason, str)
+        # Which job it would be must be said; it is cut short.
+        assert secret not in reason or name == "job"
 
 
 @given(message=messages())
