@@ -51,7 +51,8 @@ class Registry:
         try:
             body = body_of(message)
         except (TypeError, ValueError, RecursionError) as error:
-            _refuse(f"the message cannot be written as JSON: {error}")
+            kind = type(message).__name__
+            _refuse(f"the message, a {kind}, cannot be written as a JSON object: {error}")
         return self.parse(body)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_a_message_in_a_row_is_read_like_one_from_the_queue() -> None:
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), float("nan"), float("inf"), b"bytes"])
 def test_a_mapping_that_is_no_json_is_refused_as_such(value: object) -> None:
-    with pytest.raises(InvalidMessageError, match="cannot be written as JSON"):
+    with pytest.raises(InvalidMessageError, match="cannot be written as a JSON object"):
         REGISTRY.read(charge(amount=value))
 
 
@@ -96,8 +97,14 @@ def test_a_mapping_without_end_is_refused_as_such() -> None:
     for _ in range(100_000):
         deep = {"deeper": deep}
 
-    with pytest.raises(InvalidMessageError, match="cannot be written as JSON"):
+    with pytest.raises(InvalidMessageError, match="cannot be written as a JSON object"):
         REGISTRY.read(charge(more=deep))
+
+
+@pytest.mark.parametrize("message", [json.dumps(charge()), [charge()], None])
+def test_what_is_no_mapping_is_refused_by_what_it_is(message: Any) -> None:  # noqa: ANN401  # the wrong type on purpose
+    with pytest.raises(InvalidMessageError, match=f"the message, a {type(message).__name__}, "):
+        REGISTRY.read(message)
 
 
 @pytest.mark.parametrize(
