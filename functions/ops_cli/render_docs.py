@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
+from oncely.domain.keys import MAX_KEY
 from oncely.domain.profiles import Profile
 from ops_cli import command_page
 
@@ -56,6 +57,13 @@ def _messages() -> Iterator[str]:
     yield "`job` and `v` are always there; a field that is not listed is refused."
     yield "A message that cannot be worked goes to the rejects queue with the reason."
     yield "Sending the same job twice is always safe: it runs once."
+    yield ""
+    yield "Three things that a JSON schema cannot say, or that its readers differ on:"
+    yield ""
+    yield '- A whole number is written as one: `5`, not `5.0` and not `"5"`.'
+    yield f"- A job key has at most {MAX_KEY} characters. ASCII letters, digits and `_.@#+-` take"
+    yield "  one, every byte of another character takes three: such an id must be shorter."
+    yield "- An id of blanks alone is refused, and so is half of a character (a lone surrogate)."
     for kind in CONTRACTS:
         yield from _message(kind)
 
@@ -140,7 +148,8 @@ def _type(field: dict[str, Any]) -> str:
         "maxLength": "at most {} characters",
     }
     said = [text.format(field[name]) for name, text in limits.items() if name in field]
-    return ", ".join([str(field.get("type", "any")), *said])
+    described = [field["description"]] if "description" in field else []
+    return ", ".join([str(field.get("type", "any")), *said, *described])
 
 
 def _json(content: object) -> str:

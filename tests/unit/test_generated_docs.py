@@ -1,13 +1,17 @@
 """Pages that the code can tell are told by the code."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from oncely.contract import AnyContract
+from oncely.contract import AnyContract, Message
 from oncely.contracts import CONTRACTS
+from oncely.contracts.sync_contact import SyncContact
+from oncely.domain.errors import InvalidMessageError
+from oncely.domain.keys import MAX_KEY
 from oncely.registry import Registry
-from ops_cli.render_docs import stale
+from ops_cli.render_docs import pages, stale
 
 
 def test_the_generated_pages_say_what_the_code_says() -> None:
@@ -22,3 +26,25 @@ def test_the_example_of_each_job_is_a_message_that_is_taken(kind: type[AnyContra
 
     assert found is kind
     assert message == kind.example
+
+
+def test_a_schema_asks_of_a_record_what_the_worker_asks_of_it() -> None:
+    record = {"id": "4419", "updatedAt": "2026-11-16T03:00:00Z"}
+    schema = SyncContact.message.model_json_schema()["properties"]["record"]["anyOf"][0]
+
+    assert schema["required"] == list(record)
+    assert parsed(SyncContact, record=record).as_json()["record"] == record
+    for name in schema["required"]:
+        with pytest.raises(InvalidMessageError):
+            parsed(SyncContact, record={**record, name: None})
+
+
+def test_the_page_says_what_a_producer_must_know_to_fill_a_field_in() -> None:
+    page = pages()[Path("messages.md")]
+
+    for fact in ("minor units", "three letters", "a time, such as", f"at most {MAX_KEY}"):
+        assert fact in page
+
+
+def parsed(kind: type[AnyContract], **fields: object) -> Message:
+    return Registry(CONTRACTS).parse(json.dumps({**kind.example.as_json(), **fields}))[1]

@@ -44,6 +44,11 @@ REQUEST_GRACE: Final = timedelta(minutes=5)
 MAX_ATTEMPT: Final = 99
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
+Currency = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z]{3}$", description="three letters, such as eur"),
+    AfterValidator(str.lower),
+]
 
 
 class ChargeMessage(Message):
@@ -52,10 +57,8 @@ class ChargeMessage(Message):
     job: Literal["payment.charge"]
     v: Literal[1]
     order_id: Id
-    amount: Annotated[int, Field(gt=0, description="minor units")] | None = None
-    currency: Annotated[str, Field(pattern=r"^[A-Za-z]{3}$"), AfterValidator(str.lower)] | None = (
-        None
-    )
+    amount: Annotated[int, Field(gt=0, description="in minor units: 1250 is 12.50")] | None = None
+    currency: Currency | None = None
     customer_id: Id | None = None
     attempt: Annotated[int, Field(ge=1, le=MAX_ATTEMPT)] = 1
 

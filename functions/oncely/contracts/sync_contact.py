@@ -28,6 +28,22 @@ def _is_a_record(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
+Record = Annotated[
+    dict[str, Any],
+    Field(
+        description="the contact as HubSpot's API returns it, with `id` and `updatedAt`",
+        json_schema_extra={
+            "properties": {
+                "id": {"type": "string"},
+                "updatedAt": {"type": "string", "format": "date-time"},
+            },
+            "required": ["id", "updatedAt"],
+        },
+    ),
+    AfterValidator(_is_a_record),
+]
+
+
 class ContactMessage(Message):
     """Import this contact as it was at this event; without `record` it is fetched."""
 
@@ -36,7 +52,7 @@ class ContactMessage(Message):
     source: Literal["hubspot"]
     source_id: Id
     event_id: Id
-    record: Annotated[dict[str, Any], AfterValidator(_is_a_record)] | None = None
+    record: Record | None = None
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,16 @@ def _is_a_time(text: str) -> str:
     return time_text(instant(text))
 
 
+Time = Annotated[
+    str,
+    Field(
+        description="a time, such as 2026-11-16T03:00:00Z",
+        json_schema_extra={"format": "date-time"},
+    ),
+    AfterValidator(_is_a_time),
+]
+
+
 class ImportMessage(Message):
     """Import every contact, or those that changed since a time, as one batch."""
 
@@ -43,7 +53,7 @@ class ImportMessage(Message):
     v: Literal[1]
     source: Literal["hubspot"]
     batch_id: Id
-    updated_since: Annotated[str, AfterValidator(_is_a_time)] | None = None
+    updated_since: Time | None = None
 
 
 @dataclass(frozen=True)
