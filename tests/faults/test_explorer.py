@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncely.contract import AnyContract
+from oncely.contract import AnyContract, Standing
 from oncely.domain import decide
 from oncely.domain.answers import Absent, Answer, Done
 from oncely.domain.jobs import Job
@@ -115,6 +115,61 @@ def test_without_a_message_the_contracts_example_is_sent() -> None:
         )
 
     assert "w1:outside.do →" in str(told.value), "the steps are told as well"
+
+
+class BrokenLetters(Letters):
+    """A fake, or a contract, with a bug: no letter ever leaves."""
+
+    def do(self, *_: object, **__: object) -> Answer:
+        raise AttributeError("no such thing")
+
+
+def test_a_job_that_never_does_anything_is_no_proof_of_anything() -> None:
+    with pytest.raises(AssertionError, match="neither finishes nor fails") as told:
+        explore(
+            contract_of(Safety.AT_MOST_ONCE),
+            message=MESSAGE,
+            provider=BrokenLetters,
+            named="outside",
+            effects=lambda letters: len(letters.sent),
+            bound=Bound(changes=0),
+        )
+
+    assert "no such thing" in str(told.value), "why is told as well"
+
+
+@pytest.mark.parametrize("wrong", [{"asks": {"fnd"}}, {"acts": {"doo"}}])
+def test_a_call_that_the_fake_does_not_have_is_a_slip_of_the_pen(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"Letters has no (fnd|doo)"):
+        explore(
+            contract_of(Safety.AT_MOST_ONCE),
+            message=MESSAGE,
+            provider=Letters,
+            named="outside",
+            effects=lambda letters: len(letters.sent),
+            **wrong,
+        )
+
+
+class RaisingContract(contract_of(Safety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
+    """A check with a bug."""
+
+    def check(self, message: EffectMessage) -> Standing[str]:
+        raise KeyError(message.name)
+
+
+def test_the_same_problem_many_times_over_is_told_once() -> None:
+    with pytest.raises(AssertionError) as told:
+        explore(
+            RaisingContract,
+            message=MESSAGE,
+            provider=Letters,
+            named="outside",
+            effects=lambda letters: len(letters.sent),
+            bound=Bound(changes=0),
+        )
+
+    assert str(told.value).count("a worker raised KeyError") == 1
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ class Explorer:
             self.report.broken += 1
             short = shrunk(self.scenario, script, begin=self.begin)
             _, problems = play(self.scenario, Follow(short), begin=self.begin)
-            found = Violation(self.scenario.name, short, tuple(problems))
+            found = Violation(self.scenario.name, short, tuple(dict.fromkeys(problems)))
             if found not in self.report.violations:
                 self.report.violations.append(found)
 

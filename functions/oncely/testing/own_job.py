@@ -4,12 +4,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from oncely.contract import AnyContract
+from oncely.domain.lifecycle import Status
 from oncely.ports import Clock
 from oncely.testing.choosers import Follow
-from oncely.testing.explorer import Bound, Explorer, Report, Violation, play
+from oncely.testing.explorer import Bound, Explorer, Report, play
 from oncely.testing.memory import MemoryRows
 from oncely.testing.scenario import Ended, Provider, Scenario
-from oncely.testing.script import written
+from oncely.testing.script import Script, written
 
 
 def explore(
@@ -37,7 +38,8 @@ def explore(
     `effects` counts what really happened outside; of a natural effect, 1 when it is in place.
     The contract's example is sent, unless you give a `message`. `rows` fills your tables; `check`
     says what else must hold, by giving sentences where it does not.
-    AssertionError tells the shortest schedules that break the promise, and the first step by step.
+    AssertionError tells the shortest schedules that break the promise, and the first step by step;
+    or why the job comes to no end even when nothing goes wrong, since that would test nothing.
     """
     scenario = own_job(
         contract,
@@ -50,21 +52,35 @@ def explore(
         rows=rows,
         check=check,
     )
+    _comes_to_an_end(scenario)
     report = Explorer(scenario, bound or Bound()).explore()
     if report.violations:
-        told = _told(scenario, report.violations[0])
+        told = _told(scenario, report.violations[0].script)
         raise AssertionError("\n".join([*map(str, report.violations), *told]))
     return report
 
 
-def _told(scenario: Scenario, violation: Violation) -> list[str]:
+def _comes_to_an_end(scenario: Scenario) -> None:
+    """A job that never does anything keeps every promise: that would test nothing."""
+    world, problems = play(scenario, Follow(()))
+    job_type, ends = scenario.contract.job_type, set(world.ends())
+    if problems or ends & {f"{job_type} {Status.FINISHED}", f"{job_type} {Status.FAILED}"}:
+        return
+    told = (
+        f"{job_type} neither finishes nor fails even when nothing goes wrong ({', '.join(ends)}): "
+        "mend the contract, or the `message`, `rows`, `named` or `provider` of this test"
+    )
+    raise AssertionError("\n".join([told, *_told(scenario, ()), *world.story()]))
+
+
+def _told(scenario: Scenario, script: Script) -> list[str]:
     """What happened in a schedule, one line for each step."""
-    steps = [f"\nHow it comes to that, with {written(violation.scenario, violation.script)}"]
+    steps = [f"\nHow it comes to that, with {written(scenario.name, script)}"]
 
     def note(seconds: float, line: str) -> None:
         steps.append(f"{seconds:>9.0f} s  {line}")
 
-    play(scenario, Follow(violation.script), listener=note)
+    play(scenario, Follow(script), listener=note)
     return steps
 
 
@@ -86,6 +102,11 @@ def own_job(
 
     def providers(clock: Clock) -> Mapping[str, Provider]:
         target = provider(clock)
+        if unknown := {name for name in (*asks, *(acts or ())) if not hasattr(target, name)}:
+            raise ValueError(
+                f"{type(target).__name__} has no {', '.join(sorted(unknown))}: "
+                "`asks` and `acts` name its calls"
+            )
         acting = _calls(target) - set(asks) if acts is None else acts
         lost = TimeoutError("no answer in time")
         described = Provider(
