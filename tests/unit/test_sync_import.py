@@ -3,11 +3,12 @@
 import json
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from oncely.domain.answers import NotSent
+from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.services.outcomes import Continued, Duplicate, Finished, NothingSent
 from tests.support.fakes import START, FakeOutbox
@@ -35,7 +36,8 @@ def test_every_contact_is_sent_once_and_progress_is_on_the_row() -> None:
 
     assert isinstance(outcome, Finished)
     assert contacts_sent(world) == ids
-    assert world.job(KEY).progress == {"after": None, "pages": 3, "seen": 250, "sent": 250}
+    assert outcome.result == {"after": None, "pages": 3, "seen": 250, "sent": 250}
+    assert world.job(KEY).progress == {"after": "200", "pages": 2, "seen": 200, "sent": 200}
     assert isinstance(world.run(IMPORT), Duplicate)
 
 
@@ -167,3 +169,25 @@ class _DiesAfter(FakeOutbox):
         left = self.number - len(self.sent)
         taken = super().send(bodies[:left])
         return taken if left >= len(bodies) else _die()
+
+
+def test_killed_between_its_last_page_and_its_end_it_sends_no_page_but_the_last_again() -> None:
+    world = World()
+    world.crm.add_contacts(250)
+    store, swap = world.store, world.store.swap
+
+    def dies_at_the_end(before: Job, after: Job, **more: Any) -> object:  # noqa: ANN401  # the store's own
+        return _die() if after.status is Status.FINISHED else swap(before, after, **more)
+
+    store.swap = dies_at_the_end
+    with pytest.raises(DiedError):
+        world.run(IMPORT)
+    store.swap = swap
+    world.clock.move(hours=1)
+    world.run(IMPORT)
+
+    outcome = world.run(IMPORT)
+
+    assert isinstance(outcome, Finished)
+    assert outcome.result == {"after": None, "pages": 3, "seen": 250, "sent": 250}
+    assert pages_read(world) == 4

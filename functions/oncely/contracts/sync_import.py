@@ -144,10 +144,11 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
             if not all(self.tools.outbox(self.needs.queue).send(bodies)):
                 return NotSent("the queue did not take every message of a page")
             progress = progress.past(page)
-            call.save(progress.as_json())
             if page.after is None:
+                # Its end is what is saved: a cursor that points nowhere would begin anew.
                 told = f"{progress.sent} contacts sent from {progress.pages} pages"
                 return Done(told, result=progress.as_json())
+            call.save(progress.as_json())
         if progress.pages == started_at:
             return NotSent("too little time was left for a page", retry_after=timedelta(0))
         return Unfinished(f"short of time after {progress.pages} pages; goes on from there")
