@@ -10,7 +10,7 @@ import pytest
 from oncely.domain.answers import NotSent
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
-from oncely.services.outcomes import Continued, Duplicate, Finished, NothingSent
+from oncely.services.outcomes import Continued, Duplicate, Finished, NeedsReview, NothingSent
 from tests.support.fakes import START, FakeOutbox
 from tests.support.mortal import DiedError
 from tests.support.world import World
@@ -191,3 +191,22 @@ def test_killed_between_its_last_page_and_its_end_it_sends_no_page_but_the_last_
     assert isinstance(outcome, Finished)
     assert outcome.result == {"after": None, "pages": 3, "seen": 250, "sent": 250}
     assert pages_read(world) == 4
+
+
+@pytest.mark.parametrize("since", [None, START.isoformat()])
+def test_a_source_whose_cursor_stands_still_is_for_a_person_and_no_loop(since: str | None) -> None:
+    world = World()
+    world.crm.add_contacts(250)
+    first = world.crm.page(after=None)
+
+    def the_same_page(**_: object) -> object:
+        world.clock.move(seconds=15)
+        return first
+
+    world.crm.page = world.crm.changed = the_same_page
+
+    outcome = world.run(IMPORT if since is None else {**IMPORT, "updated_since": since})
+
+    assert isinstance(outcome, NeedsReview)
+    assert "does not move on" in outcome.reason
+    assert len(contacts_sent(world)) == 100

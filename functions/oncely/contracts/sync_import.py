@@ -18,7 +18,7 @@ from oncely.contract import (
     Words,
     body_of,
 )
-from oncely.domain.answers import Answer, Done, NotSent, Unfinished
+from oncely.domain.answers import Answer, Done, NotSent, Odd, Unfinished
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, job_key
 from oncely.domain.profiles import HUBSPOT, Safety, Terms
@@ -105,6 +105,7 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
         rows="none itself: each contact becomes a sync.contact job of its own.",
         success="every page was read once and every contact on it was sent.",
         failure="there is none.",
+        alerts=("when HubSpot gives the same page again and again",),
     )
 
     @classmethod
@@ -140,6 +141,8 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
             page = self._page(call.facts, progress.after)
             if isinstance(page, NotSent):
                 return page
+            if page.after is not None and page.after == progress.after:
+                return Odd(f"HubSpot's cursor does not move on from {page.after}")
             bodies = [_body(call.facts.source, record) for record in page.records]
             if not all(self.tools.outbox(self.needs.queue).send(bodies)):
                 return NotSent("the queue did not take every message of a page")
