@@ -55,9 +55,9 @@ class Archive(Construct):
         self._acknowledge(function, _JOBS)
 
     def let_keep_jobs(self, function: JobFunction) -> None:
-        """Let a function archive ended jobs."""
+        """Let a function archive ended jobs; it looks before it writes over one."""
         function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_JOBS)])
-        self._acknowledge(function, _JOBS)
+        self.let_find_jobs(function)
 
     def let_keep_rejects(self, function: JobFunction) -> None:
         """Let a function archive rejected messages."""

@@ -165,7 +165,7 @@ class Archive(Protocol):
     """Keeps ended jobs for good, and rejected messages."""
 
     def keep(self, job: Job) -> None:
-        """Keep a job as it is now; keeping it again changes nothing."""
+        """Keep a job as it is now; one that is older than what is kept changes nothing."""
 
     def find(self, key: JobKey) -> Job | None:
         """Give an archived job by its key, in one request."""

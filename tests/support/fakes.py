@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from oncely.domain.errors import UnavailableError
+from oncely.domain.former import takes_the_place_of
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.writes import Json
@@ -85,7 +86,9 @@ class FakeArchive:
 
     def keep(self, job: Job) -> None:
         self._must_work()
-        self.jobs[job.job_key] = job
+        kept = self.jobs.get(job.job_key)
+        if kept is None or takes_the_place_of(job, kept):
+            self.jobs[job.job_key] = job
 
     def find(self, key: JobKey) -> Job | None:
         self._must_work()

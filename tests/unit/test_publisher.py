@@ -4,9 +4,14 @@ from datetime import timedelta
 
 import pytest
 
+from oncely.domain.answers import Refused
+from oncely.domain.decide import late_answer
 from oncely.domain.lifecycle import Status
+from oncely.domain.repairs import Repair
 from oncely.services.outcomes import Failed, Finished, NothingSent
-from tests.support.mortal import DiedError, Fate, Mortal
+from oncely.services.repair_order import Repaired
+from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
+from tests.support.repairs import repair
 from tests.support.world import World, charge
 
 KEY = "payment.charge:order_18452"
@@ -142,3 +147,23 @@ def test_a_natural_effect_does_not_ask_the_archive() -> None:
     )
 
     assert isinstance(outcome, Finished)
+
+
+def test_a_publisher_that_was_held_up_does_not_put_a_contradicted_end_back() -> None:
+    world = finished()
+    bus, job = world.bus, world.job(KEY)
+
+    def contradicted_ruled_and_published() -> None:
+        world.bus = bus
+        told = late_answer(job, Refused("it was never captured", code="gone"), fence=1)
+        world.store.swap(job, told.on(job, now=world.clock.now(), actor="worker"))
+        world.add_order(status="cancelled")
+        assert isinstance(repair(world, Repair.FAIL), Repaired)
+        assert publish(world)
+
+    world.bus = Meanwhile(bus, "publish", contradicted_ruled_and_published)  # type: ignore[assignment]  # the same port
+
+    assert not publish(world)
+
+    assert world.job(KEY).status is Status.FAILED
+    assert world.archive.jobs[job.job_key].status is Status.FAILED

@@ -20,6 +20,14 @@ def may_have_run(job: Job, terms: Terms) -> bool:
     return not job.beyond_archive and terms.safety is not Safety.NATURAL
 
 
+def takes_the_place_of(job: Job, kept: Job) -> bool:
+    """Whether an end is newer than the one that the archive holds.
+
+    Versions count the writes of one row; the row that a replay makes after an expiry is newer.
+    """
+    return (job.created_at, job.version) > (kept.created_at, kept.version)
+
+
 def restored(job: Job, former: Job, terms: Terms, *, now: datetime) -> Decision:
     """The end of a former run of the same key, whose row has expired, as the end of this one."""
     decision = decide(job, terms, _answer_of(former), now=now)

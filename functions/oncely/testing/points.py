@@ -7,6 +7,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from oncely.domain.claims import Claim
 from oncely.domain.errors import UnavailableError
+from oncely.domain.former import takes_the_place_of
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
@@ -160,7 +161,9 @@ class PointArchive:
 
     def keep(self, job: Job) -> None:
         def keep() -> None:
-            self.jobs[job.job_key] = job
+            kept = self.jobs.get(job.job_key)
+            if kept is None or takes_the_place_of(job, kept):
+                self.jobs[job.job_key] = job
 
         self.points.call("archive.keep", WRITE, keep, _unavailable)
 
