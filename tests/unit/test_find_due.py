@@ -1,6 +1,7 @@
 """Finding: due rows and work that never became a row; nothing else."""
 
 import json
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 from oncely.domain.errors import InvalidMessageError
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
-from oncely.ports import JobStore
+from oncely.ports import Due, JobStore
 from oncely.services.find_due import LOOKS, MOST, Finder, Found, Sweep
 from oncely.testing.memory import MemoryDueIndex
+from tests.support.fakes import START
 from tests.support.payments import Fault
 from tests.support.world import World, charge
 from tests.unit.report_contract import ReportBuild, ReportMessage, report
@@ -256,3 +258,35 @@ def test_large_messages_of_lost_work_do_not_break_a_sweep() -> None:
 def test_a_key_that_no_job_can_have_is_refused(key: str) -> None:
     with pytest.raises(InvalidMessageError, match="key"):
         Sweep.of({"key": key})
+
+
+class _NewerRowsFirst:
+    """An index whose longest due rows are of a status that only a newer version knows."""
+
+    def due(self, *, statuses: frozenset[Status] = frozenset(Status), **_: object) -> Iterator[Due]:
+        every = [("paused", number) for number in range(300)] + [("ready", 300), ("unknown", 301)]
+        for status, number in every:
+            if statuses == frozenset(Status) or status in statuses:
+                yield Due(
+                    job_key=JobKey(f"payment.charge:order_{number}"),
+                    job_type="payment.charge",
+                    status=status,
+                    due_at=START + timedelta(seconds=number),
+                    created_at=START,
+                )
+
+
+def test_a_newer_versions_rows_hide_none_that_can_be_brought_on() -> None:
+    world = World()
+    finder = Finder(
+        registry=world.registry,
+        tools=world.tools,
+        store=world.store,
+        index=_NewerRowsFirst(),
+        clock=world.clock,
+    )
+
+    found = keys(finder.find(Sweep.of({})))
+
+    assert {"payment.charge:order_300", "payment.charge:order_301"} <= set(found)
+    assert "payment.charge:order_0" in found, "it is listed, and counted as not looked at"

@@ -5,13 +5,16 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.adapters.job_rows import attribute, from_attributes, plain, to_attributes
+from oncely.adapters.job_rows import attribute, from_attributes, plain, serialized, to_attributes
+from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Evidence, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.story import words_of
 from tests.unit.samples import NOW, a_job, an_entry
 
 ZONES = st.sampled_from(
@@ -129,3 +132,27 @@ def test_numbers_of_a_business_row_are_whole_where_they_can_be() -> None:
     row = {"amount": {"N": "1250"}, "rate": {"N": "0.5"}, "tags": {"L": [{"N": "1.0"}]}}
 
     assert plain(row) == {"amount": 1250, "rate": 0.5, "tags": [1]}
+
+
+def test_a_line_of_a_newer_versions_history_is_kept_as_it_is() -> None:
+    line = {**plain(to_attributes(a_job(evidence=(an_entry(),))))["evidence"][0]}  # type: ignore[index]  # a list
+    line |= {"event": "hold", "old": "unknown", "new": "paused"}
+    row = {**to_attributes(a_job()), "evidence": serialized([line])}
+
+    job = from_attributes(row)
+
+    assert to_attributes(job)["evidence"] == row["evidence"]
+    assert words_of(job.evidence[0].event) == "hold"
+
+
+@pytest.mark.parametrize(
+    "spoiled", [{"status": {"S": "paused"}}, {"created_at": {"S": "soon"}}, {"message": {"S": "{"}}]
+)
+def test_a_row_that_cannot_be_read_says_whose_it_is_and_what_to_do(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
+    with pytest.raises(UnreadableRowError, match=r"order_18452 .* Deploy that one again"):
+        from_attributes({**to_attributes(a_job()), **spoiled})
+
+
+def test_a_row_without_its_own_columns_cannot_be_read() -> None:
+    with pytest.raises(UnreadableRowError):
+        from_attributes({"job_key": {"S": "payment.charge:order_18452"}})

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
+from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Evidence, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
@@ -47,6 +48,8 @@ _TIMES: Final = frozenset(
 # Text, so that what a producer sent survives as it was: DynamoDB knows no floats, rounds long
 # numbers and nests 32 levels only.
 _JSON: Final = frozenset({"message", "progress", "result"})
+_EVENTS: Final = {str(event): event for event in Event}
+_STATUSES: Final = {str(status): status for status in Status}
 _NAMES: Final = tuple(field.name for field in fields(Job))
 
 
@@ -77,8 +80,15 @@ def to_attributes(job: Job) -> Attributes:
 
 def from_attributes(row: Mapping[str, Any]) -> Job:
     """The job of a row; attributes that this version does not know are left alone."""
-    known: dict[str, Any] = {name: _value(name, row[name]) for name in _NAMES if name in row}
-    return Job(**known)
+    try:
+        known: dict[str, Any] = {name: _value(name, row[name]) for name in _NAMES if name in row}
+        return Job(**known)
+    except (LookupError, TypeError, ValueError) as error:
+        key = row.get("job_key", {}).get("S")
+        raise UnreadableRowError(
+            f"the row of {key} cannot be read by this deployment ({error}): was a newer version "
+            "rolled back? Deploy that one again"
+        ) from error
 
 
 def attribute(name: str, value: object) -> Attributes:
@@ -145,9 +155,9 @@ def _evidence(entry: Mapping[str, Any]) -> Evidence:
     last_at = entry.get("last_at")
     return Evidence(
         at=datetime.fromisoformat(entry["at"]),
-        event=Event(entry["event"]),
-        old=None if entry["old"] is None else Status(entry["old"]),
-        new=Status(entry["new"]),
+        event=_EVENTS.get(entry["event"], entry["event"]),
+        old=_STATUSES.get(entry["old"], entry["old"]),
+        new=_STATUSES.get(entry["new"], entry["new"]),
         reason=entry["reason"],
         actor=entry["actor"],
         count=int(entry.get("count", 1)),

@@ -8,6 +8,7 @@ OncelyError
 │   └── InvalidRequestError   a person's, at the page or the command
 ├── NotConfiguredError        the deployer must mend it: nothing was sent, hand the message back
 ├── UnavailableError          AWS did not answer: the row tells later, hand the message back
+├── UnreadableRowError        a newer version wrote it: leave it alone, and deploy that again
 └── InvariantError            a bug: stop and page
     └── IllegalTransitionError
 
@@ -45,6 +46,10 @@ class NotConfiguredError(OncelyError):
 
 class UnavailableError(OncelyError):
     """AWS could not be reached, or a write's fate could not be learned in time."""
+
+
+class UnreadableRowError(OncelyError):
+    """A row that this deployment does not understand, such as one of a newer version's."""
 
 
 class InvariantError(OncelyError):

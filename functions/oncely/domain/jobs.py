@@ -20,12 +20,15 @@ CLOCK_SKEW: Final = timedelta(seconds=2)
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """One line of a job's history: who did what, when, and why."""
+    """One line of a job's history: who did what, when, and why.
+
+    A newer version may have left an event or a status that this one does not know: it stays text.
+    """
 
     at: datetime
-    event: Event
-    old: Status | None
-    new: Status
+    event: Event | str
+    old: Status | str | None
+    new: Status | str
     reason: str
     actor: str
     count: int = 1
@@ -39,7 +42,7 @@ class Evidence:
     @property
     def is_a_remark(self) -> bool:
         """Whether a person did something that moved nothing: it proves nothing about the job."""
-        return self.old is self.new and is_person(self.actor)
+        return self.old == self.new and is_person(self.actor)
 
     def says_the_same_as(self, other: "Evidence") -> bool:
         """Whether the two differ in time only."""

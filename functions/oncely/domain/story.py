@@ -15,9 +15,9 @@ def story(job: Job) -> tuple[Evidence, ...]:
     return tuple(sorted([*_claims(job), *job.evidence], key=lambda line: line.at))
 
 
-def words_of(event: Event) -> str:
-    """What an event means."""
-    return _WORDS[event]
+def words_of(event: str) -> str:
+    """What an event means; one of a newer version speaks for itself."""
+    return _WORDS.get(event, event)
 
 
 def _claims(job: Job) -> list[Evidence]:
@@ -41,7 +41,7 @@ def _claim(at: datetime, old: Status | None, number: int) -> Evidence:
     )
 
 
-_WORDS: Final[Mapping[Event, str]] = MappingProxyType(
+_WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         Event.ENQUEUE: "it was asked for",
         Event.RESEND: "its message was sent again",

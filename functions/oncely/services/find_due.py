@@ -25,6 +25,7 @@ LOOKS: Final = 200
 MESSAGE_BYTES: Final = 150_000
 # Rows that one sweep reads to tell the age of the oldest: one, unless people have returned some.
 _AGES: Final = 20
+_STATUSES: Final = frozenset(Status)
 _TURN: Final = timedelta(minutes=1)  # each sweep of the schedule looks at other ones
 
 
@@ -128,7 +129,7 @@ class Finder:
             until=now if sweep.until is None else min(now, instant(sweep.until)),
             statuses=statuses,
         )
-        return (one for one in rows if sweep.job_type in (None, one.job_type))
+        return _known_first(one for one in rows if sweep.job_type in (None, one.job_type))
 
     def _oldest(self, due: Sequence[Due], now: datetime) -> datetime:
         """Since when the oldest unresolved job waits; only its row tells of a person's return."""
@@ -163,6 +164,17 @@ class Finder:
 
     def _unserved(self, asked_for: Iterable[Item]) -> Iterator[Item]:
         return (item for item in asked_for if self.store.get(item.key) is None)
+
+
+def _known_first(rows: Iterable[Due]) -> Iterator[Due]:
+    """A newer version's rows last: nobody here can bring them on, and they must hide no others."""
+    unknown: list[Due] = []
+    for one in rows:
+        if one.status in _STATUSES:
+            yield one
+        elif len(unknown) < MOST:
+            unknown.append(one)
+    yield from unknown
 
 
 def _as_fit(items: Iterable[Item]) -> Iterator[Item]:
