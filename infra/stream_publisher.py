@@ -1,4 +1,4 @@
-"""The stream consumer: each ended job is published and archived, in order, none skipped."""
+"""The stream consumer: each ended job is published and archived, none skipped."""
 
 import json
 from datetime import timedelta

@@ -9,7 +9,6 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from oncely.adapters.clients import Clients
 from oncely.adapters.wiring import wire_publisher
 from oncely.contracts import CONTRACTS
-from oncely.domain.errors import OncelyError
 from oncely.domain.keys import JobKey
 from oncely.services.publish import Publisher
 from oncely.settings import PublisherSettings
@@ -25,13 +24,14 @@ def publisher() -> Publisher:
 
 @observed
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Publish in order, and stop at the first that fails: the stream skips nothing."""
-    for record in event.get("Records", []):
-        key = record["dynamodb"]["Keys"]["job_key"]["S"]
-        try:
-            publisher().publish(JobKey(key))
-        except OncelyError as error:
-            telemetry().not_published(key, error)
-            number = record["dynamodb"]["SequenceNumber"]
-            return {"batchItemFailures": [{"itemIdentifier": number}]}
-    return {"batchItemFailures": []}
+    """Publish each; the stream is read again from the first that failed, so it skips nothing."""
+    changes = [record["dynamodb"] for record in event.get("Records", [])]
+    failed = publisher().publish_all(_key(change) for change in changes)
+    for key, error in failed.items():
+        telemetry().not_published(key, error)
+    again = [change["SequenceNumber"] for change in changes if _key(change) in failed]
+    return {"batchItemFailures": [{"itemIdentifier": number} for number in again]}
+
+
+def _key(change: dict[str, Any]) -> JobKey:
+    return JobKey(change["Keys"]["job_key"]["S"])

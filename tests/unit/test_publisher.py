@@ -1,14 +1,18 @@
 """After an end: event, follow-ups, archive, and only then an expiry; safe to repeat anywhere."""
 
 from datetime import timedelta
+from threading import Barrier
 
 import pytest
 
 from oncely.domain.answers import Refused
 from oncely.domain.decide import late_answer
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.services.outcomes import Failed, Finished, NothingSent
+from oncely.services.publish import SIDE_BY_SIDE
 from oncely.services.repair_order import Repaired
 from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
 from tests.support.repairs import repair
@@ -167,3 +171,47 @@ def test_a_publisher_that_was_held_up_does_not_put_a_contradicted_end_back() -> 
 
     assert world.job(KEY).status is Status.FAILED
     assert world.archive.jobs[job.job_key].status is Status.FAILED
+
+
+def many(number: int) -> tuple[World, list[JobKey]]:
+    world = World()
+    for one in range(number):
+        world.add_order(order_id=str(one))
+        world.run(charge(order_id=str(one)))
+    return world, [job_key("payment.charge", str(one), prefix="order_") for one in range(number)]
+
+
+def test_the_ends_of_a_batch_are_published_side_by_side() -> None:
+    world, keys = many(SIDE_BY_SIDE)
+    together = Barrier(SIDE_BY_SIDE)
+    # Each waits for all the others: one at a time, none would ever go on.
+    world.bus = Meanwhile(world.bus, "publish", lambda: together.wait(timeout=10))  # type: ignore[assignment]  # the same port
+
+    assert world.publisher().publish_all(keys) == {}
+
+    assert all(world.job(key).expires_at is not None for key in keys)
+
+
+def test_one_that_fails_is_named_and_its_neighbours_are_published() -> None:
+    world, keys = many(3)
+    keep = world.archive.keep
+
+    def breaks_on_the_second(job: Job) -> None:
+        if job.job_key == keys[1]:
+            raise ValueError("poisoned")
+        keep(job)
+
+    world.archive.keep = breaks_on_the_second  # type: ignore[method-assign]  # a fault of this test
+
+    failed = world.publisher().publish_all(keys)
+
+    assert list(failed) == [keys[1]]
+    assert [world.job(key).expires_at is not None for key in keys] == [True, False, True]
+
+
+def test_a_job_that_a_batch_shows_twice_is_published_once() -> None:
+    world, keys = many(1)
+
+    world.publisher().publish_all([*keys, *keys])
+
+    assert len(world.bus.published) == 1
