@@ -241,3 +241,52 @@ def test_a_contact_that_is_there_again_is_no_longer_gone() -> None:
     found = world.tools.rows.get("records", key)
     assert found is not None
     assert found["gone"] is False
+
+
+def test_a_late_record_does_not_undo_that_the_source_was_asked_and_has_no_such_contact() -> None:
+    world = World()
+    world.run(contact("1", record=record("2026-11-16T01:00:00Z")))
+    world.run(contact("2"))  # asked at 03:00, and gone
+
+    world.run(contact("3", record=record("2026-11-16T02:00:00Z", phone="2")))
+
+    assert result(world, "3") == "skipped_stale"
+    assert stored(world)["gone"] is True
+
+
+def test_a_contact_that_was_gone_before_we_knew_it_leaves_a_mark_for_late_records() -> None:
+    world = World()
+    world.run(contact("1"))
+
+    world.run(contact("2", record=record("2026-11-16T02:00:00Z")))
+
+    assert [result(world, event) for event in ("1", "2")] == ["gone", "skipped_stale"]
+    assert stored(world)["gone"] is True
+
+
+def test_a_record_that_changed_after_the_contact_was_gone_brings_it_back() -> None:
+    world = World()
+    world.run(contact("1"))
+
+    world.run(contact("2", record=record("2026-11-16T03:00:01Z")))
+    world.run(contact("3", record=record("2026-11-16T03:00:02Z")))
+
+    assert [result(world, event) for event in ("2", "3")] == ["updated", "updated"]
+    assert stored(world)["gone"] is False
+    assert "gone_at" not in stored(world)
+
+
+def test_a_contact_that_was_restored_as_it_was_is_seen_by_asking_the_source() -> None:
+    world = World()
+    crm_id = world.crm.add(email="ada@example.com")
+    message = {**contact("1"), "source_id": crm_id}
+    key = {"record_id": f"hubspot#{crm_id}"}
+    there = world.crm.contacts.pop(crm_id)
+    world.clock.move(hours=1)
+    world.run(message)
+    assert dict(world.tools.rows.get("records", key) or {})["gone"] is True
+    world.crm.contacts[crm_id] = there
+
+    world.run({**message, "event_id": "2"})
+
+    assert dict(world.tools.rows.get("records", key) or {})["gone"] is False

@@ -125,10 +125,10 @@ class SyncContact(Contract[ContactMessage, Stored]):
             case NotSent() as later:
                 return later
             case Gone():
-                return _gone(call.facts, None)
+                return _not_there(call.facts, call.job)
             case CrmRecord(record_id=found) if found != message.source_id:
                 # Merged into another contact, which has events of its own.
-                return _gone(call.facts, None)
+                return _not_there(call.facts, call.job)
             case CrmRecord() as record:
                 return _imported(call.facts, record, fresh=True)
 
@@ -162,9 +162,9 @@ def _imported(facts: Stored, record: CrmRecord, *, fresh: bool) -> Answer:
     mark = checksum(record.body)
     if facts.row is None:
         return _done("imported", facts, record, mark)
-    stored_at = instant(facts.row["source_updated_at"])
+    stored_at = _newest(facts.row, fresh=fresh)
     back_again = fresh and bool(facts.row.get("gone")) and record.updated_at == stored_at
-    if record.updated_at > stored_at or back_again:
+    if stored_at is None or record.updated_at > stored_at or back_again:
         return _done("updated", facts, record, mark)
     if record.updated_at < stored_at:
         return _noted("skipped_stale", facts, record.updated_at, mark)
@@ -172,25 +172,41 @@ def _imported(facts: Stored, record: CrmRecord, *, fresh: bool) -> Answer:
     return _noted("unchanged" if same else "conflict", facts, record.updated_at, mark)
 
 
-def _gone(facts: Stored, at: datetime | None) -> Answer:
-    """Marked, not deleted: what we knew of the contact stays.
+def _newest(row: Mapping[str, Any], *, fresh: bool) -> datetime | None:
+    """The time that a record must be newer than to change the row.
+
+    That the source had no such contact counts like a version of that time, except against a look
+    at the source that came later.
+    """
+    names = ("source_updated_at",) if fresh else ("source_updated_at", "gone_at")
+    return max((instant(row[name]) for name in names if row.get(name)), default=None)
+
+
+def _gone(facts: Stored, at: datetime) -> Answer:
+    """An archived record: marked, not deleted, so that what we knew of the contact stays.
 
     The mark keeps its version, so that an older record which comes late does not undo it.
     """
-    columns: dict[str, Json] = {"gone": True}
-    if at is not None:
-        columns["source_updated_at"] = time_text(at)
-    if facts.row is None:
-        if at is None:
-            return _noted("gone", facts, at, None)
-        message = facts.message
-        named: dict[str, Json] = {"source": message.source, "source_id": message.source_id}
-        return _noted("gone", facts, at, None, _over(facts, {**named, **columns}))
-    if at is not None and at < instant(facts.row["source_updated_at"]):
+    stored_at = None if facts.row is None else _newest(facts.row, fresh=True)
+    if stored_at is not None and at < stored_at:
         return _noted("skipped_stale", facts, at, None)
-    if at is None and facts.row.get("gone"):
-        return _noted("gone", facts, at, None)
-    return _noted("gone", facts, at, None, _over(facts, columns))
+    return _noted("gone", facts, at, None, _marked(facts, "source_updated_at", at))
+
+
+def _not_there(facts: Stored, job: Job) -> Answer:
+    """The source was asked, and has no such contact: whatever record is older comes late."""
+    if facts.row is not None and facts.row.get("gone"):
+        return _noted("gone", facts, None, None)
+    asked_at = job.claimed_at or job.updated_at  # the claim came before the question
+    return _noted("gone", facts, None, None, _marked(facts, "gone_at", asked_at))
+
+
+def _marked(facts: Stored, name: str, at: datetime) -> LocalWrite:
+    columns: dict[str, Json] = {"gone": True, name: time_text(at)}
+    if facts.row is None:
+        message = facts.message
+        columns |= {"source": message.source, "source_id": message.source_id}
+    return _over(facts, columns)
 
 
 def _done(result: str, facts: Stored, record: CrmRecord, mark: str) -> Answer:
@@ -202,16 +218,20 @@ def _done(result: str, facts: Stored, record: CrmRecord, mark: str) -> Answer:
         "record": dict(record.body),
         "gone": False,
     }
-    return _noted(result, facts, record.updated_at, mark, _over(facts, columns))
+    imported = _over(facts, columns, remove=("gone_at",))
+    return _noted(result, facts, record.updated_at, mark, imported)
 
 
-def _over(facts: Stored, columns: Mapping[str, Json]) -> LocalWrite:
+def _over(
+    facts: Stored, columns: Mapping[str, Json], *, remove: tuple[str, ...] = ()
+) -> LocalWrite:
     """Write over exactly the row that was compared with; one that moved on refuses."""
     version = 0 if facts.row is None else int(facts.row["version"])
     return LocalWrite(
         table="records",
         key={"record_id": facts.record_id},
         set={**columns, "version": version + 1},
+        remove=remove,
         expect=() if facts.row is None else (Expect("version", (version,)),),
         must_be_new=facts.row is None,
     )
