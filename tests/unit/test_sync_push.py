@@ -1,7 +1,9 @@
 """sync.push: one object at the CRM, and an older push never lands over a newer one."""
 
 import json
+from datetime import timedelta
 
+from oncely.domain.answers import NotSent
 from oncely.domain.lifecycle import Status
 from oncely.services.outcomes import Finished, NeedsReview, NothingSent, Unknown
 from tests.support.mortal import Meanwhile
@@ -228,3 +230,33 @@ def test_an_older_push_that_is_asked_about_later_does_not_touch_the_newer_one() 
     assert world.job(key(1)).status is Status.FINISHED
     assert row(world) == newer
     assert row(world)["pushed_version"] == 2
+
+
+def test_a_push_that_was_turned_away_is_not_held_up_by_its_own_place() -> None:
+    world = World()
+    add_record(world)
+    wait = timedelta(seconds=10)
+    world.crm.fails("push", NotSent("429", retry_after=wait))
+    turned_away = world.run(push())
+    world.clock.move(seconds=10)
+
+    outcome = world.run(push())
+
+    assert isinstance(turned_away, NothingSent)
+    assert isinstance(outcome, Finished)
+    assert at_the_crm(world) == ["v1@example.com"]
+
+
+def test_the_place_of_a_push_that_was_turned_away_is_still_its_own() -> None:
+    world = World()
+    add_record(world)
+    world.crm.fails("push", NotSent("429", retry_after=timedelta(seconds=10)))
+    world.run(push())
+    add_record(
+        world, version=2, push_job=row(world)["push_job"], push_until=row(world)["push_until"]
+    )
+
+    newer = world.run(push(2))
+
+    assert isinstance(newer, NothingSent)
+    assert key(1) in newer.reason

@@ -112,23 +112,13 @@ class SyncPush(Contract[PushMessage, Outgoing]):
 
     def prepare(self, call: Call[Outgoing]) -> Prepared | Answer | None:
         """Take the record's one place for a push, so that two versions are never under way."""
-        job, facts = call.job, call.facts
-        now, lease_until = job.claimed_at or job.updated_at, job.lease_until or job.updated_at
-        taken = self.tools.table("records").update(
-            LocalWrite(
-                table="records",
-                key={"record_id": facts.record_id},
-                set={
-                    "push_job": job.job_key,
-                    "push_until": time_text(lease_until + HUBSPOT.request_timeout),
-                },
-                expect=(
-                    Expect("version", (facts.version,)),
-                    Expect("push_until", (), or_absent=True, or_up_to=time_text(now)),
-                ),
-            )
-        )
-        return None if taken else self._in_the_way(facts, now)
+        now = call.job.claimed_at or call.job.updated_at
+        free = Expect("push_until", (), or_absent=True, or_up_to=time_text(now))
+        # Its own from before: this job is ready again only when its earlier push is certainly over.
+        own = Expect("push_job", (call.job.job_key,))
+        if self._take(call, free) or self._take(call, own):
+            return None
+        return self._in_the_way(call.facts, now)
 
     def act(self, call: Call[Outgoing]) -> Answer:
         """Create or update by our unique id; never a blind create."""
@@ -156,6 +146,17 @@ class SyncPush(Contract[PushMessage, Outgoing]):
         if not isinstance(newer, int):
             return ()
         return (PushMessage.model_validate({**job.message, "version": newer}),)
+
+    def _take(self, call: Call[Outgoing], if_it_is: Expect) -> bool:
+        job, facts = call.job, call.facts
+        until = (job.lease_until or job.updated_at) + HUBSPOT.request_timeout
+        place = LocalWrite(
+            table="records",
+            key={"record_id": facts.record_id},
+            set={"push_job": job.job_key, "push_until": time_text(until)},
+            expect=(Expect("version", (facts.version,)), if_it_is),
+        )
+        return self.tools.table("records").update(place)
 
     def _row(self, record_id: str) -> Mapping[str, Any] | None:
         return self.tools.table("records").get({"record_id": record_id})
