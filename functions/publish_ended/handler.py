@@ -9,6 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from oncely.adapters.clients import Clients
 from oncely.adapters.wiring import wire_publisher
 from oncely.contracts import CONTRACTS
+from oncely.domain.errors import UnreadableRowError
 from oncely.domain.keys import JobKey
 from oncely.services.publish import Publisher
 from oncely.settings import PublisherSettings
@@ -29,7 +30,9 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     failed = publisher().publish_all(_key(change) for change in changes)
     for key, error in failed.items():
         telemetry().not_published(key, error)
-    again = [change["SequenceNumber"] for change in changes if _key(change) in failed]
+    # What a newer version wrote is not mended by a repetition: its row stays due for a sweep.
+    wanted = {key for key, error in failed.items() if not isinstance(error, UnreadableRowError)}
+    again = [change["SequenceNumber"] for change in changes if _key(change) in wanted]
     return {"batchItemFailures": [{"itemIdentifier": number} for number in again]}
 
 

@@ -1,6 +1,7 @@
 """The stream's consumer: what failed is named, and everything else of its batch is done."""
 
 import importlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,16 @@ from tests.support.world import World, charge
 
 # X-Ray opens its socket when it is imported; here that is still allowed.
 importlib.import_module("aws_xray_sdk.core")
+
+
+undressed: Any = vars(handler)["__wrapped__"]
+
+
+def shown(orders: str) -> list[dict[str, Any]]:
+    return [
+        {"dynamodb": {"Keys": {"job_key": {"S": key(order)}}, "SequenceNumber": f"10{order}"}}
+        for order in orders
+    ]
 
 
 def key(order: str) -> str:
@@ -33,13 +44,24 @@ def test_only_what_failed_is_named_and_a_batch_goes_on_behind_it(
 
     monkeypatch.setattr(world.archive, "keep", breaks_on_the_second)
     monkeypatch.setattr("publish_ended.handler.publisher", world.publisher)
-    shown = [
-        {"dynamodb": {"Keys": {"job_key": {"S": key(order)}}, "SequenceNumber": f"10{order}"}}
-        for order in "123"
-    ]
-    undressed: Any = vars(handler)["__wrapped__"]
 
-    answer = undressed({"Records": shown}, None)
+    answer = undressed({"Records": shown("123")}, None)
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": "102"}]}
     assert [world.job(key(order)).expires_at is not None for order in "123"] == [True, False, True]
+
+
+def test_what_this_version_cannot_read_is_left_to_a_sweep_and_does_not_hold_up_the_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.add_order("1")
+    world.run(charge("1"))
+    row = world.job(key("1"))
+    world.store.jobs[row.job_key] = replace(row, message={"job": "payment.charge", "v": 2})
+    monkeypatch.setattr("publish_ended.handler.publisher", world.publisher)
+
+    answer = undressed({"Records": shown("1")}, None)
+
+    assert answer == {"batchItemFailures": []}
+    assert world.job(key("1")).due_at == row.due_at

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
@@ -146,3 +147,36 @@ def test_marking_it_as_done_needs_the_reference_that_its_kind_needs() -> None:
 
     assert needing(known=True) == {Repair.FINISH}
     assert needing(known=False) == set()
+
+
+@pytest.fixture(params=["a newer version", "an unknown type"])
+def rolled_back(request: pytest.FixtureRequest) -> World:
+    """A job that a newer version brought to its end, just before it was rolled back."""
+    found = World()
+    found.add_order()
+    found.run(charge())
+    (known,) = found.store.jobs.values()
+    message = UNREAD[request.param]
+    found.store.jobs[known.job_key] = replace(known, job_type=str(message["job"]), message=message)
+    return found
+
+
+def test_an_end_whose_follow_ups_nobody_here_knows_waits_for_the_version_that_does(
+    rolled_back: World,
+) -> None:
+    before = the_job(rolled_back)
+
+    with pytest.raises(UnreadableRowError, match="deploy it again"):
+        rolled_back.publisher().publish(before.job_key)
+
+    assert the_job(rolled_back) == before
+    assert rolled_back.bus.published == []
+    assert rolled_back.archive.jobs == {}
+
+
+def test_it_does_not_wait_for_ever(rolled_back: World) -> None:
+    rolled_back.clock.move(hours=24)
+
+    assert rolled_back.publisher().publish(the_job(rolled_back).job_key)
+
+    assert the_job(rolled_back).expires_at is not None

@@ -23,6 +23,9 @@ from oncely.domain.profiles import Terms
 # What nobody but a sweep brings on: a ready job has a message, and an ended one the stream.
 ONLY_BY_A_SWEEP: Final = frozenset({Status.STARTED, Status.UNKNOWN, Status.NEEDS_REVIEW})
 
+# A version that was rolled back is deployed again within this time, or is not.
+UNREAD_WAIT: Final = timedelta(days=1)
+
 # The last thing that happened to a marked row whose next message was not sent yet.
 _WAITING_TO_BE_SENT: Final = frozenset({Event.DEFER, Event.ENQUEUE})
 
@@ -85,6 +88,17 @@ def told() -> Decision:
 def awaits_archive(job: Job) -> bool:
     """Whether an end is not yet published and archived."""
     return job.ended and job.due_at is not None
+
+
+def may_be_archived_unread(job: Job, now: datetime) -> bool:
+    """Whether an end whose follow-ups are not known here is archived without them.
+
+    A person closed it, or the version that knew them did not come back for a day.
+    """
+    moves = [entry.event for entry in job.evidence if entry.old != entry.new]
+    return moves[-1:] in ([Event.RULE_FINISHED], [Event.RULE_FAILED]) or (
+        now - job.updated_at >= UNREAD_WAIT
+    )
 
 
 def archived(*, now: datetime, retention: timedelta) -> Decision:

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Final
 
 from oncely.contract import Message, body_of
-from oncely.domain.due import archived, awaits_archive
-from oncely.domain.errors import InvalidMessageError, UnavailableError
+from oncely.domain.due import UNREAD_WAIT, archived, awaits_archive, may_be_archived_unread
+from oncely.domain.errors import InvalidMessageError, UnavailableError, UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.ports import Archive, Clock, EventBus, JobStore, Outbox, Tools, Written
@@ -48,35 +48,31 @@ class Publisher:
         job = self.store.get(key)
         if job is None or not awaits_archive(job):
             return False
+        follow_ups = self._follow_ups(job)
         self.bus.publish(job)
-        self._send_follow_ups(job)
+        self._send(follow_ups, job)
         self.archive.keep(job)
         # The last step: a row expires only when its proof is kept elsewhere.
         now = self.clock.now()
         after = archived(now=now, retention=self.retention).on(job, now=now, actor=ACTOR)
         return isinstance(self.store.swap(job, after), Written)
 
-    def _send_follow_ups(self, job: Job) -> None:
-        for message in self._follow_ups(job):
+    def _send(self, follow_ups: Iterable[Message], job: Job) -> None:
+        for message in follow_ups:
             queue = self.registry.contract(message.job).needs.queue
             if not all(self.outbox(queue).send([body_of(message.as_json())])):
                 raise UnavailableError(f"queue {queue!r} did not take a follow-up of {job.job_key}")
 
     def _follow_ups(self, job: Job) -> tuple[Message, ...]:
         try:
-            contract = self.registry.contract(job.job_type)(self.tools)
-        except InvalidMessageError:
-            return ()  # of a type that is no longer deployed: nobody knows what would follow
-        try:
-            return contract.follow_ups(job)
-        except (LookupError, ValueError):
-            if self._can_read(job):
-                raise
-            return ()  # a person closed it without its message: it must be archived all the same
-
-    def _can_read(self, job: Job) -> bool:
-        try:
             self.registry.read(job.message)
-        except InvalidMessageError:
-            return False
-        return True
+            contract = self.registry.contract(job.job_type)
+        except InvalidMessageError as error:
+            if may_be_archived_unread(job, self.clock.now()):
+                return ()
+            raise UnreadableRowError(
+                f"what follows {job.job_key} is not known here ({error}): was a newer version "
+                f"rolled back? If so, deploy it again; {UNREAD_WAIT} after its end it is archived "
+                "without what would follow"
+            ) from error
+        return contract(self.tools).follow_ups(job)
