@@ -137,3 +137,12 @@ def test_the_schedule_fires_the_state_machine_which_resolves_an_unknown_job(
     )
     assert any(line["M"]["actor"]["S"] == "reconciler" for line in job["evidence"])
     assert scenarios.charges(deployment, "unknown") == 1
+
+
+def test_a_replay_after_the_row_has_expired_is_answered_from_the_archive(
+    deployment: Deployment,
+) -> None:
+    row = deployment.once(scenarios.is_replayed_after_its_row_expired)
+
+    assert row["status"] == "finished"
+    assert scenarios.charges(deployment, "expired") == 1
