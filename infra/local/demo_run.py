@@ -1,6 +1,7 @@
 """One run of the demo: everything at once, watched until each job has come to its end."""
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -31,9 +32,12 @@ SHORTEST_REST: Final = 0.5
 LINE_EVERY: Final = 5.0
 # A producer without an answer asks again after this many seconds, and again.
 IMPATIENT_AFTER: Final = 25.0
+# At once, of those that followed others; the next time, it is the turn of others.
+MOST_SENT_AGAIN: Final = 50
 # The stream is nearly done when the jobs are; what it missed is the reconciler's, minutes later.
 ARCHIVE_PATIENCE: Final = 20.0
-# Longer than any lease, back-off and sweep: when nothing moves for so long, something is stuck.
+# Longer than any lease and sweep, and back-offs are cut short: if nothing moves for so long, it is
+# stuck.
 STUCK_SECONDS: Final = 600.0
 
 Part = Callable[[threading.Event], None]
@@ -132,6 +136,9 @@ class DemoRun:
         self._traffic.send(
             first[key] for key in first if key not in jobs or jobs[key].status in UNRESOLVED
         )
+        # Nobody asked for what followed another job, and its next try may be minutes away.
+        followed = (key for key in jobs if key not in first and jobs[key].status is Status.READY)
+        self._traffic.send_again(itertools.islice(followed, MOST_SENT_AGAIN))
         # What nobody could be asked about in the storm is due again only minutes later.
         self._sweeper.ask_about(key for key in jobs if jobs[key].status is Status.UNKNOWN)
 

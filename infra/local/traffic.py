@@ -3,13 +3,16 @@
 import itertools
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from infra.local.account import Account
 from infra.local.rows import put_rows
 from infra.local.stack import LocalStack
 from infra.local.workload import PAYMENTS, SYNC, Sending, Workload
+from oncely.contracts import CONTRACTS
+from oncely.settings import camel
 
 _BATCH: Final = 10  # messages in one call; so many does SQS take
 _AT_ONCE: Final = 4
@@ -18,6 +21,15 @@ _PER_SECOND: Final = 25
 _SHORTEST: Final = 10.0
 # The engine looks through all of a queue for each batch: a long one slows everything down.
 _BACKLOG: Final = 400
+
+
+def kept(account: Account, table: str, keys: Iterable[str]) -> Iterator[Sending]:
+    """The messages of some jobs, each from its row."""
+    queues = {kind.job_type: kind.needs.queue for kind in CONTRACTS}
+    for key in keys:
+        row = account.client("dynamodb").get_item(TableName=table, Key={"job_key": {"S": key}})
+        output = f"{camel(queues[key.partition(':')[0]])}QueueUrl"
+        yield Sending(0.0, output, row["Item"]["message"]["S"])
 
 
 class Traffic:
@@ -62,6 +74,10 @@ class Traffic:
         ]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             self.sent += sum(pool.map(lambda call: self._send_batch(*call), calls))
+
+    def send_again(self, keys: Iterable[str]) -> None:
+        """Send what the rows of these jobs keep, as `oncely redrive` does."""
+        self.send(kept(self._stack.account, self._stack.outputs["JobsTableName"], keys))
 
     def _backlog(self) -> int:
         """How many messages nobody has received yet."""
