@@ -138,9 +138,9 @@ $(DEV): requirements/dev.txt
 	  --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The CDK warns of a Node below 22, whose own end has come; a machine that has one keeps it.
+# The CDK runs on Node 20 or newer; a machine that has it keeps its own.
 $(NODE): requirements/node.txt $(DEV)
-	@{ node -e 'process.exit(parseInt(process.versions.node) < 22 ? 1 : 0)' && npm --version; } >/dev/null 2>&1 || { \
+	@{ node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' && npm --version; } >/dev/null 2>&1 || { \
 	  echo "installing Node into $(VENV) (once)…" && \
 	  $(VENV)/bin/python $(INSTALL) -r requirements/node.txt; }
 	@touch $@

@@ -19,7 +19,14 @@ BOOTSTRAPPED: Final = "/cdk-bootstrap/hnb659fds/version"
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables that the command line runs with; it finds `python` and `node` by the path."""
     own = os.pathsep.join((str(REPOSITORY / ".venv" / "bin"), os.environ.get("PATH", os.defpath)))
-    return {**os.environ, "PATH": own, **(more or {})}
+    return {
+        **os.environ,
+        "PATH": own,
+        # Node 20 does; a machine that has it keeps it.
+        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+        "AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED": "true",
+        **(more or {}),
+    }
 
 
 def cdk(
