@@ -138,7 +138,7 @@ $(DEV): requirements/dev.txt
 	  --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The CDK runs on Node 20 or newer; a machine that has it keeps its own.
+# The CDK runs on Node 20 or newer; a machine that has it keeps its own, whose npm knows its proxies.
 $(NODE): requirements/node.txt $(DEV)
 	@{ node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' && npm --version; } >/dev/null 2>&1 || { \
 	  echo "installing Node into $(VENV) (once)…" && \
