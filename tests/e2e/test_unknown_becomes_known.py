@@ -252,7 +252,8 @@ def test_a_row_that_cannot_be_looked_at_is_listed_and_stops_no_neighbour(
 
     (listed,) = (one for one in done["jobs"] if one["key"] == broken)
     assert listed["outcome"] == "error"
-    assert "JSON" in listed["reason"]
+    assert "cannot be read by this deployment" in listed["reason"]
+    assert "changed by hand" in listed["reason"]
     assert done["counts"]["error"] == 1
     assert sum(done["counts"].values()) == len(done["jobs"])
 

@@ -149,7 +149,7 @@ def test_a_line_of_a_newer_versions_history_is_kept_as_it_is() -> None:
     "spoiled", [{"status": {"S": "paused"}}, {"created_at": {"S": "soon"}}, {"message": {"S": "{"}}]
 )
 def test_a_row_that_cannot_be_read_says_whose_it_is_and_what_to_do(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
-    with pytest.raises(UnreadableRowError, match=r"order_18452 .* Deploy that one again"):
+    with pytest.raises(UnreadableRowError, match=r"order_18452 .* deploy that version again"):
         from_attributes({**to_attributes(a_job()), **spoiled})
 
 

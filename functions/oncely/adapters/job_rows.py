@@ -86,8 +86,9 @@ def from_attributes(row: Mapping[str, Any]) -> Job:
     except (LookupError, TypeError, ValueError) as error:
         key = row.get("job_key", {}).get("S")
         raise UnreadableRowError(
-            f"the row of {key} cannot be read by this deployment ({error}): was a newer version "
-            "rolled back? Deploy that one again"
+            f"the row of {key} cannot be read by this deployment ({error}): it was changed by "
+            "hand, or by a newer version that was rolled back; mend the row, or deploy that "
+            "version again"
         ) from error
 
 
