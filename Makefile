@@ -16,33 +16,41 @@ DEV := $(VENV)/.installed-dev
 NODE := $(VENV)/.installed-node
 ENGINE := $(ENGINE_VENV)/.installed
 CDK := node_modules/.installed
-LAYERS := .build/layers/.built
+LAMBDA_LAYERS := .build/layers/.built-lambda
+LOCAL_LAYERS := .build/layers/.built-local
 
-# The notices of pip's own version are no business of this project's.
-INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --require-hashes
+# What a stack on this machine needs, and what a deployment to AWS needs.
+LOCAL_STACK := $(DEV) $(NODE) $(ENGINE) $(CDK) $(LOCAL_LAYERS)
+AWS_STACK := $(DEV) $(NODE) $(CDK) $(LAMBDA_LAYERS)
+
+INSTALL = $(PYTHON) infra/install.py
 
 # A `node` that set-up installed is in .venv; the CDK looks for it on the path.
 WITH_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local test check faults mutants soak bench synth deploy destroy docs fmt lock clean
+.PHONY: help setup demo local test unit check faults mutants soak bench synth deploy destroy docs fmt lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-setup: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Install all that the other targets need (they do it themselves, too)
+setup: $(LOCAL_STACK) ## Install what the other targets need (each installs its own needs, too)
 
 # Everything runs on this machine, and ends with the command.
 RUN_LOCAL = @$(WITH_VENV) $(VENV)/bin/python -m infra.local
 
-demo: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## See it work: ARGS="--jobs 300 --seed 1 --faults none|some|heavy --keep"
+demo: $(LOCAL_STACK) ## See it work: ARGS="--jobs 300 --seed 1 --faults none|some|heavy --keep"
 	$(RUN_LOCAL) demo $(ARGS)
 
-local: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Run the stack until Ctrl-C; ARGS=redeploy or ARGS=logs from another terminal
+local: $(LOCAL_STACK) ## Run the stack until Ctrl-C; ARGS=redeploy or ARGS=logs from another terminal
 	$(RUN_LOCAL) local $(ARGS)
 
-test: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Run the tests; make test ARGS="-k claim" runs some of them
-	@$(WITH_VENV) $(VENV)/bin/python -m pytest $(ARGS)
+# One worker per core; ARGS="-n 0" runs in this process, for a debugger.
+test: $(LOCAL_STACK) ## Run the tests; make test ARGS="-k claim" runs some of them
+	@$(WITH_VENV) $(VENV)/bin/python -m pytest -n auto $(ARGS)
+
+unit: check ## Run the linters, the type checker and the unit tests: the inner loop
+	@$(VENV)/bin/python -m pytest -n auto tests/unit $(ARGS)
 
 check: $(DEV) ## Run the linters, the type checker and the import rules
 	@echo "ruff check" && $(VENV)/bin/ruff check $(SOURCES)
@@ -54,13 +62,13 @@ check: $(DEV) ## Run the linters, the type checker and the import rules
 STAGE ?= dev
 RUN_CDK = @$(WITH_VENV) $(VENV)/bin/python -m infra.cdk_cli
 
-synth: $(DEV) $(NODE) $(CDK) $(LAYERS) ## Build the layers and write the template of STAGE to cdk.out
+synth: $(AWS_STACK) ## Build the layers and write the template of STAGE to cdk.out
 	$(RUN_CDK) synth --quiet -c stage=$(STAGE) $(ARGS)
 
-deploy: $(DEV) $(NODE) $(CDK) $(LAYERS) ## Deploy STAGE to the AWS account that you are signed in to
+deploy: $(AWS_STACK) ## Deploy STAGE to the AWS account that you are signed in to
 	$(RUN_CDK) deploy -c stage=$(STAGE) $(ARGS)
 
-destroy: $(DEV) $(NODE) $(CDK) $(LAYERS) ## Delete STAGE; the archive stays, and in prod all data does
+destroy: $(AWS_STACK) ## Delete STAGE; the archive stays, and in prod all data does
 	$(RUN_CDK) destroy -c stage=$(STAGE) $(ARGS)
 
 # A schedule to play again, as `make faults` printed it.
@@ -72,7 +80,7 @@ faults: $(DEV) ## Try the jobs under every schedule; ARGS=--beside: other ways t
 mutants: $(DEV) $(ENGINE) ## Break each guard in a copy of the code, and see a test go red; ARGS="lease" tries some
 	@PYTHONPATH=functions $(VENV)/bin/python -m tests.mutants $(ARGS)
 
-bench: $(DEV) $(NODE) $(ENGINE) $(CDK) $(LAYERS) ## Measure beside Powertools and write docs/benchmarks.md (some minutes)
+bench: $(LOCAL_STACK) ## Measure beside Powertools and write docs/benchmarks.md (some minutes)
 	@$(WITH_VENV) PYTHONPATH=functions:. $(VENV)/bin/python -m tests.bench
 
 soak: $(DEV) $(ENGINE) ## Real processes under kills, outages, faults and skewed clocks; ARGS="--minutes 5 --jobs 2000 --seed 1"
@@ -102,7 +110,8 @@ IN_RUNTIME_LAYER := sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requir
 UNUSED_IN_SYNC := charset-normalizer idna requests
 
 lock: ## Pin the versions anew from pyproject.toml; ARGS=--upgrade raises them
-	$(call make_venv,$(LOCK_VENV),pinning the versions in requirements/)
+	@echo "Pinning the versions in requirements/"
+	@$(PYTHON) -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(COMPILE) --group dev --output-file requirements/dev.txt
 	@$(COMPILE) --group engine --output-file requirements/engine.txt
@@ -122,41 +131,36 @@ clean: ## Remove the environments and the tools' caches
 	rm -rf $(VENV) $(ENGINE_VENV) $(LOCK_VENV) node_modules .build cdk.out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# venv would make an environment of any version; say what is wrong before a syntax error does.
-define make_venv
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "Oncely needs Python 3.11 or newer, and '$(PYTHON)' is not: try make PYTHON=python3.12" >&2; exit 1; }
-	@echo "$(2)…"
-	@$(PYTHON) -m venv $(1)
-endef
-
 $(DEV): requirements/dev.txt
-	$(call make_venv,$(VENV),installing the development tools into $(VENV) (once))
-	@$(VENV)/bin/python $(INSTALL) -r requirements/dev.txt
-	@# The `oncely` command, from this folder: what it needs is installed, and nothing is looked up.
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
-	  --no-deps --no-build-isolation --editable .
+	@$(INSTALL) $(VENV) requirements/dev.txt --what "Development tools" --editable
 	@touch $@
 
 # The CDK runs on Node 20 or newer; a machine that has it keeps its own, whose npm knows its proxies.
 $(NODE): requirements/node.txt $(DEV)
 	@{ node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' && npm --version; } >/dev/null 2>&1 || { \
-	  echo "installing Node into $(VENV) (once)…" && \
-	  $(VENV)/bin/python $(INSTALL) -r requirements/node.txt; }
+	  $(INSTALL) $(VENV) requirements/node.txt --what "Node"; }
 	@touch $@
 
 $(ENGINE): requirements/engine.txt
-	$(call make_venv,$(ENGINE_VENV),installing the local AWS engine into $(ENGINE_VENV) (once))
-	@$(ENGINE_VENV)/bin/python $(INSTALL) -r requirements/engine.txt
+	@$(INSTALL) $(ENGINE_VENV) requirements/engine.txt --what "Local AWS engine"
 	@touch $@
 
 $(CDK): package-lock.json $(NODE)
-	@echo "installing the CDK's command line into node_modules (once)…"
-	@$(WITH_VENV) npm ci --no-audit --no-fund --no-update-notifier --loglevel=error
+	@echo "CDK command line: installing into node_modules"
+	@$(WITH_VENV) npm ci --no-audit --no-fund --no-update-notifier --loglevel=error || { \
+	  echo "npm ci failed. If this machine is offline, connect it, or configure npm's registry or proxy, and run the command again." >&2; exit 1; }
 	@touch $@
 
-# A layer is built once for each set of pins; unchanged ones are only looked at.
-$(LAYERS): $(wildcard requirements/layer-*.txt) infra/layers.py $(DEV)
-	@echo "building the Lambda layers into .build (once)…"
-	@$(VENV)/bin/python -m infra.layers
+# A layer is built once for each set of pins.
+LAYER_INPUTS := $(wildcard requirements/layer-*.txt) infra/layers.py
+BUILD_LAYERS = @$(VENV)/bin/python -m infra.layers
+
+$(LAMBDA_LAYERS): $(LAYER_INPUTS) $(DEV)
+	@echo "Lambda layers: building for arm64 into .build"
+	$(BUILD_LAYERS) lambda
+	@touch $@
+
+$(LOCAL_LAYERS): $(LAYER_INPUTS) $(DEV)
+	@echo "Lambda layers: building for this machine into .build"
+	$(BUILD_LAYERS) local
 	@touch $@

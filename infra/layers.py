@@ -11,7 +11,7 @@ import sys
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -156,6 +156,9 @@ class Layer:
             )
 
 
+TARGETS: Final = {"lambda": Target.lambda_(), "local": Target.this_machine()}
+
+
 def layers_for(target: Target) -> dict[str, Layer]:
     """The layers of a target, by the name that functions ask for."""
     runtime = RUNTIME if target == Target.lambda_() else LOCAL
@@ -167,9 +170,10 @@ def layers_for(target: Target) -> dict[str, Layer]:
 
 
 def build(targets: Iterable[Target]) -> Iterator[Path]:
-    """Build what is missing for these targets, and forget what no input asks for any more."""
-    layers = [layer for target in targets for layer in layers_for(target).values()]
-    yield from (layer.built() for layer in layers)
+    """Build what is missing for these targets, and delete layers that no target uses anymore."""
+    for target in targets:
+        yield from (layer.built() for layer in layers_for(target).values())
+    layers = [layer for target in TARGETS.values() for layer in layers_for(target).values()]
     wanted = {path for layer in layers for path in (layer.archive, layer.unpacked)}
     for old in set(BUILD.iterdir()) - wanted:
         if old.suffix == ".zip":
@@ -219,12 +223,15 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(parent) / name for name in names if name not in _LEFT_OUT)
 
 
-def main() -> None:
-    """Build every layer that a stage may want, and tell how large each is."""
-    for archive in build((Target.lambda_(), Target.this_machine())):
-        size = archive.stat().st_size / 1e6
-        sys.stdout.write(f"{size:6.1f} MB  {archive.relative_to(REPOSITORY)}\n")
+def main(names: Sequence[str]) -> None:
+    """Build the layers of the named targets, or of all, and print each when it is done."""
+    try:
+        for archive in build(TARGETS[name] for name in names or TARGETS):
+            size = archive.stat().st_size / 1e6
+            print(f"{size:6.1f} MB  {archive.relative_to(REPOSITORY)}", flush=True)  # noqa: T201  # progress
+    except LayerError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from aws_cdk import CfnOutput, Environment, Stack, Tags
+from aws_cdk import CfnOutput, CfnParameter, Environment, Stack, Tags
 from aws_cdk import aws_events as events
 from constructs import Construct
 
@@ -19,7 +19,7 @@ from infra.provider_keys import ProviderKeys
 from infra.queue_worker import QueueWorker
 from infra.queues import Queues
 from infra.reconciler import Reconciler
-from infra.stages import Stage
+from infra.stages import PROVIDERS_ADDRESS, Stage
 from infra.stream_publisher import StreamPublisher
 from infra.support_view import SupportView
 from infra.surroundings import Surroundings
@@ -48,6 +48,11 @@ class OncelyStack(Stack):
             description="Oncely: background jobs that run once, however often they are delivered",
             termination_protection=stage.keep_data,
         )
+        if stage.is_local:
+            providers = CfnParameter(
+                self, PROVIDERS_ADDRESS, description="Address of the local provider sandbox"
+            )
+            stage = stage.with_providers_at(providers.value_as_string)
         demand = Demand.of(contracts)
         refuse_unsafe(stage, demand.contracts)
         self.around = Surroundings(

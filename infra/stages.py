@@ -11,8 +11,9 @@ StageName = Literal["dev", "prod", "local"]
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 
-# What `cdk deploy --parameters` tells the stack on one machine: where its engine answers.
+# Parameters of stage `local`: known when the engine runs, not when the stack is synthesized.
 ENGINE_ADDRESS: Final = "EngineAddress"
+PROVIDERS_ADDRESS: Final = "ProvidersAddress"
 
 # Longer names for what is there already; `<name>` is one that the contracts speak of.
 _TABLE: Final = "_table"
@@ -89,6 +90,11 @@ class Stage(BaseModel):
     def concurrency_of(self, queue: str) -> int:
         """How many functions may work a queue at the same time."""
         return self.queue_max_concurrency.get(queue, self.max_concurrency)
+
+    def with_providers_at(self, address: str) -> Self:
+        """The same stage, with every provider at one address."""
+        bases = ("stripe_api_base", "hubspot_api_base", "ses_api_base")
+        return self.model_copy(update=dict.fromkeys(bases, address))
 
     def provider_settings(self) -> dict[str, str]:
         """The settings that are handed through to the functions as they are."""

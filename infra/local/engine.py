@@ -48,11 +48,9 @@ def free_port() -> int:
         return port
 
 
-def environment_of(url: str) -> dict[str, str]:
-    """Give what boto3, the CDK or the AWS CLI needs to reach the engine at an address."""
+def account_environment() -> dict[str, str]:
+    """The variables that sign boto3, the CDK and the AWS CLI in to the engine's account."""
     return {
-        "AWS_ENDPOINT_URL": url,
-        "AWS_ENDPOINT_URL_S3": url,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_REGION": REGION,
@@ -60,11 +58,16 @@ def environment_of(url: str) -> dict[str, str]:
         "AWS_ACCOUNT": ACCOUNT,
         "CDK_DEFAULT_ACCOUNT": ACCOUNT,
         "CDK_DEFAULT_REGION": REGION,
-        # A profile of the person at the keyboard must not send this to a real account.
+        # The developer's own AWS profile must never send this to a real account.
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+def environment_of(url: str) -> dict[str, str]:
+    """The variables that boto3, the CDK and the AWS CLI need to reach the engine at an address."""
+    return {"AWS_ENDPOINT_URL": url, "AWS_ENDPOINT_URL_S3": url, **account_environment()}
 
 
 class Engine:

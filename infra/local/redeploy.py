@@ -8,7 +8,7 @@ from typing import Final
 
 from infra import FUNCTIONS, SHARED
 from infra.local.account import STACK, Account
-from infra.local.deploy import assembly_of, deploy
+from infra.local.deploy import assembly_of_stack, deploy
 from infra.local.sources import code_files, digest, stack_files
 from infra.local.state import Running
 
@@ -21,7 +21,7 @@ def redeploy(running: Running) -> tuple[Running, str]:
     code, shape = digests()
     after = replace(running, code=code, shape=shape)
     if shape != running.shape:
-        deploy(running.endpoint, assembly_of(running.endpoint, providers=running.providers))
+        deploy(running.endpoint, assembly_of_stack(), providers=running.providers)
         account = Account(running.endpoint)
         account.fill_secrets()
         return replace(after, outputs=account.outputs()), "the stack changed: deployed with the CDK"

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from infra.local.account import Account
-from infra.local.deploy import HOME, assembly_of, bootstrap, deploy
+from infra.local.deploy import HOME, assembly_of_stack, bootstrap, deploy
 from infra.local.engine import Engine, running_engine
 from infra.local.sandbox import ProviderSandbox
 
 ENGINE_LOG: Final = HOME / "engine.log"
-# The address of the providers is part of the stack; the same one again spares a synthesis.
-_PORT: Final = HOME / "providers.port"
 
 Tell = Callable[[str], None]
 
@@ -45,28 +43,16 @@ def running_stack(
     HOME.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     with (
-        _providers(honours_keys=honours_keys, seed=seed) as sandbox,
+        ProviderSandbox(honours_keys=honours_keys, seed=seed) as sandbox,
         # Ends before what its functions call, so that none of them sees a dead provider.
         running_engine(log) as engine,
     ):
         tell("synthesizing the stack (once for each change)")
-        assembly = assembly_of(engine.url, providers=sandbox.url)
+        assembly = assembly_of_stack()
         tell("preparing the local account for the CDK")
         bootstrap(engine.url, assembly)
         tell("deploying with the CDK")
-        deploy(engine.url, assembly)
+        deploy(engine.url, assembly, providers=sandbox.url)
         account = Account(engine.url)
         account.fill_secrets()
         yield LocalStack(engine, sandbox, account, account.outputs())
-
-
-@contextlib.contextmanager
-def _providers(*, honours_keys: bool, seed: int) -> Iterator[ProviderSandbox]:
-    try:
-        wanted = int(_PORT.read_text(encoding="utf-8"))
-        sandbox = ProviderSandbox(port=wanted, honours_keys=honours_keys, seed=seed)
-    except (OSError, ValueError):  # never run before, or somebody else listens there
-        sandbox = ProviderSandbox(honours_keys=honours_keys, seed=seed)
-    with sandbox:
-        _PORT.write_text(sandbox.url.rpartition(":")[2], encoding="utf-8")
-        yield sandbox

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from infra.cdk_cli import CDK
-from infra.local.deploy import bootstrap, deploy, synthesize
+from infra.local.deploy import assembly_of_stack, bootstrap, deploy
 from infra.local.engine import Engine, EngineError, running_engine
 from infra.local.sandbox import ProviderSandbox
 from tests.e2e import scenarios
@@ -40,20 +40,18 @@ def engine(sandbox: ProviderSandbox, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="session")
-def assembly(
-    engine: Engine, sandbox: ProviderSandbox, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """What `cdk synth` makes of stage `local`, with the providers on this machine."""
-    folder = tmp_path_factory.mktemp("assembly")
-    synthesize(engine.url, folder, providers=sandbox.url)
-    return folder
+def assembly() -> Path:
+    """What `cdk synth` makes of stage `local`."""
+    if not CDK.exists():
+        missing("no CDK command line: `make setup` installs it")
+    return assembly_of_stack()
 
 
 @pytest.fixture(scope="session")
 def deployment(engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> Deployment:
     """The stack, deployed; one job is left for the schedule to find while the tests run."""
     bootstrap(engine.url, assembly)
-    deploy(engine.url, assembly)
+    deploy(engine.url, assembly, providers=sandbox.url)
     deployed = Deployment(engine, sandbox, assembly)
     deployed.once(scenarios.loses_an_answer)
     return deployed

@@ -37,7 +37,7 @@ def stack(
     log = tmp_path_factory.mktemp("dying") / "engine.log"
     with running_engine(log) as engine:
         bootstrap(engine.url, assembly)
-        deploy(engine.url, assembly)
+        deploy(engine.url, assembly, providers=sandbox.url)
         yield Deployment(engine, sandbox, assembly)
 
 

@@ -58,7 +58,7 @@ READING = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:stripe-reading-d
 
 
 @pytest.fixture(scope="module")
-def derived(built_layers: None, tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+def derived(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     return synthesized(
         tmp_path_factory.mktemp("derived"),
         PayInvoice,
@@ -121,7 +121,7 @@ def test_what_is_there_already_is_used_and_not_made(derived: Assembly) -> None:
 
 
 def test_a_table_of_another_team_is_granted_in_an_account_that_is_known_as_well(
-    built_layers: None, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     known = synthesized(
         tmp_path,
@@ -143,7 +143,6 @@ def test_a_table_of_another_team_is_granted_in_an_account_that_is_known_as_well(
     ],
 )
 def test_what_the_stack_cannot_know_is_asked_for_in_a_sentence(
-    built_layers: None,
     tmp_path: Path,
     contract: type[AnyContract],
     context: dict[str, str],
@@ -154,9 +153,7 @@ def test_what_the_stack_cannot_know_is_asked_for_in_a_sentence(
         synthesized(tmp_path, *more, **context)
 
 
-def test_a_stage_for_trying_out_is_gone_with_its_stack_but_for_the_archive(
-    built_layers: None, tmp_path: Path
-) -> None:
+def test_a_stage_for_trying_out_is_gone_with_its_stack_but_for_the_archive(tmp_path: Path) -> None:
     dev = synthesized(tmp_path)
     kept = {
         dev.path(id_)
@@ -167,7 +164,7 @@ def test_a_stage_for_trying_out_is_gone_with_its_stack_but_for_the_archive(
     assert kept == {"Archive/Bucket"}
 
 
-def test_the_same_inputs_give_the_same_template(built_layers: None, tmp_path: Path) -> None:
+def test_the_same_inputs_give_the_same_template(tmp_path: Path) -> None:
     first, second = (synthesized(tmp_path / name) for name in ("first", "second"))
 
     assert first.template == second.template

@@ -28,7 +28,7 @@ def test_cfn_lint_has_nothing_to_say(prod: Assembly) -> None:
 
 
 def test_every_finding_of_cdk_nag_is_acknowledged_with_a_reason_and_none_besides(
-    built_layers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acknowledged: list[Acknowledgment] = []
     monkeypatch.setattr(Validations, "acknowledge", lambda _, *rules: acknowledged.extend(rules))

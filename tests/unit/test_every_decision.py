@@ -93,7 +93,7 @@ def test_nothing_else_ends_a_job() -> None:
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_the_longest_reason_is_cut_before_it_is_stored(answer: Answer) -> None:
-    wordy = replace(answer, reason="x" * 10_000)
+    wordy = replace(answer, reason="x" * (MAX_REASON + 1))
 
     for case in cases():
         if case.answer is answer:

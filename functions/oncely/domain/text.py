@@ -9,7 +9,7 @@ MAX_REASON: Final = 500
 
 def one_line(text: str, longest: int = MAX_REASON) -> str:
     """What was said, on one line: an id cannot forge a second one in an alert or a log."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)[:longest]
+    return "".join(letter if letter.isprintable() else " " for letter in text[:longest])
 
 
 # One letter at the start of a run: a long text is gone through once, whatever it holds.
