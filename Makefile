@@ -83,7 +83,8 @@ mutants: $(DEV) $(ENGINE) ## Break each guard in a copy of the code, and see a t
 bench: $(LOCAL_STACK) ## Measure beside Powertools and write docs/benchmarks.md (some minutes)
 	@$(WITH_VENV) PYTHONPATH=functions:. $(VENV)/bin/python -m tests.bench
 
-soak: $(DEV) $(ENGINE) ## Real processes under kills, outages, faults and skewed clocks; ARGS="--minutes 5 --jobs 2000 --seed 1"
+soak: $(LOCAL_STACK) ## Real processes under kills, outages, faults and skewed clocks; ARGS="--minutes 5 --jobs 2000 --seed 1"
+	@$(WITH_VENV) ONCELY_TEST_SIZE=full $(VENV)/bin/python -m pytest -m mass
 	@PYTHONPATH=functions:. $(VENV)/bin/python -m tests.soak $(ARGS)
 
 docs: $(DEV) ## Write the pages of docs/ that the code tells itself

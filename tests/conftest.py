@@ -9,12 +9,38 @@ from tests.support import engines
 from tests.support.dynamo import NO_PROFILE, Dynamo
 
 _OVER_SOCKETS = frozenset({"ministack", "dynamodb_local", "dynamo", "place"})
+# Tests that share something expensive run on one worker, so that it is made once.
+_SHARED = {"deployment": "deployed stack", "prod": "production template"}
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what each test needs; the order is random by now, except where tests ask for theirs."""
+    _restore_order(items)
     for item in items:
-        if _OVER_SOCKETS.intersection(getattr(item, "fixturenames", ())):
+        fixtures = getattr(item, "fixturenames", ())
+        if _OVER_SOCKETS.intersection(fixtures):
             item.add_marker(pytest.mark.allow_hosts([HOST]))
+        for fixture, group in _SHARED.items():
+            if fixture in fixtures:
+                item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _restore_order(items: list[pytest.Item]) -> None:
+    """Put the tests of each module marked `in_order` back into the order of their file."""
+    modules: dict[str, list[int]] = {}
+    for place, item in enumerate(items):
+        if item.get_closest_marker("in_order"):
+            modules.setdefault(item.location[0], []).append(place)
+    for places in modules.values():
+        written = sorted((items[place] for place in places), key=_place_in_file)
+        for place, item in zip(places, written, strict=True):
+            items[place] = item
+
+
+def _place_in_file(item: pytest.Item) -> tuple[int, list[int]]:
+    parameters = getattr(item, "callspec", None)
+    return item.location[1] or 0, list(parameters.indices.values()) if parameters else []
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from tests.e2e.deployment import Deployment
 from tests.e2e.unresolved import store
+from tests.support.mass import sized
 
 HOSTILE: Final = """<img src=x onerror="document.title='owned'"><script>alert(1)</script>'"""
-MANY: Final = 10_000
+MANY: Final = sized(1_200, full=10_000)
 BATCH: Final = 25
 
 
@@ -24,7 +25,7 @@ def hostile_job(stack: Deployment) -> str:
 
 
 def many_jobs(stack: Deployment) -> None:
-    """Ten thousand jobs that wait for a person."""
+    """More jobs that need review than the page counts."""
     rows = [
         to_attributes(_for_a_person(f"sync.contact:hubspot:{name}:1", f"hubspot#{name}"))
         for name in (f"many-{number}" for number in range(MANY))

@@ -15,7 +15,7 @@ from infra.local.deploy import bootstrap, deploy, run_cdk
 from infra.local.engine import Engine, running_engine
 from tests.e2e.deployment import ENGINE_SETTINGS
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.in_order]
 
 PROVIDERS = "http://127.0.0.1:9"  # nothing runs here that would call them
 

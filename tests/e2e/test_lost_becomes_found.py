@@ -16,10 +16,14 @@ from oncely.domain.times import time_text
 from tests.e2e.deployment import Deployment, eventually
 from tests.e2e.scenarios import charge, charges, order
 from tests.e2e.unresolved import LONG, job, leave_behind, store, sweep
+from tests.support.mass import sized
 
 pytestmark = pytest.mark.timeout(600)
 
-LOST, DOWN = 200, 500
+LOST = sized(24, full=200)
+DOWN = sized(24, full=500)
+# A sweep takes 200 jobs at most.
+SWEEPS = sized(1, full=4)
 TABLES = ("JobsTableName", "OrdersTableName")
 QUEUES = ("PaymentsQueueUrl", "DeadLetterQueueUrl")
 
@@ -32,6 +36,7 @@ def everything_about(deployment: Deployment, what: str, table: str) -> list[Any]
     return sorted(rows, key=str)
 
 
+@pytest.mark.mass
 def test_purged_queues_lose_nothing(deployment: Deployment) -> None:
     now = datetime.now(UTC)
     ids = [f"purged-{number}" for number in range(LOST)]
@@ -52,7 +57,7 @@ def test_purged_queues_lose_nothing(deployment: Deployment) -> None:
         order(deployment, order_id, charge_requested_at=time_text(now - timedelta(minutes=10)))
         if number % 2:
             _falls_due(deployment, job_key("payment.charge", order_id, prefix="order_"))
-    for _ in range(4):
+    for _ in range(SWEEPS):
         sweep(deployment, job_type="payment.charge")
 
     def all_paid() -> bool | None:
@@ -64,7 +69,8 @@ def test_purged_queues_lose_nothing(deployment: Deployment) -> None:
     assert {charges(deployment, order_id) for order_id in ids} == {1}
 
 
-def test_an_outage_of_30_minutes_with_500_unknown_jobs_escalates_none_and_all_resolve_after_it(
+@pytest.mark.mass
+def test_unknown_jobs_of_a_30_minute_outage_all_resolve_after_it(
     deployment: Deployment,
 ) -> None:
     """Six asks in vain are 30 minutes of waiting; the seventh of each job is made here."""
@@ -76,7 +82,7 @@ def test_an_outage_of_30_minutes_with_500_unknown_jobs_escalates_none_and_all_re
         for number in range(DOWN)
     ]
     try:
-        for _ in range(3):
+        for _ in range(SWEEPS):
             sweep(deployment)
         during = [job(deployment, one.key) for one in left]
     finally:
@@ -84,7 +90,7 @@ def test_an_outage_of_30_minutes_with_500_unknown_jobs_escalates_none_and_all_re
     for one in left:
         _falls_due(deployment, one.key)
 
-    for _ in range(4):
+    for _ in range(SWEEPS):
         sweep(deployment)
 
     assert {one.status for one in during} == {Status.UNKNOWN}

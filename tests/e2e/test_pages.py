@@ -17,7 +17,7 @@ from tests.docs.pages import REPOSITORY, Page, pages
 from tests.e2e import scenarios
 from tests.e2e.deployment import Deployment
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.in_order]
 
 # Their own tests run these: a guide in a copy of the source, a stack that stays up, a new file.
 _ELSEWHERE: Final = ("docs/add-a-job.md", "oncely demo", "oncely local", "oncely new-job")

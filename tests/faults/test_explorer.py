@@ -19,7 +19,7 @@ from oncely.testing.script import read, written
 from tests.faults.safety_classes import MESSAGE, EffectMessage, contract_of
 from tests.faults.scenarios import SCENARIOS
 
-SMALL = Bound(changes=1, random=20)
+SMALL = Bound(changes=1, random=5)
 # Schedules that broke the promise before the code was mended.
 MENDED = ("payment.charge/edited: w4:archive.find!fail w5:table.get>edit",)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

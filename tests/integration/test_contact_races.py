@@ -1,4 +1,4 @@
-"""Sixteen workers importing overlapping versions of the same contacts, on a real engine."""
+"""Many workers importing overlapping versions of the same contacts, on a real engine."""
 
 import json
 import random
@@ -6,13 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import product
 
+import pytest
+
 from oncely.domain.times import time_text
 from oncely.services.outcomes import Duplicate, Finished, HeldElsewhere, NothingSent
 from oncely.services.run_job import JobRunner
 from tests.support.dynamo import Dynamo
+from tests.support.mass import sized
 from tests.support.world import World
 
-CONTACTS, VERSIONS, WORKERS = 100, 4, 16
+VERSIONS = 4
+CONTACTS = sized(6, full=100)
+WORKERS = sized(8, full=16)
 START = datetime(2026, 11, 16, tzinfo=UTC)
 
 
@@ -45,6 +50,7 @@ def work_until_done(world: World, runner: JobRunner, bodies: list[str]) -> int:
     return again
 
 
+@pytest.mark.mass
 def test_each_contact_ends_at_its_newest_version(dynamo: Dynamo) -> None:
     world = World(store=dynamo.store(), rows=dynamo.rows())
     every = product(range(CONTACTS), range(VERSIONS))

@@ -12,10 +12,10 @@ from tests.support.many_rows import fill_with_due, fill_with_ended, items_read
 from tests.unit.samples import a_job
 
 DUE = 10
-SMALL, LARGE = 1_000, 100_000
+SMALL, LARGE = 500, 5_000  # `make bench` counts it at 100,000
 
 
-def test_items_read_are_the_same_at_a_thousand_and_at_a_hundred_thousand_rows(
+def test_items_read_do_not_grow_with_the_table(
     dynamo: Dynamo,
 ) -> None:
     fill_with_due(dynamo, DUE)

@@ -1,7 +1,7 @@
 """One line of test for a team's own job: the same treatment that the shipped jobs get."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from oncely.contract import AnyContract
 from oncely.domain.lifecycle import Status
@@ -11,6 +11,9 @@ from oncely.testing.explorer import Bound, Explorer, Report, play
 from oncely.testing.memory import MemoryRows
 from oncely.testing.scenario import Ended, Provider, Scenario
 from oncely.testing.script import Script, written
+
+# Every schedule of one change and a sample of those of two: seconds, not minutes.
+UNIT_TEST_BOUND: Final = Bound(schedules=1_000)
 
 
 def explore(
@@ -37,7 +40,8 @@ def explore(
     arrive late: then they raise TimeoutError, which your adapter may as well answer as Unclear.
     `effects` counts what really happened outside; of a natural effect, 1 when it is in place.
     The contract's example is sent, unless you give a `message`. `rows` fills your tables; `check`
-    says what else must hold, by giving sentences where it does not.
+    says what else must hold, by giving sentences where it does not. The default `bound` tries
+    every schedule of one change and a sample of two; `Bound()` tries all pairs, in a minute or so.
     AssertionError tells the shortest schedules that break the promise, and the first step by step;
     or why the job comes to no end even when nothing goes wrong, since that would test nothing.
     """
@@ -53,7 +57,7 @@ def explore(
         check=check,
     )
     _comes_to_an_end(scenario)
-    report = Explorer(scenario, bound or Bound()).explore()
+    report = Explorer(scenario, bound or UNIT_TEST_BOUND).explore()
     if report.violations:
         told = _told(scenario, report.violations[0].script)
         raise AssertionError("\n".join([*map(str, report.violations), *told]))

@@ -1,4 +1,4 @@
-"""The admin page of a stack with ten thousand jobs; last, since the engine is slow with them."""
+"""The admin page of a stack with more jobs than one page shows or counts."""
 
 import time
 
@@ -12,12 +12,15 @@ from tests.e2e.deployment import Deployment
 
 pytestmark = pytest.mark.timeout(600)
 
-# The local engine reads a whole table for each query of a list: seconds for ten thousand rows.
+# The local engine reads the whole table for each query of a list, which takes seconds.
 # AWS reads what is shown; tests/integration counts it.
 AT_ONCE = 15.0
 
 
-def test_ten_thousand_jobs_answer_at_once(support: AdminDesk, deployment: Deployment) -> None:
+@pytest.mark.mass
+def test_many_jobs_are_listed_and_searched_at_once(
+    support: AdminDesk, deployment: Deployment
+) -> None:
     deployment.once(many_jobs)
     support.go("#/list/needs_review?type=sync.contact")
     expect(support.entries).to_have_count(25)
@@ -25,11 +28,11 @@ def test_ten_thousand_jobs_answer_at_once(support: AdminDesk, deployment: Deploy
 
     support.button("Show more").click()
     expect(support.entries).to_have_count(50)
-    support.find("hubspot#many-7777")
+    support.find("hubspot#many-777")
     expect(support.entries).to_have_count(1)
 
     assert time.monotonic() - began < AT_ONCE
-    expect(support.entries).to_contain_text("sync.contact:hubspot:many-7777:1")
+    expect(support.entries).to_contain_text("sync.contact:hubspot:many-777:1")
     support.go("#/list/needs_review")
     expect(support.page.locator(".counts")).to_contain_text(f"{MOST_COUNTED:,}+")
     assert len(set(support.entries.locator("a").all_inner_texts())) == 25
