@@ -1,6 +1,7 @@
 """Engines and tables for every suite; sockets reach this machine only."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -8,22 +9,37 @@ from infra.local.engine import HOST
 from tests.support import engines
 from tests.support.dynamo import NO_PROFILE, Dynamo
 
+TESTS = Path(__file__).parent
 _OVER_SOCKETS = frozenset({"ministack", "dynamodb_local", "dynamo", "place"})
-# Tests that share something expensive run on one worker, so that it is made once.
-_SHARED = {"deployment": "deployed stack", "prod": "production template"}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if _OVER_SOCKETS.intersection(_fixtures(item)):
+        item.add_marker(pytest.mark.allow_hosts([HOST]))
+    if group := _group(item):
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what each test needs; the order is random by now, except where tests ask for theirs."""
+    """Correct the random order: modules marked `in_order` keep theirs, and `last` comes last."""
     _restore_order(items)
-    for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        if _OVER_SOCKETS.intersection(fixtures):
-            item.add_marker(pytest.mark.allow_hosts([HOST]))
-        for fixture, group in _SHARED.items():
-            if fixture in fixtures:
-                item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+
+
+def _group(item: pytest.Item) -> str | None:
+    """Tests that share something expensive run on one worker, so that it is made once."""
+    suite = item.path.relative_to(TESTS).parts[0]
+    if suite == "infra":
+        return "synthesized stacks"
+    if suite == "e2e":
+        return "deployed stack" if "deployment" in _fixtures(item) else item.path.stem
+    return None
+
+
+def _fixtures(item: pytest.Item) -> Collection[str]:
+    names: Collection[str] = getattr(item, "fixturenames", ())
+    return names
 
 
 def _restore_order(items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from infra.local.account import STACK
@@ -32,6 +33,7 @@ _IN_TRANSACTIONS: Final = {
     "Put": "dynamodb:PutItem",
     "Update": "dynamodb:UpdateItem",
 }
+PAGE: Final = 50
 # What a call names its resource by.
 _NAMED_BY: Final = ("TableName", "QueueUrl", "TopicArn", "SecretId")
 
@@ -79,16 +81,36 @@ def _access_keys(
 
 
 def _events(stack: Deployment, access_key: str) -> Iterator[dict[str, Any]]:
-    """What was signed with a key; the engine gives the newest fifty of each name."""
-    trail = stack.client("cloudtrail")
+    """What was signed with a key."""
     for name in ACTIONS:
-        found = trail.lookup_events(
-            LookupAttributes=[
-                {"AttributeKey": "AccessKeyId", "AttributeValue": access_key},
-                {"AttributeKey": "EventName", "AttributeValue": name},
-            ]
-        )
-        yield from found["Events"]
+        seen: set[str] = set()
+        until = _next_second(datetime.now(UTC))
+        while page := _page(stack, access_key, name, until):
+            new = [event for event in page if event["EventId"] not in seen]
+            seen |= {event["EventId"] for event in new}
+            yield from new
+            if len(page) < PAGE:
+                break
+            oldest = _next_second(min(event["EventTime"] for event in page))
+            # Events of one second that fill a whole page hide what else happened in it.
+            until = min(oldest, until - timedelta(seconds=1))
+
+
+def _next_second(time: datetime) -> datetime:
+    return time.replace(microsecond=0) + timedelta(seconds=1)
+
+
+def _page(stack: Deployment, access_key: str, name: str, until: datetime) -> list[dict[str, Any]]:
+    """The newest events up to a time; the engine gives 50 at most and no token for more."""
+    found = stack.client("cloudtrail").lookup_events(
+        LookupAttributes=[
+            {"AttributeKey": "AccessKeyId", "AttributeValue": access_key},
+            {"AttributeKey": "EventName", "AttributeValue": name},
+        ],
+        EndTime=until,
+    )
+    events: list[dict[str, Any]] = found["Events"]
+    return events
 
 
 def _uses(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

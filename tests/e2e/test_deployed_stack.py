@@ -116,6 +116,7 @@ def test_a_job_whose_worker_died_runs_again(deployment: Deployment) -> None:
     assert job["owner"] != "another"
 
 
+@pytest.mark.last
 def test_the_schedule_fires_the_state_machine_which_resolves_an_unknown_job(
     deployment: Deployment,
 ) -> None:

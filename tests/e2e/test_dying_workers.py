@@ -81,7 +81,7 @@ def test_a_worker_killed_during_its_call_leaves_one_charge(stack: Deployment) ->
     stack.reconcile(key=key)
 
     stack.job_when(key, "finished")
-    assert deliveries(stack, key)[0] == 2
+    assert deliveries(stack, key)[0] > 1
     assert scenarios.charges(stack, "killed") == 1
 
 
