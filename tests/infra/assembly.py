@@ -15,6 +15,11 @@ from infra.app import build
 
 # With the jobs that ship; each queue of a job of the reader's own adds a worker.
 SHIPPED_FUNCTIONS = 12
+PROD = {
+    "stage": "prod",
+    "alert_email": "ops@example.com",
+    "sender_address": "Shop <receipts@example.com>",
+}
 
 
 @dataclass(frozen=True)

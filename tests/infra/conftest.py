@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from infra import layers
-from tests.infra.assembly import Assembly
+from tests.infra.assembly import PROD, Assembly
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,9 +23,4 @@ def stub_layers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def prod(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """The stack as it goes to production."""
-    return Assembly.of(
-        tmp_path_factory.mktemp("prod"),
-        stage="prod",
-        alert_email="ops@example.com",
-        sender_address="Shop <receipts@example.com>",
-    )
+    return Assembly.of(tmp_path_factory.mktemp("prod"), **PROD)

@@ -10,8 +10,9 @@ from itertools import count
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final
 
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Evidence, Job
 
+Digest = Callable[[object], int]
 _LOCKS: Final = (type(threading.Lock()), type(threading.RLock()))
 _PLAIN: Final = frozenset({str, int, float, bool, bytes, datetime, timedelta, type(None)})
 
@@ -21,30 +22,48 @@ class CannotDigestError(TypeError):
 
 
 class Digester:
-    """Digests of one run; a job row is frozen, so it is digested once."""
+    """Digests of one run; rows and their evidence are frozen, so each is digested once."""
 
     def __init__(self) -> None:
-        self._jobs: dict[int, tuple[Job, int]] = {}
+        self._frozen: dict[int, tuple[object, int]] = {}
         self._fields: dict[type, tuple[str, ...]] = {}
+        self._by_type: dict[type, Digest] = dict.fromkeys(_PLAIN, hash)
 
     def of(self, value: object) -> int:
         """Equal for equal values, whatever they are made of."""
-        if type(value) in _PLAIN or isinstance(value, Enum):
-            return hash(value)
-        if isinstance(value, Job):
-            return self._of_job(value)
-        if isinstance(value, tuple | list | deque):
-            return hash(tuple(map(self.of, value)))
-        if isinstance(value, dict | Mapping):
-            return hash(frozenset((self.of(key), self.of(held)) for key, held in value.items()))
-        if isinstance(value, set | frozenset):
-            return hash(frozenset(map(self.of, value)))
-        return self._of_object(value)
+        kind = type(value)
+        digest = self._by_type.get(kind)
+        if digest is None:
+            digest = self._by_type[kind] = self._digest_of(kind)
+        return digest(value)
 
-    def _of_job(self, job: Job) -> int:
-        known = self._jobs.get(id(job))
+    def _digest_of(self, kind: type) -> Digest:
+        if issubclass(kind, Enum):
+            return hash
+        if issubclass(kind, Job | Evidence):
+            return self._of_frozen
+        if issubclass(kind, tuple | list | deque):
+            return self._of_items
+        if issubclass(kind, dict | Mapping):
+            return self._of_mapping
+        if issubclass(kind, set | frozenset):
+            return self._of_set
+        return self._of_object
+
+    def _of_items(self, value: Any) -> int:  # noqa: ANN401  # a sequence of anything
+        return hash(tuple([self.of(one) for one in value]))
+
+    def _of_mapping(self, value: Any) -> int:  # noqa: ANN401  # a mapping of anything
+        return hash(frozenset([(self.of(key), self.of(held)) for key, held in value.items()]))
+
+    def _of_set(self, value: Any) -> int:  # noqa: ANN401  # a set of anything
+        return hash(frozenset([self.of(one) for one in value]))
+
+    def _of_frozen(self, value: object) -> int:
+        known = self._frozen.get(id(value))
         if known is None:
-            known = self._jobs[id(job)] = (job, self._of_fields(job))
+            # The value is kept, so that its id is not given to another.
+            known = self._frozen[id(value)] = (value, self._of_fields(value))
         return known[1]
 
     def _of_object(self, value: Any) -> int:  # noqa: ANN401  # anything
@@ -67,7 +86,4 @@ class Digester:
         names = self._fields.get(kind)
         if names is None:
             names = self._fields[kind] = tuple(field.name for field in fields(value))
-        return hash((kind.__qualname__, *(self.of(getattr(value, name)) for name in names)))
-
-
-Digest = Callable[[object], int]
+        return hash((kind.__qualname__, *[self.of(getattr(value, name)) for name in names]))
