@@ -13,6 +13,7 @@ COPIED: Final = (
     "tests",
     "docs",
     "requirements",
+    "README.md",
     "pyproject.toml",
     "cdk.json",
 )

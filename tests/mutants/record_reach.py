@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 from coverage import Coverage
+from hypothesis import settings
 
 # Where the plugin writes one file per process, and the product's root.
 FOLDER: Final = "REACH_FOLDER"
@@ -61,6 +62,8 @@ class Recorder:
         to.write_text(json.dumps({"tests": recorded, "failed": sorted(self._failed)}))
 
 
+# Hypothesis is many times slower while lines are counted, and a few examples reach them.
+_EXAMPLES: Final = 5
 _RECORDERS: Final[list[Recorder]] = []
 
 
@@ -68,6 +71,12 @@ def pytest_configure(config: pytest.Config) -> None:
     recorder = Recorder(Path(os.environ[ROOT]))
     _RECORDERS.append(recorder)
     config.pluginmanager.register(recorder)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    # After a conftest chose its profile, and before a test module uses it.
+    settings.register_profile("recording", max_examples=_EXAMPLES, deadline=None)
+    settings.load_profile("recording")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
