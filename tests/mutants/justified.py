@@ -14,4 +14,10 @@ class Justified:
     reason: str
 
 
-JUSTIFIED: Final[tuple[Justified, ...]] = ()
+_FIND_DUE: Final = "functions/oncely/services/find_due.py"
+_TUNED: Final = "A tuned bound on the reads of one sweep: one more row changes no outcome."
+
+JUSTIFIED: Final = (
+    Justified(_FIND_DUE, "LOOKS: Final = 200", "LOOKS: Final = 201", _TUNED),
+    Justified(_FIND_DUE, "_AGES: Final = 20", "_AGES: Final = 21", _TUNED),
+)

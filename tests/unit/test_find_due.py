@@ -245,6 +245,20 @@ def test_thousands_of_unknown_jobs_leave_room_for_the_others() -> None:
     assert ended in keys(find(world))
 
 
+def test_full_sweep_keeps_a_tenth_for_work_without_a_row() -> None:
+    world = World()
+    for one in range(MOST + 1):
+        key = job_key("payment.charge", str(one), prefix="order_")
+        world.store.create(a_job(job_key=key, status=Status.UNKNOWN, due_at=world.clock.now()))
+        world.add_order(f"lost_{one}")
+    world.clock.move(hours=1)
+
+    found = find(world)
+
+    lost = [item for item in found.items if item.message is not None]
+    assert (len(found.items), len(lost)) == (MOST, MOST // 10)
+
+
 def test_large_messages_of_lost_work_do_not_break_a_sweep() -> None:
     world = World(contracts=(_LostReports,))
 

@@ -85,9 +85,10 @@ def test_what_can_be_nobodys_key_is_refused_before_any_table_is_asked(key: str) 
         RepairOrder(key=JobKey(key), repair=Repair.ASK, version=1, reason="x", actor="ada")
 
 
-def test_repair_accepts_the_longest_key() -> None:
+@pytest.mark.parametrize("length", [1, MAX_KEY])
+def test_repair_accepts_shortest_and_longest_key(length: int) -> None:
     order = RepairOrder(
-        key=JobKey("k" * MAX_KEY), repair=Repair.ASK, version=1, reason=REASON, actor="ada"
+        key=JobKey("k" * length), repair=Repair.ASK, version=1, reason=REASON, actor="ada"
     )
 
     assert isinstance(World().repairer().repair(order), NoSuchJob)

@@ -1,5 +1,8 @@
 """One search box: a job is found however people name it, also when its row has expired."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from oncely.domain.errors import InvalidRequestError
@@ -54,6 +57,14 @@ def test_one_box_finds_a_job_in_every_way(text: str, way: str) -> None:
 @pytest.mark.parametrize("text", ["1845", "18452 OR 1=1", "payment.charge:", "x" * 5000, "\ud800"])
 def test_what_is_nobodys_id_finds_nothing(text: str) -> None:
     assert paid().inspector().find(text).jobs == ()
+
+
+@pytest.mark.parametrize("text", ["x" * 201, "\ud800"])
+def test_text_that_no_index_can_hold_reads_nothing(text: str) -> None:
+    untouched: Any = object()
+    inspector = replace(World().inspector(), store=untouched, finder=untouched, archive=untouched)
+
+    assert inspector.find(text) == Found(query=text, jobs=())
 
 
 def test_an_empty_box_is_told_what_to_type() -> None:
