@@ -98,6 +98,23 @@ def test_a_review_returns_to_ready_when_nothing_was_charged_and_is_charged_once(
     assert world.payments.charges == ["pi_1"]
 
 
+def test_review_that_no_worker_claimed_returns_without_a_lookup() -> None:
+    world = World()
+    world.add_order()
+    world.enqueuer().enqueue(charge())
+    world.clock.move(hours=25)
+    world.reconcile(KEY)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+    world.outbox.sent.clear()
+
+    outcome = repair(world, Repair.RETURN)
+
+    assert isinstance(outcome, Repaired)
+    assert outcome.after.status is Status.READY
+    assert world.payments.calls == []
+    assert len(world.outbox.sent) == 1
+
+
 def test_a_review_whose_charge_happened_is_never_returned() -> None:
     world = in_review()
     before = world.job(KEY)
@@ -169,7 +186,7 @@ def test_a_declined_order_is_tried_again_as_a_new_job() -> None:
     outcome = repair(world, Repair.AGAIN)
 
     assert isinstance(outcome, Repaired)
-    assert f"{KEY}:2" in outcome.said
+    assert outcome.said == f"{KEY}:2 is sent"
     assert world.job(KEY).status is Status.FAILED
     assert world.job(KEY).evidence[-1].reason == f"tried again as {KEY}:2: {REASON}"
     (body,) = world.outbox.sent

@@ -99,6 +99,15 @@ def test_an_expired_job_is_answered_from_the_archive(text: str) -> None:
     assert shown.archived
 
 
+def test_archived_job_is_found_once_while_its_row_exists() -> None:
+    world = paid()
+    world.publisher().publish(KEY)
+
+    (view,) = world.inspector().find(KEY).jobs
+
+    assert not view.archived
+
+
 def test_a_second_attempt_is_found_in_the_archive_behind_the_first() -> None:
     world = paid_at_the_second_attempt()
     for key in (KEY, SECOND):
