@@ -91,6 +91,7 @@ def test_a_review_returns_to_ready_when_nothing_was_charged_and_is_charged_once(
     outcome = repair(world, Repair.RETURN)
 
     assert isinstance(outcome, Repaired)
+    assert outcome.said.startswith("Stripe says: ")
     job = world.job(KEY)
     assert (job.status, job.key_number, job.reopened_at) == (Status.READY, 2, world.clock.now())
     (body,) = world.outbox.sent
