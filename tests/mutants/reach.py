@@ -192,7 +192,8 @@ def _record(
     with TemporaryDirectory() as folder:
         log = Path(folder, "pytest.log")
         command = [sys.executable, "-m", "pytest", "-q", *FIXED, *NOT_AGAIN]
-        command += ["-n", str(_PROCESSES), "-p", "tests.mutants.record_reach", *files]
+        command += ["-n", str(_PROCESSES), "--dist", "worksteal"]
+        command += ["-p", "tests.mutants.record_reach", *files]
         variables = {record_reach.FOLDER: folder, record_reach.ROOT: str(root)}
         with (
             log.open("wb") as output,
