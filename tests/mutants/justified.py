@@ -20,4 +20,10 @@ _TUNED: Final = "A tuned bound on the reads of one sweep: one more row changes n
 JUSTIFIED: Final = (
     Justified(_FIND_DUE, "LOOKS: Final = 200", "LOOKS: Final = 201", _TUNED),
     Justified(_FIND_DUE, "_AGES: Final = 20", "_AGES: Final = 21", _TUNED),
+    Justified(
+        _FIND_DUE,
+        "if len(asked_for) <= LOOKS:",
+        "if len(asked_for) < LOOKS:",
+        "With exactly LOOKS items both ways return all of them; only their order differs.",
+    ),
 )

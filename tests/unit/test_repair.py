@@ -53,6 +53,19 @@ def test_asking_about_a_charge_that_never_happened_runs_it_again() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
+def test_asking_does_not_wait_until_the_job_is_due() -> None:
+    world = unknown()
+    world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
+    world.reconcile(KEY)
+    due_at = world.job(KEY).due_at
+    assert due_at is not None
+    assert due_at > world.clock.now()
+
+    repair(world, Repair.ASK)
+
+    assert world.job(KEY).status is Status.FINISHED
+
+
 def test_asking_finds_out_about_a_worker_that_died() -> None:
     world = unknown()
     dead = world.job(KEY)
