@@ -77,7 +77,7 @@ REPLAY ?=
 faults: $(DEV) ## Try the jobs under every schedule; ARGS=--beside: other ways to write one, too; REPLAY='…' plays one again
 	@PYTHONPATH=functions $(VENV)/bin/python -m tests.faults $(ARGS) --replay '$(REPLAY)'
 
-mutants: $(DEV) $(ENGINE) ## Break each guard in a copy of the code, and see a test go red; ARGS="lease" tries some
+mutants: $(DEV) $(ENGINE) ## Break guards in a copy of the code, and see a test fail; ARGS="lease", or ARGS="--random 60 --seed N"
 	@PYTHONPATH=functions $(VENV)/bin/python -m tests.mutants $(ARGS)
 
 bench: $(LOCAL_STACK) ## Measure beside Powertools and write docs/benchmarks.md (some minutes)

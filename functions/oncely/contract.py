@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from oncely.domain.answers import Answer, CannotAsk, Done, Odd, Prepared
 from oncely.domain.jobs import Job
-from oncely.domain.keys import JobKey, ProviderKey, provider_key
+from oncely.domain.keys import MAX_PROVIDER_KEY, JobKey, ProviderKey, provider_key
 from oncely.domain.lifecycle import Event
 from oncely.domain.money import Money
 from oncely.domain.profiles import Safety, Terms
@@ -95,7 +95,7 @@ class Call(Generic[F]):
 
     job: Job
     facts: F
-    key_length: int = 255
+    key_length: int = MAX_PROVIDER_KEY
     has_time: Callable[[timedelta], bool] = lambda _: True
     save: Callable[[Mapping[str, Json]], None] = lambda _: None  # a long job's progress, fenced
 

@@ -1,150 +1,70 @@
-"""`make mutants`: break each guard in a copy of the code, and see a test go red."""
+"""`make mutants`: break the code in a copy of the tree, and see a test fail."""
 
-import os
-import shutil
-import subprocess
+import argparse
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from queue import SimpleQueue
-from tempfile import TemporaryDirectory
-from typing import Final
+from collections.abc import Sequence
 
-from infra import REPOSITORY
-from tests.mutants.mutation import Mutation
-from tests.mutants.mutations import MUTATIONS
-
-SIDE_BY_SIDE: Final = 2
-COPIED: Final = (
-    "functions",
-    "infra",
-    "tests",
-    "docs",
-    "requirements",
-    "pyproject.toml",
-    "cdk.json",
-)
-# Installed once, and only read.
-SHARED: Final = (".venv-engine", "node_modules", ".build")
-_TESTS_FAILED: Final = 1  # what pytest says; 2 and more: it could not even run
-_LONGEST: Final = 600  # seconds; a test that hangs fails by itself long before
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the tests said about one mutation."""
-
-    mutation: Mutation
-    word: str
-    seconds: float
-    said: str = ""
-
-    @property
-    def is_caught(self) -> bool:
-        """Whether a test went red."""
-        return self.word == "caught"
+from tests.mutants.named import try_named
+from tests.mutants.random_mutants import Choice, UsageError, seed_of_head, try_random
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try all mutations, or those with this text in their name; 1 unless every one is caught."""
-    wanted = " ".join(arguments)
-    chosen = [one for one in MUTATIONS if wanted in one.name]
-    began = time.monotonic()
-    with TemporaryDirectory() as folder:
-        copies: SimpleQueue[Path] = SimpleQueue()
-        for number in range(SIDE_BY_SIDE):
-            copies.put(copied(Path(folder, str(number))))
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            verdicts = list(pool.map(lambda one: _told(_tried(one, copies)), chosen))
-    caught = sum(one.is_caught for one in verdicts)
-    sys.stdout.write(f"\n{caught} of {len(chosen)} caught, {time.monotonic() - began:.0f} s\n")
-    return 0 if caught == len(chosen) else 1
-
-
-def copied(to: Path) -> Path:
-    """The working tree, as far as tests need it; the tree itself is never touched."""
-    to.mkdir()
-    ignore = shutil.ignore_patterns("__pycache__", ".hypothesis")
-    for name in COPIED:
-        source = REPOSITORY / name
-        if source.is_dir():
-            shutil.copytree(source, to / name, ignore=ignore)
-        else:
-            shutil.copy(source, to / name)
-    for name in SHARED:
-        if (REPOSITORY / name).exists():
-            (to / name).symlink_to((REPOSITORY / name).resolve())
-    return to
-
-
-@contextmanager
-def mutated(mutation: Mutation, root: Path) -> Iterator[None]:
-    """The copy with one guard broken."""
-    file = root / mutation.file
-    sound = file.read_text()
-    if sound.count(mutation.old) != 1:
-        raise LookupError(f"its text stands {sound.count(mutation.old)} times in {mutation.file}")
-    file.write_text(sound.replace(mutation.old, mutation.new))
-    try:
-        yield
-    finally:
-        file.write_text(sound)
-
-
-_GREEN: Final[set[tuple[str, ...]]] = set()  # tests that pass on sound code
-
-
-def _tried(mutation: Mutation, copies: "SimpleQueue[Path]") -> Verdict:
-    root = copies.get()
-    began = time.monotonic()
-    try:
-        # Red for another reason would prove nothing.
-        if mutation.caught_by not in _GREEN:
-            sound = _pytest(mutation, root)
-            if sound.returncode:
-                said = sound.stdout[-2000:]
-                return Verdict(mutation, "RED BEFORE", time.monotonic() - began, said)
-            _GREEN.add(mutation.caught_by)
-        with mutated(mutation, root):
-            broken = _pytest(mutation, root)
-    except LookupError as error:
-        return Verdict(mutation, "STALE", time.monotonic() - began, str(error))
-    except subprocess.TimeoutExpired:
-        return Verdict(mutation, "TOO SLOW", time.monotonic() - began)
-    finally:
-        copies.put(root)
-    word = {0: "SURVIVED", _TESTS_FAILED: "caught"}.get(broken.returncode, "DID NOT RUN")
-    said = "" if word == "caught" else broken.stdout[-2000:]
-    return Verdict(mutation, word, time.monotonic() - began, said)
-
-
-def _pytest(mutation: Mutation, root: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutation.caught_by],
-        cwd=root,
-        # Compiled files are told apart by second and size: a mutation may change neither.
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{root / 'functions'}:{root}",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=_LONGEST,
-        check=False,
+    """Try the named mutations, or random ones. Returns 1 unless the tests notice each."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.random is None and not given.at:
+        if given.within or given.seed is not None or given.tests:
+            parser.error("--seed, --in and --tests go with --random N or --at FILE:LINE")
+        return try_named(" ".join(given.name))
+    if given.name:
+        parser.error("a name chooses named mutations: leave it out, or leave out --random and --at")
+    choice = Choice(
+        number=given.random or 0,
+        seed=seed_of_head() if given.seed is None else given.seed,
+        within=tuple(given.within),
+        at=given.at,
+        tests=tuple(given.tests),
     )
+    try:
+        return try_random(choice)
+    except UsageError as error:
+        parser.error(str(error))
 
 
-def _told(verdict: Verdict) -> Verdict:
-    sys.stdout.write(f"{verdict.word:<12}{verdict.seconds:>6.1f} s  {verdict.mutation.name}\n")
-    if verdict.said:
-        sys.stdout.write(f"{verdict.said}\n")
-    sys.stdout.flush()
-    return verdict
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="make mutants ARGS=…",
+        description="Break the code in a copy of the tree, and see a test fail. Tries the named "
+        "mutations unless --random or --at is given.",
+    )
+    parser.add_argument(
+        "name", nargs="*", help="text in the names of the mutations to try (default: all)"
+    )
+    parser.add_argument(
+        "--random", type=int, metavar="N", help="mutate N random places of the product"
+    )
+    parser.add_argument(
+        "--seed", type=int, help="seed of the random choice (default: from the commit id of HEAD)"
+    )
+    parser.add_argument(
+        "--in",
+        dest="within",
+        nargs="+",
+        default=[],
+        metavar="PATH",
+        help="folders or files to mutate (default: functions)",
+    )
+    parser.add_argument(
+        "--at", default="", metavar="FILE:LINE", help="try every mutant of one line instead"
+    )
+    parser.add_argument(
+        "--tests",
+        nargs="+",
+        default=[],
+        metavar="PATH",
+        help="tests to run (default: those that reach the mutant)",
+    )
+    return parser
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from infra import REPOSITORY
-from tests.mutants.__main__ import mutated
 from tests.mutants.mutation import Mutation
 from tests.mutants.mutations import MUTATIONS
+from tests.mutants.named import mutated
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.name)

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.domain.answers import Absent, CannotAsk, NotSent, OwnerGone, Unclear
+from oncely.domain.answers import Absent, CannotAsk, NotSent, OwnerGone, Processing, Unclear
 from oncely.domain.claims import claimed
 from oncely.domain.decide import ask_not_before, decide
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import MESSAGE_GRACE
+from oncely.domain.moves import MESSAGE_GRACE, PROCESSING_LOOK
 from oncely.domain.profiles import Safety
 from tests.unit.samples import NOW, PROFILE, TERMS, TICK, a_claim, a_job
 
@@ -109,6 +109,22 @@ def test_the_providers_own_hint_says_when_to_try_again() -> None:
     limited = NotSent("rate limited", retry_after=timedelta(seconds=7))
 
     assert decide(a_job(), TERMS, limited, now=NOW).run_at == NOW + timedelta(seconds=7)
+
+
+def test_effect_in_progress_is_looked_up_later() -> None:
+    decision = decide(a_job(), TERMS, Processing("waits for the bank"), now=NOW)
+
+    assert decision.event is Event.LOSE
+    assert decision.changes["due_at"] == NOW + PROCESSING_LOOK
+
+
+def test_unknown_is_sent_again_under_the_same_key_within_its_window() -> None:
+    job = a_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40)
+
+    decision = decide(job, TERMS, CannotAsk(), now=NOW, scope="live")
+
+    assert (decision.event, decision.run_at) == (Event.RETURN, NOW)
+    assert decision.on(job, now=NOW, actor="reconciler").key_number == job.key_number
 
 
 @pytest.mark.parametrize("gone", ["key_window", "first_sent_at"])

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import get_args
 
-import pytest
-
 from oncely.domain.answers import Answer, Done, Odd, Refused
 from oncely.domain.due import told
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
@@ -91,12 +89,8 @@ def test_nothing_else_ends_a_job() -> None:
             assert case.after.status not in ENDED, case
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_the_longest_reason_is_cut_before_it_is_stored(answer: Answer) -> None:
-    wordy = replace(answer, reason="x" * (MAX_REASON + 1))
-
+def test_the_longest_reason_is_cut_before_it_is_stored() -> None:
     for case in cases():
-        if case.answer is answer:
-            after = replace(case, answer=wordy).after
-            assert len(after.last_error or "") <= MAX_REASON, case
-            assert len(after.evidence[-1].reason) <= MAX_REASON, case
+        after = replace(case, answer=replace(case.answer, reason="x" * (MAX_REASON + 1))).after
+        assert len(after.last_error or "") <= MAX_REASON, case
+        assert len(after.evidence[-1].reason) <= MAX_REASON, case

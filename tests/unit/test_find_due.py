@@ -245,6 +245,42 @@ def test_thousands_of_unknown_jobs_leave_room_for_the_others() -> None:
     assert ended in keys(find(world))
 
 
+def test_sweep_of_one_type_finds_no_lost_work_of_another() -> None:
+    world = World()
+    world.add_order()
+    world.clock.move(hours=1)
+
+    assert keys(find(world, job_type="payment.charge")) == [KEY]
+    assert find(world, job_type="sync.contact").items == ()
+
+
+def test_sweep_fills_up_with_lost_work_to_its_limit() -> None:
+    world = World()
+    due = job_key("payment.charge", "due", prefix="order_")
+    world.store.create(a_job(job_key=due, status=Status.UNKNOWN, due_at=world.clock.now()))
+    for one in range(5):
+        world.add_order(f"lost_{one}")
+    world.clock.move(hours=1)
+
+    found = find(world, limit=3)
+
+    assert (keys(found)[0], len(found.items), found.asking) == (due, 3, 5)
+
+
+def test_full_sweep_keeps_a_tenth_for_work_without_a_row() -> None:
+    world = World()
+    for one in range(MOST + 1):
+        key = job_key("payment.charge", str(one), prefix="order_")
+        world.store.create(a_job(job_key=key, status=Status.UNKNOWN, due_at=world.clock.now()))
+        world.add_order(f"lost_{one}")
+    world.clock.move(hours=1)
+
+    found = find(world)
+
+    lost = [item for item in found.items if item.message is not None]
+    assert (len(found.items), len(lost)) == (MOST, MOST // 10)
+
+
 def test_large_messages_of_lost_work_do_not_break_a_sweep() -> None:
     world = World(contracts=(_LostReports,))
 

@@ -165,6 +165,22 @@ def test_counts_tell_how_things_stand_today() -> None:
     assert (tomorrow.done_today, tomorrow.pending) == (0, 1)
 
 
+def test_counts_of_today_begin_at_midnight_utc() -> None:
+    world = World()
+    midnight = world.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    for order_id, moment in (
+        ("1001", midnight - timedelta(microseconds=1)),
+        ("1002", midnight),
+        ("1003", midnight + timedelta(microseconds=1)),
+    ):
+        world.clock.time = moment
+        world.add_order(order_id)
+        world.run(charge(order_id))
+    world.clock.time = midnight + timedelta(hours=23, minutes=59, seconds=59, microseconds=5)
+
+    assert world.inspector().counts().done_today == 2
+
+
 def test_a_count_that_is_too_large_says_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "MOST_COUNTED", 10)
 

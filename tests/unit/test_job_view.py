@@ -52,6 +52,18 @@ def test_a_charge_that_took_long_is_told_in_one_sentence_and_a_timeline() -> Non
     assert told["next_look"] is None
 
 
+def test_view_shows_since_when_the_job_has_its_status() -> None:
+    world = paid()
+    world.clock.move(minutes=5)
+    world.publisher().publish(KEY)
+
+    view = world.inspector().show(KEY)
+
+    assert view is not None
+    whole = view.as_json()
+    assert whole["since"] == whole["created_at"] != whole["updated_at"]
+
+
 def test_a_list_is_short_and_one_job_is_whole() -> None:
     (view,) = paid().inspector().find("18452").jobs
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from oncely.domain.errors import InvalidKeyError
-from oncely.domain.keys import MAX_KEY, MAX_PART, is_job_type, job_key, token_key
+from oncely.domain.keys import MAX_KEY, MAX_PART, findable, is_job_type, job_key, token_key
 
 # What keys are made of, and what might be mistaken for it.
 TRICKY = st.text("ab1:%~/ éÉ3A25\x00", min_size=1, max_size=6)
@@ -111,3 +111,12 @@ def test_a_name_that_is_no_job_type_makes_no_key(name: str) -> None:
 @pytest.mark.parametrize("name", ["payment.charge", "sync.contact_v2", "a.b.c"])
 def test_a_job_type_is_lower_case_with_a_dot(name: str) -> None:
     assert is_job_type(name)
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"), [(1, True), (MAX_KEY, True), (MAX_KEY + 1, False), (0, False)]
+)
+def test_business_id_is_findable_if_an_index_can_hold_it(length: int, *, expected: bool) -> None:
+    business_id = "x" * length
+
+    assert findable(business_id) == (business_id if expected else None)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.answers import Absent, CannotAsk, OwnerGone, Unclear, Unreachable
+from oncely.domain.answers import Absent, CannotAsk, OwnerGone, Processing, Unclear, Unreachable
 from oncely.domain.decide import decide, local_rows_refuse
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.moves import PROCESSING_LOOK
 from oncely.domain.profiles import Safety
 from tests.unit.grid import ANSWERS, cases
 from tests.unit.samples import NOW, TERMS, a_job
@@ -30,6 +31,12 @@ def test_a_natural_effect_that_lost_its_owner_or_its_answer_runs_again_at_once(
 
     assert (decision.event, decision.run_at) == (Event.RELEASE, NOW)
     assert decision.on(a_job(), now=NOW, actor="worker").timeouts == 0
+
+
+def test_natural_effect_in_progress_runs_again_later() -> None:
+    decision = decide(a_job(), NATURAL, Processing("still importing"), now=NOW)
+
+    assert (decision.event, decision.run_at) == (Event.RELEASE, NOW + PROCESSING_LOOK)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,20 @@
 """The keys that providers deduplicate on: the same on every try, and never too long."""
 
 from dataclasses import replace
+from typing import ClassVar
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.contract import Call
-from oncely.domain.keys import JobKey, job_key, provider_key
-from tests.unit.samples import KEY, a_job
+from oncely.contract import Call, Contract, Proceed
+from oncely.domain.answers import Done
+from oncely.domain.keys import JobKey, ProviderKey, job_key, provider_key, token_key
+from oncely.domain.lifecycle import Status
+from oncely.domain.profiles import Safety, Terms
+from tests.support.world import World
+from tests.unit.report_contract import ReportBuild, ReportMessage, report
+from tests.unit.samples import KEY, PROFILE, a_job
 
 LONGEST = JobKey("payment.charge:" + "x" * 185)
 LIMIT = st.integers(32, 255)
@@ -37,6 +44,52 @@ def test_another_step_or_number_is_another_key(
     )
 
     assert (one == other) is (steps[0] == steps[1] and numbers[0] == numbers[1])
+
+
+@pytest.mark.parametrize(("length", "is_plain"), [(255, True), (256, False)])
+def test_provider_key_is_plain_up_to_255_characters(length: int, *, is_plain: bool) -> None:
+    step = "s" * (length - len(f"{LONGEST}::1"))
+
+    assert (provider_key(LONGEST, step, 1) == f"{LONGEST}:{step}:1") is is_plain
+
+
+class _ShortKeys(Contract[ReportMessage, str]):
+    """A job whose provider takes short keys, and whose first request gets no answer."""
+
+    job_type = ReportBuild.job_type
+    message = ReportMessage
+    terms = Terms(safety=Safety.KEYED, profile=replace(PROFILE, key_length=40))
+    needs = ReportBuild.needs
+    words = ReportBuild.words
+    keys: ClassVar[list[ProviderKey]] = []
+
+    @classmethod
+    def key(cls, message: ReportMessage) -> JobKey:
+        return ReportBuild.key(message)
+
+    def check(self, message: ReportMessage) -> Proceed[str]:
+        return Proceed(facts=message.list_id, values={})
+
+    def act(self, call: Call[str]) -> Done:
+        self.keys.append(call.key("build"))
+        raise TimeoutError
+
+    def ask(self, call: Call[str]) -> Done:
+        self.keys.append(call.key("build"))
+        return Done("built")
+
+
+def test_lookup_uses_the_key_that_was_sent() -> None:
+    world = World(contracts=(_ShortKeys,))
+    token = "t" * 60
+    world.run(report(token))
+
+    done = world.reconciler().resolve(token_key("report.build", token), asked_for=True)
+
+    sent, asked = _ShortKeys.keys
+    assert done.new is Status.FINISHED
+    assert sent == asked
+    assert len(sent) == 40
 
 
 @given(limit=LIMIT)

@@ -1,5 +1,6 @@
 """The reconciler: asks, writes one outcome, and is harmless when it runs twice."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -139,6 +140,19 @@ def test_two_looks_at_once_are_harmless() -> None:
 
     assert done.new is Status.FINISHED
     assert outcomes == ["nothing"]
+    assert [entry.event for entry in world.job(KEY).evidence].count(Event.CONFIRM) == 1
+
+
+def test_sweep_does_nothing_when_another_resolves_expired_lease_first() -> None:
+    world = crashed_after_the_charge()
+    world.clock.move(hours=1)
+    outcomes: list[str] = []
+    slow = Meanwhile(world.store, "get", lambda: outcomes.append(world.reconcile(KEY).outcome))
+
+    done = replace(world.reconciler(), store=slow).resolve(JobKey(KEY))
+
+    assert outcomes == ["finished"]
+    assert done.outcome == "nothing"
     assert [entry.event for entry in world.job(KEY).evidence].count(Event.CONFIRM) == 1
 
 

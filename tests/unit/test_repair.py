@@ -53,6 +53,19 @@ def test_asking_about_a_charge_that_never_happened_runs_it_again() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
+def test_asking_does_not_wait_until_the_job_is_due() -> None:
+    world = unknown()
+    world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
+    world.reconcile(KEY)
+    due_at = world.job(KEY).due_at
+    assert due_at is not None
+    assert due_at > world.clock.now()
+
+    repair(world, Repair.ASK)
+
+    assert world.job(KEY).status is Status.FINISHED
+
+
 def test_asking_finds_out_about_a_worker_that_died() -> None:
     world = unknown()
     dead = world.job(KEY)
@@ -91,11 +104,29 @@ def test_a_review_returns_to_ready_when_nothing_was_charged_and_is_charged_once(
     outcome = repair(world, Repair.RETURN)
 
     assert isinstance(outcome, Repaired)
+    assert outcome.said.startswith("Stripe says: ")
     job = world.job(KEY)
     assert (job.status, job.key_number, job.reopened_at) == (Status.READY, 2, world.clock.now())
     (body,) = world.outbox.sent
     assert isinstance(world.run(body), Finished)
     assert world.payments.charges == ["pi_1"]
+
+
+def test_review_that_no_worker_claimed_returns_without_a_lookup() -> None:
+    world = World()
+    world.add_order()
+    world.enqueuer().enqueue(charge())
+    world.clock.move(hours=25)
+    world.reconcile(KEY)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+    world.outbox.sent.clear()
+
+    outcome = repair(world, Repair.RETURN)
+
+    assert isinstance(outcome, Repaired)
+    assert outcome.after.status is Status.READY
+    assert world.payments.calls == []
+    assert len(world.outbox.sent) == 1
 
 
 def test_a_review_whose_charge_happened_is_never_returned() -> None:
@@ -169,7 +200,7 @@ def test_a_declined_order_is_tried_again_as_a_new_job() -> None:
     outcome = repair(world, Repair.AGAIN)
 
     assert isinstance(outcome, Repaired)
-    assert f"{KEY}:2" in outcome.said
+    assert outcome.said == f"{KEY}:2 is sent"
     assert world.job(KEY).status is Status.FAILED
     assert world.job(KEY).evidence[-1].reason == f"tried again as {KEY}:2: {REASON}"
     (body,) = world.outbox.sent

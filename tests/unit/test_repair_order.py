@@ -3,7 +3,7 @@
 import pytest
 
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.keys import JobKey
+from oncely.domain.keys import MAX_KEY, JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
 from oncely.services.repair_order import (
@@ -83,6 +83,15 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(world: World, what: Rep
 def test_what_can_be_nobodys_key_is_refused_before_any_table_is_asked(key: str) -> None:
     with pytest.raises(InvalidRequestError, match="a job key has"):
         RepairOrder(key=JobKey(key), repair=Repair.ASK, version=1, reason="x", actor="ada")
+
+
+@pytest.mark.parametrize("length", [1, MAX_KEY])
+def test_repair_accepts_shortest_and_longest_key(length: int) -> None:
+    order = RepairOrder(
+        key=JobKey("k" * length), repair=Repair.ASK, version=1, reason=REASON, actor="ada"
+    )
+
+    assert isinstance(World().repairer().repair(order), NoSuchJob)
 
 
 def test_a_job_that_is_not_there_is_said_so() -> None:

@@ -152,6 +152,27 @@ def test_a_persons_word_ends_a_review_and_leaves_it_due_for_the_archive(
     assert job.evidence[-1].reason == "seen at Stripe (reference ch_9)"
 
 
+@pytest.mark.parametrize(
+    ("repair", "result", "last_error"),
+    [
+        (Repair.FINISH, {"reference": "ch_9"}, None),
+        (
+            Repair.FAIL,
+            {"code": "ruled_by_a_person", "reference": "ch_9"},
+            "seen at Stripe (reference ch_9)",
+        ),
+    ],
+)
+def test_ruling_records_an_error_only_for_a_failure(
+    repair: Repair, result: dict[str, str], last_error: str | None
+) -> None:
+    move = rule(REVIEW, repair, reason="seen at Stripe", reference="ch_9", now=LATER)
+
+    job = move.on(REVIEW, now=LATER, actor="ada")
+
+    assert (job.result, job.last_error) == (result, last_error)
+
+
 def test_the_age_of_a_returned_job_begins_anew() -> None:
     reopened = a_job(status=Status.READY, reopened_at=NOW + timedelta(days=5))
 

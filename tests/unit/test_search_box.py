@@ -1,5 +1,8 @@
 """One search box: a job is found however people name it, also when its row has expired."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from oncely.domain.errors import InvalidRequestError
@@ -56,6 +59,14 @@ def test_what_is_nobodys_id_finds_nothing(text: str) -> None:
     assert paid().inspector().find(text).jobs == ()
 
 
+@pytest.mark.parametrize("text", ["x" * 201, "\ud800"])
+def test_text_that_no_index_can_hold_reads_nothing(text: str) -> None:
+    untouched: Any = object()
+    inspector = replace(World().inspector(), store=untouched, finder=untouched, archive=untouched)
+
+    assert inspector.find(text) == Found(query=text, jobs=())
+
+
 def test_an_empty_box_is_told_what_to_type() -> None:
     with pytest.raises(InvalidRequestError, match="type an order"):
         World().inspector().find("  ")
@@ -86,6 +97,15 @@ def test_an_expired_job_is_answered_from_the_archive(text: str) -> None:
     shown = world.inspector().show(KEY)
     assert shown is not None
     assert shown.archived
+
+
+def test_archived_job_is_found_once_while_its_row_exists() -> None:
+    world = paid()
+    world.publisher().publish(KEY)
+
+    (view,) = world.inspector().find(KEY).jobs
+
+    assert not view.archived
 
 
 def test_a_second_attempt_is_found_in_the_archive_behind_the_first() -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
 from oncely.services.outcomes import Conflict, Duplicate, Failed, Finished, NeedsReview, NothingSent
 from oncely.services.repair_order import Repaired, RepairOrder
@@ -64,6 +64,24 @@ def test_a_replay_of_a_second_attempt_after_both_expired_is_answered_from_the_ar
     assert (outcome.status, outcome.result) == (Status.FAILED, first_answer.result)
     assert isinstance(other, Conflict)
     assert world.payments.calls == []
+
+
+def test_replayed_second_attempt_conflicts_when_first_is_no_longer_failed() -> None:
+    world = declined_once()
+    world.payments.declines = True
+    world.run(charge(attempt=2))
+    world.publisher().publish(JobKey(SECOND))
+    world.store.expire(SECOND)
+    first = world.job(FIRST)
+    contradicted = first.apply(
+        Event.CONTRADICT, now=world.clock.now(), actor="worker", reason="paid after all"
+    )
+    world.store.swap(first, contradicted)
+
+    outcome = world.run(charge(attempt=2))
+
+    assert isinstance(outcome, Conflict)
+    assert "order_18452 must have failed" in outcome.reason
 
 
 def test_a_second_attempt_while_the_first_is_unknown_is_refused() -> None:

@@ -8,12 +8,12 @@ from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.repairs import Repair, unread_offers
+from oncely.domain.repairs import Repair, offer, unread_offers
 from oncely.domain.writes import Json
 from oncely.services.repair_order import NotAllowed, Outcome, Repaired, RepairOrder, WouldRepair
 from tests.support.command import FakePlace, oncely
 from tests.support.world import World, charge
-from tests.unit.samples import TERMS, a_job
+from tests.unit.samples import NOW, TERMS, a_job
 
 ORDER = "order_18452"
 UNREAD: dict[str, dict[str, Json]] = {
@@ -136,6 +136,16 @@ def test_what_is_not_a_persons_is_not_closed_by_one(status: Status) -> None:
 
     assert [one.repair for one in told] == list(Repair)
     assert not any(one.allowed for one in told)
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
+def test_unreadable_message_is_the_reason_only_while_the_job_is_open(status: Status) -> None:
+    job = a_job(status=status)
+    readable = offer(job, TERMS, Repair.FINISH, now=NOW).why
+
+    reasons = {one.why for one in unread_offers(job, TERMS)}
+
+    assert (reasons == {readable}) is job.ended
 
 
 def test_marking_it_as_done_needs_the_reference_that_its_kind_needs() -> None:

@@ -11,7 +11,9 @@ ProviderKey = NewType("ProviderKey", str)
 
 # A business id longer than this is a mistake of the sender's, such as a whole document.
 MAX_PART: Final = 128
-# Stripe takes 255 characters; what is left holds the step and the number of `provider_key`.
+# What Stripe takes, and most providers.
+MAX_PROVIDER_KEY: Final = 255
+# The rest of a provider's key holds the step and the number of `provider_key`.
 MAX_KEY: Final = 200
 
 _SEPARATOR: Final = ":"
@@ -34,7 +36,9 @@ def token_key(job_type: str, token: str) -> JobKey:
     return _checked(job_type, _MADE_BY_THE_PRODUCER + _escape(token))
 
 
-def provider_key(job: JobKey, step: str, number: int, *, longest: int = 255) -> ProviderKey:
+def provider_key(
+    job: JobKey, step: str, number: int, *, longest: int = MAX_PROVIDER_KEY
+) -> ProviderKey:
     """The idempotency key of one step; its number moves on only when absence was proved."""
     plain = f"{job}{_SEPARATOR}{step}{_SEPARATOR}{number}"
     if len(plain) <= longest:

@@ -5,6 +5,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
+from oncely.domain.keys import MAX_PROVIDER_KEY
+
 
 class Safety(StrEnum):
     """What a second send of the same effect would do."""
@@ -24,7 +26,7 @@ class Profile:
     calls: int  # the most requests one run of the effect can make, one after the other
     key_window: timedelta | None = None  # how long a key is remembered, from the first send
     key_margin: timedelta = timedelta(hours=1)  # the window is taken to end this much earlier
-    key_length: int = 255
+    key_length: int = MAX_PROVIDER_KEY
     key_scope: str = ""  # within what the key is unique: account, credential, region
     lookup_lag: timedelta | None = None  # how long "not there" may be stale; None: cannot be asked
     facts: tuple[str, ...] = ()  # what the numbers rest on, for docs/providers.md
@@ -62,7 +64,6 @@ STRIPE: Final = Profile(
     request_timeout=timedelta(seconds=10),
     calls=4,  # cancel of a former attempt, create, confirm, and the read after an error
     key_window=timedelta(hours=24),
-    key_length=255,
     key_scope="account and mode (live or test)",
     lookup_lag=timedelta(0),
     facts=(

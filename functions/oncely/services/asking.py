@@ -31,7 +31,9 @@ def heard_about(row: Job, contract: AnyContract, message: Message) -> Heard:
     if standing.facts is None:
         return Heard(Odd("our own rows do not tell any more what was asked for"))
     try:
-        answer = contract.ask(Call(job=row, facts=standing.facts))
+        # The same key as when it was sent: another one would find nothing.
+        key_length = contract.terms.profile.key_length
+        answer = contract.ask(Call(job=row, facts=standing.facts, key_length=key_length))
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
         untold = Unreachable(f"asking ended in {type(error).__name__}: {error}")
         return Heard(untold, standing.facts)

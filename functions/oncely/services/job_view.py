@@ -27,7 +27,7 @@ class JobView:
     headline: str
     repairs: tuple[Offer, ...]
     contract: str | None  # in plain language; None: of a type that is not deployed any more
-    archived: bool = False  # its row has expired: this is the archive's copy
+    archived: bool  # its row has expired: this is the archive's copy
     found_by: str | None = None
 
     @property

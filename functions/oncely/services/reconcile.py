@@ -158,9 +158,8 @@ class _Look:
                 return _nothing(row) if held is None else self._ask(held, row.status)
 
     def _send(self, row: Job) -> Resolution:
-        decision = send_again(row, self.contract.terms, self.reconciler.clock.now())
-        if decision.event is Event.RESEND:
-            decision = self._no_longer_the_same(row) or decision
+        now = self.reconciler.clock.now()
+        decision = self._no_longer_the_same(row) or send_again(row, self.contract.terms, now)
         settled = self._write(row, decision)
         if settled.job and decision.event is Event.RESEND and not self.dry_run:
             self.reconciler.send(type(self.contract), settled.job)

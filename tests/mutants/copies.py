@@ -1,0 +1,42 @@
+"""Copies of the working tree, in which mutants are tried; the tree itself is never changed."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from infra import REPOSITORY
+
+COPIED: Final = (
+    "functions",
+    "infra",
+    "tests",
+    "docs",
+    "requirements",
+    "README.md",
+    "pyproject.toml",
+    "cdk.json",
+)
+# Installed once, and only read.
+SHARED: Final = (".venv-engine", "node_modules", ".build")
+
+
+def copied(to: Path) -> Path:
+    """Copy the working tree, as far as tests need it."""
+    to.mkdir()
+    ignore = shutil.ignore_patterns("__pycache__", ".hypothesis")
+    for name in COPIED:
+        source = REPOSITORY / name
+        if source.is_dir():
+            shutil.copytree(source, to / name, ignore=ignore)
+        else:
+            shutil.copy(source, to / name)
+    for name in SHARED:
+        if (REPOSITORY / name).exists():
+            (to / name).symlink_to((REPOSITORY / name).resolve())
+    return to
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Return the environment in which Python imports the code of this copy."""
+    return {**os.environ, "PYTHONPATH": f"{root / 'functions'}:{root}"}

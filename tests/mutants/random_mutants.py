@@ -1,0 +1,250 @@
+"""Mutate random places of the product, run the tests that reach them, and report survivors."""
+
+import contextlib
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count, groupby
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from infra import REPOSITORY
+from tests.mutants.copies import copied, environment
+from tests.mutants.justified import JUSTIFIED
+from tests.mutants.reach import FIXED, NEEDS_ENGINE, Reach, ReachingTest, load, product_files
+from tests.mutants.report import Result, Verdict, mutated_line, summary
+from tests.mutants.sites import Site, find_sites
+
+SIDE_BY_SIDE: Final = 2
+# Most mutants fail one of their most specific tests; only the others need the rest collected.
+_FIRST_TESTS: Final = 40
+# Seconds of tests on sound code for one mutant; the cheapest ones are within it.
+BUDGET_SECONDS: Final = 90.0
+# Other processes use the machine, too: a mutant hangs only if it takes far longer than that.
+_SLACK_SECONDS: Final = 45.0
+_SLACK: Final = 5
+_TEST_TIMEOUT_SECONDS: Final = 30
+_MEMORY_BYTES: Final = 6 * 2**30  # an endless loop may collect without end
+_PASSED: Final = 0
+_FAILED: Final = frozenset({1, 2})  # a test failed, or a test file could not be imported
+_NOT_FOUND: Final = 4
+# Compiled files are told apart by time and size: no two mutants of a file share a time.
+_TIMES: Final = count(1_000_000_000)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to mutate: so many random sites, or all on one line."""
+
+    number: int
+    seed: int
+    within: tuple[str, ...] = ()
+    at: str = ""
+    tests: tuple[str, ...] = ()  # instead of those that reach the site
+
+
+class UsageError(Exception):
+    """The arguments choose nothing."""
+
+
+def seed_of_head() -> int:
+    """Derive a seed from the commit that is checked out."""
+    done = subprocess.run(
+        ["git", "rev-parse", "HEAD"],  # noqa: S607  # the developer's own git
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout[:8], 16)
+
+
+def all_sites(root: Path, within: Sequence[str] = ()) -> list[Site]:
+    """List the product's sites in the order of its files, or those under some paths."""
+    folders = [Path(path.removeprefix("./")) for path in within]
+    sites: list[Site] = []
+    for file in product_files(root):
+        name = file.relative_to(root)
+        if not folders or any(name.is_relative_to(folder) for folder in folders):
+            sites += find_sites(str(name), file.read_text())
+    return sites
+
+
+def choose(choice: Choice, root: Path) -> list[Site]:
+    """Return the chosen sites. The same tree, paths, number and seed always give the same ones."""
+    if choice.at:
+        file, _, line = choice.at.rpartition(":")
+        chosen = [site for site in all_sites(root, [file]) if str(site.line) == line]
+        if not chosen:
+            raise UsageError(f"Nothing to mutate at {choice.at}. Pass --at FILE:LINE.")
+        return chosen
+    sites = all_sites(root, choice.within)
+    if not sites:
+        places = ", ".join(choice.within)
+        raise UsageError(f"No code to mutate in {places}. Pass --in functions/… or a file there.")
+    chosen = random.Random(choice.seed).sample(sites, min(choice.number, len(sites)))  # noqa: S311  # not a secret
+    return sorted(chosen, key=lambda site: (site.file, site.start, site.new))
+
+
+def try_random(choice: Choice) -> int:
+    """Try the chosen mutants. Returns 1 if one survived that is not justified."""
+    began = time.monotonic()
+    with TemporaryDirectory() as folder:
+        roots = [copied(Path(folder, str(number))) for number in range(SIDE_BY_SIDE)]
+        sites = choose(choice, roots[0])
+        if not choice.at:
+            _print(f"{len(sites)} random mutants, seed {choice.seed}")
+        reach = None if choice.tests else load(roots[0], progress=_print)
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for root in roots:
+            copies.put(root)
+
+        def tried(site: Site) -> Result:
+            root = copies.get()
+            try:
+                result = _try(site, root, reach, choice.tests)
+            finally:
+                copies.put(root)
+            _print(result.line())
+            return result
+
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            results = list(pool.map(tried, sites))
+    _print(summary(results, seconds=time.monotonic() - began))
+    return 1 if any(result.verdict.is_failure for result in results) else 0
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _try(site: Site, root: Path, reach: Reach | None, tests: Sequence[str]) -> Result:
+    began = time.monotonic()
+    source = (root / site.file).read_text()
+
+    def result(verdict: Verdict, note: str = "") -> Result:
+        return Result(site, source, verdict, time.monotonic() - began, note)
+
+    for known in JUSTIFIED:
+        if (known.file, known.line, known.mutated) == (site.file, *mutated_line(site, source)):
+            return result(Verdict.JUSTIFIED, known.reason)
+    if reach is None:
+        batches = [Batch(tuple(tests), 0.0)]
+        note = ""
+    else:
+        reaching = reach.tests_for(site)
+        if not reaching:
+            return result(Verdict.UNREACHED)
+        batches = list(batched(within_budget(reaching)))
+        run = sum(len(batch.tests) for batch in batches)
+        note = f"{run} of {len(reaching)} tests"
+    with mutated(site, root):
+        for batch in batches:
+            verdict = _verdict(batch, root)
+            if verdict is not Verdict.SURVIVED:
+                return result(verdict)
+    return result(Verdict.SURVIVED, note)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tests that run in one process, and their seconds on sound code."""
+
+    tests: tuple[str, ...]
+    seconds: float
+
+
+def within_budget(tests: Sequence[ReachingTest]) -> list[ReachingTest]:
+    """Return the first tests that together stay within the budget, but at least one."""
+    chosen: list[ReachingTest] = []
+    seconds = 0.0
+    for test in tests:
+        seconds += test.seconds
+        if chosen and seconds > BUDGET_SECONDS:
+            break
+        chosen.append(test)
+    return chosen
+
+
+def batched(tests: Sequence[ReachingTest]) -> Iterator[Batch]:
+    """Split tests in batches: the first few, the others, and those that need the engine."""
+    numbered = enumerate(tests)
+    for _, group in groupby(
+        numbered, lambda pair: (pair[0] < _FIRST_TESTS, pair[1].file.startswith(NEEDS_ENGINE))
+    ):
+        members = [test for _, test in group]
+        yield Batch(tuple(test.id for test in members), sum(test.seconds for test in members))
+
+
+@contextmanager
+def mutated(site: Site, root: Path) -> Iterator[None]:
+    """Apply the change in the copy, and undo it afterwards."""
+    file = root / site.file
+    source = file.read_text()
+    try:
+        _write(file, site.apply(source))
+        yield
+    finally:
+        _write(file, source)
+
+
+def _write(file: Path, source: str) -> None:
+    file.write_text(source)
+    moment = next(_TIMES)
+    os.utime(file, (moment, moment))
+
+
+def _verdict(batch: Batch, root: Path) -> Verdict:
+    code = _pytest(batch.tests, batch.seconds, root)
+    if code == _NOT_FOUND:
+        # The mutant changed the parameters of a test, and so its name: run the whole file.
+        files = dict.fromkeys(test.partition("::")[0] for test in batch.tests)
+        code = _pytest(tuple(files), batch.seconds, root)
+    if code is None:
+        return Verdict.TIMEOUT
+    if code == _PASSED:
+        return Verdict.SURVIVED
+    # Also when no test can start any more, because what all of them import is broken.
+    return Verdict.CAUGHT if code in _FAILED or code == _NOT_FOUND else Verdict.ERROR
+
+
+def _pytest(tests: Sequence[str], seconds: float, root: Path) -> int | None:
+    """Run tests in a copy. Returns None if they took too long."""
+    names = root.parent / f"{root.name}.tests"
+    names.write_text("".join(f"{test}\n" for test in tests))
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *FIXED]
+    with subprocess.Popen(
+        [*command, "-o", f"timeout={_TEST_TIMEOUT_SECONDS}", f"@{names}"],
+        cwd=root,
+        env=environment(root),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # the engine that a test starts ends with it
+    ) as process:
+        _limit_memory(process.pid)
+        try:
+            return process.wait(_SLACK_SECONDS + _SLACK * seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _limit_memory(pid: int) -> None:
+    limit: Callable[[int, int, tuple[int, int]], object] | None
+    limit = getattr(resource, "prlimit", None)  # only Linux has it
+    if limit is not None:
+        with contextlib.suppress(ProcessLookupError):
+            limit(pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))

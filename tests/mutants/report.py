@@ -1,0 +1,99 @@
+"""What became of random mutants: a line for each, the survivors' diffs, and the counts."""
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.mutants.sites import Site
+
+
+class Verdict(StrEnum):
+    """What the tests found."""
+
+    CAUGHT = "caught"
+    TIMEOUT = "caught (timeout)"
+    SURVIVED = "SURVIVED"
+    JUSTIFIED = "justified"
+    UNREACHED = "no test reaches it"
+    ERROR = "TESTS DID NOT RUN"
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the run must not succeed with it."""
+        return self in {Verdict.SURVIVED, Verdict.ERROR}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One mutant and its verdict; the note is a reason, or what was run."""
+
+    site: Site
+    source: str
+    verdict: Verdict
+    seconds: float
+    note: str = ""
+
+    def line(self) -> str:
+        """Describe the mutant in one line."""
+        site = self.site
+        change = f"{_short(site.old)} → {_short(site.new) or '(nothing)'}"
+        place = f"{site.file}:{site.line}"
+        text = f"{self.verdict:<19}{self.seconds:>6.1f} s  {place}  {site.operator}: {change}"
+        return f"{text}  ({self.note})" if self.note else text
+
+    def diff(self) -> str:
+        """Show the change as a unified diff."""
+        return "".join(
+            difflib.unified_diff(
+                self.source.splitlines(keepends=True),
+                self.site.apply(self.source).splitlines(keepends=True),
+                self.site.file,
+                f"{self.site.file} ({self.site.operator})",
+                n=2,
+            )
+        )
+
+
+def mutated_line(site: Site, source: str) -> tuple[str, str]:
+    """Return the line where a mutant begins, as it is and as it becomes, without indentation."""
+    number = site.line - 1
+    return source.splitlines()[number].strip(), site.apply(source).splitlines()[number].strip()
+
+
+def summary(results: Sequence[Result], *, seconds: float) -> str:
+    """Show every survivor's diff, then the counts."""
+    parts: list[str] = []
+    for heading, verdict in (
+        ("Survivors", Verdict.SURVIVED),
+        ("Tests did not run", Verdict.ERROR),
+    ):
+        found = [result for result in results if result.verdict is verdict]
+        if found:
+            parts.append(f"\n{heading}:\n")
+            parts += [f"{result.diff()}\n" for result in found]
+    justified = [result for result in results if result.verdict is Verdict.JUSTIFIED]
+    if justified:
+        parts.append("\nJustified:\n")
+        parts += [
+            f"  {one.site.file}:{one.site.line}  {' → '.join(mutated_line(one.site, one.source))}\n"
+            f"    {one.note}\n"
+            for one in justified
+        ]
+    counts = Counter(result.verdict for result in results)
+    listed = ", ".join(
+        f"{counts[verdict]} {verdict.lower()}" for verdict in Verdict if counts[verdict]
+    )
+    parts.append(f"\n{len(results)} mutants in {seconds:.0f} s: {listed}")
+    if counts[Verdict.SURVIVED]:
+        parts.append(
+            "\nWrite a test that fails with the survivor, or simplify the code; if no test can "
+            "notice it, add it to tests/mutants/justified.py with the reason."
+        )
+    return "".join(parts)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:57]}…"
