@@ -41,6 +41,7 @@ class Progress:
         self._what = what
         self._total = total
         self._done = 0
+        self._phase = ""
         self._began = self._shown = time.monotonic()
         self._live = sys.stdout.isatty()
         self._show(f"{what}: {total} packages", end=not self._live)
@@ -52,7 +53,9 @@ class Progress:
 
     def phase(self, text: str) -> None:
         """Say what happens now that there is nothing to count."""
-        self._update(text, force=True)
+        if text != self._phase:
+            self._phase = text
+            self._update(text, force=True)
 
     def end(self) -> None:
         """Say how long it took."""
