@@ -16,7 +16,7 @@ from tests.support.mass import sized
 from tests.support.world import World
 
 VERSIONS = 4
-CONTACTS = sized(6, full=100)
+CONTACTS = sized(15, full=100)
 WORKERS = sized(8, full=16)
 START = datetime(2026, 11, 16, tzinfo=UTC)
 
