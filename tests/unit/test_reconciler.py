@@ -195,10 +195,12 @@ class _Built(Contract[ReportMessage, None]):
 def test_lost_message_is_resent_when_there_are_no_values_to_compare() -> None:
     world = World(contracts=(_Built,))
     world.enqueuer().enqueue(report("t1"))
+    key = token_key("report.build", "t1")
+    world.store.jobs[key] = replace(world.job(key), fingerprint="of an earlier claim")
     world.outbox.sent.clear()
     world.clock.move(hours=1)
 
-    done = world.reconcile(token_key("report.build", "t1"))
+    done = world.reconcile(key)
 
     assert (done.outcome, len(world.outbox.sent)) == ("ready", 1)
     assert isinstance(world.run(world.outbox.sent.pop()), Finished)
