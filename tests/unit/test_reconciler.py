@@ -172,6 +172,20 @@ def test_a_ready_row_that_lost_its_message_is_sent_again_and_pushed() -> None:
     assert (world.job(KEY).due_at or world.clock.time) > world.clock.time
 
 
+def test_lost_message_is_not_resent_when_business_values_changed() -> None:
+    world = World()
+    world.add_order()
+    world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
+    world.run(charge())
+    world.add_order(amount=9900)
+    world.clock.time = world.job(KEY).due_at or world.clock.time
+
+    done = world.reconcile(KEY)
+
+    assert done.new is Status.NEEDS_REVIEW
+    assert world.outbox.sent == []
+
+
 class _Built(Contract[ReportMessage, None]):
     """A job whose precheck finds the outcome, and no business values to compare."""
 
