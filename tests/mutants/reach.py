@@ -133,6 +133,8 @@ def _save(cache: Path, records: Mapping[str, Any]) -> None:
     cache.parent.mkdir(exist_ok=True)
     fresh = cache.with_suffix(f".{os.getpid()}")
     fresh.write_text(json.dumps(records))
+    for old in cache.parent.glob("reach-*.json"):
+        old.unlink()
     fresh.replace(cache)
 
 

@@ -5,17 +5,19 @@ from datetime import timedelta
 
 import pytest
 
+from oncely.contract import Call, Contract, Settled
 from oncely.contracts.sync_push import SyncPush
-from oncely.domain.answers import Prepared
+from oncely.domain.answers import Done, Prepared
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job, enqueued
-from oncely.domain.keys import JobKey, ProviderKey, job_key
+from oncely.domain.keys import JobKey, ProviderKey, job_key, token_key
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.writes import Json
 from oncely.services.outcomes import Finished
 from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
 from tests.support.payments import Fault
 from tests.support.world import World, charge
+from tests.unit.report_contract import ReportBuild, ReportMessage, report
 
 KEY = "payment.charge:order_18452"
 
@@ -168,6 +170,54 @@ def test_a_ready_row_that_lost_its_message_is_sent_again_and_pushed() -> None:
     assert done.outcome == "ready"
     assert len(world.outbox.sent) == 1
     assert (world.job(KEY).due_at or world.clock.time) > world.clock.time
+
+
+def test_lost_message_is_not_resent_when_business_values_changed() -> None:
+    world = World()
+    world.add_order()
+    world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
+    world.run(charge())
+    world.add_order(amount=9900)
+    world.clock.time = world.job(KEY).due_at or world.clock.time
+
+    done = world.reconcile(KEY)
+
+    assert done.new is Status.NEEDS_REVIEW
+    assert world.outbox.sent == []
+
+
+class _Built(Contract[ReportMessage, None]):
+    """A job whose precheck finds the outcome, and no business values to compare."""
+
+    job_type = ReportBuild.job_type
+    message = ReportMessage
+    terms = ReportBuild.terms
+    needs = ReportBuild.needs
+    words = ReportBuild.words
+
+    @classmethod
+    def key(cls, message: ReportMessage) -> JobKey:
+        return ReportBuild.key(message)
+
+    def check(self, message: ReportMessage) -> Settled[None]:
+        return Settled(answer=Done("built before"), facts=None)
+
+    def act(self, call: Call[None]) -> Done:
+        raise NotImplementedError
+
+
+def test_lost_message_is_resent_when_there_are_no_values_to_compare() -> None:
+    world = World(contracts=(_Built,))
+    world.enqueuer().enqueue(report("t1"))
+    key = token_key("report.build", "t1")
+    world.store.jobs[key] = replace(world.job(key), fingerprint="of an earlier claim")
+    world.outbox.sent.clear()
+    world.clock.move(hours=1)
+
+    done = world.reconcile(key)
+
+    assert (done.outcome, len(world.outbox.sent)) == ("ready", 1)
+    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
 
 
 def test_a_job_of_a_type_that_is_no_longer_deployed_is_for_a_person() -> None:

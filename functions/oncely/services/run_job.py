@@ -188,7 +188,6 @@ class _Run:
             self.contract.terms,
             answer,
             now=self.runner.clock.now(),
-            scope=job.key_scope or "",
             spread=self.runner.spread(),
         )
         return self._settle(job, decision, answer, writes)
