@@ -11,7 +11,7 @@ from oncely.adapters.ses_mail import SesMailer
 from oncely.domain.answers import Done, NotSent, Refused, Unclear
 from oncely.domain.keys import ProviderKey
 from oncely.providers import Mail, Mailer
-from tests.support.mail import SENDER, FakeMailer, ses_client
+from tests.support.mail import FakeMailer, ses_mailer
 from tests.support.payments import Fault
 
 KEY = ProviderKey("receipt.send:order_18452:send:0")
@@ -84,8 +84,8 @@ def bench(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Bench]:
     if request.param == "fake":
         yield FakeBench()
         return
-    with ProviderSandbox() as sandbox, ses_client(sandbox.url) as client:
-        yield SesBench(sandbox, SesMailer(client=client, sender=SENDER))
+    with ProviderSandbox() as sandbox:
+        yield SesBench(sandbox, ses_mailer(sandbox.url))
 
 
 def test_a_mail_is_sent_once_and_its_reference_is_the_message_id(bench: Bench) -> None:

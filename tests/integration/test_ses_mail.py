@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from oncely.domain.keys import ProviderKey
 from oncely.providers import Mail
 from oncely.settings import ToolSettings
 from tests.integration.faulty_sends import FAULTY_SENDS
-from tests.support.mail import SENDER, ses_client
+from tests.support.mail import SENDER, ses_client, ses_mailer
 from tests.support.tls import untrusted_server
 
 SEND = "POST /v2/email/outbound-emails"
@@ -34,8 +35,7 @@ def sandbox(no_profile: None) -> Iterator[ProviderSandbox]:
 
 def sent_by(url: str, *, to: str = "seven@example.com", sender: str = SENDER) -> Answer:
     mail = Mail(to=to, subject="Receipt", text="Thank you.")
-    with ses_client(url, config=HURRIED) as client:
-        return SesMailer(client=client, sender=sender).send(mail, key=KEY)
+    return ses_mailer(url, sender=sender, config=HURRIED).send(mail, key=KEY)
 
 
 @pytest.mark.parametrize(("fault", "expected", "mails"), FAULTY_SENDS)
@@ -60,6 +60,22 @@ def test_a_slow_answer_is_still_an_answer(sandbox: ProviderSandbox) -> None:
     assert [one.message_id for one in sandbox.ledger.mails] == [answer.ref]
 
 
+def test_receipts_are_sent_when_provider_forgot_earlier_connection(
+    sandbox: ProviderSandbox,
+) -> None:
+    """A Lambda thaws ten times, and the connection of its last invocation leads nowhere."""
+    mail = Mail(to="seven@example.com", subject="Receipt", text="Thank you.")
+    mailer = ses_mailer(sandbox.url, config=HURRIED)
+    answers = []
+
+    for _ in range(10):
+        answers.append(mailer.send(mail, key=KEY))
+        sandbox.forget_connections()
+
+    assert [type(answer) for answer in answers] == [Done] * 10
+    assert len(sandbox.ledger.mails) == 10
+
+
 def test_boto3_left_alone_sends_one_mail_three_times_and_ours_never(
     sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +83,10 @@ def test_boto3_left_alone_sends_one_mail_three_times_and_ours_never(
     monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
 
-    with ses_client(sandbox.url, config=None) as client, pytest.raises(BotoCoreError):
+    with (
+        closing(ses_client(sandbox.url, config=None)) as client,
+        pytest.raises(BotoCoreError),
+    ):
         client.send_email(
             FromEmailAddress=SENDER,
             Destination={"ToAddresses": ["seven@example.com"]},
@@ -158,12 +177,10 @@ def test_missing_credentials_mean_that_nothing_was_sent_and_somebody_must_know(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", sandbox.url)
-    clients = Clients()
 
-    answer = SesMailer(client=clients.ses, sender=SENDER).send(
+    answer = SesMailer(new_client=Clients().new_ses, sender=SENDER).send(
         Mail(to="seven@example.com", subject="-", text="-"), key=KEY
     )
-    clients.ses.close()
 
     assert isinstance(answer, NotSent)
     assert answer.alarm
@@ -186,13 +203,11 @@ def test_the_toolbox_mails_to_where_boto3_is_pointed(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    clients = Clients()
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP)
 
-    mailer = Toolbox(ToolSettings(jobs_table="jobs", sender_address=SENDER), clients).mailer()
+    mailer = Toolbox(ToolSettings(jobs_table="jobs", sender_address=SENDER), Clients()).mailer()
     assert mailer is not None
     answer = mailer.send(Mail(to="seven@example.com", subject="-", text="-"), key=KEY)
-    clients.ses.close()
 
     assert isinstance(answer, Unclear)
     assert [one.sender for one in sandbox.ledger.mails] == [SENDER]

@@ -1,6 +1,8 @@
 """Amazon SES: one try to send, and an honest answer about it."""
 
 import re
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Final
@@ -34,7 +36,6 @@ ONCE: Final = Config(
     connect_timeout=3,
     read_timeout=7,
     retries={"mode": "standard", "total_max_attempts": 1},
-    max_pool_connections=32,
 )
 KEY_HEADER: Final = "X-Oncely-Key"
 KEY_TAG: Final = "oncely_key"
@@ -69,26 +70,32 @@ _LONGEST_TAG: Final = 256
 
 @dataclass(frozen=True, kw_only=True)
 class SesMailer:
-    """Sends from one address; its client must be made with `ONCE`."""
+    """Sends from one address; its clients must be made with `ONCE`.
 
-    client: "SESV2Client"
+    Each mail has a client, and so a connection, of its own. A Lambda is frozen between two
+    invocations, and SES drops connections that stay idle. After the thaw such a connection still
+    takes a mail and never answers, and a mail without an answer is never sent again.
+    """
+
+    new_client: "Callable[[], SESV2Client]"
     sender: str
 
     def send(self, mail: Mail, *, key: ProviderKey) -> Answer:
         """Send once; the key goes along so that people can find the mail, SES does not read it."""
         try:
-            response = self.client.send_email(
-                FromEmailAddress=self.sender,
-                Destination={"ToAddresses": [mail.to]},
-                Content={
-                    "Simple": {
-                        "Subject": {"Data": mail.subject, "Charset": "UTF-8"},
-                        "Body": {"Text": {"Data": mail.text, "Charset": "UTF-8"}},
-                        "Headers": [{"Name": KEY_HEADER, "Value": key}],
-                    }
-                },
-                EmailTags=[{"Name": KEY_TAG, "Value": _as_tag(key)}],
-            )
+            with closing(self.new_client()) as client:
+                response = client.send_email(
+                    FromEmailAddress=self.sender,
+                    Destination={"ToAddresses": [mail.to]},
+                    Content={
+                        "Simple": {
+                            "Subject": {"Data": mail.subject, "Charset": "UTF-8"},
+                            "Body": {"Text": {"Data": mail.text, "Charset": "UTF-8"}},
+                            "Headers": [{"Name": KEY_HEADER, "Value": key}],
+                        }
+                    },
+                    EmailTags=[{"Name": KEY_TAG, "Value": _as_tag(key)}],
+                )
         except ClientError as error:
             return _turned_away(error)
         except (BotoCoreError, ResponseParserError) as error:

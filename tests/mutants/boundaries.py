@@ -1,0 +1,26 @@
+"""Guards of what reaches us from producers, providers and AWS, and of how we reach them."""
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+FRESH: Final = "functions/oncely/adapters/fresh_connections.py"
+SES: Final = "functions/oncely/adapters/ses_mail.py"
+
+BOUNDARIES: Final = (
+    # Connections.
+    Mutation(
+        "a mail is sent over a connection that was idle",
+        SES,
+        "with closing(self.new_client()) as client:",
+        "for client in [self.__dict__.setdefault('kept', self.new_client())]:",
+        ("tests/integration/test_ses_mail.py", "-k", "forgot"),
+    ),
+    Mutation(
+        "HubSpot is called over a connection that was idle",
+        FRESH,
+        "with PoolManager(num_pools=1, **self.connection_pool_kw) as once:",
+        "for once in [super()]:",
+        ("tests/integration/test_hubspot_crm.py", "-k", "forgot"),
+    ),
+)
