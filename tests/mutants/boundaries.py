@@ -23,4 +23,19 @@ BOUNDARIES: Final = (
         "for once in [super()]:",
         ("tests/integration/test_hubspot_crm.py", "-k", "forgot"),
     ),
+    # Answers.
+    Mutation(
+        "an error of our SES account counts as a decline",
+        SES,
+        "if status in _UNAUTHORIZED or _is_misconfigured(error):",
+        "if status in _UNAUTHORIZED:",
+        ("tests/integration/test_ses_mail.py", "-k", "configuration"),
+    ),
+    Mutation(
+        "a sender that is not verified counts as a decline",
+        SES,
+        "return code in _MISCONFIGURED or (text is not None and text in said.lower())",
+        "return code in _MISCONFIGURED",
+        ("tests/integration/test_ses_mail.py", "-k", "configuration"),
+    ),
 )

@@ -40,15 +40,8 @@ ONCE: Final = Config(
 KEY_HEADER: Final = "X-Oncely-Key"
 KEY_TAG: Final = "oncely_key"
 
-# The mail itself, its sender or its recipient: it will never be taken as it is.
-_REFUSED: Final = frozenset(
-    {
-        "BadRequestException",
-        "MailFromDomainNotVerifiedException",
-        "MessageRejected",
-        "NotFoundException",
-    }
-)
+# The mail itself or its recipient: SES will never send it as it is.
+_REFUSED: Final = frozenset({"BadRequestException", "MessageRejected"})
 _BUSY: Final = frozenset(
     {
         "LimitExceededException",
@@ -58,8 +51,38 @@ _BUSY: Final = frozenset(
         "TooManyRequestsException",
     }
 )
-# Nothing is sent until somebody does something about the account.
-_STOPPED: Final = frozenset({"AccountSuspendedException", "SendingPausedException"})
+# Nothing is sent until an operator fixes the account, its rights or its settings. SES answers some
+# of these with HTTP 400, so the status alone does not tell.
+_MISCONFIGURED: Final = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AccountSuspendedException",
+        "ConfigurationSetDoesNotExist",
+        "ConfigurationSetDoesNotExistException",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "MailFromDomainNotVerifiedException",
+        "MissingAuthenticationToken",
+        "NotAuthorized",
+        "NotFoundException",
+        "OptInRequired",
+        "RequestExpired",
+        "SendingPausedException",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+        "ValidationException",
+    }
+)
+# The same, under a code that otherwise refuses one mail: an identity that is not verified (while
+# the account is in SES's sandbox also the recipient's), or a deleted default configuration set.
+_MISCONFIGURED_TEXT: Final = {
+    "BadRequestException": "configuration set",
+    "MessageRejected": "not verified",
+}
 _UNAUTHORIZED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
 _NEVER_LEFT: Final = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
@@ -115,15 +138,21 @@ class SesMailer:
 def _turned_away(error: ClientError) -> Answer:
     """SES said no: to the mail, to us, or to this moment."""
     code, status = code_of(error), error.response["ResponseMetadata"].get("HTTPStatusCode")
-    if code in _REFUSED:
-        return Refused(f"SES refuses the mail: {_in_words(error)}", code=code)
     if code in _BUSY or status == _RATE_LIMITED:
         return NotSent(f"SES limits our rate: {_in_words(error)}")
-    if code in _STOPPED:
-        return NotSent(f"SES sends nothing for this account: {_in_words(error)}", alarm=True)
-    if status in _UNAUTHORIZED:
-        return NotSent(f"SES refuses our credentials: {_in_words(error)}", alarm=True)
+    if status in _UNAUTHORIZED or _is_misconfigured(error):
+        reason = f"nothing was sent, our SES configuration is wrong: {_in_words(error)}"
+        return NotSent(reason, alarm=True)
+    if code in _REFUSED:
+        return Refused(f"SES refuses the mail: {_in_words(error)}", code=code)
     return Unclear(f"sending the mail: {_in_words(error)}")
+
+
+def _is_misconfigured(error: ClientError) -> bool:
+    """Whether the error is about our account or settings, and not about this mail."""
+    code, said = code_of(error), str(error.response.get("Error", {}).get("Message", ""))
+    text = _MISCONFIGURED_TEXT.get(code)
+    return code in _MISCONFIGURED or (text is not None and text in said.lower())
 
 
 def _no_answer(error: Exception) -> Answer:

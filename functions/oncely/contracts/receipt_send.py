@@ -46,7 +46,7 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
         outside="one e-mail goes to the order's receipt_email, or none.",
         rows="none.",
         success="SES took the mail; its message id is kept.",
-        failure="SES refuses the mail, for instance for its address.",
+        failure="SES refuses this one mail, for instance for its address.",
         alerts=("when it is unclear whether the mail went out: it is never sent again by itself",),
     )
 
