@@ -6,6 +6,7 @@ from tests.mutants.mutation import Mutation
 
 FRESH: Final = "functions/oncely/adapters/fresh_connections.py"
 SES: Final = "functions/oncely/adapters/ses_mail.py"
+WORKER: Final = "infra/queue_worker.py"
 
 BOUNDARIES: Final = (
     # Connections.
@@ -37,5 +38,20 @@ BOUNDARIES: Final = (
         "return code in _MISCONFIGURED or (text is not None and text in said.lower())",
         "return code in _MISCONFIGURED",
         ("tests/integration/test_ses_mail.py", "-k", "configuration"),
+    ),
+    # Rights.
+    Mutation(
+        "a mail may be sent from any address of the account",
+        WORKER,
+        ', only_if={"ses:FromAddress": address})',
+        ")",
+        ("tests/infra/test_permissions.py", "-k", "mail"),
+    ),
+    Mutation(
+        "mail is refused when its identity has a configuration set",
+        WORKER,
+        'for kind in ("identity", "configuration-set"):',
+        'for kind in ("identity",):',
+        ("tests/infra/test_permissions.py", "-k", "every_resource"),
     ),
 )
