@@ -7,6 +7,7 @@ from tests.mutants.mutation import Mutation
 FRESH: Final = "functions/oncely/adapters/fresh_connections.py"
 SES: Final = "functions/oncely/adapters/ses_mail.py"
 WORKER: Final = "infra/queue_worker.py"
+DOCTOR: Final = ("tests/unit/test_command_doctor.py",)
 
 BOUNDARIES: Final = (
     # Connections.
@@ -53,5 +54,27 @@ BOUNDARIES: Final = (
         'for kind in ("identity", "configuration-set"):',
         'for kind in ("identity",):',
         ("tests/infra/test_permissions.py", "-k", "every_resource"),
+    ),
+    # What a first deployment lacks.
+    Mutation(
+        "a sender that is not verified looks healthy",
+        "functions/ops_cli/checkup/mail.py",
+        'if found.get("VerifiedForSendingStatus"):',
+        "if found:",
+        DOCTOR,
+    ),
+    Mutation(
+        "an account in the SES sandbox looks healthy",
+        "functions/ops_cli/checkup/mail.py",
+        'if account.get("ProductionAccessEnabled"):',
+        "if account:",
+        DOCTOR,
+    ),
+    Mutation(
+        "an account that throttles the stack looks healthy",
+        "functions/ops_cli/checkup/concurrency.py",
+        "if limit >= wanted:",
+        "if limit:",
+        DOCTOR,
     ),
 )
