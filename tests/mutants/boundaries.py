@@ -7,7 +7,9 @@ from tests.mutants.mutation import Mutation
 FRESH: Final = "functions/oncely/adapters/fresh_connections.py"
 SES: Final = "functions/oncely/adapters/ses_mail.py"
 WORKER: Final = "infra/queue_worker.py"
+REGISTRY: Final = "functions/oncely/registry.py"
 DOCTOR: Final = ("tests/unit/test_command_doctor.py",)
+POISON: Final = ("tests/unit/test_poison_messages.py",)
 
 BOUNDARIES: Final = (
     # Connections.
@@ -76,5 +78,27 @@ BOUNDARIES: Final = (
         "if limit >= wanted:",
         "if limit:",
         DOCTOR,
+    ),
+    # Messages.
+    Mutation(
+        "a number that cannot be stored is taken",
+        REGISTRY,
+        "if fault := number_fault(text):",
+        'if fault := "":',
+        POISON,
+    ),
+    Mutation(
+        "a message that is nested too deep is taken",
+        REGISTRY,
+        "if is_too_deep(decoded):",
+        "if not decoded:",
+        POISON,
+    ),
+    Mutation(
+        "a record without an object of properties is taken",
+        "functions/oncely/contracts/sync_contact.py",
+        'if not isinstance(record.get("properties", {}), dict):',
+        "if not record:",
+        POISON,
     ),
 )
