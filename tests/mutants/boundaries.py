@@ -101,4 +101,12 @@ BOUNDARIES: Final = (
         "if not record:",
         POISON,
     ),
+    # The package.
+    Mutation(
+        "a missing testing extra is not explained",
+        "functions/oncely/testing/schedule.py",
+        'pip install "oncely[testing]"',
+        "see the docs",
+        ("tests/unit/test_producer_package.py", "-k", "extra_is_missing"),
+    ),
 )
