@@ -137,7 +137,9 @@ def test_one_process_serves_all_three_providers_and_others_look_into_its_books()
         )
         pushed = HubSpotCrm.with_token("pat-test-1", api_base=url).push("a", {}, crm_id="2")
         mailed = ses_mailer(url).send(
-            Mail(to="seven@example.com", subject="-", text="-"), key=ProviderKey("send:1")
+            Mail(to="seven@example.com", subject="-", text="-"),
+            key=ProviderKey("send:1"),
+            tag="tag",
         )
         books = requests.get(f"{url}/_sandbox/ledger", timeout=5).json()
         process.terminate()

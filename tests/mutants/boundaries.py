@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutation import Mutation
 
 FRESH: Final = "functions/oncely/adapters/fresh_connections.py"
+KEYS: Final = "functions/oncely/domain/keys.py"
 SES: Final = "functions/oncely/adapters/ses_mail.py"
 WORKER: Final = "infra/queue_worker.py"
 REGISTRY: Final = "functions/oncely/registry.py"
@@ -41,6 +42,20 @@ BOUNDARIES: Final = (
         "return code in _MISCONFIGURED or (text is not None and text in said.lower())",
         "return code in _MISCONFIGURED",
         ("tests/integration/test_ses_mail.py", "-k", "configuration"),
+    ),
+    Mutation(
+        "orders whose ids look alike share a mail tag",
+        KEYS,
+        'return hashlib.sha256(f"{job}{_SEPARATOR}{fence}".encode()).hexdigest()',
+        'return re.sub("[^A-Za-z0-9_-]", "_", f"{job}{_SEPARATOR}{fence}")',
+        ("tests/unit/test_receipt_send.py",),
+    ),
+    Mutation(
+        "all claims of a job share a mail tag",
+        KEYS,
+        'return hashlib.sha256(f"{job}{_SEPARATOR}{fence}".encode()).hexdigest()',
+        "return hashlib.sha256(job.encode()).hexdigest()",
+        ("tests/unit/test_receipt_send.py",),
     ),
     # Rights.
     Mutation(

@@ -98,6 +98,7 @@ SES: Final = Profile(
     facts=(
         "SendEmail has no idempotency token, and no call tells whether a mail went out.",
         "A client with default retries sends a mail up to three times on a dropping connection.",
+        "Each mail has a tag, a digest of its job key and claim number, which SES's events repeat.",
         "An error about our account, such as an unverified sender: nothing was sent, one alarm.",
         "SES drops idle connections and a frozen Lambda does not notice: each mail has its own.",
     ),
