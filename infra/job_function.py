@@ -73,13 +73,21 @@ class JobFunction(Construct):
             reason="X-Ray has no resources to name for PutTraceSegments and its like.",
         )
 
-    def allow(self, *actions: str, on: Sequence[str]) -> None:
-        """Permit these actions on these resources, and nothing besides."""
+    def allow(
+        self, *actions: str, on: Sequence[str], only_if: Mapping[str, str] | None = None
+    ) -> None:
+        """Permit these actions on these resources, if the request has exactly these values."""
         named = [*actions]
         # AWS authorizes a batch as what it is a batch of; the local engine by its own name.
         if self._is_local and "sqs:SendMessage" in named:
             named.append("sqs:SendMessageBatch")
-        self.role.add_to_policy(iam.PolicyStatement(actions=named, resources=list(on)))
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                actions=named,
+                resources=list(on),
+                conditions={"StringEquals": dict(only_if)} if only_if else None,
+            )
+        )
 
     def acknowledge(self, finding: str, *, reason: str) -> None:
         """Say why a finding about this function's permissions is meant; once is enough."""
@@ -88,6 +96,15 @@ class JobFunction(Construct):
         self._acknowledged.add(finding)
         policy = self.role.node.find_child("DefaultPolicy")
         Validations.of(policy).acknowledge(Acknowledgment(id=finding, reason=reason))
+
+    def acknowledge_pattern(self, arn: str, *, reason: str) -> None:
+        """Say why this function may act on every resource that an ARN with `*` matches."""
+        resolved = Stack.of(self).resolve(arn)
+        # cdk-nag writes what only a deployment knows in angle brackets. Signed in to an account,
+        # the CDK knows all of it: it is text already.
+        parts = [resolved] if isinstance(resolved, str) else resolved["Fn::Join"][1]
+        spelled = "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
+        self.acknowledge(f"AwsSolutions-IAM5[Resource::{spelled}]", reason=reason)
 
     def consume(
         self,

@@ -1,6 +1,5 @@
 """The worker of one queue, with what the queue's contracts need and nothing else."""
 
-from collections.abc import Iterator
 from email.utils import parseaddr
 
 from aws_cdk import Stack
@@ -72,26 +71,31 @@ class QueueWorker(Construct):
         around.alerts.let_tell(worker)
         around.archive.let_find_jobs(worker)
         for action in demand.actions:
-            if resources := _resources_of(action, around.stage, Stack.of(self)):
-                worker.allow(action, on=resources)
+            self._allow(action, around.stage)
 
+    def _allow(self, action: str, stage: Stage) -> None:
+        """Permit an action that a contract names itself."""
+        match action:
+            case "ses:SendEmail":
+                self._let_send_mail(stage)
+            case _:
+                raise StageError(
+                    f"a contract names the action {action!r}, and the stack does not know on what: "
+                    "say it in infra/queue_worker.py"
+                )
 
-def _resources_of(action: str, stage: Stage, stack: Stack) -> list[str]:
-    """On what a contract may perform an action that it names itself."""
-    match action:
-        case "ses:SendEmail":
-            return list(_sender_identities(stage, stack))
-        case _:
-            raise StageError(
-                f"a contract names the action {action!r}, and the stack does not know on what: "
-                "say it in infra/queue_worker.py"
+    def _let_send_mail(self, stage: Stage) -> None:
+        """Permit mail from the sender's address; without one no mail is sent."""
+        if stage.sender_address is None:
+            return
+        _, address = parseaddr(stage.sender_address)
+        for kind in ("identity", "configuration-set"):
+            # SES authorizes the sender's identity, which may be a parent domain, its default
+            # configuration set and, while the account is in the SES sandbox, the recipient's
+            # identity. None of them is known here; the sender is, and the condition names it.
+            resource = Stack.of(self).format_arn(service="ses", resource=kind, resource_name="*")
+            self.worker.allow("ses:SendEmail", on=[resource], only_if={"ses:FromAddress": address})
+            self.worker.acknowledge_pattern(
+                resource,
+                reason="The condition on ses:FromAddress limits it to one sender.",
             )
-
-
-def _sender_identities(stage: Stage, stack: Stack) -> Iterator[str]:
-    """A sender is verified as an address or by its domain; without one no mail is sent."""
-    if stage.sender_address is None:
-        return
-    _, address = parseaddr(stage.sender_address)
-    for identity in (address, address.rpartition("@")[2]):
-        yield stack.format_arn(service="ses", resource="identity", resource_name=identity)

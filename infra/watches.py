@@ -81,7 +81,10 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
         name="ProviderRefusesUs",
         metric=emitted(signals.PROVIDER_REFUSES_US),
         at_least=1,
-        meaning="A provider does not take our key: no job of it can run until that is mended.",
+        meaning=(
+            "A provider rejects our API key or our account's settings. Nothing was sent, and its "
+            "jobs are on hold until that is fixed."
+        ),
         section="a-provider-refuses-our-key",
     )
     for name in (signals.BROKEN, signals.REPLY_FAILED, signals.NOT_PUBLISHED):

@@ -1,7 +1,6 @@
 """Finds the contract of a message, and says in a sentence what is wrong with a bad one."""
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn, get_args
 
@@ -12,6 +11,7 @@ from oncely.contract import MAX_MESSAGE_BYTES, AnyContract, Message, body_of
 from oncely.domain.errors import InvalidMessageError, InvariantError
 from oncely.domain.keys import is_job_type
 from oncely.domain.profiles import Safety
+from oncely.domain.storable import MAX_DEPTH, is_too_deep, number_fault
 
 
 class Registry:
@@ -62,10 +62,13 @@ def _job_type(body: str) -> str:
             body,
             object_pairs_hook=_no_duplicates,
             parse_constant=_no_constant,
-            parse_float=_a_number,
+            parse_float=_a_float,
+            parse_int=_an_integer,
         )
     except (ValueError, RecursionError) as error:
         _refuse(f"the message is not JSON: {str(error)[:200]}")
+    if is_too_deep(decoded):
+        _refuse(f"the message is nested more than {MAX_DEPTH} levels deep, so it cannot be stored")
     if not isinstance(decoded, dict) or not isinstance(decoded.get("job"), str):
         _refuse('the message is no JSON object with a "job", such as {"job": "payment.charge", …}')
     return str(decoded["job"])
@@ -76,12 +79,20 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _a_number(text: str) -> float:
-    """One that is too large, such as 1e999, would stand in the row as null."""
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"the number {text[:40]} is too large to be read from JSON")
-    return number
+def _a_float(text: str) -> float:
+    _check_number(text)
+    return float(text)
+
+
+def _an_integer(text: str) -> int:
+    _check_number(text)
+    return int(text)
+
+
+def _check_number(text: str) -> None:
+    """Refuse what no row could hold: the job would fail in every run, and alert each time."""
+    if fault := number_fault(text):
+        _refuse(f"the number {text[:40]} {fault}")
 
 
 def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -10,6 +10,7 @@ from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.domain.keys import MAX_KEY
 from oncely.domain.profiles import Profile
+from oncely.domain.storable import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 from ops_cli import command_page
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
@@ -54,6 +55,10 @@ def _messages() -> Iterator[str]:
     yield _GENERATED
     yield ""
     yield "A message is one JSON object of at most 64 kB."
+    yield (
+        f"DynamoDB must be able to store it: at most {MAX_DIGITS} digits in a number, numbers from "
+        f"1E{MIN_EXPONENT} up to 9.99E+{MAX_EXPONENT}, at most {MAX_DEPTH} levels of nesting."
+    )
     yield "`job` and `v` are always there; a field that is not listed is refused."
     yield "A message that cannot be worked goes to the rejects queue with the reason."
     yield "Sending the same job twice is always safe: it runs once."

@@ -9,12 +9,13 @@ import pytest
 from infra.local.sandbox import ProviderSandbox
 from oncely.adapters.ses_mail import SesMailer
 from oncely.domain.answers import Done, NotSent, Refused, Unclear
-from oncely.domain.keys import ProviderKey
+from oncely.domain.keys import JobKey, ProviderKey, claim_tag
 from oncely.providers import Mail, Mailer
-from tests.support.mail import SENDER, FakeMailer, ses_client
+from tests.support.mail import FakeMailer, ses_mailer
 from tests.support.payments import Fault
 
 KEY = ProviderKey("receipt.send:order_18452:send:0")
+TAG = claim_tag(JobKey("receipt.send:order_18452"), fence=1)
 RECEIPT = Mail(
     to="seven@example.com",
     subject="Receipt for order 18452",
@@ -84,12 +85,12 @@ def bench(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Bench]:
     if request.param == "fake":
         yield FakeBench()
         return
-    with ProviderSandbox() as sandbox, ses_client(sandbox.url) as client:
-        yield SesBench(sandbox, SesMailer(client=client, sender=SENDER))
+    with ProviderSandbox() as sandbox:
+        yield SesBench(sandbox, ses_mailer(sandbox.url))
 
 
 def test_a_mail_is_sent_once_and_its_reference_is_the_message_id(bench: Bench) -> None:
-    answer = bench.mailer.send(RECEIPT, key=KEY)
+    answer = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
 
     assert isinstance(answer, Done)
     assert answer.ref
@@ -98,8 +99,8 @@ def test_a_mail_is_sent_once_and_its_reference_is_the_message_id(bench: Bench) -
 
 
 def test_the_key_does_not_keep_a_second_mail_from_being_sent(bench: Bench) -> None:
-    first = bench.mailer.send(RECEIPT, key=KEY)
-    second = bench.mailer.send(RECEIPT, key=KEY)
+    first = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
+    second = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
 
     assert isinstance(first, Done)
     assert isinstance(second, Done)
@@ -111,7 +112,7 @@ def test_the_key_does_not_keep_a_second_mail_from_being_sent(bench: Bench) -> No
 def test_no_answer_is_unclear_and_at_most_one_mail_left(bench: Bench, fault: Fault) -> None:
     bench.fails(fault)
 
-    answer = bench.mailer.send(RECEIPT, key=KEY)
+    answer = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
 
     assert isinstance(answer, Unclear)
     assert len(bench.sent()) == int(fault is Fault.TIMEOUT_AFTER)
@@ -122,7 +123,7 @@ def test_refused_credentials_mean_that_nothing_was_sent_and_somebody_must_know(
 ) -> None:
     bench.fails(Fault.UNAUTHORIZED)
 
-    answer = bench.mailer.send(RECEIPT, key=KEY)
+    answer = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
 
     assert isinstance(answer, NotSent)
     assert answer.alarm
@@ -132,7 +133,7 @@ def test_refused_credentials_mean_that_nothing_was_sent_and_somebody_must_know(
 def test_a_limited_rate_means_that_nothing_was_sent(bench: Bench) -> None:
     bench.limits_rate()
 
-    answer = bench.mailer.send(RECEIPT, key=KEY)
+    answer = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
 
     assert isinstance(answer, NotSent)
     assert not answer.alarm
@@ -142,7 +143,7 @@ def test_a_limited_rate_means_that_nothing_was_sent(bench: Bench) -> None:
 def test_a_rejected_mail_is_a_definite_no(bench: Bench) -> None:
     mail = bench.rejected()
 
-    answer = bench.mailer.send(mail, key=KEY)
+    answer = bench.mailer.send(mail, key=KEY, tag=TAG)
 
     assert isinstance(answer, Refused)
     assert answer.code == "MessageRejected"

@@ -14,9 +14,11 @@ class Permission:
     role: str  # the path of the construct that has the role
     action: str
     resource: str  # the path of a construct, with what is behind its ARN
+    condition: str = ""  # as "ses:FromAddress = receipts@example.com"
 
     def __str__(self) -> str:
-        return f"{self.role:<24} {self.action:<32} {self.resource}"
+        condition = f" if {self.condition}" if self.condition else ""
+        return f"{self.role:<24} {self.action:<32} {self.resource}{condition}"
 
 
 def permissions(assembly: Assembly) -> set[Permission]:
@@ -28,11 +30,12 @@ def _permissions(assembly: Assembly) -> Iterator[Permission]:
     for resource in assembly.of_type("AWS::IAM::Policy").values():
         for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
             assert statement["Effect"] == "Allow"
+            condition = _spelled_condition(statement.get("Condition", {}))
             for role in resource["Properties"]["Roles"]:
                 name = assembly.path(role["Ref"]).removesuffix("/Role")
                 for action in _many(statement["Action"]):
                     for on in _many(statement["Resource"]):
-                        yield Permission(name, action, spelled(assembly, on))
+                        yield Permission(name, action, spelled(assembly, on), condition)
 
 
 def spelled(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # whatever a template holds
@@ -48,6 +51,16 @@ def spelled(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # whatever 
             return f"<{pseudo}>"
         case _:
             raise AssertionError(f"a resource that nobody can read: {value}")
+
+
+def _spelled_condition(condition: Mapping[str, Mapping[str, Any]]) -> str:
+    """A condition in words; an operator that is not known here must be added first."""
+    words = {"StringEquals": "="}
+    return " and ".join(
+        f"{key} {words[operator]} {value}"
+        for operator, pairs in condition.items()
+        for key, value in pairs.items()
+    )
 
 
 def inline_policies(assembly: Assembly) -> Mapping[str, Any]:

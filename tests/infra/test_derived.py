@@ -134,6 +134,22 @@ def test_a_table_of_another_team_is_granted_in_an_account_that_is_known_as_well(
     assert Permission("Reconciler/Find", "dynamodb:Query", indexes) in permissions(known)
 
 
+def test_mail_is_granted_when_account_is_known(tmp_path: Path) -> None:
+    known = synthesized(
+        tmp_path,
+        PayInvoice,
+        account="123456789012",
+        invoices_table="their-invoices",
+        sender_address="receipts@example.com",
+    )
+
+    granted = {one.resource for one in permissions(known) if one.action == "ses:SendEmail"}
+    assert granted == {
+        "arn:aws:ses:eu-west-1:123456789012:identity/*",
+        "arn:aws:ses:eu-west-1:123456789012:configuration-set/*",
+    }
+
+
 @pytest.mark.parametrize(
     ("contract", "context", "sentence"),
     [

@@ -1,5 +1,9 @@
 """Least privilege: one role for each function, named actions on named resources, all in a table."""
 
+from fnmatch import fnmatchcase
+
+import pytest
+
 from oncely.contracts import CONTRACTS
 from oncely.settings import camel
 from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly
@@ -88,11 +92,45 @@ def test_nobody_may_delete_a_row_or_an_object(prod: Assembly) -> None:
     assert deleting == {"sqs:DeleteMessage", "logs:DeleteLogDelivery"}
 
 
-def test_mail_is_sent_from_the_senders_own_identity_only(prod: Assembly) -> None:
-    senders = {
-        permission.resource.rpartition("/")[2]
-        for permission in permissions(prod)
-        if permission.action == "ses:SendEmail"
-    }
+IDENTITY = "arn:<AWS::Partition>:ses:<AWS::Region>:<AWS::AccountId>:identity"
+CONFIGURATION_SET = "arn:<AWS::Partition>:ses:<AWS::Region>:<AWS::AccountId>:configuration-set"
 
-    assert senders == {"receipts@example.com", "example.com"}
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        [f"{IDENTITY}/receipts@example.com"],
+        [f"{IDENTITY}/example.com"],
+        # In the SES sandbox the recipient's identity is authorized as well.
+        [f"{IDENTITY}/example.com", f"{IDENTITY}/seven@customer.example"],
+        # The identity has a default configuration set.
+        [f"{IDENTITY}/example.com", f"{CONFIGURATION_SET}/receipts"],
+    ],
+)
+def test_sender_may_send_with_every_resource_ses_authorizes(
+    prod: Assembly, resources: list[str]
+) -> None:
+    assert all(
+        may_send(prod, resource, from_address="receipts@example.com") for resource in resources
+    )
+
+
+@pytest.mark.parametrize("address", ["ceo@example.com", "receipts@example.com.evil.example", ""])
+def test_mail_from_another_address_is_denied(prod: Assembly, address: str) -> None:
+    assert not may_send(prod, f"{IDENTITY}/example.com", from_address=address)
+
+
+def test_only_mail_worker_may_send_mail(prod: Assembly) -> None:
+    senders = {one.role for one in permissions(prod) if one.action == "ses:SendEmail"}
+
+    assert senders == {"MailWorker/Worker"}
+
+
+def may_send(assembly: Assembly, resource: str, *, from_address: str) -> bool:
+    """What IAM would say: MiniStack is not given `ses:FromAddress`."""
+    return any(
+        fnmatchcase(resource, permission.resource.replace("[", "[[]"))
+        and permission.condition in ("", f"ses:FromAddress = {from_address}")
+        for permission in permissions(assembly)
+        if permission.action == "ses:SendEmail"
+    )

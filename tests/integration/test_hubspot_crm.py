@@ -60,6 +60,29 @@ def test_every_fault_of_a_push_has_its_answer_one_request_and_at_most_one_write(
     assert sum(one.writes for one in sandbox.ledger.contacts) == writes
 
 
+def test_push_succeeds_when_provider_forgot_earlier_connection(
+    sandbox: ProviderSandbox, crm: HubSpotCrm
+) -> None:
+    """A Lambda thaws, and the connection of its last invocation leads nowhere."""
+    first = crm.push(MINE, GRACE)
+    sandbox.forget_connections()
+
+    second = crm.push(MINE, {"firstname": "Ada"})
+
+    assert isinstance(first, Done)
+    assert isinstance(second, Done)
+
+
+def test_read_succeeds_when_provider_forgot_earlier_connection(
+    sandbox: ProviderSandbox, crm: HubSpotCrm
+) -> None:
+    record_id = sandbox.hubspot.add(email="seven@example.com")
+    crm.fetch(record_id)
+    sandbox.forget_connections()
+
+    assert isinstance(crm.fetch(record_id), CrmRecord)
+
+
 @pytest.mark.parametrize("fault", EVERY_FAULT)
 def test_every_fault_of_a_read_is_one_request_that_changed_nothing(
     sandbox: ProviderSandbox, crm: HubSpotCrm, fault: FaultKind

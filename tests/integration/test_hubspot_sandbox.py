@@ -11,14 +11,13 @@ import requests
 
 from infra.local.sandbox import ProviderSandbox
 from oncely.adapters.hubspot import HubSpotCrm
-from oncely.adapters.ses_mail import SesMailer
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.domain.answers import Done, Prepared
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.money import Money
 from oncely.providers import Mail, Payment
 from tests.support.fakes import FakeClock
-from tests.support.mail import SENDER, ses_client
+from tests.support.mail import ses_mailer
 
 ROOT = Path(__file__).parents[2]
 CONTACTS = "/crm/v3/objects/contacts"
@@ -137,10 +136,11 @@ def test_one_process_serves_all_three_providers_and_others_look_into_its_books()
             key=ProviderKey("create:1"),
         )
         pushed = HubSpotCrm.with_token("pat-test-1", api_base=url).push("a", {}, crm_id="2")
-        with ses_client(url) as client:
-            mailed = SesMailer(client=client, sender=SENDER).send(
-                Mail(to="seven@example.com", subject="-", text="-"), key=ProviderKey("send:1")
-            )
+        mailed = ses_mailer(url).send(
+            Mail(to="seven@example.com", subject="-", text="-"),
+            key=ProviderKey("send:1"),
+            tag="tag",
+        )
         books = requests.get(f"{url}/_sandbox/ledger", timeout=5).json()
         process.terminate()
 

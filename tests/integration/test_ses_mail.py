@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,19 +11,25 @@ from botocore.exceptions import BotoCoreError
 
 from infra.local.engine import free_port
 from infra.local.sandbox import FaultKind, ProviderSandbox
+from oncely import signals
 from oncely.adapters.clients import Clients
 from oncely.adapters.ses_mail import ONCE, SesMailer
 from oncely.adapters.toolbox import Toolbox
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
-from oncely.domain.keys import ProviderKey
+from oncely.domain.keys import JobKey, ProviderKey, claim_tag
+from oncely.domain.lifecycle import Status
 from oncely.providers import Mail
+from oncely.services.outcomes import Finished
 from oncely.settings import ToolSettings
+from oncely.signals import PROVIDER_REFUSES_US
 from tests.integration.faulty_sends import FAULTY_SENDS
-from tests.support.mail import SENDER, ses_client
+from tests.support.mail import SENDER, ses_client, ses_mailer
 from tests.support.tls import untrusted_server
+from tests.support.world import World
 
 SEND = "POST /v2/email/outbound-emails"
 KEY = ProviderKey("receipt.send:order_18452:send:0")
+TAG = claim_tag(JobKey("receipt.send:order_18452"), fence=1)
 HURRIED = ONCE.merge(Config(connect_timeout=0.3, read_timeout=0.3))
 
 
@@ -34,8 +41,7 @@ def sandbox(no_profile: None) -> Iterator[ProviderSandbox]:
 
 def sent_by(url: str, *, to: str = "seven@example.com", sender: str = SENDER) -> Answer:
     mail = Mail(to=to, subject="Receipt", text="Thank you.")
-    with ses_client(url, config=HURRIED) as client:
-        return SesMailer(client=client, sender=sender).send(mail, key=KEY)
+    return ses_mailer(url, sender=sender, config=HURRIED).send(mail, key=KEY, tag=TAG)
 
 
 @pytest.mark.parametrize(("fault", "expected", "mails"), FAULTY_SENDS)
@@ -60,6 +66,22 @@ def test_a_slow_answer_is_still_an_answer(sandbox: ProviderSandbox) -> None:
     assert [one.message_id for one in sandbox.ledger.mails] == [answer.ref]
 
 
+def test_receipts_are_sent_when_provider_forgot_earlier_connection(
+    sandbox: ProviderSandbox,
+) -> None:
+    """A Lambda thaws ten times, and the connection of its last invocation leads nowhere."""
+    mail = Mail(to="seven@example.com", subject="Receipt", text="Thank you.")
+    mailer = ses_mailer(sandbox.url, config=HURRIED)
+    answers = []
+
+    for _ in range(10):
+        answers.append(mailer.send(mail, key=KEY, tag=TAG))
+        sandbox.forget_connections()
+
+    assert [type(answer) for answer in answers] == [Done] * 10
+    assert len(sandbox.ledger.mails) == 10
+
+
 def test_boto3_left_alone_sends_one_mail_three_times_and_ours_never(
     sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +89,10 @@ def test_boto3_left_alone_sends_one_mail_three_times_and_ours_never(
     monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
 
-    with ses_client(sandbox.url, config=None) as client, pytest.raises(BotoCoreError):
+    with (
+        closing(ses_client(sandbox.url, config=None)) as client,
+        pytest.raises(BotoCoreError),
+    ):
         client.send_email(
             FromEmailAddress=SENDER,
             Destination={"ToAddresses": ["seven@example.com"]},
@@ -94,18 +119,13 @@ def test_no_setting_of_the_environment_makes_ours_try_again(
 
 
 @pytest.mark.parametrize(
-    ("to", "sender", "code"),
-    [
-        ("rejected@example.com", SENDER, "MessageRejected"),
-        ("seven@example.com", "unverified@example.com", "MessageRejected"),
-        ("seven@example.com", "nomx@example.com", "MailFromDomainNotVerifiedException"),
-        ("no address", SENDER, "BadRequestException"),
-    ],
+    ("to", "code"),
+    [("rejected@example.com", "MessageRejected"), ("no address", "BadRequestException")],
 )
 def test_what_ses_will_never_send_is_refused_with_its_code(
-    sandbox: ProviderSandbox, to: str, sender: str, code: str
+    sandbox: ProviderSandbox, to: str, code: str
 ) -> None:
-    answer = sent_by(sandbox.url, to=to, sender=sender)
+    answer = sent_by(sandbox.url, to=to)
 
     assert isinstance(answer, Refused)
     assert answer.code == code
@@ -113,15 +133,57 @@ def test_what_ses_will_never_send_is_refused_with_its_code(
     assert sandbox.ledger.mails == ()
 
 
-@pytest.mark.parametrize("sender", ["paused@example.com", "suspended@example.com"])
-def test_an_account_that_may_not_send_is_for_somebody_to_mend(
-    sandbox: ProviderSandbox, sender: str
+@pytest.mark.parametrize(
+    ("sender", "code"),
+    [
+        ("unverified@example.com", "MessageRejected"),
+        ("nomx@example.com", "MailFromDomainNotVerifiedException"),
+        ("noset@example.com", "NotFoundException"),
+        ("oldset@example.com", "BadRequestException"),
+        ("invalid@example.com", "ValidationException"),
+        ("unrecognized@example.com", "UnrecognizedClientException"),
+        ("expired@example.com", "RequestExpired"),
+        ("denied@example.com", "AccessDeniedException"),
+        ("paused@example.com", "SendingPausedException"),
+        ("suspended@example.com", "AccountSuspendedException"),
+    ],
+)
+def test_configuration_error_sends_nothing_and_raises_alarm(
+    sandbox: ProviderSandbox, sender: str, code: str
 ) -> None:
     answer = sent_by(sandbox.url, sender=sender)
 
     assert isinstance(answer, NotSent)
     assert answer.alarm
+    assert code in answer.reason
     assert sandbox.ledger.mails == ()
+
+
+def test_unverified_recipient_raises_alarm_when_account_is_in_ses_sandbox(
+    sandbox: ProviderSandbox,
+) -> None:
+    answer = sent_by(sandbox.url, to="unverified@example.com")
+
+    assert isinstance(answer, NotSent)
+    assert answer.alarm
+
+
+def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ProviderSandbox) -> None:
+    world = World(mail=ses_mailer(sandbox.url, sender="unverified@example.com"))
+    world.add_order(status="paid")
+    receipt = {"job": "receipt.send", "v": 1, "order_id": "18452"}
+
+    outcomes = [world.run(receipt) for _ in range(3)]
+    job = world.job("receipt.send:order_18452")
+    world.mail = ses_mailer(sandbox.url)
+    world.clock.move(hours=1)
+    fixed = world.run(receipt)
+
+    assert [signals.told(outcome).metric for outcome in outcomes] == [PROVIDER_REFUSES_US] * 3
+    assert (job.status, job.attempts, job.first_sent_at) == (Status.READY, 0, None)
+    assert isinstance(fixed, Finished)
+    assert len(sandbox.ledger.mails) == 1
+    assert world.alerts.told == []  # one alarm for all receipts, and no alert for each
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
@@ -158,12 +220,10 @@ def test_missing_credentials_mean_that_nothing_was_sent_and_somebody_must_know(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", sandbox.url)
-    clients = Clients()
 
-    answer = SesMailer(client=clients.ses, sender=SENDER).send(
-        Mail(to="seven@example.com", subject="-", text="-"), key=KEY
+    answer = SesMailer(new_client=Clients().new_ses, sender=SENDER).send(
+        Mail(to="seven@example.com", subject="-", text="-"), key=KEY, tag=TAG
     )
-    clients.ses.close()
 
     assert isinstance(answer, NotSent)
     assert answer.alarm
@@ -175,7 +235,7 @@ def test_people_find_the_mail_by_the_key_of_its_job(sandbox: ProviderSandbox) ->
 
     (mail,) = sandbox.ledger.mails
     assert mail.headers == {"X-Oncely-Key": KEY}
-    assert mail.tags == {"oncely_key": "receipt_send_order_18452_send_0"}
+    assert mail.tags == {"oncely_key": TAG}
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SESV2"])
@@ -186,13 +246,11 @@ def test_the_toolbox_mails_to_where_boto3_is_pointed(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    clients = Clients()
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP)
 
-    mailer = Toolbox(ToolSettings(jobs_table="jobs", sender_address=SENDER), clients).mailer()
+    mailer = Toolbox(ToolSettings(jobs_table="jobs", sender_address=SENDER), Clients()).mailer()
     assert mailer is not None
-    answer = mailer.send(Mail(to="seven@example.com", subject="-", text="-"), key=KEY)
-    clients.ses.close()
+    answer = mailer.send(Mail(to="seven@example.com", subject="-", text="-"), key=KEY, tag=TAG)
 
     assert isinstance(answer, Unclear)
     assert [one.sender for one in sandbox.ledger.mails] == [SENDER]

@@ -45,6 +45,7 @@ def _table(name: str) -> dict[str, Any]:
 
 def _mapping(source: str, function: str) -> dict[str, Any]:
     return {
+        "ScalingConfig": {"MaximumConcurrency": 2},
         "UUID": source,
         "EventSourceArn": source,
         "FunctionArn": f"arn:function:{function}",
@@ -89,6 +90,9 @@ class Account:
     functions: dict[str, dict[str, Any]] = field(
         default_factory=lambda: {
             **{name: _function(name, QUEUE_NAME=name) for name in QUEUES},
+            "mail": _function(
+                "mail", QUEUE_NAME="mail", SENDER_ADDRESS="Shop <receipts@mail.example.com>"
+            ),
             "receive": _function("receive"),
             "archive": _function("archive"),
             "publish": _function("publish", RETENTION_DAYS="35"),
@@ -103,6 +107,19 @@ class Account:
         }
     )
     concurrency: dict[str, int] = field(default_factory=dict)
+    concurrency_limit: int = 1000
+    mail: dict[str, Any] | ClientError = field(
+        default_factory=lambda: {
+            "SendingEnabled": True,
+            "ProductionAccessEnabled": True,
+            "EnforcementStatus": "HEALTHY",
+        }
+    )
+    identities: dict[str, dict[str, Any] | ClientError] = field(
+        default_factory=lambda: {
+            "example.com": {"VerifiedForSendingStatus": True, "VerificationStatus": "SUCCESS"}
+        }
+    )
     tables: dict[str, dict[str, Any]] = field(
         default_factory=lambda: {name: _table(name) for name in TABLES}
     )
@@ -146,7 +163,7 @@ class Account:
     def place(self, **changes: Any) -> FakePlace:  # noqa: ANN401  # fields by name
         services = (
             *("cloudformation", "cloudwatch", "dynamodb", "lambda", "s3", "scheduler"),
-            *("secretsmanager", "sns", "sqs", "stepfunctions"),
+            *("secretsmanager", "sesv2", "sns", "sqs", "stepfunctions"),
         )
         outputs = {
             **{f"{camel(name)}QueueUrl": name for name in self.queues},
@@ -186,6 +203,15 @@ class Account:
     def get_function_concurrency(self, *, FunctionName: str) -> dict[str, int]:  # noqa: N803  # boto3's
         reserved = self.concurrency.get(FunctionName)
         return {} if reserved is None else {"ReservedConcurrentExecutions": reserved}
+
+    def get_account_settings(self) -> dict[str, Any]:
+        return {"AccountLimit": {"ConcurrentExecutions": self.concurrency_limit}}
+
+    def get_account(self) -> dict[str, Any]:
+        return _answer(self.mail)
+
+    def get_email_identity(self, *, EmailIdentity: str) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return _answer(self.identities.get(EmailIdentity, refused("NotFoundException")))
 
     def get_event_source_mapping(self, *, UUID: str) -> dict[str, Any]:  # noqa: N803  # boto3's
         return self.mappings[UUID]
@@ -243,6 +269,12 @@ class Pages:
                 for kind, name in self.account.resources()
             ]
         }
+
+
+def _answer(value: dict[str, Any] | ClientError) -> dict[str, Any]:
+    if isinstance(value, ClientError):
+        raise value
+    return value
 
 
 def refused(code: str) -> ClientError:

@@ -2,8 +2,6 @@
 
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import boto3
 from botocore.config import Config
 
-from oncely.adapters.ses_mail import ONCE
+from oncely.adapters.ses_mail import ONCE, SesMailer
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
 from oncely.domain.keys import ProviderKey
 from oncely.providers import Mail
@@ -32,6 +30,7 @@ class FakeMailer:
 
     sent: list[Mail] = field(default_factory=list)
     calls: list[ProviderKey] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
     faults: deque[Trouble] = field(default_factory=deque)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -39,9 +38,10 @@ class FakeMailer:
         """The next mails go wrong like this, one after the other."""
         self.faults.extend(faults)
 
-    def send(self, mail: Mail, *, key: ProviderKey) -> Answer:
+    def send(self, mail: Mail, *, key: ProviderKey, tag: str) -> Answer:
         with self.lock:
             self.calls.append(key)
+            self.tags.append(tag)
             match self.faults.popleft() if self.faults else None:
                 case None:
                     return self._sent(mail)
@@ -65,12 +65,14 @@ class FakeMailer:
         return Done(f"sent to {mail.to} as {ref}", ref, {"message_id": ref})
 
 
-@contextmanager
-def ses_client(url: str, *, config: Config | None = ONCE) -> Iterator["SESV2Client"]:
-    """A client as ours is made, but for another address; None: as boto3 makes it."""
-    client = _session().client("sesv2", endpoint_url=url, config=config)
-    yield client
-    client.close()
+def ses_mailer(url: str, *, sender: str = SENDER, config: Config = ONCE) -> SesMailer:
+    """The mailer that the functions use, for an SES at another address."""
+    return SesMailer(new_client=lambda: ses_client(url, config=config), sender=sender)
+
+
+def ses_client(url: str, *, config: Config | None) -> "SESV2Client":
+    """A client for another address. Pass None for boto3's own settings."""
+    return _session().client("sesv2", endpoint_url=url, config=config)
 
 
 @cache

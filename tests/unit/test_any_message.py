@@ -64,7 +64,9 @@ def test_any_value_of_a_field_is_taken_or_refused_by_the_fields_name(
     reason = refusal(json.dumps({**charge(), name: value}))
 
     assert reason.isprintable()
-    assert not reason or name in reason or "Invalid JSON" in reason or "is not JSON" in reason
+    # Of a document that cannot be read or stored, only that is said.
+    unusable = ("Invalid JSON", "is not JSON", "be stored")
+    assert not reason or name in reason or any(words in reason for words in unusable)
 
 
 @given(name=st.sampled_from(FIELDS), before=ANY_TEXT, after=ANY_TEXT)

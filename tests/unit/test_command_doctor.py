@@ -139,9 +139,28 @@ def nobody_listens(account: Account) -> None:
     account.subscriptions.clear()
 
 
+def unverified_sender(account: Account) -> None:
+    account.identities.clear()
+
+
+def pending_sender(account: Account) -> None:
+    account.identities["example.com"] = {
+        "VerifiedForSendingStatus": False,
+        "VerificationStatus": "PENDING",
+    }
+
+
+def paused_mail(account: Account) -> None:
+    assert isinstance(account.mail, dict)
+    account.mail["SendingEnabled"] = False
+
+
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
+        (unverified_sender, "SES does not know it, nor its domain, in this region"),
+        (pending_sender, "example.com is not verified yet (PENDING): no receipt is sent"),
+        (paused_mail, "SES does not send for this account: sending is paused"),
         (stack_failed, "ROLLBACK_COMPLETE"),
         (short_visibility, "at least 720 s are needed"),
         (no_dead_letters, "does not go to the dead letters"),
@@ -246,12 +265,33 @@ def forgotten_job(account: Account) -> None:
     oncely("send", "payment.charge", "order_id=1", place=account.place())
 
 
+def mail_on_probation(account: Account) -> None:
+    assert isinstance(account.mail, dict)
+    account.mail["EnforcementStatus"] = "PROBATION"
+
+
+def mail_not_readable(account: Account) -> None:
+    account.mail = refused("AccessDeniedException")
+
+
+def sender_not_readable(account: Account) -> None:
+    account.identities["receipts@mail.example.com"] = refused("AccessDeniedException")
+
+
+def small_account(account: Account) -> None:
+    account.concurrency_limit = 10
+
+
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
         (rolled_back, "the last deployment was rolled back"),
         (new_stack, "it has not run yet; the stack is new"),
         (no_recovery, "it cannot be restored to a point in time"),
+        (mail_on_probation, "AWS reviews this account's mail, and may stop it"),
+        (mail_not_readable, "could not be checked"),
+        (sender_not_readable, "could not be checked"),
+        (small_account, "--quota-code L-B99A9384 --desired-value 1000"),
         (no_versions, "versioning is off"),
         (unread_key, "could not be checked"),
         (key_for_tests, "it is a key for tests, in production"),
@@ -276,6 +316,50 @@ def test_what_someone_should_look_at_is_a_warning_and_no_failure(
     assert said.exit_code == 0, said.output
     assert "warning" in said.stdout
     assert sentence in " ".join(said.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("stack", "health", "exit_code"),
+    [("Oncely-dev", "warning", 0), ("Oncely-prod", "broken", 4)],
+)
+def test_ses_sandbox_is_broken_in_production_only(stack: str, health: str, exit_code: int) -> None:
+    account = Account(mail={"SendingEnabled": True, "ProductionAccessEnabled": False})
+
+    said = oncely("doctor", "--json", place=account.place(name=stack))
+
+    (finding,) = [
+        one for one in map(json.loads, said.stdout.splitlines()) if one["about"] == "mail"
+    ]
+    assert finding["health"] == health
+    assert "SES sandbox" in finding["says"]
+    assert "request production access" in finding["mend"]
+    assert said.exit_code == exit_code
+
+
+@pytest.mark.parametrize(
+    "identity", ["receipts@mail.example.com", "mail.example.com", "example.com"]
+)
+def test_sender_is_verified_through_address_or_domain_above_it(identity: str) -> None:
+    pending = {"VerifiedForSendingStatus": False, "VerificationStatus": "PENDING"}
+    verified = {"VerifiedForSendingStatus": True, "VerificationStatus": "SUCCESS"}
+    account = Account(identities={"receipts@mail.example.com": pending, identity: verified})
+
+    said = oncely("doctor", place=account.place())
+
+    assert f"verified through {identity}" in " ".join(said.stdout.split())
+    assert "broken" not in said.stdout
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_ses_is_not_asked_when_no_mail_leaves(*, local: bool) -> None:
+    account = Account(mail=refused("AccessDeniedException"), identities={})
+    if not local:
+        del account.functions["mail"]["Environment"]["Variables"]["SENDER_ADDRESS"]
+
+    said = oncely("doctor", place=account.place(is_local=local))
+
+    assert said.exit_code == 0, said.output
+    assert "sender" not in said.stdout
 
 
 def test_a_key_that_may_not_be_read_is_there_all_the_same() -> None:

@@ -1,8 +1,18 @@
 """What an application that sends jobs gets when it installs the package."""
 
+import json
 import subprocess
 import sys
-from importlib import resources
+import tomllib
+import zipfile
+from collections.abc import Iterable
+from email.parser import Parser
+from importlib import metadata, resources
+from pathlib import Path
+
+import pytest
+from hatchling import build
+from packaging.requirements import Requirement
 
 from infra import REPOSITORY
 
@@ -34,10 +44,71 @@ def test_the_command_says_what_it_lacks_where_only_a_producer_is_installed() -> 
     assert '".[command]"' in told.stderr
 
 
-def python(code: str) -> subprocess.CompletedProcess[str]:
+def test_testing_imports_only_what_its_extra_declares() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["testing"]]
+    look = (
+        "import json, sys; before = {*sys.modules}; import oncely.testing; "
+        "print(json.dumps([*{*sys.modules} - before]))"
+    )
+
+    imported = {name.partition(".")[0] for name in json.loads(python(look).stdout)}
+
+    third_party = imported & metadata.packages_distributions().keys() - {"oncely"}
+    used = {_spelled(one) for name in third_party for one in _distributions(name)}
+    assert used <= installed_with(declared)
+    assert "greenlet" in used
+
+
+def test_testing_says_what_it_lacks_when_extra_is_missing() -> None:
+    result = python("import sys; sys.modules['greenlet'] = None; import oncely.testing")
+
+    assert result.returncode == 1
+    assert 'pip install "oncely[testing]"' in result.stderr.splitlines()[-1]
+
+
+def test_testing_can_be_imported_from_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    wheel = tmp_path / build.build_wheel(str(tmp_path))
+
+    result = python("import oncely.testing; print(oncely.testing.__file__)", path=wheel)
+
+    assert result.stdout.startswith(str(wheel)), result.stderr
+    with zipfile.ZipFile(wheel) as files:
+        (name,) = [one for one in files.namelist() if one.endswith(".dist-info/METADATA")]
+        described = Parser().parsestr(files.read(name).decode())
+    assert "testing" in described.get_all("Provides-Extra", [])
+    assert "greenlet>=3; extra == 'testing'" in described.get_all("Requires-Dist", [])
+
+
+def installed_with(requirements: Iterable[str]) -> set[str]:
+    """The distributions that an installer brings for these requirements."""
+    found: set[str] = set()
+    waiting = [Requirement(one) for one in requirements]
+    while waiting:
+        requirement = waiting.pop()
+        name = _spelled(requirement.name)
+        if name in found or not (requirement.marker is None or requirement.marker.evaluate()):
+            continue
+        found.add(name)
+        waiting += [Requirement(one) for one in metadata.requires(name) or ()]
+    return found
+
+
+def _distributions(module: str) -> list[str]:
+    return metadata.packages_distributions()[module]
+
+
+def _spelled(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def python(code: str, *, path: Path = REPOSITORY / "functions") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
-        env={"PYTHONPATH": f"{REPOSITORY}/functions"},
+        env={"PYTHONPATH": str(path)},
         capture_output=True,
         text=True,
         check=False,

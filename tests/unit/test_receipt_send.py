@@ -1,6 +1,7 @@
 """receipt.send: one mail or none, and what is unclear is for a person."""
 
 import json
+import re
 from contextlib import suppress
 
 import pytest
@@ -41,6 +42,26 @@ def test_a_receipt_shows_no_amount_beside_the_payment_s() -> None:
 
     # Two rows with the same sum look like two charges to somebody in a hurry.
     assert world.job(KEY).amount is None
+
+
+def test_receipt_tags_differ_when_order_ids_look_alike() -> None:
+    world = World()
+    for order_id in ("a.b", "a_b", "a@b"):
+        world.add_order(order_id, status="paid", charge_id="ch_1")
+        world.run({**RECEIPT, "order_id": order_id})
+
+    assert len(set(world.mail.tags)) == 3
+    assert all(re.fullmatch("[A-Za-z0-9_-]{1,256}", tag) for tag in world.mail.tags)
+
+
+def test_receipt_tag_differs_for_each_claim() -> None:
+    world = paid()
+    world.mail.fails(Fault.REFUSED_CONNECTION)
+
+    world.run(RECEIPT)
+    world.run(RECEIPT)
+
+    assert len(set(world.mail.tags)) == 2
 
 
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])

@@ -42,7 +42,7 @@ def test_an_unknown_job_is_refused_with_the_ones_that_are_known_here() -> None:
         REGISTRY.parse('{"job": "report.build"}')
 
 
-@pytest.mark.parametrize("body", ["", "{", "nonsense", "\ufeff{}", "[" * 60_000, "1" * 5000])
+@pytest.mark.parametrize("body", ["", "{", "nonsense", "\ufeff{}", "[" * 60_000])
 def test_what_is_no_json_is_refused_as_such(body: str) -> None:
     with pytest.raises(InvalidMessageError, match="the message is not JSON: "):
         REGISTRY.parse(body)

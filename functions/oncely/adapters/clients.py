@@ -1,4 +1,4 @@
-"""AWS clients of one execution environment: each made once, whichever thread asks first."""
+"""AWS clients of one execution environment: all but one made once, by the first thread."""
 
 import threading
 from functools import cached_property
@@ -62,8 +62,7 @@ class Clients:
         with self._lock:
             return self._session.client("secretsmanager", config=MESSAGING)
 
-    @cached_property
-    def ses(self) -> "SESV2Client":
-        """Mail: the only client here that must not send anything twice."""
+    def new_ses(self) -> "SESV2Client":
+        """Mail: a client for each, which must not send twice nor over an idle connection."""
         with self._lock:
             return self._session.client("sesv2", config=ONCE)

@@ -14,6 +14,7 @@ from hubspot.crm.contacts import (  # type: ignore[import-untyped]  # it ships n
 )
 from urllib3 import Retry
 
+from oncely.adapters.fresh_connections import FreshConnections
 from oncely.adapters.hubspot_answers import (
     FAILURES,
     body_of,
@@ -35,7 +36,6 @@ TIMEOUTS: Final = (
     CONNECT_TIMEOUT.total_seconds(),
     (HUBSPOT.request_timeout - CONNECT_TIMEOUT).total_seconds(),
 )
-CONNECTIONS: Final = 10  # as many as a worker may run jobs side by side
 PAGE: Final = 100
 # Named even when they are HubSpot's own choice: then every endpoint gives the same ones.
 DEFAULT_PROPERTIES: Final = ("email", "firstname", "lastname")
@@ -43,13 +43,14 @@ DEFAULT_ID_PROPERTY: Final = "oncely_id"
 
 
 def hubspot_client(token: str, *, api_base: str | None = None) -> ApiClient:
-    """A client that never sends a request twice by itself."""
+    """A client that never sends a request twice by itself, nor over a connection that was idle."""
     configuration = Configuration(host=api_base)
     configuration.access_token = token
     # By default it sends a read four times, and sleeps as long as HubSpot asks it to.
     configuration.retries = Retry(0)
-    configuration.connection_pool_maxsize = CONNECTIONS
     client = ApiClient(configuration)
+    options = client.rest_client.pool_manager.connection_pool_kw
+    client.rest_client.pool_manager = FreshConnections(**options)
     client.user_agent = "oncely"
     return client
 
@@ -58,7 +59,7 @@ def hubspot_client(token: str, *, api_base: str | None = None) -> ApiClient:
 class HubSpotCrm:
     """Contacts; those that are archived count as gone."""
 
-    # Made once: each look at `client.crm.contacts` of the SDK would open connections of its own.
+    # Made once: each look at `client.crm.contacts` of the SDK would load the certificates again.
     client: ApiClient
     properties: Sequence[str] = DEFAULT_PROPERTIES
     id_property: str = DEFAULT_ID_PROPERTY

@@ -1,6 +1,7 @@
 """Amazon SES: one try to send, and an honest answer about it."""
 
-import re
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Final
@@ -34,20 +35,12 @@ ONCE: Final = Config(
     connect_timeout=3,
     read_timeout=7,
     retries={"mode": "standard", "total_max_attempts": 1},
-    max_pool_connections=32,
 )
 KEY_HEADER: Final = "X-Oncely-Key"
 KEY_TAG: Final = "oncely_key"
 
-# The mail itself, its sender or its recipient: it will never be taken as it is.
-_REFUSED: Final = frozenset(
-    {
-        "BadRequestException",
-        "MailFromDomainNotVerifiedException",
-        "MessageRejected",
-        "NotFoundException",
-    }
-)
+# The mail itself or its recipient: SES will never send it as it is.
+_REFUSED: Final = frozenset({"BadRequestException", "MessageRejected"})
 _BUSY: Final = frozenset(
     {
         "LimitExceededException",
@@ -57,38 +50,72 @@ _BUSY: Final = frozenset(
         "TooManyRequestsException",
     }
 )
-# Nothing is sent until somebody does something about the account.
-_STOPPED: Final = frozenset({"AccountSuspendedException", "SendingPausedException"})
+# Nothing is sent until an operator fixes the account, its rights or its settings. SES answers some
+# of these with HTTP 400, so the status alone does not tell.
+_MISCONFIGURED: Final = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AccountSuspendedException",
+        "ConfigurationSetDoesNotExist",
+        "ConfigurationSetDoesNotExistException",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "MailFromDomainNotVerifiedException",
+        "MissingAuthenticationToken",
+        "NotAuthorized",
+        "NotFoundException",
+        "OptInRequired",
+        "RequestExpired",
+        "SendingPausedException",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+        "ValidationException",
+    }
+)
+# The same, under a code that otherwise refuses one mail: an identity that is not verified (while
+# the account is in SES's sandbox also the recipient's), or a deleted default configuration set.
+_MISCONFIGURED_TEXT: Final = {
+    "BadRequestException": "configuration set",
+    "MessageRejected": "not verified",
+}
 _UNAUTHORIZED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
 _NEVER_LEFT: Final = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
 _NOT_OURS: Final = (NoCredentialsError, NoRegionError, PartialCredentialsError)
-_NOT_IN_A_TAG: Final = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST_TAG: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class SesMailer:
-    """Sends from one address; its client must be made with `ONCE`."""
+    """Sends from one address; its clients must be made with `ONCE`.
 
-    client: "SESV2Client"
+    Each mail has a client, and so a connection, of its own. A Lambda is frozen between two
+    invocations, and SES drops connections that stay idle. After the thaw such a connection still
+    takes a mail and never answers, and a mail without an answer is never sent again.
+    """
+
+    new_client: "Callable[[], SESV2Client]"
     sender: str
 
-    def send(self, mail: Mail, *, key: ProviderKey) -> Answer:
-        """Send once; the key goes along so that people can find the mail, SES does not read it."""
+    def send(self, mail: Mail, *, key: ProviderKey, tag: str) -> Answer:
+        """Send once; people find the mail by its key, and events name the claim by its tag."""
         try:
-            response = self.client.send_email(
-                FromEmailAddress=self.sender,
-                Destination={"ToAddresses": [mail.to]},
-                Content={
-                    "Simple": {
-                        "Subject": {"Data": mail.subject, "Charset": "UTF-8"},
-                        "Body": {"Text": {"Data": mail.text, "Charset": "UTF-8"}},
-                        "Headers": [{"Name": KEY_HEADER, "Value": key}],
-                    }
-                },
-                EmailTags=[{"Name": KEY_TAG, "Value": _as_tag(key)}],
-            )
+            with closing(self.new_client()) as client:
+                response = client.send_email(
+                    FromEmailAddress=self.sender,
+                    Destination={"ToAddresses": [mail.to]},
+                    Content={
+                        "Simple": {
+                            "Subject": {"Data": mail.subject, "Charset": "UTF-8"},
+                            "Body": {"Text": {"Data": mail.text, "Charset": "UTF-8"}},
+                            "Headers": [{"Name": KEY_HEADER, "Value": key}],
+                        }
+                    },
+                    EmailTags=[{"Name": KEY_TAG, "Value": tag}],
+                )
         except ClientError as error:
             return _turned_away(error)
         except (BotoCoreError, ResponseParserError) as error:
@@ -108,15 +135,21 @@ class SesMailer:
 def _turned_away(error: ClientError) -> Answer:
     """SES said no: to the mail, to us, or to this moment."""
     code, status = code_of(error), error.response["ResponseMetadata"].get("HTTPStatusCode")
-    if code in _REFUSED:
-        return Refused(f"SES refuses the mail: {_in_words(error)}", code=code)
     if code in _BUSY or status == _RATE_LIMITED:
         return NotSent(f"SES limits our rate: {_in_words(error)}")
-    if code in _STOPPED:
-        return NotSent(f"SES sends nothing for this account: {_in_words(error)}", alarm=True)
-    if status in _UNAUTHORIZED:
-        return NotSent(f"SES refuses our credentials: {_in_words(error)}", alarm=True)
+    if status in _UNAUTHORIZED or _is_misconfigured(error):
+        reason = f"nothing was sent, our SES configuration is wrong: {_in_words(error)}"
+        return NotSent(reason, alarm=True)
+    if code in _REFUSED:
+        return Refused(f"SES refuses the mail: {_in_words(error)}", code=code)
     return Unclear(f"sending the mail: {_in_words(error)}")
+
+
+def _is_misconfigured(error: ClientError) -> bool:
+    """Whether the error is about our account or settings, and not about this mail."""
+    code, said = code_of(error), str(error.response.get("Error", {}).get("Message", ""))
+    text = _MISCONFIGURED_TEXT.get(code)
+    return code in _MISCONFIGURED or (text is not None and text in said.lower())
 
 
 def _no_answer(error: Exception) -> Answer:
@@ -143,7 +176,3 @@ def _in_words(error: Exception) -> str:
     said = str(error.response.get("Error", {}).get("Message", ""))[:200]
     request = f" (request {metadata['RequestId']})" if metadata.get("RequestId") else ""
     return f"HTTP {metadata.get('HTTPStatusCode')} {code_of(error)}: {said}{request}"
-
-
-def _as_tag(key: str) -> str:
-    return _NOT_IN_A_TAG.sub("_", key)[:_LONGEST_TAG]

@@ -64,7 +64,7 @@ class Toolbox:
     def mailer(self) -> "Mailer | None":
         """Give SES, if there is an address to send from."""
         sender = self._settings.sender_address
-        return SesMailer(client=self._clients.ses, sender=sender) if sender else None
+        return SesMailer(new_client=self._clients.new_ses, sender=sender) if sender else None
 
     @cached_property
     def _read_secret(self) -> Callable[[str], str]:

@@ -10,7 +10,7 @@ from oncely.contract import Call, Contract, Message, Needs, Proceed, Settled, St
 from oncely.domain.answers import Answer, Done, NotSent, Odd
 from oncely.domain.errors import InvalidMoneyError
 from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_PART, JobKey, job_key
+from oncely.domain.keys import MAX_PART, JobKey, claim_tag, job_key
 from oncely.domain.money import Money
 from oncely.domain.profiles import SES, Safety, Terms
 from oncely.providers import Mail
@@ -46,7 +46,7 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
         outside="one e-mail goes to the order's receipt_email, or none.",
         rows="none.",
         success="SES took the mail; its message id is kept.",
-        failure="SES refuses the mail, for instance for its address.",
+        failure="SES refuses this one mail, for instance for its address.",
         alerts=("when it is unclear whether the mail went out: it is never sent again by itself",),
     )
 
@@ -109,4 +109,5 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
         mailer = self.tools.mailer()
         if mailer is None:
             return NotSent(_OFF)
-        return mailer.send(call.facts.mail, key=call.key("send"))
+        tag = claim_tag(call.job.job_key, fence=call.job.fence)
+        return mailer.send(call.facts.mail, key=call.key("send"), tag=tag)

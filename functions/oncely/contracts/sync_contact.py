@@ -25,6 +25,8 @@ def _is_a_record(record: dict[str, Any]) -> dict[str, Any]:
     instant(record.get("updatedAt"))
     if not isinstance(record.get("id"), str):
         raise ValueError("a record needs its id as text")  # noqa: TRY004  # pydantic's way to refuse
+    if not isinstance(record.get("properties", {}), dict):
+        raise ValueError("a record's properties are an object")  # noqa: TRY004  # the same
     return record
 
 
@@ -36,6 +38,7 @@ Record = Annotated[
             "properties": {
                 "id": {"type": "string"},
                 "updatedAt": {"type": "string", "format": "date-time"},
+                "properties": {"type": "object"},
             },
             "required": ["id", "updatedAt"],
         },

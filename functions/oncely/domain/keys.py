@@ -46,6 +46,11 @@ def provider_key(
     return ProviderKey(hashlib.sha256(plain.encode()).hexdigest()[:longest])
 
 
+def claim_tag(job: JobKey, *, fence: int) -> str:
+    """What a provider's event names one claim of a job by; a digest, for tags take few letters."""
+    return hashlib.sha256(f"{job}{_SEPARATOR}{fence}".encode()).hexdigest()
+
+
 def findable(business_id: str | None) -> str | None:
     """A business id as an index can hold it; one that it cannot is not asked for by people."""
     return business_id if business_id and len(business_id) <= MAX_KEY else None

@@ -87,6 +87,7 @@ HUBSPOT: Final = Profile(
         "Reading by a unique property sees a write at once; ten seconds are kept as a margin.",
         "The search endpoint lags and ends at 10,000 results: it pages by id, and proves nothing.",
         "429 with Retry-After: the request was not performed.",
+        "Each request has a connection of its own, as with SES.",
     ),
 )
 
@@ -98,5 +99,8 @@ SES: Final = Profile(
     facts=(
         "SendEmail has no idempotency token, and no call tells whether a mail went out.",
         "A client with default retries sends a mail up to three times on a dropping connection.",
+        "Each mail has a tag, a digest of its job key and claim number, which SES's events repeat.",
+        "An error about our account, such as an unverified sender: nothing was sent, one alarm.",
+        "SES drops idle connections and a frozen Lambda does not notice: each mail has its own.",
     ),
 )

@@ -5,11 +5,17 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from greenlet import (  # type: ignore[import-untyped]  # three names are not worth a package of stubs
-    GreenletExit,
-    getcurrent,
-    greenlet,
-)
+try:
+    from greenlet import (  # type: ignore[import-untyped]  # three names are not worth a package of stubs
+        GreenletExit,
+        getcurrent,
+        greenlet,
+    )
+except ModuleNotFoundError as error:
+    # A producer does not need it, so the package alone does not bring it.
+    raise ModuleNotFoundError(
+        'oncely.testing needs the package greenlet: pip install "oncely[testing]"', name=error.name
+    ) from error
 
 from oncely.domain.errors import InvariantError
 from oncely.testing.actors import START, Actor, Landing, Task

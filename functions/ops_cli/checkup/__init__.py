@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from ops_cli.checkup.alarms import alarms
+from ops_cli.checkup.concurrency import concurrency
 from ops_cli.checkup.deployed import Deployed
 from ops_cli.checkup.findings import Finding
 from ops_cli.checkup.functions import functions, sources
 from ops_cli.checkup.jobs import jobs
 from ops_cli.checkup.keys import keys
+from ops_cli.checkup.mail import mail, sender
 from ops_cli.checkup.people import people
 from ops_cli.checkup.queues import queues
 from ops_cli.checkup.retention import retention
@@ -24,9 +26,12 @@ CHECKS: Final[tuple[Check, ...]] = (
     queues,
     functions,
     sources,
+    concurrency,
     tables,
     retention,
     keys,
+    mail,
+    sender,
     sweeps,
     alarms,
     people,

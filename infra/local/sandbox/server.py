@@ -46,6 +46,7 @@ class Sandbox:
         self.faults = faults
         self.clock = clock
         self.control = Control(ledger, faults, actions or {})
+        self.generation = 0  # of connections: an older one is not answered any more
         self._apis = tuple(apis)
         self._server = _Server((HOST, port), partial(_Handler, self))
         self._thread = threading.Thread(
@@ -69,6 +70,14 @@ class Sandbox:
         self._server.close_connections()
         self._server.server_close()
         self._thread.join(JOIN_SECONDS)
+
+    def forget_connections(self) -> None:
+        """Leave every open connection without answers, and unclosed.
+
+        This is what a thawed Lambda finds: the provider dropped the connection during the freeze,
+        and its farewell was lost.
+        """
+        self.generation += 1
 
     def api_for(self, path: str) -> Api | None:
         """Find the provider whose path it is."""
@@ -129,10 +138,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def __init__(self, sandbox: Sandbox, *args: Any) -> None:  # noqa: ANN401 - as inherited
         self._sandbox = sandbox
+        self._generation = sandbox.generation  # a handler serves one connection
         super().__init__(*args)
 
     def _serve(self) -> None:
         request = self._read()
+        if self._generation != self._sandbox.generation:
+            self._ignore()
+            return
         if Control.serves(request.path):
             self._send(self._sandbox.control.answer(request))
             return
@@ -206,6 +219,11 @@ class _Handler(BaseHTTPRequestHandler):
         while time.monotonic() < until and not fault.hang(TRICKLE_SECONDS):
             self.wfile.write(b".")
             self.wfile.flush()
+
+    def _ignore(self) -> None:
+        """Wait, without an answer, until the client hangs up or the sandbox stops."""
+        self.close_connection = True
+        self.rfile.read(1)
 
     def _reset(self) -> None:
         self.close_connection = True

@@ -9,15 +9,26 @@ from infra.local.sandbox.ses_entries import SentMail
 
 SEND: Final = "/v2/email/outbound-emails"
 SIGNATURE: Final = "AWS4-HMAC-SHA256 "
+NOT_VERIFIED: Final = (
+    "Email address is not verified. The following identities failed the check in region EU-WEST-1"
+)
 # Senders and recipients whose local part begins like these are refused: prefix → error.
 REFUSED_SENDERS: Final = {
-    "unverified": ("MessageRejected", "Email address is not verified."),
-    "nomx": ("MailFromDomainNotVerifiedException", "The MAIL FROM domain is not verified."),
-    "paused": ("SendingPausedException", "Sending is paused for this account."),
-    "suspended": ("AccountSuspendedException", "The account cannot send any more."),
+    "unverified": (400, "MessageRejected", NOT_VERIFIED),
+    "nomx": (400, "MailFromDomainNotVerifiedException", "The MAIL FROM domain is not verified."),
+    "noset": (404, "NotFoundException", "Configuration set <receipts> does not exist."),
+    # As SES answers when the default configuration set of an identity was deleted.
+    "oldset": (400, "BadRequestException", "Configuration set <receipts> does not exist."),
+    "invalid": (400, "ValidationException", "1 validation error detected."),
+    "unrecognized": (400, "UnrecognizedClientException", "The security token is invalid."),
+    "expired": (400, "RequestExpired", "Request has expired."),
+    "denied": (400, "AccessDeniedException", "User is not authorized to perform ses:SendEmail."),
+    "paused": (400, "SendingPausedException", "Sending is paused for this account."),
+    "suspended": (400, "AccountSuspendedException", "The account cannot send any more."),
 }
 REFUSED_RECIPIENTS: Final = {
-    "rejected": ("MessageRejected", "The message contains invalid content."),
+    "rejected": (400, "MessageRejected", "The message contains invalid content."),
+    "unverified": (400, "MessageRejected", NOT_VERIFIED),  # while the account is in SES's sandbox
 }
 # Errors that SES causes itself: what a fault asks for → status, error and message.
 OWN_ERRORS: Final = {
@@ -110,10 +121,10 @@ def _check_addresses(mail: SentMail) -> None:
             raise SesRefusalError("BadRequestException", f"Invalid tag value: {value}")
 
 
-def _check(address: str, refused: Mapping[str, tuple[str, str]]) -> None:
-    for prefix, (code, message) in refused.items():
+def _check(address: str, refused: Mapping[str, tuple[int, str, str]]) -> None:
+    for prefix, (status, code, message) in refused.items():
         if address.startswith(prefix):
-            raise SesRefusalError(code, message)
+            raise SesRefusalError(code, message, status=status)
 
 
 def _sent(request: Request, answer: Answer) -> Answer:

@@ -1,0 +1,127 @@
+"""Guards of what reaches us from producers, providers and AWS, and of how we reach them."""
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+FRESH: Final = "functions/oncely/adapters/fresh_connections.py"
+KEYS: Final = "functions/oncely/domain/keys.py"
+SES: Final = "functions/oncely/adapters/ses_mail.py"
+WORKER: Final = "infra/queue_worker.py"
+REGISTRY: Final = "functions/oncely/registry.py"
+DOCTOR: Final = ("tests/unit/test_command_doctor.py",)
+POISON: Final = ("tests/unit/test_poison_messages.py",)
+
+BOUNDARIES: Final = (
+    # Connections.
+    Mutation(
+        "a mail is sent over a connection that was idle",
+        SES,
+        "with closing(self.new_client()) as client:",
+        "for client in [self.__dict__.setdefault('kept', self.new_client())]:",
+        ("tests/integration/test_ses_mail.py", "-k", "forgot"),
+    ),
+    Mutation(
+        "HubSpot is called over a connection that was idle",
+        FRESH,
+        "with PoolManager(num_pools=1, **self.connection_pool_kw) as once:",
+        "for once in [super()]:",
+        ("tests/integration/test_hubspot_crm.py", "-k", "forgot"),
+    ),
+    # Answers.
+    Mutation(
+        "an error of our SES account counts as a decline",
+        SES,
+        "if status in _UNAUTHORIZED or _is_misconfigured(error):",
+        "if status in _UNAUTHORIZED:",
+        ("tests/integration/test_ses_mail.py", "-k", "configuration"),
+    ),
+    Mutation(
+        "a sender that is not verified counts as a decline",
+        SES,
+        "return code in _MISCONFIGURED or (text is not None and text in said.lower())",
+        "return code in _MISCONFIGURED",
+        ("tests/integration/test_ses_mail.py", "-k", "configuration"),
+    ),
+    Mutation(
+        "orders whose ids look alike share a mail tag",
+        KEYS,
+        'return hashlib.sha256(f"{job}{_SEPARATOR}{fence}".encode()).hexdigest()',
+        'return re.sub("[^A-Za-z0-9_-]", "_", f"{job}{_SEPARATOR}{fence}")',
+        ("tests/unit/test_receipt_send.py",),
+    ),
+    Mutation(
+        "all claims of a job share a mail tag",
+        KEYS,
+        'return hashlib.sha256(f"{job}{_SEPARATOR}{fence}".encode()).hexdigest()',
+        "return hashlib.sha256(job.encode()).hexdigest()",
+        ("tests/unit/test_receipt_send.py",),
+    ),
+    # Rights.
+    Mutation(
+        "a mail may be sent from any address of the account",
+        WORKER,
+        ', only_if={"ses:FromAddress": address})',
+        ")",
+        ("tests/infra/test_permissions.py", "-k", "mail"),
+    ),
+    Mutation(
+        "mail is refused when its identity has a configuration set",
+        WORKER,
+        'for kind in ("identity", "configuration-set"):',
+        'for kind in ("identity",):',
+        ("tests/infra/test_permissions.py", "-k", "every_resource"),
+    ),
+    # What a first deployment lacks.
+    Mutation(
+        "a sender that is not verified looks healthy",
+        "functions/ops_cli/checkup/mail.py",
+        'if found.get("VerifiedForSendingStatus"):',
+        "if found:",
+        DOCTOR,
+    ),
+    Mutation(
+        "an account in the SES sandbox looks healthy",
+        "functions/ops_cli/checkup/mail.py",
+        'if account.get("ProductionAccessEnabled"):',
+        "if account:",
+        DOCTOR,
+    ),
+    Mutation(
+        "an account that throttles the stack looks healthy",
+        "functions/ops_cli/checkup/concurrency.py",
+        "if limit >= wanted:",
+        "if limit:",
+        DOCTOR,
+    ),
+    # Messages.
+    Mutation(
+        "a number that cannot be stored is taken",
+        REGISTRY,
+        "if fault := number_fault(text):",
+        'if fault := "":',
+        POISON,
+    ),
+    Mutation(
+        "a message that is nested too deep is taken",
+        REGISTRY,
+        "if is_too_deep(decoded):",
+        "if not decoded:",
+        POISON,
+    ),
+    Mutation(
+        "a record without an object of properties is taken",
+        "functions/oncely/contracts/sync_contact.py",
+        'if not isinstance(record.get("properties", {}), dict):',
+        "if not record:",
+        POISON,
+    ),
+    # The package.
+    Mutation(
+        "a missing testing extra is not explained",
+        "functions/oncely/testing/schedule.py",
+        'pip install "oncely[testing]"',
+        "see the docs",
+        ("tests/unit/test_producer_package.py", "-k", "extra_is_missing"),
+    ),
+)

@@ -1,0 +1,153 @@
+"""A message that DynamoDB could never store is rejected once, before a row or a run."""
+
+import json
+
+import pytest
+
+from oncely.adapters.job_rows import serialized
+from oncely.contracts import CONTRACTS
+from oncely.contracts.sync_contact import ContactMessage
+from oncely.domain.errors import InvalidMessageError
+from oncely.domain.keys import JobKey
+from oncely.registry import Registry
+from oncely.services.enqueue import Enqueuer
+from oncely.services.outcomes import Invalid
+from oncely.testing.memory import MemoryWindows
+from tests.support.worker import Bench, delivery
+from tests.support.world import World
+
+REGISTRY = Registry(CONTRACTS)
+KEY = JobKey("sync.contact:hubspot:4419:evt-1")
+VALUE = "<value>"
+MAX_DEPTH = 32
+RECORD_DEPTH = 3  # the message, its record, and the record's properties
+
+
+def contact(value: str) -> str:
+    """A message whose record holds this JSON text."""
+    message = {
+        "job": "sync.contact",
+        "v": 1,
+        "source": "hubspot",
+        "source_id": "4419",
+        "event_id": "evt-1",
+        "record": {
+            "id": "4419",
+            "updatedAt": "2026-11-16T03:00:00Z",
+            "properties": {"score": VALUE},
+        },
+    }
+    return json.dumps(message).replace(f'"{VALUE}"', value)
+
+
+def nested(levels: int, *, opening: str = "[", closing: str = "]") -> str:
+    return opening * levels + "1" + closing * levels
+
+
+def short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 12 else f"{text[:12]}…{len(text)}"
+
+
+TOO_LARGE = [
+    "1e300",
+    "-1e300",
+    "1e126",
+    "1" + "0" * 126,
+    "1" * 5000,
+    "1e999",
+    "1e999999999999999999999",
+]
+TOO_SMALL = ["1e-200", "-1e-131", "9.9e-131", "0." + "0" * 130 + "1", "1e-999999999999999999999"]
+TOO_LONG = ["1" * 39, "-0." + "1" * 39, "1." + "0" * 37 + "1", "1" + "0" * 38]
+TOO_DEEP = [
+    nested(MAX_DEPTH - RECORD_DEPTH + 1),
+    nested(MAX_DEPTH - RECORD_DEPTH + 1, opening='{"a":', closing="}"),
+    nested(300),
+]
+NO_PROPERTIES = ["[]", '"ada"', "1", "null", "true"]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        *((value, "is too large") for value in TOO_LARGE),
+        *((value, "is too close to zero") for value in TOO_SMALL),
+        *((value, "has more than 38 digits") for value in TOO_LONG),
+        *((value, "is nested more than 32 levels deep") for value in TOO_DEEP),
+    ],
+    ids=short,
+)
+def test_value_that_cannot_be_stored_is_refused(value: str, reason: str) -> None:
+    with pytest.raises(InvalidMessageError, match=reason):
+        REGISTRY.parse(contact(value))
+
+
+@pytest.mark.parametrize("properties", NO_PROPERTIES)
+def test_record_is_refused_when_properties_is_not_an_object(properties: str) -> None:
+    body = contact(VALUE).replace(f'{{"score": {VALUE}}}', properties)
+
+    with pytest.raises(InvalidMessageError, match=r"record is wrong: .*properties"):
+        REGISTRY.parse(body)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("0", "-0", "0.0", "0e9", "1e125", "-9.99e125", "1e-130", "9.9e-130"),
+        *("1" * 38, "0." + "1" * 38, "1" + "0" * 37),
+        nested(MAX_DEPTH - RECORD_DEPTH),
+        nested(MAX_DEPTH - RECORD_DEPTH, opening='{"a":', closing="}"),
+    ],
+    ids=short,
+)
+def test_value_within_bounds_is_accepted_and_can_be_stored(value: str) -> None:
+    _, message = REGISTRY.parse(contact(value))
+
+    assert isinstance(message, ContactMessage)
+    assert message.record is not None
+    serialized(message.record)
+
+
+@pytest.mark.parametrize("value", [TOO_LARGE[0], TOO_SMALL[0], TOO_LONG[0], TOO_DEEP[0]], ids=short)
+def test_poison_message_is_rejected_once_without_run_or_alert(value: str) -> None:
+    bench = Bench(world=World())
+
+    (worked,) = bench.work(delivery(contact(value)))
+
+    assert isinstance(worked.outcome, Invalid)
+    assert len(bench.inbox.rejected) == 1
+    assert bench.world.store.get(KEY) is None
+    assert bench.world.alerts.told == []
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (1e300, "too large"),
+        (1e-200, "too close to zero"),
+        (10**38 + 1, "more than 38 digits"),
+        (json.loads(TOO_DEEP[0]), "nested more than 32 levels"),
+    ],
+    ids=short,
+)
+def test_enqueue_refuses_poison_message_and_writes_nothing(value: object, reason: str) -> None:
+    world = World()
+    message = json.loads(contact("1"))
+    message["record"]["properties"]["score"] = value
+
+    with pytest.raises(InvalidMessageError, match=reason):
+        enqueuer(world).enqueue(message)
+
+    assert (world.store.get(KEY), world.outbox.sent) == (None, [])
+
+
+def enqueuer(world: World) -> Enqueuer:
+    return Enqueuer(
+        registry=world.registry,
+        store=world.store,
+        windows=MemoryWindows(world.store),
+        outbox=lambda _: world.outbox,
+        clock=world.clock,
+        new_token=world.tokens,
+    )
