@@ -13,24 +13,21 @@ from infra.local.account import STACK
 from infra.local.engine import REPOSITORY
 from tests.e2e import scenarios
 from tests.e2e.deployment import Deployment
+from tests.support.forked import run_command
 
 pytestmark = pytest.mark.timeout(600)
 
 
 def oncely(
-    stack: Deployment, *words: str, code: int = 0, name: str = STACK, typed: str | None = None
+    stack: Deployment, *words: str, code: int = 0, name: str = STACK, typed: str = ""
 ) -> str:
     """Run it; gives what it printed when it ends as expected."""
-    roots = os.pathsep.join((str(REPOSITORY / "functions"), str(REPOSITORY)))
-    own = {"PATH": os.environ["PATH"], "PYTHONPATH": roots, "ONCELY_STACK": name}
-    done = subprocess.run(
-        [sys.executable, "-m", "ops_cli", *words],
+    own = {"PATH": os.environ["PATH"], "ONCELY_STACK": name}
+    done = run_command(
+        ["oncely", *words],
         env={**stack.engine.environment(), **own},
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        cwd=REPOSITORY,
+        typed=typed,
     )
     assert done.returncode == code, f"{words}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
