@@ -59,6 +59,8 @@ class Bench(Protocol):
 
     def limits_rate(self, step: str, *, seconds: int) -> None: ...
 
+    def names_what_collided(self, named: bool) -> None: ...  # noqa: FBT001  # a switch
+
 
 @dataclass
 class FakeBench:
@@ -76,6 +78,9 @@ class FakeBench:
 
     def limits_rate(self, step: str, *, seconds: int) -> None:
         self.crm.fails(step, NotSent("429", timedelta(seconds=seconds)))
+
+    def names_what_collided(self, named: bool) -> None:  # noqa: FBT001  # a switch
+        self.crm.names_what_collided = named
 
 
 @dataclass
@@ -97,6 +102,9 @@ class HubSpotBench:
     def limits_rate(self, step: str, *, seconds: int) -> None:
         method, path = PATHS[step]
         self.sandbox.faults.add("rate_limit", method=method, path=path, seconds=seconds)
+
+    def names_what_collided(self, named: bool) -> None:  # noqa: FBT001  # a switch
+        self.sandbox.hubspot.names_what_collided = named
 
 
 @contextmanager

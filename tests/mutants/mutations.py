@@ -2,10 +2,11 @@
 
 from typing import Final
 
+from tests.mutants.crm import CRM
 from tests.mutants.endings import ENDINGS
 from tests.mutants.knowledge import KNOWLEDGE
 from tests.mutants.mutation import Mutation
 from tests.mutants.ownership import OWNERSHIP
 from tests.mutants.people import PEOPLE
 
-MUTATIONS: Final[tuple[Mutation, ...]] = (*OWNERSHIP, *KNOWLEDGE, *ENDINGS, *PEOPLE)
+MUTATIONS: Final[tuple[Mutation, ...]] = (*OWNERSHIP, *KNOWLEDGE, *ENDINGS, *PEOPLE, *CRM)

@@ -22,12 +22,13 @@ from oncely.adapters.hubspot_answers import (
     not_written,
     page_in,
     record_in,
+    text_in,
     written,
 )
-from oncely.contracts.sync_push import VERSION_PROPERTY
+from oncely.contracts.sync_push import ADDRESS, VERSION_PROPERTY
 from oncely.domain.answers import Answer, NotSent, Unreachable
 from oncely.domain.profiles import HUBSPOT
-from oncely.providers import CrmRecord, Gone, Page
+from oncely.providers import CrmRecord, Gone, Page, Taken
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # Until it is connected, and until it answers: in seconds, as the SDK wants them.
@@ -121,24 +122,29 @@ class HubSpotCrm:
 
     def push(
         self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
-    ) -> Answer:
+    ) -> Answer | Taken | Gone:
         """Create or update by our unique id; with HubSpot's own id, give that contact ours too."""
         own = {**properties, self.id_property: external_id}
-        may_race_on = self.id_property if crm_id is None else None
         try:
             response = (
                 self._upsert(external_id, own) if crm_id is None else self._patch(crm_id, own)
             )
-            return written(response, may_race_on=may_race_on)
+            return written(response, own=self.id_property)
         except FAILURES as error:
-            return not_written(error, may_race_on=may_race_on)
+            if crm_id is not None and is_missing(error):
+                return Gone()
+            return not_written(error, own=self.id_property)
 
-    def find(self, external_id: str) -> CrmRecord | Gone | Unreachable:
-        """Read the contact that carries our unique id, and the version that we gave it."""
-        names = (*self.properties, self.id_property, VERSION_PROPERTY)
+    def find(
+        self, external_id: str, *, crm_id: str | None = None
+    ) -> CrmRecord | Gone | Unreachable:
+        """Read a contact by our unique id, or by its own, with our id and the version on it."""
+        ours = (ADDRESS, self.id_property, VERSION_PROPERTY)
+        names = tuple(dict.fromkeys((*self.properties, *ours)))
+        by = {"id_property": self.id_property} if crm_id is None else {}
         try:
-            response = self._get(external_id, properties=names, id_property=self.id_property)
-            return record_in(body_of(response))
+            body = body_of(self._get(crm_id or external_id, properties=names, **by))
+            return replace(record_in(body), external_id=text_in(body, self.id_property))
         except FAILURES as error:
             return Gone() if is_missing(error) else Unreachable(not_read(error).reason)
 

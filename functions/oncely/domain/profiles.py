@@ -78,14 +78,28 @@ STRIPE: Final = Profile(
 HUBSPOT: Final = Profile(
     name="HubSpot",
     request_timeout=timedelta(seconds=10),
-    calls=2,  # the upsert, and a read of our own row after it
+    calls=4,  # the update, the upsert after a 404, and the read and the update that link a contact
     key_scope="none: HubSpot knows no idempotency keys; a unique property stands for one",
     lookup_lag=timedelta(seconds=10),
     facts=(
         "There are no idempotency keys; a unique property of ours takes their place.",
+        (
+            "That property does not carry the deployment's identity: a deployment that moves must "
+            "find its contacts again. Two deployments on one HubSpot account need two properties."
+        ),
         "Reading by a unique property sees a write at once; ten seconds are kept as a margin.",
         "The search endpoint lags and ends at 10,000 results: it pages by id, and proves nothing.",
         "429 with Retry-After: the request was not performed.",
+        (
+            "409 “Contact already exists. Existing ID: …” wrote nothing. That contact is read by "
+            "its id. It is linked if it has the record's email and none of our ids; otherwise an "
+            "operator decides, and the review names the id."
+        ),
+        "413 and 414: the request is too large. It is declined and never sent again.",
+        (
+            "404 on an update by id wrote nothing: the contact was deleted. The record is then "
+            "pushed by our unique id."
+        ),
     ),
 )
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, unquote
 
 from infra.local.sandbox import hubspot_search as search
 from infra.local.sandbox.hubspot_contacts import UNIQUE, HubSpotContacts, check_properties
-from infra.local.sandbox.hubspot_errors import HubSpotRefusalError, not_found
+from infra.local.sandbox.hubspot_errors import HubSpotRefusalError, not_found, too_large
 from infra.local.sandbox.hubspot_shapes import contact_body, in_words, page_body
 from infra.local.sandbox.ledger import Ledger
 from infra.local.sandbox.messages import Answer, Execute, Request
@@ -15,7 +15,9 @@ from infra.local.sandbox.messages import Answer, Execute, Request
 TOKEN: Final = "pat-test-"  # noqa: S105 - what every test token begins with
 READ_ONLY_TOKEN: Final = "pat-test-read"  # noqa: S105 - the same
 CONTACTS: Final = "/crm/v3/objects/contacts"
+LARGEST_BODY, LONGEST_ADDRESS = 2_000_000, 8_192  # bytes; about what HubSpot's front takes
 DEFAULT_PAGE, LARGEST_PAGE, LARGEST_BATCH = 10, 100, 100
+CONFLICT: Final = 409
 RATE_LIMITED: Final = 429
 RETRY_AFTER: Final = "10"  # seconds: the limit is counted over this long
 # Errors that HubSpot causes itself: status → category and message.
@@ -54,6 +56,7 @@ class HubSpotApi:
     def answer(self, request: Request, *, around: Callable[[Execute], Answer]) -> Answer:
         """Answer one request."""
         try:
+            _check_size(request)
             _check_credentials(request)
             answer = around(self._executing(request, self._endpoint(request)))
         except HubSpotRefusalError as refusal:
@@ -154,6 +157,8 @@ class HubSpotApi:
                     )
                     results.append({**contact_body(written, tuple(one["properties"])), "new": new})
                 except HubSpotRefusalError as refusal:
+                    if refusal.status == CONFLICT and not self._contacts.names_what_collided:
+                        raise  # the usual answer is about the whole batch
                     errors.append({**refusal.body, "context": {"ids": [one["id"]]}})
             return _batch(request, results, errors)
 
@@ -168,6 +173,13 @@ def _batch(
     if errors:
         return Answer(207, {**body, "numErrors": len(errors), "errors": errors})
     return Answer(201 if any(one["new"] for one in results) else 200, body)
+
+
+def _check_size(request: Request) -> None:
+    if len(request.body) > LARGEST_BODY:
+        raise too_large("Request Entity Too Large", status=413)
+    if len(request.path) + len(request.query) > LONGEST_ADDRESS:
+        raise too_large("Request-URI Too Long", status=414)
 
 
 def _check_credentials(request: Request) -> None:

@@ -29,6 +29,8 @@ class HubSpotContacts:
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
         self._clock = clock
+        # Whether a refusal tells which property another contact has; HubSpot seldom does.
+        self.names_what_collided = False
         self._ids = count(1)
         self._holders: dict[tuple[str, str], str] = {}  # a unique property and its value → contact
 
@@ -79,7 +81,8 @@ class HubSpotContacts:
         for name in UNIQUE:
             holder = self._holders.get((name, properties.get(name, "")))
             if holder is not None and (held is None or holder != held.contact_id):
-                raise value_taken(name, properties[name], holder)
+                named = self.names_what_collided
+                raise value_taken(name, properties[name], holder, named=named)
 
     def _written(self, contact: Contact) -> Contact:
         counted = replace(contact, writes=contact.writes + 1)

@@ -1,0 +1,100 @@
+"""Guards of what is believed of HubSpot."""
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+PUSH: Final = "functions/oncely/contracts/sync_push.py"
+ANSWERS: Final = "functions/oncely/adapters/hubspot_answers.py"
+HUBSPOT: Final = "functions/oncely/adapters/hubspot.py"
+LINKS: Final = ("tests/unit/test_sync_push_link.py",)
+ADAPTER: Final = ("tests/integration/test_hubspot_crm.py",)
+
+CRM: Final = (
+    Mutation(
+        "an existing contact counts as no answer",
+        ANSWERS,
+        "return _taken(said, told, own=own) or Unclear(",
+        "return Unclear(",
+        ADAPTER,
+    ),
+    Mutation(
+        "the contact of another record is linked",
+        PUSH,
+        "    if found.external_id:\n",
+        "    if not found.record_id:\n",
+        LINKS,
+    ),
+    Mutation(
+        "a contact with another address is linked",
+        PUSH,
+        "if not ours or ours != _address(",
+        "if not ours and ours != _address(",
+        LINKS,
+    ),
+    Mutation(
+        "a contact is linked without an address",
+        PUSH,
+        "if not ours or ours != _address(",
+        "if ours != _address(",
+        LINKS,
+    ),
+    Mutation(
+        "a contact that was merged is linked",
+        PUSH,
+        "    if found.record_id != existing:\n",
+        "    if not found.record_id:\n",
+        LINKS,
+    ),
+    Mutation(
+        "a contact that collides by any property is linked",
+        PUSH,
+        "as taken if not taken.by - {ADDRESS}:",
+        "as taken if taken.reason:",
+        LINKS,
+    ),
+    Mutation(
+        "a record with a contact of its own is linked to another",
+        PUSH,
+        "case Taken() as taken if crm_id is not None:",
+        "case Taken() as taken if not call.job:",
+        LINKS,
+    ),
+    Mutation(
+        "our own contact is written again with the same version",
+        PUSH,
+        "_version(found) >= facts.version",
+        "_version(found) > facts.version",
+        LINKS,
+    ),
+    Mutation(
+        "a contact is linked after the time is up",
+        PUSH,
+        "        if not call.has_time(HUBSPOT.request_timeout):\n"
+        "            return _OUT_OF_TIME\n"
+        "        match self._push(call, existing):",
+        "        match self._push(call, existing):",
+        LINKS,
+    ),
+    Mutation(
+        "a deleted contact is not pushed by our id",
+        PUSH,
+        "return self._push_by_our_id(call)",
+        'return Unclear("gone")',
+        LINKS,
+    ),
+    Mutation(
+        "a request that is too large is sent again",
+        ANSWERS,
+        "    if status in _TOO_LARGE:\n",
+        "    if status is None and _TOO_LARGE:\n",
+        ADAPTER,
+    ),
+    Mutation(
+        "any 404 says that a contact is gone",
+        ANSWERS,
+        "return _status(error) == _NOT_FOUND and _said(error) is not None",
+        "return _status(error) == _NOT_FOUND",
+        ADAPTER,
+    ),
+)
