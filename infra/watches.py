@@ -81,7 +81,10 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
         name="ProviderRefusesUs",
         metric=emitted(signals.PROVIDER_REFUSES_US),
         at_least=1,
-        meaning="A provider does not take our key: no job of it can run until that is mended.",
+        meaning=(
+            "A provider turns our requests away: it rejects our API key, or a daily limit is used "
+            "up. Its jobs wait, and nothing was sent."
+        ),
         section="a-provider-refuses-our-key",
     )
     for name in (signals.BROKEN, signals.REPLY_FAILED, signals.NOT_PUBLISHED):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
@@ -61,6 +61,8 @@ class Bench(Protocol):
 
     def names_what_collided(self, named: bool) -> None: ...  # noqa: FBT001  # a switch
 
+    def spends_its_daily_limit(self) -> None: ...
+
 
 @dataclass
 class FakeBench:
@@ -82,6 +84,9 @@ class FakeBench:
     def names_what_collided(self, named: bool) -> None:  # noqa: FBT001  # a switch
         self.crm.names_what_collided = named
 
+    def spends_its_daily_limit(self) -> None:
+        self.crm.daily_limit_is_spent = True
+
 
 @dataclass
 class HubSpotBench:
@@ -89,7 +94,8 @@ class HubSpotBench:
     clock: FakeClock
 
     def __post_init__(self) -> None:
-        self.crm = HubSpotCrm.with_token("pat-test-1", api_base=self.sandbox.url)
+        crm = HubSpotCrm.with_token("pat-test-1", api_base=self.sandbox.url)
+        self.crm = replace(crm, now=self.clock.now)
         self.people: HubSpotContacts = self.sandbox.hubspot
 
     def writes(self) -> list[int]:
@@ -105,6 +111,9 @@ class HubSpotBench:
 
     def names_what_collided(self, named: bool) -> None:  # noqa: FBT001  # a switch
         self.sandbox.hubspot.names_what_collided = named
+
+    def spends_its_daily_limit(self) -> None:
+        self.sandbox.hubspot.daily_limit_is_spent = True
 
 
 @contextmanager

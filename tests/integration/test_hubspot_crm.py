@@ -161,19 +161,46 @@ def test_a_token_that_may_not_write_wrote_nothing_and_somebody_must_know(
         (0, timedelta(0)),
         (2.5, timedelta(seconds=2.5)),
         (86_400, timedelta(minutes=15)),
-        (float("inf"), None),
-        (float("nan"), None),
-        (-1, None),
+        (float("inf"), timedelta(seconds=10)),  # as its policy says
+        (float("nan"), timedelta(seconds=10)),  # as its policy says
+        (-1, timedelta(seconds=10)),  # as its policy says
     ],
 )
 def test_hubspot_says_how_long_to_wait_within_reason(
-    sandbox: ProviderSandbox, crm: HubSpotCrm, seconds: float, wait: timedelta | None
+    sandbox: ProviderSandbox, crm: HubSpotCrm, seconds: float, wait: timedelta
 ) -> None:
     sandbox.faults.add(FaultKind.RATE_LIMIT, times=None, seconds=seconds)
 
     answers = [crm.push(MINE, GRACE), crm.fetch("1")]
 
     assert [isinstance(one, NotSent) and one.retry_after for one in answers] == [wait, wait]
+
+
+@pytest.mark.parametrize(
+    ("policy", "wait"),
+    [
+        ({"policyName": "SECONDLY"}, timedelta(seconds=1)),
+        ({"policyName": "TEN_SECONDLY_ROLLING"}, timedelta(seconds=10)),
+        ({"policyName": "DAILY"}, timedelta(hours=3)),  # from 03:00 to 06:00 UTC
+        ({"policyName": "daily"}, timedelta(hours=3)),
+        ({"message": "You have reached your daily limit."}, timedelta(hours=3)),
+        ({"policyName": "ANOTHER"}, None),
+        ({"policyName": 7}, None),
+    ],
+)
+def test_a_limit_without_retry_after_waits_as_its_policy_says(
+    monkeypatch: pytest.MonkeyPatch, policy: dict[str, object], wait: timedelta | None
+) -> None:
+    body = {"status": "error", "message": "limit", "errorType": "RATE_LIMIT", **policy}
+
+    answers = [
+        replace(refusing(monkeypatch, 429, body), now=lambda: START).push(MINE, GRACE),
+        replace(refusing(monkeypatch, 429, body), now=lambda: START).fetch("1"),
+    ]
+
+    assert [isinstance(one, NotSent) and one.retry_after for one in answers] == [wait, wait]
+    daily = wait == timedelta(hours=3)
+    assert [isinstance(one, NotSent) and one.alarm for one in answers] == [daily, daily]
 
 
 EXISTS = {"category": "CONFLICT", "message": "Contact already exists. Existing ID: 4419"}

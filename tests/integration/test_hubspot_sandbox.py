@@ -135,6 +135,16 @@ def test_a_limited_rate_says_when_to_come_back(sandbox: ProviderSandbox) -> None
     assert {one.json()["category"] for one in answers} == {"RATE_LIMITS"}
 
 
+def test_a_spent_daily_limit_names_its_policy_and_no_time(sandbox: ProviderSandbox) -> None:
+    sandbox.hubspot.daily_limit_is_spent = True
+    spent = search(sandbox)
+    sandbox.hubspot.daily_limit_is_spent = False
+
+    assert (spent.status_code, spent.json()["policyName"]) == (429, "DAILY")
+    assert "Retry-After" not in spent.headers
+    assert search(sandbox).status_code == 200
+
+
 def test_archived_contacts_are_read_only_by_those_who_ask_for_them(
     sandbox: ProviderSandbox,
 ) -> None:

@@ -6,6 +6,7 @@ from tests.mutants.mutation import Mutation
 
 PUSH: Final = "functions/oncely/contracts/sync_push.py"
 ANSWERS: Final = "functions/oncely/adapters/hubspot_answers.py"
+DECIDE: Final = "functions/oncely/domain/decide.py"
 HUBSPOT: Final = "functions/oncely/adapters/hubspot.py"
 LINKS: Final = ("tests/unit/test_sync_push_link.py",)
 ADAPTER: Final = ("tests/integration/test_hubspot_crm.py",)
@@ -95,6 +96,48 @@ CRM: Final = (
         ANSWERS,
         "return _status(error) == _NOT_FOUND and _said(error) is not None",
         "return _status(error) == _NOT_FOUND",
+        ADAPTER,
+    ),
+    Mutation(
+        "a wait that a provider asks for counts as age",
+        DECIDE,
+        "        changes |= _paused(job, pause)\n",
+        "        changes |= {}\n",
+        ("tests/unit/test_decide.py",),
+    ),
+    Mutation(
+        "a question that a provider puts off counts as age",
+        DECIDE,
+        "due_at=now + pause, **_paused(job, pause))",
+        "due_at=now + pause)",
+        ("tests/unit/test_decide.py",),
+    ),
+    Mutation(
+        "a message is handed back for hours",
+        DECIDE,
+        "row_resends = pause > LONGEST_HAND_BACK",
+        "row_resends = pause > LONGEST_RETRY_AFTER * 2",
+        ("tests/unit/test_decide.py",),
+    ),
+    Mutation(
+        "a message whose row sends the next one is handed back",
+        "functions/oncely/services/replies.py",
+        "        case NothingSent(row_resends=True):\n            return Ack()\n",
+        "",
+        ("tests/unit/test_replies.py",),
+    ),
+    Mutation(
+        "a spent daily limit is tried again at once",
+        ANSWERS,
+        "    if _is_daily(error):\n        return until_next",
+        "    if not error:\n        return until_next",
+        ADAPTER,
+    ),
+    Mutation(
+        "a spent daily limit raises no alarm",
+        ANSWERS,
+        "return NotSent(told, _wait(error, now), alarm=_is_daily(error))",
+        "return NotSent(told, _wait(error, now))",
         ADAPTER,
     ),
 )

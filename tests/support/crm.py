@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear, Unreachable
+from oncely.domain.profiles import DAILY_LIMIT_CHECK
+from oncely.domain.times import until_next
 from oncely.domain.writes import Json
 from oncely.providers import CrmRecord, Gone, Page, Taken
 from tests.support.fakes import FakeClock
@@ -32,6 +34,7 @@ class FakeCrm:
     calls: list[tuple[str, str]] = field(default_factory=list)  # step, what it was asked about
     faults: dict[str, deque[Trouble]] = field(default_factory=dict)  # by step
     lock: threading.RLock = field(default_factory=threading.RLock)
+    daily_limit_is_spent: bool = False
     names_what_collided: bool = False  # HubSpot does it in some of its answers only
 
     def fails(self, step: str, *faults: Trouble) -> None:
@@ -98,7 +101,7 @@ class FakeCrm:
         with self.lock:
             unread = self._unread("find", crm_id or external_id)
             if unread is not None:
-                return Unreachable(unread.reason)
+                return Unreachable(unread.reason, unread.retry_after)
             found = self._standing(crm_id or self._holder(self.id_property, external_id) or "")
             if isinstance(found, Gone):
                 return found
@@ -111,6 +114,9 @@ class FakeCrm:
         return None if fault is None else _not_sent(fault)
 
     def _fault(self, step: str) -> Trouble | None:
+        if self.daily_limit_is_spent:
+            wait = until_next(self.clock.now(), DAILY_LIMIT_CHECK)
+            return NotSent("429: the daily limit is spent", wait, alarm=True)
         waiting = self.faults.get(step)
         return waiting.popleft() if waiting else None
 

@@ -1,8 +1,8 @@
 """HubSpot's contacts through its official SDK: one request a call, and its own words as truth."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from hubspot.crm.contacts import (  # type: ignore[import-untyped]  # it ships no types
@@ -64,6 +64,7 @@ class HubSpotCrm:
     properties: Sequence[str] = DEFAULT_PROPERTIES
     id_property: str = DEFAULT_ID_PROPERTY
     timeouts: tuple[float, float] = TIMEOUTS
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @classmethod
     def with_token(
@@ -89,7 +90,7 @@ class HubSpotCrm:
         try:
             return record_in(body_of(self._get(record_id, properties=self.properties)))
         except FAILURES as error:
-            return Gone() if is_missing(error) else not_read(error)
+            return Gone() if is_missing(error) else not_read(error, self.now())
 
     def page(self, *, after: str | None) -> Page | NotSent:
         """List contacts, as HubSpot pages them."""
@@ -104,7 +105,7 @@ class HubSpotCrm:
             )
             return page_in(body_of(response))
         except FAILURES as error:
-            return not_read(error)
+            return not_read(error, self.now())
 
     def changed(self, *, since: datetime, after: str | None) -> Page | NotSent:
         """List contacts that changed since then, in the order of their ids.
@@ -116,7 +117,7 @@ class HubSpotCrm:
             response = SearchApi(self.client).do_search(self._search(since, after), **self._plainly)
             page = page_in(body_of(response))
         except FAILURES as error:
-            return not_read(error)
+            return not_read(error, self.now())
         more = page.after is not None and page.records
         return replace(page, after=page.records[-1].record_id if more else None)
 
@@ -133,7 +134,7 @@ class HubSpotCrm:
         except FAILURES as error:
             if crm_id is not None and is_missing(error):
                 return Gone()
-            return not_written(error, own=self.id_property)
+            return not_written(error, self.now(), own=self.id_property)
 
     def find(
         self, external_id: str, *, crm_id: str | None = None
@@ -146,7 +147,10 @@ class HubSpotCrm:
             body = body_of(self._get(crm_id or external_id, properties=names, **by))
             return replace(record_in(body), external_id=text_in(body, self.id_property))
         except FAILURES as error:
-            return Gone() if is_missing(error) else Unreachable(not_read(error).reason)
+            if is_missing(error):
+                return Gone()
+            unread = not_read(error, self.now())
+            return Unreachable(unread.reason, unread.retry_after)
 
     @property
     def _plainly(self) -> dict[str, Any]:

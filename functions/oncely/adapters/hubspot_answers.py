@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from ssl import SSLCertVerificationError
 from typing import Any, Final
 
@@ -13,7 +13,8 @@ from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, NewConnectionError
 
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
-from oncely.domain.times import instant
+from oncely.domain.profiles import DAILY_LIMIT_CHECK
+from oncely.domain.times import instant, until_next
 from oncely.providers import CrmRecord, Page, Taken
 
 # A ValueError is a body that is not text, not JSON, or not what was asked for.
@@ -27,6 +28,12 @@ _TURNED_AWAY: Final = frozenset({423, 429, 477})
 _NOT_TAKEN: Final = frozenset({400, 404})
 # The body or the address is too large, for HubSpot or for what stands before it: for good.
 _TOO_LARGE: Final = frozenset({413, 414})
+_RATE_LIMITED: Final = 429
+# Over how long HubSpot counts requests, for answers without Retry-After.
+_POLICY_WAITS: Final = {
+    "SECONDLY": timedelta(seconds=1),
+    "TEN_SECONDLY_ROLLING": timedelta(seconds=10),
+}
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 # The same as the statuses above, for one input of a batch.
@@ -99,19 +106,21 @@ def written(response: BaseHTTPResponse, *, own: str) -> Answer | Taken:
     )
 
 
-def not_read(error: Exception) -> NotSent:
+def not_read(error: Exception, now: datetime) -> NotSent:
     """The answer to a request that only reads."""
     told = f"HubSpot could not be read: {in_words(error)}"
-    return NotSent(told, _retry_after(error), alarm=_status(error) in _UNAUTHORIZED)
+    alarm = _status(error) in _UNAUTHORIZED or _is_daily(error)
+    return NotSent(told, _wait(error, now), alarm=alarm)
 
 
-def not_written(error: Exception, *, own: str) -> Answer | Taken:
+def not_written(error: Exception, now: datetime, *, own: str) -> Answer | Taken:
     """The answer to a write that did not succeed."""
     status = _status(error)
     if status in _UNAUTHORIZED:
         return NotSent(f"HubSpot refuses our token: {in_words(error)}", alarm=True)
     if status in _TURNED_AWAY:
-        return NotSent(f"HubSpot wants us to wait: {in_words(error)}", _retry_after(error))
+        told = f"HubSpot wants us to wait: {in_words(error)}"
+        return NotSent(told, _wait(error, now), alarm=_is_daily(error))
     if status in _TOO_LARGE:
         return Refused(f"too large for HubSpot: {in_words(error)}", code=f"HTTP_{status}")
     if _never_left(error):
@@ -164,6 +173,26 @@ def _taken(said: Body, told: str, *, own: str) -> Taken | None:
         only_ours = bool(errors) or _EXISTS not in texts[0]
         return None if only_ours else Taken(told)
     return Taken(told, found and found[1], frozenset(others))
+
+
+def _wait(error: Exception, now: datetime) -> timedelta | None:
+    """How long HubSpot wants us to wait; None if it does not say."""
+    if _is_daily(error):
+        return until_next(now, DAILY_LIMIT_CHECK)
+    asked = _retry_after(error)
+    return _POLICY_WAITS.get(_policy(error)) if asked is None else asked
+
+
+def _is_daily(error: Exception) -> bool:
+    """Whether the day's requests are used up: no job of this account can run until the reset."""
+    if _status(error) != _RATE_LIMITED:
+        return False
+    message = str((_said(error) or {}).get("message", ""))
+    return _policy(error) == "DAILY" or "daily limit" in message.lower()
+
+
+def _policy(error: Exception) -> str:
+    return str((_said(error) or {}).get("policyName", "")).upper()
 
 
 def _retry_after(error: Exception) -> timedelta | None:

@@ -75,6 +75,9 @@ STRIPE: Final = Profile(
     ),
 )
 
+# Which of the day's quarters the account's midnight is in, nobody tells us: each is tried.
+DAILY_LIMIT_CHECK: Final = timedelta(hours=6)
+
 HUBSPOT: Final = Profile(
     name="HubSpot",
     request_timeout=timedelta(seconds=10),
@@ -90,6 +93,12 @@ HUBSPOT: Final = Profile(
         "Reading by a unique property sees a write at once; ten seconds are kept as a margin.",
         "The search endpoint lags and ends at 10,000 results: it pages by id, and proves nothing.",
         "429 with Retry-After: the request was not performed.",
+        (
+            "429 with the policy DAILY: nothing is sent until the limit is reset, at midnight in "
+            "the account's time zone, which we do not know. A waiting job tries again at 00:00, "
+            "06:00, 12:00 and 18:00 UTC. It spends no attempt and does not age, and one alarm is "
+            "raised. With the policy SECONDLY it tries again after a second."
+        ),
         (
             "409 “Contact already exists. Existing ID: …” wrote nothing. That contact is read by "
             "its id. It is linked if it has the record's email and none of our ids; otherwise an "

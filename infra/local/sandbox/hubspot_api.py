@@ -7,7 +7,12 @@ from urllib.parse import parse_qs, unquote
 
 from infra.local.sandbox import hubspot_search as search
 from infra.local.sandbox.hubspot_contacts import UNIQUE, HubSpotContacts, check_properties
-from infra.local.sandbox.hubspot_errors import HubSpotRefusalError, not_found, too_large
+from infra.local.sandbox.hubspot_errors import (
+    HubSpotRefusalError,
+    limit_reached,
+    not_found,
+    too_large,
+)
 from infra.local.sandbox.hubspot_shapes import contact_body, in_words, page_body
 from infra.local.sandbox.ledger import Ledger
 from infra.local.sandbox.messages import Answer, Execute, Request
@@ -19,13 +24,13 @@ LARGEST_BODY, LONGEST_ADDRESS = 2_000_000, 8_192  # bytes; about what HubSpot's 
 DEFAULT_PAGE, LARGEST_PAGE, LARGEST_BATCH = 10, 100, 100
 CONFLICT: Final = 409
 RATE_LIMITED: Final = 429
+DAILY, TEN_SECONDS = "DAILY", "TEN_SECONDLY_ROLLING"  # how HubSpot names its limits
 RETRY_AFTER: Final = "10"  # seconds: the limit is counted over this long
 # Errors that HubSpot causes itself: status → category and message.
 OWN_ERRORS: Final = {
     401: ("INVALID_AUTHENTICATION", "Authentication credentials not found."),
     403: ("MISSING_SCOPES", "This app hasn't been granted all required scopes."),
     409: ("CONFLICT", "The object is being written by another request."),
-    RATE_LIMITED: ("RATE_LIMITS", "You have reached your ten_secondly_rolling limit."),
     500: ("INTERNAL_ERROR", "internal error"),
     503: ("SERVICE_UNAVAILABLE", "Service temporarily unavailable."),
 }
@@ -58,6 +63,8 @@ class HubSpotApi:
         try:
             _check_size(request)
             _check_credentials(request)
+            if self._contacts.daily_limit_is_spent:
+                raise limit_reached(DAILY, "You have reached your daily limit.")
             answer = around(self._executing(request, self._endpoint(request)))
         except HubSpotRefusalError as refusal:
             answer = refusal.answer(request)
@@ -196,6 +203,8 @@ def _check_unique(name: object) -> None:
 
 
 def _own_error(status: int) -> HubSpotRefusalError:
+    if status == RATE_LIMITED:
+        return limit_reached(TEN_SECONDS, "You have reached your ten_secondly_rolling limit.")
     category, message = OWN_ERRORS[status]
     return HubSpotRefusalError(message, status=status, category=category)
 
@@ -214,5 +223,6 @@ def _wanted(query: Mapping[str, list[str]]) -> tuple[str, ...]:
 
 
 def _sent(request: Request, answer: Answer) -> Answer:
-    waits = {"Retry_After": RETRY_AFTER} if answer.status == RATE_LIMITED else {}
+    short = answer.body.get("policyName") == TEN_SECONDS
+    waits = {"Retry_After": RETRY_AFTER} if short else {}
     return answer.with_headers(X_HubSpot_Correlation_Id=request.request_id, **waits)

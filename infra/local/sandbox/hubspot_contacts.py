@@ -31,6 +31,8 @@ class HubSpotContacts:
         self._clock = clock
         # Whether a refusal tells which property another contact has; HubSpot seldom does.
         self.names_what_collided = False
+        # Whether the account has used up its requests of the day: every further one is refused.
+        self.daily_limit_is_spent = False
         self._ids = count(1)
         self._holders: dict[tuple[str, str], str] = {}  # a unique property and its value → contact
 

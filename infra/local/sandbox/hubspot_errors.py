@@ -50,6 +50,13 @@ def too_large(message: str, *, status: int) -> HubSpotRefusalError:
     return refusal
 
 
+def limit_reached(policy: str, message: str) -> HubSpotRefusalError:
+    """Refuse a request beyond a limit, and name the limit."""
+    refusal = HubSpotRefusalError(message, status=429, category="RATE_LIMITS")
+    refusal.body |= {"errorType": "RATE_LIMIT", "policyName": policy}
+    return refusal
+
+
 def value_taken(name: str, value: str, holder: str, *, named: bool) -> HubSpotRefusalError:
     """Refuse a value of a unique property that another contact has.
 
