@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from oncely.domain.answers import Answer, NotSent, Prepared, Unreachable
+from oncely.domain.answers import Answer, NotSent, Odd, Prepared, Unreachable
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.money import Money
 from oncely.domain.writes import Json
@@ -96,8 +96,11 @@ class Crm(Protocol):
 
     def find(
         self, external_id: str, *, crm_id: str | None = None
-    ) -> CrmRecord | Gone | Unreachable:
-        """Read the contact that carries our external id, or the one with this CRM id."""
+    ) -> CrmRecord | Gone | Unreachable | Odd:
+        """Read the contact that carries our external id, or the one with this CRM id.
+
+        Odd: the CRM cannot be asked for such an id, so nothing was sent.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)

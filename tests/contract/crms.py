@@ -9,6 +9,7 @@ from typing import Protocol
 from infra.local.sandbox import ProviderSandbox
 from infra.local.sandbox.hubspot_contacts import HubSpotContacts
 from oncely.adapters.hubspot import HubSpotCrm
+from oncely.adapters.hubspot_paths import CONTACTS
 from oncely.domain.answers import NotSent
 from oncely.providers import Crm
 from tests.support.crm import FakeCrm
@@ -17,11 +18,11 @@ from tests.support.payments import Fault
 
 CRMS = ("fake", "hubspot")
 PATHS = {
-    "fetch": ("GET", "/crm/v3/objects/contacts/*"),
-    "page": ("GET", "/crm/v3/objects/contacts"),
+    "fetch": ("GET", f"{CONTACTS}/*"),
+    "page": ("GET", CONTACTS),
     "changed": ("POST", "*/search"),
-    "push": ("P*", "/crm/v3/objects/contacts/*"),
-    "find": ("GET", "/crm/v3/objects/contacts/*"),
+    "push": ("P*", f"{CONTACTS}/*"),
+    "find": ("GET", f"{CONTACTS}/*"),
 }
 KINDS = {
     Fault.TIMEOUT_BEFORE: "drop_before",

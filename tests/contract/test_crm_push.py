@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oncely.contracts.sync_push import VERSION_PROPERTY
-from oncely.domain.answers import Done, Refused, Unclear
+from oncely.domain.answers import Done, Odd, Refused, Unclear
 from oncely.providers import CrmRecord, Gone, Taken
 from tests.contract.crms import CRMS, Bench, crm_bench
 from tests.support.payments import Fault
@@ -165,3 +165,22 @@ def test_our_id_may_hold_any_letters(bench: Bench, external_id: str) -> None:
     assert isinstance(answer, Done)
     assert isinstance(found, CrmRecord)
     assert found.record_id == answer.ref
+
+
+@pytest.mark.parametrize("external_id", [".", "..", "%2e%2e", "a/../b", ""])
+def test_an_id_that_would_change_the_path_is_an_anomaly(bench: Bench, external_id: str) -> None:
+    answers = [bench.crm.push(external_id, {"firstname": "Grace"}), bench.crm.find(external_id)]
+
+    assert [type(answer) for answer in answers] == [Odd, Odd]
+    assert bench.writes() == []
+
+
+@pytest.mark.parametrize("crm_id", [".", "..", "7/associations", "7?archived=true", "abc"])
+def test_a_contact_id_that_is_no_number_is_an_anomaly(bench: Bench, crm_id: str) -> None:
+    answers = [
+        bench.crm.push(MINE, {"firstname": "Grace"}, crm_id=crm_id),
+        bench.crm.find(MINE, crm_id=crm_id),
+    ]
+
+    assert [type(answer) for answer in answers] == [Odd, Odd]
+    assert bench.writes() == []

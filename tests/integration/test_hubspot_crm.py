@@ -16,13 +16,13 @@ from urllib3 import HTTPResponse, PoolManager
 from infra.local.engine import free_port
 from infra.local.sandbox import FaultKind, ProviderSandbox
 from oncely.adapters.hubspot import HubSpotCrm
+from oncely.adapters.hubspot_paths import CONTACTS
 from oncely.domain.answers import Done, NotSent, Refused, Unclear, Unreachable
 from oncely.providers import CrmRecord, Gone, Page, Taken
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.fakes import START
 from tests.support.tls import untrusted_server
 
-CONTACTS = "/crm/v3/objects/contacts"
 MINE = "hubspot#4419"
 GRACE = {"firstname": "Grace"}
 EVERY_FAULT = [kind for kind in FaultKind if kind is not FaultKind.SLOW]

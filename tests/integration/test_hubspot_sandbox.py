@@ -11,6 +11,7 @@ import requests
 
 from infra.local.sandbox import ProviderSandbox
 from oncely.adapters.hubspot import HubSpotCrm
+from oncely.adapters.hubspot_paths import CONTACTS
 from oncely.adapters.ses_mail import SesMailer
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.domain.answers import Done, Prepared
@@ -21,7 +22,6 @@ from tests.support.fakes import FakeClock
 from tests.support.mail import SENDER, ses_client
 
 ROOT = Path(__file__).parents[2]
-CONTACTS = "/crm/v3/objects/contacts"
 TOKEN = {"Authorization": "Bearer pat-test-1"}
 
 

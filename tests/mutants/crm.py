@@ -8,6 +8,8 @@ PUSH: Final = "functions/oncely/contracts/sync_push.py"
 ANSWERS: Final = "functions/oncely/adapters/hubspot_answers.py"
 DECIDE: Final = "functions/oncely/domain/decide.py"
 HUBSPOT: Final = "functions/oncely/adapters/hubspot.py"
+PATHS: Final = "functions/oncely/adapters/hubspot_paths.py"
+ADDRESSES: Final = ("tests/integration/test_hubspot_paths.py",)
 LINKS: Final = ("tests/unit/test_sync_push_link.py",)
 ADAPTER: Final = ("tests/integration/test_hubspot_crm.py",)
 
@@ -139,5 +141,33 @@ CRM: Final = (
         "return NotSent(told, _wait(error, now), alarm=_is_daily(error))",
         "return NotSent(told, _wait(error, now))",
         ADAPTER,
+    ),
+    Mutation(
+        "an id of dots reaches the path",
+        PATHS,
+        "return not plain or not _DOT_SEGMENTS.isdisjoint(_SEPARATORS.split(plain))",
+        "return not plain",
+        ADDRESSES,
+    ),
+    Mutation(
+        "encoded dots reach the path",
+        PATHS,
+        "        plain = decoded\n",
+        "        break\n",
+        ADDRESSES,
+    ),
+    Mutation(
+        "an id becomes several segments of the path",
+        PATHS,
+        "quote(value, safe='')",
+        "quote(value)",
+        ADDRESSES,
+    ),
+    Mutation(
+        "any text is the id of a contact",
+        HUBSPOT,
+        "    if crm_id is not None and not is_contact_id(crm_id):\n",
+        "    if crm_id is None and not is_contact_id(external_id):\n",
+        ADDRESSES,
     ),
 )

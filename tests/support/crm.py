@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear, Unreachable
+from oncely.adapters.hubspot_paths import is_contact_id, leads_elsewhere
+from oncely.domain.answers import Answer, Done, NotSent, Odd, Refused, Unclear, Unreachable
 from oncely.domain.profiles import DAILY_LIMIT_CHECK
 from oncely.domain.times import until_next
 from oncely.domain.writes import Json
@@ -83,6 +84,8 @@ class FakeCrm:
         self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
     ) -> Answer | Taken | Gone:
         with self.lock:
+            if odd := _odd_id(external_id, crm_id):
+                return odd
             self.calls.append(("push", external_id))
             match self._fault("push"):
                 case Fault.TIMEOUT_BEFORE:
@@ -97,8 +100,10 @@ class FakeCrm:
 
     def find(
         self, external_id: str, *, crm_id: str | None = None
-    ) -> CrmRecord | Gone | Unreachable:
+    ) -> CrmRecord | Gone | Unreachable | Odd:
         with self.lock:
+            if odd := _odd_id(external_id, crm_id):
+                return odd
             unread = self._unread("find", crm_id or external_id)
             if unread is not None:
                 return Unreachable(unread.reason, unread.retry_after)
@@ -187,6 +192,11 @@ class FakeCrm:
         self.contacts[record_id] = CrmRecord(
             record_id=record_id, updated_at=at, archived=False, body=body
         )
+
+
+def _odd_id(external_id: str, crm_id: str | None) -> Odd | None:
+    odd = leads_elsewhere(external_id) or not (crm_id is None or is_contact_id(crm_id))
+    return Odd(f"no such id can be asked for: {external_id}, {crm_id}") if odd else None
 
 
 def _properties(record: CrmRecord) -> dict[str, Json]:

@@ -287,3 +287,23 @@ def test_a_push_outlasts_days_of_a_spent_daily_limit_without_an_attempt() -> Non
     assert pushes == 21
     assert ended.status is Status.FINISHED
     assert world.alerts.told == []
+
+
+def test_a_contact_id_that_is_no_number_is_escalated_and_nothing_is_sent() -> None:
+    world = World()
+    add_record(world, crm_id="../deals/7")
+
+    outcome = world.run(push())
+
+    assert isinstance(outcome, NeedsReview)
+    assert world.crm.calls == []
+
+
+def test_a_record_whose_id_is_a_dot_segment_is_escalated_and_nothing_is_sent() -> None:
+    world = World()
+    world.tools.rows.put("records", {"record_id": ".."}, {"version": 1, "record": {}})
+
+    outcome = world.run({**push(), "record_id": ".."})
+
+    assert isinstance(outcome, NeedsReview)
+    assert world.crm.calls == []

@@ -179,6 +179,8 @@ class SyncPush(Contract[PushMessage, Outgoing]):
         match self.tools.crm().find(facts.record_id, crm_id=existing):
             case Unreachable(reason=reason):
                 return NotSent(f"contact {existing} exists already and cannot be read: {reason}")
+            case Odd() as odd:
+                return odd
             case Gone():
                 return _for_an_operator(f"contact {existing} is not there: {taken.reason}", taken)
             case CrmRecord() as found if why := _not_ours(facts, found, existing):
@@ -203,8 +205,8 @@ class SyncPush(Contract[PushMessage, Outgoing]):
     def ask(self, call: Call[Outgoing]) -> Answer:
         """Read our id back, and which version it carries."""
         match self.tools.crm().find(call.facts.record_id):
-            case Unreachable() as later:
-                return later
+            case (Unreachable() | Odd()) as unread:
+                return unread
             case Gone():
                 return Absent(f"HubSpot has no contact for {call.facts.record_id}")
             case CrmRecord() as found:

@@ -85,6 +85,14 @@ HUBSPOT: Final = Profile(
     key_scope="none: HubSpot knows no idempotency keys; a unique property stands for one",
     lookup_lag=timedelta(seconds=10),
     facts=(
+        (
+            "The API version is v3, named once, in adapters/hubspot_paths.py. HubSpot ends the "
+            "support of v1 to v3 in September 2027; newer versions are dates, such as 2026-09."
+        ),
+        (
+            "The id of a contact is a number, and our id is one segment of the path. Any other "
+            "id, such as “..”, is an anomaly before a request is sent."
+        ),
         "There are no idempotency keys; a unique property of ours takes their place.",
         (
             "That property does not carry the deployment's identity: a deployment that moves must "

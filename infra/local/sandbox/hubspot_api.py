@@ -16,10 +16,10 @@ from infra.local.sandbox.hubspot_errors import (
 from infra.local.sandbox.hubspot_shapes import contact_body, in_words, page_body
 from infra.local.sandbox.ledger import Ledger
 from infra.local.sandbox.messages import Answer, Execute, Request
+from oncely.adapters.hubspot_paths import CONTACTS
 
 TOKEN: Final = "pat-test-"  # noqa: S105 - what every test token begins with
 READ_ONLY_TOKEN: Final = "pat-test-read"  # noqa: S105 - the same
-CONTACTS: Final = "/crm/v3/objects/contacts"
 LARGEST_BODY, LONGEST_ADDRESS = 2_000_000, 8_192  # bytes; about what HubSpot's front takes
 DEFAULT_PAGE, LARGEST_PAGE, LARGEST_BATCH = 10, 100, 100
 CONFLICT: Final = 409
