@@ -96,8 +96,8 @@ CRM: Final = (
     Mutation(
         "any 404 says that a contact is gone",
         ANSWERS,
-        "return _status(error) == _NOT_FOUND and _said(error) is not None",
-        "return _status(error) == _NOT_FOUND",
+        "return status_of(error) == _NOT_FOUND and _said(error) is not None",
+        "return status_of(error) == _NOT_FOUND",
         ADAPTER,
     ),
     Mutation(
@@ -169,5 +169,19 @@ CRM: Final = (
         "    if crm_id is not None and not is_contact_id(crm_id):\n",
         "    if crm_id is None and not is_contact_id(external_id):\n",
         ADDRESSES,
+    ),
+    Mutation(
+        "a rejected key counts as one that could not be checked",
+        "functions/oncely/adapters/hubspot_keys.py",
+        "False if status in _REJECTED else None",
+        "None",
+        ("tests/integration/test_hubspot_keys.py",),
+    ),
+    Mutation(
+        "a key that no header can hold is sent",
+        "functions/oncely/adapters/hubspot_keys.py",
+        "if not (key.isascii() and key.isprintable()):",
+        "if not key.strip() and key:",
+        ("tests/integration/test_hubspot_keys.py",),
     ),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from oncely.adapters.hubspot_keys import KeyCheck
 from oncely.contracts import CONTRACTS
 from oncely.settings import camel
 from ops_cli.checkup.tables import INDEXES
@@ -115,7 +116,7 @@ class Account:
         default_factory=lambda: {
             **{name: f"{name}-secret" for kind in CONTRACTS for name in kind.needs.secrets},
             "stripe": "sk_live_secret",
-            "hubspot": "pat-secret",
+            "hubspot": "any-secret",
         }
     )
     schedule: str = "ENABLED"
@@ -142,6 +143,7 @@ class Account:
         default_factory=lambda: [{"SubscriptionArn": "arn:sub:1", "Endpoint": "ops@example.com"}]
     )
     world: World = field(default_factory=World)
+    hubspot: KeyCheck = field(default_factory=lambda: KeyCheck(accepted=True))
 
     def place(self, **changes: Any) -> FakePlace:  # noqa: ANN401  # fields by name
         services = (
@@ -163,6 +165,7 @@ class Account:
         }
         clients: dict[str, Any] = dict.fromkeys(services, self)
         given: dict[str, Any] = {"world": self.world, "clients": {**clients, "sts": Caller()}}
+        given["key_checks"] = {"hubspot": self.hubspot}
         return FakePlace(**{**given, "outputs": outputs, **changes})
 
     def describe_stacks(self, **_: str) -> dict[str, Any]:

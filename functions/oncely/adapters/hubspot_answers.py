@@ -109,13 +109,13 @@ def written(response: BaseHTTPResponse, *, own: str) -> Answer | Taken:
 def not_read(error: Exception, now: datetime) -> NotSent:
     """The answer to a request that only reads."""
     told = f"HubSpot could not be read: {in_words(error)}"
-    alarm = _status(error) in _UNAUTHORIZED or _is_daily(error)
+    alarm = status_of(error) in _UNAUTHORIZED or _is_daily(error)
     return NotSent(told, _wait(error, now), alarm=alarm)
 
 
 def not_written(error: Exception, now: datetime, *, own: str) -> Answer | Taken:
     """The answer to a write that did not succeed."""
-    status = _status(error)
+    status = status_of(error)
     if status in _UNAUTHORIZED:
         return NotSent(f"HubSpot refuses our token: {in_words(error)}", alarm=True)
     if status in _TURNED_AWAY:
@@ -133,12 +133,12 @@ def not_written(error: Exception, now: datetime, *, own: str) -> Answer | Taken:
 
 def is_missing(error: Exception) -> bool:
     """Whether HubSpot itself says that there is no such contact; a stray 404 says nothing."""
-    return _status(error) == _NOT_FOUND and _said(error) is not None
+    return status_of(error) == _NOT_FOUND and _said(error) is not None
 
 
 def in_words(error: Exception) -> str:
     """One line for a person, with the id that HubSpot's support asks for."""
-    status = _status(error)
+    status = status_of(error)
     if status is None:
         return f"{type(error).__name__}: {str(error)[:200]}"
     said = _said(error) or {}
@@ -185,7 +185,7 @@ def _wait(error: Exception, now: datetime) -> timedelta | None:
 
 def _is_daily(error: Exception) -> bool:
     """Whether the day's requests are used up: no job of this account can run until the reset."""
-    if _status(error) != _RATE_LIMITED:
+    if status_of(error) != _RATE_LIMITED:
         return False
     message = str((_said(error) or {}).get("message", ""))
     return _policy(error) == "DAILY" or "daily limit" in message.lower()
@@ -206,7 +206,8 @@ def _retry_after(error: Exception) -> timedelta | None:
     return timedelta(seconds=min(seconds, LONGEST_WAIT.total_seconds()))
 
 
-def _status(error: Exception) -> int | None:
+def status_of(error: Exception) -> int | None:
+    """The HTTP status of an error; None if there was no answer."""
     return error.status if isinstance(error, ApiException) else None
 
 

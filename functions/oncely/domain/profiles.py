@@ -93,6 +93,11 @@ HUBSPOT: Final = Profile(
             "The id of a contact is a number, and our id is one segment of the path. Any other "
             "id, such as “..”, is an anomaly before a request is sent."
         ),
+        (
+            "Keys of private apps begin with “pat-”, service keys do not have to. `oncely doctor` "
+            "reads one contact with the key, which needs the scope crm.objects.contacts.read; the "
+            "jobs also need crm.objects.contacts.write."
+        ),
         "There are no idempotency keys; a unique property of ours takes their place.",
         (
             "That property does not carry the deployment's identity: a deployment that moves must "
