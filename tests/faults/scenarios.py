@@ -11,7 +11,7 @@ from oncely.contracts.sync_contact import SyncContact
 from oncely.contracts.sync_import import SyncImport
 from oncely.contracts.sync_push import SyncPush
 from oncely.domain.answers import NotSent
-from oncely.domain.profiles import STRIPE, Safety, Terms
+from oncely.domain.profiles import STRIPE, Safety, StopRules, Terms
 from oncely.ports import Clock
 from oncely.testing import Provider, Scenario, acting, asking, own_job
 from oncely.testing.memory import MemoryRows
@@ -19,6 +19,7 @@ from tests.faults.providers import (
     DroppingPayments,
     ForgetfulPayments,
     LaggingPayments,
+    LimitedCrm,
     PickyPayments,
     SlowPayments,
     SmallPages,
@@ -28,6 +29,7 @@ from tests.faults.safety_classes import BRIEF, LAG, MESSAGE, SHORT, Outside, con
 from tests.faults.truths import (
     CONTACT,
     ORDER,
+    a_limit_is_waited_out,
     imported,
     imported_once,
     newest_is_pushed,
@@ -54,6 +56,12 @@ class ShortWindowCharge(PaymentCharge):
         safety=Safety.KEYED,
         profile=replace(STRIPE, key_window=SHORT, key_margin=timedelta(minutes=5)),
     )
+
+
+class ImpatientPush(SyncPush):
+    """May age for an hour only, so that one wait for a limit is longer."""
+
+    terms = replace(SyncPush.terms, stop=StopRules(age=timedelta(hours=1)))
 
 
 class LaggingCharge(PaymentCharge):
@@ -281,6 +289,15 @@ SCENARIOS: Final = (
     pushing("exists-elsewhere", a_contact_of_another_record, check=the_contact_is_left_alone),
     pushing("deleted", a_deleted_contact, rows=a_record_of_a_deleted_contact),
     pushing("replaced", a_deleted_contact_and_its_successor, rows=a_record_of_a_deleted_contact),
+    Scenario(
+        name="sync.push/daily-limit",
+        contracts=(ImpatientPush,),
+        message=PUSH,
+        providers=lambda clock: crm_with(clock, 0, LimitedCrm),
+        effects=lambda ended: ended.providers["crm"].writes.total(),
+        rows=a_record,
+        check=a_limit_is_waited_out,
+    ),
     Scenario(
         name="sync.import",
         contracts=(SyncImport, SyncContact),

@@ -77,6 +77,14 @@ def one_contact_is_ours(ended: Ended) -> Iterator[str]:
         yield f"blind writes: {job.last_error}"
 
 
+def a_limit_is_waited_out(ended: Ended) -> Iterator[str]:
+    """A job that a limit held up for longer than its age limit is pushed all the same."""
+    yield from pushed_version(ended)
+    job = ended.job(PUSH_KEY)
+    if job is not None and "older than" in (job.last_error or ""):
+        yield f"the wait counted as age: {job.last_error}"
+
+
 def the_contact_is_left_alone(ended: Ended) -> Iterator[str]:
     """The contact of another record: nothing is written, and the operator has its id."""
     crm, job = ended.providers["crm"], ended.job(PUSH_KEY)
