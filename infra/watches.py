@@ -82,8 +82,8 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
         metric=emitted(signals.PROVIDER_REFUSES_US),
         at_least=1,
         meaning=(
-            "A provider rejects our API key or our account's settings. Nothing was sent, and its "
-            "jobs are on hold until that is fixed."
+            "A provider turns our requests away: it rejects our API key or our account's settings, "
+            "or a daily limit is used up. Nothing was sent, and its jobs wait."
         ),
         section="a-provider-refuses-our-key",
     )

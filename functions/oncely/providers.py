@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from oncely.domain.answers import Answer, NotSent, Prepared, Unreachable
+from oncely.domain.answers import Answer, NotSent, Odd, Prepared, Unreachable
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.money import Money
 from oncely.domain.writes import Json
@@ -49,11 +49,21 @@ class CrmRecord:
     updated_at: datetime
     archived: bool
     body: Mapping[str, Json]  # the whole object: id, properties, createdAt, updatedAt, archived
+    external_id: str | None = None  # our id on it; only `find` reads that
 
 
 @dataclass(frozen=True)
 class Gone:
     """The CRM has no such record, or has none any more."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Nothing was written: another record of the CRM has a value that must be unique."""
+
+    reason: str
+    record_id: str | None = None  # which record, if the CRM says so
+    by: frozenset[str] = frozenset()  # the properties that collided, if the CRM says so
 
 
 @dataclass(frozen=True)
@@ -78,11 +88,19 @@ class Crm(Protocol):
 
     def push(
         self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
-    ) -> Answer:
-        """Create or update the one contact with our unique external id, or with this CRM id."""
+    ) -> Answer | Taken | Gone:
+        """Create or update the one contact with our unique external id, or with this CRM id.
 
-    def find(self, external_id: str) -> CrmRecord | Gone | Unreachable:
-        """Read the contact that carries our external id."""
+        Gone: there is no contact with this CRM id, so nothing was written.
+        """
+
+    def find(
+        self, external_id: str, *, crm_id: str | None = None
+    ) -> CrmRecord | Gone | Unreachable | Odd:
+        """Read the contact that carries our external id, or the one with this CRM id.
+
+        Odd: the CRM cannot be asked for such an id, so nothing was sent.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from ops_cli.local_state import LocalState
 if TYPE_CHECKING:
     import boto3
 
+    from oncely.adapters.hubspot_keys import KeyCheck
     from oncely.adapters.support_desk import SupportDesk
 
 DEFAULT_STACK: Final = "Oncely-dev"
@@ -52,6 +53,9 @@ class Place(Protocol):
 
     def desk(self, actor: str) -> "SupportDesk":
         """The services that find, send and repair jobs."""
+
+    def ask_about_key(self, provider: str, key: str) -> "KeyCheck | None":
+        """Ask a provider whether it accepts a key. Returns None if it cannot be asked."""
 
 
 class AwsPlace:
@@ -124,6 +128,14 @@ class AwsPlace:
         from oncely.adapters.support_desk import support_desk
 
         return support_desk(self.outputs, session=self.session, actor=actor)
+
+    def ask_about_key(self, provider: str, key: str) -> "KeyCheck | None":
+        """Ask HubSpot, at the address that the stack's jobs use."""
+        from oncely.adapters.hubspot_keys import check_key
+
+        if provider != "hubspot":
+            return None
+        return check_key(key, api_base=self.outputs.get("HubspotApiBase"))
 
     def _no_stack(self) -> CommandError:
         if self._local is not None:

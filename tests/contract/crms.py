@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
 from infra.local.sandbox import ProviderSandbox
 from infra.local.sandbox.hubspot_contacts import HubSpotContacts
 from oncely.adapters.hubspot import HubSpotCrm
+from oncely.adapters.hubspot_paths import CONTACTS
 from oncely.domain.answers import NotSent
 from oncely.providers import Crm
 from tests.support.crm import FakeCrm
@@ -17,11 +18,11 @@ from tests.support.payments import Fault
 
 CRMS = ("fake", "hubspot")
 PATHS = {
-    "fetch": ("GET", "/crm/v3/objects/contacts/*"),
-    "page": ("GET", "/crm/v3/objects/contacts"),
+    "fetch": ("GET", f"{CONTACTS}/*"),
+    "page": ("GET", CONTACTS),
     "changed": ("POST", "*/search"),
-    "push": ("P*", "/crm/v3/objects/contacts/*"),
-    "find": ("GET", "/crm/v3/objects/contacts/*"),
+    "push": ("P*", f"{CONTACTS}/*"),
+    "find": ("GET", f"{CONTACTS}/*"),
 }
 KINDS = {
     Fault.TIMEOUT_BEFORE: "drop_before",
@@ -59,6 +60,10 @@ class Bench(Protocol):
 
     def limits_rate(self, step: str, *, seconds: int) -> None: ...
 
+    def names_what_collided(self, named: bool) -> None: ...  # noqa: FBT001  # a switch
+
+    def spends_its_daily_limit(self) -> None: ...
+
 
 @dataclass
 class FakeBench:
@@ -77,6 +82,12 @@ class FakeBench:
     def limits_rate(self, step: str, *, seconds: int) -> None:
         self.crm.fails(step, NotSent("429", timedelta(seconds=seconds)))
 
+    def names_what_collided(self, named: bool) -> None:  # noqa: FBT001  # a switch
+        self.crm.names_what_collided = named
+
+    def spends_its_daily_limit(self) -> None:
+        self.crm.daily_limit_is_spent = True
+
 
 @dataclass
 class HubSpotBench:
@@ -84,7 +95,8 @@ class HubSpotBench:
     clock: FakeClock
 
     def __post_init__(self) -> None:
-        self.crm = HubSpotCrm.with_token("pat-test-1", api_base=self.sandbox.url)
+        crm = HubSpotCrm.with_token("pat-test-1", api_base=self.sandbox.url)
+        self.crm = replace(crm, now=self.clock.now)
         self.people: HubSpotContacts = self.sandbox.hubspot
 
     def writes(self) -> list[int]:
@@ -97,6 +109,12 @@ class HubSpotBench:
     def limits_rate(self, step: str, *, seconds: int) -> None:
         method, path = PATHS[step]
         self.sandbox.faults.add("rate_limit", method=method, path=path, seconds=seconds)
+
+    def names_what_collided(self, named: bool) -> None:  # noqa: FBT001  # a switch
+        self.sandbox.hubspot.names_what_collided = named
+
+    def spends_its_daily_limit(self) -> None:
+        self.sandbox.hubspot.daily_limit_is_spent = True
 
 
 @contextmanager

@@ -160,6 +160,27 @@ def test_a_limited_rate_says_when_to_come_back(bench: Bench) -> None:
     assert bench.writes() == []
 
 
+def test_a_spent_daily_limit_waits_for_its_reset_and_raises_an_alarm(bench: Bench) -> None:
+    bench.spends_its_daily_limit()
+    bench.clock.move(minutes=30)
+
+    answers = [
+        bench.crm.push(MINE, {"firstname": "Grace"}),
+        bench.crm.push(MINE, {"firstname": "Grace"}, crm_id="1"),
+        bench.crm.fetch("1"),
+        bench.crm.page(after=None),
+        bench.crm.changed(since=START, after=None),
+    ]
+    found = bench.crm.find(MINE)
+
+    wait = timedelta(hours=2, minutes=30)  # from 03:30 to 06:00 UTC
+    assert all(isinstance(answer, NotSent) and answer.alarm for answer in answers)
+    assert [isinstance(one, NotSent) and one.retry_after for one in answers] == [wait] * 5
+    assert isinstance(found, Unreachable)
+    assert found.retry_after == wait
+    assert bench.writes() == []
+
+
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.UNAUTHORIZED])
 def test_a_crm_that_cannot_be_asked_says_so(bench: Bench, fault: Fault) -> None:
     bench.fails("find", fault)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from oncely.contracts.sync_push import VERSION_PROPERTY
-from oncely.domain.answers import Done, Refused, Unclear
-from oncely.providers import CrmRecord, Gone
+from oncely.domain.answers import Done, Odd, Refused, Unclear
+from oncely.providers import CrmRecord, Gone, Taken
 from tests.contract.crms import CRMS, Bench, crm_bench
 from tests.support.payments import Fault
 
@@ -20,7 +20,10 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 def found_properties(bench: Bench) -> dict[str, object]:
-    found = bench.crm.find(MINE)
+    return properties_of(bench.crm.find(MINE))
+
+
+def properties_of(found: object) -> dict[str, object]:
     assert isinstance(found, CrmRecord)
     properties = found.body["properties"]
     assert isinstance(properties, dict)
@@ -60,25 +63,68 @@ def test_pushing_to_a_contact_of_the_crms_own_gives_it_our_id(bench: Bench) -> N
     assert found_properties(bench)["email"] == "seven@example.com"
 
 
-def test_pushing_to_a_contact_that_is_gone_is_a_definite_no(bench: Bench) -> None:
+def test_pushing_to_a_deleted_contact_says_that_it_is_gone(bench: Bench) -> None:
     record_id = bench.people.add(email="seven@example.com")
     bench.people.archive(record_id)
 
     answer = bench.crm.push(MINE, {"firstname": "Grace"}, crm_id=record_id)
 
-    assert isinstance(answer, Refused)
-    assert answer.code == "OBJECT_NOT_FOUND"
+    assert answer == Gone()
     assert bench.writes() == [0]
 
 
-def test_our_id_on_another_contact_is_a_definite_no(bench: Bench) -> None:
-    bench.crm.push(MINE, {"firstname": "Grace"})
+def test_our_id_on_another_contact_is_named_and_nothing_is_written(bench: Bench) -> None:
+    first = bench.crm.push(MINE, {"firstname": "Grace"})
     other = bench.people.add(email="seven@example.com")
 
     answer = bench.crm.push(MINE, {"firstname": "Grace"}, crm_id=other)
 
-    assert isinstance(answer, Refused)
+    assert isinstance(first, Done)
+    assert isinstance(answer, Taken)
+    assert answer.record_id == first.ref
     assert bench.writes() == [1, 0]
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("by_its_own_id", [False, True])
+def test_an_address_of_another_contact_names_that_contact_and_writes_nothing(
+    bench: Bench, *, by_its_own_id: bool, named: bool
+) -> None:
+    bench.names_what_collided(named)
+    holder = bench.people.add(email="seven@example.com")
+    crm_id = bench.people.add(email="eight@example.com") if by_its_own_id else None
+
+    answer = bench.crm.push(MINE, {"email": "seven@example.com"}, crm_id=crm_id)
+
+    assert isinstance(answer, Taken)
+    assert answer.record_id == holder
+    assert answer.by == ({"email"} if named else set())
+    assert sum(bench.writes()) == 0
+
+
+def test_a_contact_is_read_by_its_own_id_with_our_id_and_its_address(bench: Bench) -> None:
+    linked = bench.people.add(email="seven@example.com", oncely_id="shop#7")
+    plain = bench.people.add(email="eight@example.com")
+
+    found = [bench.crm.find(MINE, crm_id=one) for one in (linked, plain)]
+
+    assert [isinstance(one, CrmRecord) and one.record_id for one in found] == [linked, plain]
+    assert [isinstance(one, CrmRecord) and one.external_id for one in found] == ["shop#7", None]
+    addresses = [properties_of(one)["email"] for one in found]
+    assert addresses == ["seven@example.com", "eight@example.com"]
+
+
+def test_a_deleted_contact_is_not_found_by_its_own_id(bench: Bench) -> None:
+    record_id = bench.people.add(email="seven@example.com")
+    bench.people.archive(record_id)
+
+    assert bench.crm.find(MINE, crm_id=record_id) == Gone()
+
+
+def test_what_a_deleted_contact_held_is_free_again(bench: Bench) -> None:
+    bench.people.archive(bench.people.add(email="seven@example.com", oncely_id=MINE))
+
+    assert isinstance(bench.crm.push(MINE, {"email": "seven@example.com"}), Done)
 
 
 @pytest.mark.parametrize("by_its_own_id", [False, True])
@@ -119,3 +165,22 @@ def test_our_id_may_hold_any_letters(bench: Bench, external_id: str) -> None:
     assert isinstance(answer, Done)
     assert isinstance(found, CrmRecord)
     assert found.record_id == answer.ref
+
+
+@pytest.mark.parametrize("external_id", [".", "..", "%2e%2e", "a/../b", ""])
+def test_an_id_that_would_change_the_path_is_an_anomaly(bench: Bench, external_id: str) -> None:
+    answers = [bench.crm.push(external_id, {"firstname": "Grace"}), bench.crm.find(external_id)]
+
+    assert [type(answer) for answer in answers] == [Odd, Odd]
+    assert bench.writes() == []
+
+
+@pytest.mark.parametrize("crm_id", [".", "..", "7/associations", "7?archived=true", "abc"])
+def test_a_contact_id_that_is_no_number_is_an_anomaly(bench: Bench, crm_id: str) -> None:
+    answers = [
+        bench.crm.push(MINE, {"firstname": "Grace"}, crm_id=crm_id),
+        bench.crm.find(MINE, crm_id=crm_id),
+    ]
+
+    assert [type(answer) for answer in answers] == [Odd, Odd]
+    assert bench.writes() == []

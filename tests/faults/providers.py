@@ -8,7 +8,7 @@ from oncely.domain.answers import Absent, Answer, Odd, Prepared, Unclear, Unreac
 from oncely.domain.keys import ProviderKey
 from oncely.ports import Clock
 from oncely.providers import Page, Payment
-from tests.support.crm import FakeCrm
+from tests.support.crm import FakeCrm, Trouble
 from tests.support.payments import FakePayments
 
 PAGE: Final = 2
@@ -158,3 +158,19 @@ class SmallPages(FakeCrm):
         shown = whole.records[:PAGE]
         more = len(whole.records) > PAGE
         return Page(shown, after=shown[-1].record_id if more else None)
+
+
+@dataclass
+class LimitedCrm(FakeCrm):
+    """Has used up its requests of the day: for longer than a job may age."""
+
+    spent_since: datetime | None = None
+
+    def _fault(self, step: str) -> Trouble | None:
+        now = self.clock.now()
+        self.spent_since = self.spent_since or now
+        self.daily_limit_is_spent = now - self.spent_since < LIMITED
+        return super()._fault(step)
+
+
+LIMITED: Final = timedelta(hours=2)

@@ -11,7 +11,7 @@ from oncely.contracts.sync_contact import SyncContact
 from oncely.contracts.sync_import import SyncImport
 from oncely.contracts.sync_push import SyncPush
 from oncely.domain.answers import NotSent
-from oncely.domain.profiles import STRIPE, Safety, Terms
+from oncely.domain.profiles import STRIPE, Safety, StopRules, Terms
 from oncely.ports import Clock
 from oncely.testing import Provider, Scenario, acting, asking, own_job
 from oncely.testing.memory import MemoryRows
@@ -19,6 +19,7 @@ from tests.faults.providers import (
     DroppingPayments,
     ForgetfulPayments,
     LaggingPayments,
+    LimitedCrm,
     PickyPayments,
     SlowPayments,
     SmallPages,
@@ -28,12 +29,15 @@ from tests.faults.safety_classes import BRIEF, LAG, MESSAGE, SHORT, Outside, con
 from tests.faults.truths import (
     CONTACT,
     ORDER,
+    a_limit_is_waited_out,
     imported,
     imported_once,
     newest_is_pushed,
+    one_contact_is_ours,
     order_tells_the_truth,
     pushed_version,
     second_attempt_pays_once,
+    the_contact_is_left_alone,
 )
 from tests.support.crm import FakeCrm
 from tests.support.mail import FakeMailer
@@ -54,6 +58,12 @@ class ShortWindowCharge(PaymentCharge):
     )
 
 
+class ImpatientPush(SyncPush):
+    """May age for an hour only, so that one wait for a limit is longer."""
+
+    terms = replace(SyncPush.terms, stop=StopRules(age=timedelta(hours=1)))
+
+
 class LaggingCharge(PaymentCharge):
     """At a provider whose look-up is late."""
 
@@ -70,6 +80,11 @@ def a_paid_order(rows: MemoryRows) -> None:
 
 def a_record(rows: MemoryRows) -> None:
     rows.put("records", CONTACT, {"version": 7, "record": {"properties": {"email": "7@e.org"}}})
+
+
+def a_record_of_a_deleted_contact(rows: MemoryRows) -> None:
+    a_record(rows)
+    rows.rows["records", tuple(CONTACT.values())]["crm_id"] = "1"
 
 
 def the_amount_changes(rows: MemoryRows) -> list[Mapping[str, object]]:
@@ -128,6 +143,49 @@ def crm_with(clock: Clock, contacts: int, kind: type[FakeCrm] = FakeCrm) -> Mapp
     crm = kind(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
     crm.add_contacts(contacts)
     return {"crm": a_crm(crm)}
+
+
+def pushing(
+    name: str,
+    crm: Callable[[FakeCrm], object],
+    **more: Any,  # noqa: ANN401  # fields of a scenario
+) -> Scenario:
+    """A push to a CRM in which people have worked before."""
+
+    def providers(clock: Clock) -> Mapping[str, Provider]:
+        held = FakeCrm(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
+        crm(held)
+        return {"crm": a_crm(held)}
+
+    return Scenario(
+        name=f"sync.push/{name}",
+        contracts=(SyncPush,),
+        message=PUSH,
+        providers=providers,
+        **{
+            "effects": lambda ended: ended.providers["crm"].writes.total(),
+            "rows": a_record,
+            "check": one_contact_is_ours,
+            **more,
+        },
+    )
+
+
+def an_existing_contact(crm: FakeCrm) -> None:
+    crm.add(email="7@e.org")
+
+
+def a_contact_of_another_record(crm: FakeCrm) -> None:
+    crm.add(email="7@e.org", oncely_id="shop#7")
+
+
+def a_deleted_contact(crm: FakeCrm) -> None:
+    crm.archive(crm.add(email="7@e.org"))
+
+
+def a_deleted_contact_and_its_successor(crm: FakeCrm) -> None:
+    a_deleted_contact(crm)
+    an_existing_contact(crm)
 
 
 def of_class(
@@ -219,6 +277,26 @@ SCENARIOS: Final = (
         rows=a_record,
         edit=the_record_moves_on,
         check=newest_is_pushed,
+    ),
+    pushing("exists", an_existing_contact),
+    pushing(
+        "exists-moves-on",
+        an_existing_contact,
+        effects=lambda ended: min(ended.providers["crm"].writes.total(), 1),
+        edit=the_record_moves_on,
+        check=newest_is_pushed,
+    ),
+    pushing("exists-elsewhere", a_contact_of_another_record, check=the_contact_is_left_alone),
+    pushing("deleted", a_deleted_contact, rows=a_record_of_a_deleted_contact),
+    pushing("replaced", a_deleted_contact_and_its_successor, rows=a_record_of_a_deleted_contact),
+    Scenario(
+        name="sync.push/daily-limit",
+        contracts=(ImpatientPush,),
+        message=PUSH,
+        providers=lambda clock: crm_with(clock, 0, LimitedCrm),
+        effects=lambda ended: ended.providers["crm"].writes.total(),
+        rows=a_record,
+        check=a_limit_is_waited_out,
     ),
     Scenario(
         name="sync.import",

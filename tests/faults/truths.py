@@ -11,6 +11,7 @@ from oncely.testing import Ended
 ORDER: Final = {"order_id": "18452"}
 KEY: Final = JobKey("payment.charge:order_18452")
 CONTACT: Final = {"record_id": "hubspot#1"}
+PUSH_KEY: Final = JobKey("sync.push:hubspot:hubspot#1:7")
 
 
 def order_tells_the_truth(ended: Ended) -> Iterator[str]:
@@ -57,6 +58,43 @@ def pushed_version(ended: Ended) -> Iterator[str]:
     at = [one.get(VERSION_PROPERTY) for one in held]
     if row.get("pushed_version") is not None and at != [str(row["pushed_version"])]:
         yield f"our row says version {row['pushed_version']} was pushed, the CRM has {at}"
+
+
+def one_contact_is_ours(ended: Ended) -> Iterator[str]:
+    """One contact with the address, with our id once it was written, and the row knows which."""
+    crm, job = ended.providers["crm"], ended.job(PUSH_KEY)
+    standing = {one.record_id: one for one in crm.contacts.values() if not one.archived}
+    row = ended.store.business.get("records", CONTACT) or {}
+    if len(standing) > 1:
+        yield f"there are {len(standing)} contacts for one record: {sorted(standing)}"
+    written = [one for one in crm.writes if crm.writes[one]]
+    ids = [standing[one].body["properties"].get("oncely_id") for one in written]
+    if ids not in ([], [CONTACT["record_id"]]):
+        yield f"the contacts that were written carry {ids}"
+    if row.get("pushed_version") is not None and [row.get("crm_id")] != written:
+        yield f"our row names contact {row.get('crm_id')}, the writes went to {written}"
+    if job is not None and "timeouts in a row" in (job.last_error or ""):
+        yield f"blind writes: {job.last_error}"
+
+
+def a_limit_is_waited_out(ended: Ended) -> Iterator[str]:
+    """A job that a limit held up for longer than its age limit is pushed all the same."""
+    yield from pushed_version(ended)
+    job = ended.job(PUSH_KEY)
+    if job is not None and "older than" in (job.last_error or ""):
+        yield f"the wait counted as age: {job.last_error}"
+
+
+def the_contact_is_left_alone(ended: Ended) -> Iterator[str]:
+    """The contact of another record: nothing is written, and the operator has its id."""
+    crm, job = ended.providers["crm"], ended.job(PUSH_KEY)
+    (contact,) = crm.contacts.values()
+    if contact.body["properties"]["oncely_id"] != "shop#7" or crm.writes.total():
+        yield f"the contact of shop#7 was written: {contact.body['properties']}"
+    if job is not None and job.status is not Status.NEEDS_REVIEW:
+        yield f"the job is {job.status}, not with an operator"
+    if job is not None and "shop#7" not in (job.last_error or ""):
+        yield f"the operator reads: {job.last_error}"
 
 
 def newest_is_pushed(ended: Ended) -> Iterator[str]:

@@ -1,24 +1,28 @@
 """The HubSpot adapter against every way in which an answer can go wrong, over real sockets."""
 
+import json
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 from hubspot.crm.contacts import ApiClient, ApiException, BasicApi, Configuration  # type: ignore[import-untyped]  # no types
+from urllib3 import HTTPResponse, PoolManager
 
 from infra.local.engine import free_port
 from infra.local.sandbox import FaultKind, ProviderSandbox
 from oncely.adapters.hubspot import HubSpotCrm
+from oncely.adapters.hubspot_paths import CONTACTS
 from oncely.domain.answers import Done, NotSent, Refused, Unclear, Unreachable
-from oncely.providers import CrmRecord, Gone, Page
+from oncely.providers import CrmRecord, Gone, Page, Taken
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.fakes import START
 from tests.support.tls import untrusted_server
 
-CONTACTS = "/crm/v3/objects/contacts"
 MINE = "hubspot#4419"
 GRACE = {"firstname": "Grace"}
 EVERY_FAULT = [kind for kind in FaultKind if kind is not FaultKind.SLOW]
@@ -180,13 +184,13 @@ def test_a_token_that_may_not_write_wrote_nothing_and_somebody_must_know(
         (0, timedelta(0)),
         (2.5, timedelta(seconds=2.5)),
         (86_400, timedelta(minutes=15)),
-        (float("inf"), None),
-        (float("nan"), None),
-        (-1, None),
+        (float("inf"), timedelta(seconds=10)),  # as its policy says
+        (float("nan"), timedelta(seconds=10)),  # as its policy says
+        (-1, timedelta(seconds=10)),  # as its policy says
     ],
 )
 def test_hubspot_says_how_long_to_wait_within_reason(
-    sandbox: ProviderSandbox, crm: HubSpotCrm, seconds: float, wait: timedelta | None
+    sandbox: ProviderSandbox, crm: HubSpotCrm, seconds: float, wait: timedelta
 ) -> None:
     sandbox.faults.add(FaultKind.RATE_LIMIT, times=None, seconds=seconds)
 
@@ -195,17 +199,131 @@ def test_hubspot_says_how_long_to_wait_within_reason(
     assert [isinstance(one, NotSent) and one.retry_after for one in answers] == [wait, wait]
 
 
-def test_an_address_that_another_contact_has_is_a_definite_no(
-    sandbox: ProviderSandbox, crm: HubSpotCrm
+@pytest.mark.parametrize(
+    ("policy", "wait"),
+    [
+        ({"policyName": "SECONDLY"}, timedelta(seconds=1)),
+        ({"policyName": "TEN_SECONDLY_ROLLING"}, timedelta(seconds=10)),
+        ({"policyName": "DAILY"}, timedelta(hours=3)),  # from 03:00 to 06:00 UTC
+        ({"policyName": "daily"}, timedelta(hours=3)),
+        ({"message": "You have reached your daily limit."}, timedelta(hours=3)),
+        ({"policyName": "ANOTHER"}, None),
+        ({"policyName": 7}, None),
+    ],
+)
+def test_a_limit_without_retry_after_waits_as_its_policy_says(
+    monkeypatch: pytest.MonkeyPatch, policy: dict[str, object], wait: timedelta | None
 ) -> None:
-    sandbox.hubspot.add(email="seven@example.com")
+    body = {"status": "error", "message": "limit", "errorType": "RATE_LIMIT", **policy}
 
-    answer = crm.push(MINE, {"email": "seven@example.com"})
+    answers = [
+        replace(refusing(monkeypatch, 429, body), now=lambda: START).push(MINE, GRACE),
+        replace(refusing(monkeypatch, 429, body), now=lambda: START).fetch("1"),
+    ]
+
+    assert [isinstance(one, NotSent) and one.retry_after for one in answers] == [wait, wait]
+    daily = wait == timedelta(hours=3)
+    assert [isinstance(one, NotSent) and one.alarm for one in answers] == [daily, daily]
+
+
+EXISTS = {"category": "CONFLICT", "message": "Contact already exists. Existing ID: 4419"}
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, status: int, body: object) -> HubSpotCrm:
+    """HubSpot answers every request like this."""
+    text = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = HTTPResponse(
+        body=BytesIO(text), status=status, headers={"x": "y"}, preload_content=False
+    )
+    monkeypatch.setattr(PoolManager, "request", lambda *_, **__: answer)
+    return in_a_hurry("http://hubspot.test")
+
+
+@pytest.mark.parametrize("crm_id", [None, "7"])
+@pytest.mark.parametrize(
+    ("body", "record_id", "by"),
+    [
+        (EXISTS, "4419", set()),
+        ({**EXISTS, "status": "error", "correlationId": "c"}, "4419", set()),
+        ({**EXISTS, "errors": [{"message": "x", "in": "email"}]}, "4419", {"email"}),
+        ({**EXISTS, "errors": [{"message": "x", "in": "oncely_id"}]}, "4419", set()),
+        ({**EXISTS, "errors": ["x"]}, "4419", set()),
+        ({**EXISTS, "message": "Contact already exists."}, None, set()),
+        ({**EXISTS, "message": "Contact already exists. Existing ID: ../7"}, None, set()),
+        ({**EXISTS, "message": "-", "errors": [{"in": "email"}]}, None, {"email"}),
+    ],
+)
+def test_an_existing_contact_is_named_whatever_form_the_conflict_has(
+    monkeypatch: pytest.MonkeyPatch,
+    body: dict[str, object],
+    record_id: str | None,
+    by: set[str],
+    crm_id: str | None,
+) -> None:
+    crm = refusing(monkeypatch, 409, body)
+
+    answer = crm.push(MINE, {"email": "seven@example.com"}, crm_id=crm_id)
+
+    assert isinstance(answer, Taken)
+    assert answer.record_id == record_id
+    assert answer.by == by
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"category": "CONFLICT", "message": "The object is being written by another request."},
+        {"category": "CONFLICT", "message": "-", "errors": [{"in": "oncely_id"}]},
+        b"<html>Conflict</html>",
+    ],
+)
+def test_any_other_conflict_is_unclear(monkeypatch: pytest.MonkeyPatch, body: object) -> None:
+    assert isinstance(refusing(monkeypatch, 409, body).push(MINE, GRACE), Unclear)
+
+
+@pytest.mark.parametrize("status", [413, 414])
+@pytest.mark.parametrize("body", [b"<html>Too large</html>", {"message": "too large"}, b""])
+@pytest.mark.parametrize("crm_id", [None, "7"])
+def test_a_request_that_is_too_large_is_declined_for_good(
+    monkeypatch: pytest.MonkeyPatch, status: int, body: object, crm_id: str | None
+) -> None:
+    answer = refusing(monkeypatch, status, body).push(MINE, GRACE, crm_id=crm_id)
 
     assert isinstance(answer, Refused)
-    assert answer.code == "OBJECT_ALREADY_EXISTS"
-    assert "Existing ID: 1" in answer.reason
-    assert [one.writes for one in sandbox.ledger.contacts] == [0]
+    assert answer.code == f"HTTP_{status}"
+
+
+def test_a_record_that_is_too_large_for_hubspot_is_declined_for_good(
+    sandbox: ProviderSandbox, crm: HubSpotCrm
+) -> None:
+    answer = crm.push(MINE, {"notes": "x" * 3_000_000})
+
+    assert isinstance(answer, Refused)
+    assert answer.code == "HTTP_413"
+    assert sandbox.ledger.contacts == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "is_hubspots"),
+    [
+        ({"status": "error", "message": "resource not found"}, True),
+        ({"category": "OBJECT_NOT_FOUND", "message": "Object not found."}, True),
+        ({"message": "resource not found", "correlationId": "c"}, True),
+        ({"message": "Not Found"}, False),
+        ({"category": None, "message": "Not Found"}, False),
+        (["Not Found"], False),
+        (b"<html>Not Found</html>", False),
+    ],
+)
+def test_only_a_404_of_hubspots_own_says_that_a_contact_is_gone(
+    monkeypatch: pytest.MonkeyPatch, body: object, *, is_hubspots: bool
+) -> None:
+    crm = partial(refusing, monkeypatch, 404, body)
+
+    answers = [crm().fetch("7"), crm().find(MINE), crm().push(MINE, GRACE, crm_id="7")]
+
+    unsure = [NotSent, Unreachable, Unclear]
+    assert [type(one) for one in answers] == ([Gone] * 3 if is_hubspots else unsure)
 
 
 def test_a_property_that_is_not_unique_cannot_carry_our_id(sandbox: ProviderSandbox) -> None:

@@ -11,6 +11,7 @@ import requests
 
 from infra.local.sandbox import ProviderSandbox
 from oncely.adapters.hubspot import HubSpotCrm
+from oncely.adapters.hubspot_paths import CONTACTS
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.domain.answers import Done, Prepared
 from oncely.domain.keys import JobKey, ProviderKey
@@ -20,7 +21,6 @@ from tests.support.fakes import FakeClock
 from tests.support.mail import ses_mailer
 
 ROOT = Path(__file__).parents[2]
-CONTACTS = "/crm/v3/objects/contacts"
 TOKEN = {"Authorization": "Bearer pat-test-1"}
 
 
@@ -94,6 +94,36 @@ def test_an_upsert_tells_new_contacts_from_those_that_were_there(sandbox: Provid
     assert {one.contact_id: one.writes for one in sandbox.ledger.contacts} == {"1": 3, "2": 1}
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_an_existing_contact_is_refused_in_either_form(
+    sandbox: ProviderSandbox, *, named: bool
+) -> None:
+    sandbox.hubspot.names_what_collided = named
+    record_id = sandbox.hubspot.add(email="seven@example.com")
+    other = sandbox.hubspot.add(email="eight@example.com")
+
+    answer = requests.patch(
+        f"{sandbox.url}{CONTACTS}/{other}",
+        json={"properties": {"email": "seven@example.com"}},
+        headers=TOKEN,
+        timeout=5,
+    )
+
+    body = answer.json()
+    assert answer.status_code == 409
+    assert body["message"] == f"Contact already exists. Existing ID: {record_id}"
+    assert body["category"] == ("OBJECT_ALREADY_EXISTS" if named else "CONFLICT")
+    assert ("status" in body, "errors" in body) == (named, named)
+
+
+def test_a_request_that_is_too_large_is_turned_away(sandbox: ProviderSandbox) -> None:
+    long = requests.get(f"{sandbox.url}{CONTACTS}/{'7' * 9_000}", headers=TOKEN, timeout=5)
+    large = search(sandbox, properties=["x" * 3_000_000])
+
+    assert (long.status_code, large.status_code) == (414, 413)
+    assert "category" not in large.json()
+
+
 def test_a_limited_rate_says_when_to_come_back(sandbox: ProviderSandbox) -> None:
     sandbox.faults.add("rate_limit")
     sandbox.faults.add("rate_limit", seconds=3)
@@ -102,6 +132,16 @@ def test_a_limited_rate_says_when_to_come_back(sandbox: ProviderSandbox) -> None
 
     assert [one.headers["Retry-After"] for one in answers] == ["10", "3"]
     assert {one.json()["category"] for one in answers} == {"RATE_LIMITS"}
+
+
+def test_a_spent_daily_limit_names_its_policy_and_no_time(sandbox: ProviderSandbox) -> None:
+    sandbox.hubspot.daily_limit_is_spent = True
+    spent = search(sandbox)
+    sandbox.hubspot.daily_limit_is_spent = False
+
+    assert (spent.status_code, spent.json()["policyName"]) == (429, "DAILY")
+    assert "Retry-After" not in spent.headers
+    assert search(sandbox).status_code == 200
 
 
 def test_archived_contacts_are_read_only_by_those_who_ask_for_them(

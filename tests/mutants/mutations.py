@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.mutants.boundaries import BOUNDARIES
+from tests.mutants.crm import CRM
 from tests.mutants.endings import ENDINGS
 from tests.mutants.knowledge import KNOWLEDGE
 from tests.mutants.mutation import Mutation
@@ -15,4 +16,5 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *ENDINGS,
     *PEOPLE,
     *BOUNDARIES,
+    *CRM,
 )

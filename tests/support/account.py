@@ -7,6 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from oncely.adapters.hubspot_keys import KeyCheck
 from oncely.contracts import CONTRACTS
 from oncely.settings import camel
 from ops_cli.checkup.tables import INDEXES
@@ -132,7 +133,7 @@ class Account:
         default_factory=lambda: {
             **{name: f"{name}-secret" for kind in CONTRACTS for name in kind.needs.secrets},
             "stripe": "sk_live_secret",
-            "hubspot": "pat-secret",
+            "hubspot": "any-secret",
         }
     )
     schedule: str = "ENABLED"
@@ -159,6 +160,7 @@ class Account:
         default_factory=lambda: [{"SubscriptionArn": "arn:sub:1", "Endpoint": "ops@example.com"}]
     )
     world: World = field(default_factory=World)
+    hubspot: KeyCheck = field(default_factory=lambda: KeyCheck(accepted=True))
 
     def place(self, **changes: Any) -> FakePlace:  # noqa: ANN401  # fields by name
         services = (
@@ -180,6 +182,7 @@ class Account:
         }
         clients: dict[str, Any] = dict.fromkeys(services, self)
         given: dict[str, Any] = {"world": self.world, "clients": {**clients, "sts": Caller()}}
+        given["key_checks"] = {"hubspot": self.hubspot}
         return FakePlace(**{**given, "outputs": outputs, **changes})
 
     def describe_stacks(self, **_: str) -> dict[str, Any]:

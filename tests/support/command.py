@@ -9,6 +9,7 @@ import boto3
 from typer.testing import CliRunner, Result
 
 from oncely.adapters.clients import Clients
+from oncely.adapters.hubspot_keys import KeyCheck
 from oncely.adapters.support_desk import SupportDesk
 from oncely.services.enqueue import Enqueuer
 from oncely.services.inspect import Inspector
@@ -42,6 +43,10 @@ class FakePlace:
     options: str = ""
     is_local: bool = False
     name: str = "Oncely-dev"
+    key_checks: dict[str, KeyCheck] = field(default_factory=dict)  # by provider
+
+    def ask_about_key(self, provider: str, key: str) -> KeyCheck | None:
+        return self.key_checks.get(provider)
 
     def client(self, service: str) -> Any:  # noqa: ANN401  # whatever the test gives
         return self.clients[service]

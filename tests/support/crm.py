@@ -7,9 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear, Unreachable
+from oncely.adapters.hubspot_paths import is_contact_id, leads_elsewhere
+from oncely.domain.answers import Answer, Done, NotSent, Odd, Refused, Unclear, Unreachable
+from oncely.domain.profiles import DAILY_LIMIT_CHECK
+from oncely.domain.times import until_next
 from oncely.domain.writes import Json
-from oncely.providers import CrmRecord, Gone, Page
+from oncely.providers import CrmRecord, Gone, Page, Taken
 from tests.support.fakes import FakeClock
 from tests.support.payments import Fault
 
@@ -32,6 +35,8 @@ class FakeCrm:
     calls: list[tuple[str, str]] = field(default_factory=list)  # step, what it was asked about
     faults: dict[str, deque[Trouble]] = field(default_factory=dict)  # by step
     lock: threading.RLock = field(default_factory=threading.RLock)
+    daily_limit_is_spent: bool = False
+    names_what_collided: bool = False  # HubSpot does it in some of its answers only
 
     def fails(self, step: str, *faults: Trouble) -> None:
         """The next calls of `step` go wrong like this, one after the other."""
@@ -52,10 +57,9 @@ class FakeCrm:
     def update(self, record_id: str, /, **properties: str) -> None:
         """Somebody changes a contact in the CRM, at the clock's time."""
         with self.lock:
-            held = self.contacts[record_id].body
-            kept = held["properties"]
-            assert isinstance(kept, dict)
-            self._put(record_id, {**kept, **properties}, created=held["createdAt"])
+            held = self.contacts[record_id]
+            kept = {**_properties(held), **properties}
+            self._put(record_id, kept, created=held.body["createdAt"])
 
     def archive(self, record_id: str, /) -> None:
         """Somebody deletes a contact in the CRM."""
@@ -78,8 +82,10 @@ class FakeCrm:
 
     def push(
         self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
-    ) -> Answer:
+    ) -> Answer | Taken | Gone:
         with self.lock:
+            if odd := _odd_id(external_id, crm_id):
+                return odd
             self.calls.append(("push", external_id))
             match self._fault("push"):
                 case Fault.TIMEOUT_BEFORE:
@@ -92,13 +98,20 @@ class FakeCrm:
                 case fault:
                     return _not_sent(fault)
 
-    def find(self, external_id: str) -> CrmRecord | Gone | Unreachable:
+    def find(
+        self, external_id: str, *, crm_id: str | None = None
+    ) -> CrmRecord | Gone | Unreachable | Odd:
         with self.lock:
-            unread = self._unread("find", external_id)
+            if odd := _odd_id(external_id, crm_id):
+                return odd
+            unread = self._unread("find", crm_id or external_id)
             if unread is not None:
-                return Unreachable(unread.reason)
-            found = self._holder(external_id)
-            return Gone() if found is None else self.contacts[found]
+                return Unreachable(unread.reason, unread.retry_after)
+            found = self._standing(crm_id or self._holder(self.id_property, external_id) or "")
+            if isinstance(found, Gone):
+                return found
+            ours = _properties(found).get(self.id_property)
+            return replace(found, external_id=None if ours is None else str(ours))
 
     def _unread(self, step: str, about: str) -> NotSent | None:
         self.calls.append((step, about))
@@ -106,6 +119,9 @@ class FakeCrm:
         return None if fault is None else _not_sent(fault)
 
     def _fault(self, step: str) -> Trouble | None:
+        if self.daily_limit_is_spent:
+            wait = until_next(self.clock.now(), DAILY_LIMIT_CHECK)
+            return NotSent("429: the daily limit is spent", wait, alarm=True)
         waiting = self.faults.get(step)
         return waiting.popleft() if waiting else None
 
@@ -125,17 +141,18 @@ class FakeCrm:
         shown = tuple(found[:PAGE])
         return Page(shown, after=shown[-1].record_id if len(found) > PAGE else None)
 
-    def _write(self, external_id: str, properties: Mapping[str, str], crm_id: str | None) -> Answer:
+    def _write(
+        self, external_id: str, properties: Mapping[str, str], crm_id: str | None
+    ) -> Answer | Taken | Gone:
         unknown = [name for name in properties if name.startswith(UNKNOWN_PROPERTY)]
         if unknown:
             return Refused(f"no property {unknown[0]}", code="VALIDATION_ERROR")
-        holder = self._holder(external_id)
         if crm_id is not None and isinstance(self._standing(crm_id), Gone):
-            return Refused(f"no contact {crm_id}", code="OBJECT_NOT_FOUND")
-        if crm_id is not None and holder not in {None, crm_id}:
-            return Refused(f"{external_id} is contact {holder}", code="OBJECT_ALREADY_EXISTS")
+            return Gone()
         own = {**properties, self.id_property: external_id}
-        record_id = crm_id or holder
+        record_id = crm_id or self._holder(self.id_property, external_id)
+        if taken := self._taken(own, record_id):
+            return taken
         if record_id is None:
             record_id = self.add(**own)
         else:
@@ -144,14 +161,20 @@ class FakeCrm:
         result: dict[str, Json] = {"crm_id": record_id}
         return Done(f"pushed as contact {record_id}", record_id, result)
 
-    def _holder(self, external_id: str) -> str | None:
+    def _taken(self, own: Mapping[str, str], record_id: str | None) -> Taken | None:
+        for name in (self.id_property, "email"):
+            holder = self._holder(name, own.get(name, ""))
+            if holder not in {None, record_id}:
+                by = frozenset({name} - {self.id_property}) if self.names_what_collided else None
+                return Taken(f"contact {holder} exists already", holder, by or frozenset())
+        return None
+
+    def _holder(self, name: str, value: str) -> str | None:
         return next(
             (
                 one.record_id
                 for one in self.contacts.values()
-                if not one.archived
-                and isinstance(held := one.body["properties"], dict)
-                and held.get(self.id_property) == external_id
+                if value and not one.archived and _properties(one).get(name) == value
             ),
             None,
         )
@@ -169,6 +192,17 @@ class FakeCrm:
         self.contacts[record_id] = CrmRecord(
             record_id=record_id, updated_at=at, archived=False, body=body
         )
+
+
+def _odd_id(external_id: str, crm_id: str | None) -> Odd | None:
+    odd = leads_elsewhere(external_id) or not (crm_id is None or is_contact_id(crm_id))
+    return Odd(f"no such id can be asked for: {external_id}, {crm_id}") if odd else None
+
+
+def _properties(record: CrmRecord) -> dict[str, Json]:
+    held = record.body["properties"]
+    assert isinstance(held, dict)
+    return held
 
 
 def _not_sent(fault: Trouble) -> NotSent:

@@ -9,6 +9,7 @@ import pytest
 
 from infra.guardrails import VISIBILITY_FACTOR
 from infra.table_plans import PLANS
+from oncely.adapters.hubspot_keys import KeyCheck
 from oncely.domain.keys import JobKey
 from oncely.services.inspect import MOST_COUNTED
 from ops_cli.checkup.queues import VISIBILITY_FACTOR as CHECKED_FACTOR
@@ -104,7 +105,7 @@ def key_never_put_in(account: Account) -> None:
 
 
 def made_up_key(account: Account) -> None:
-    account.secrets["hubspot"] = "gP4x-random"
+    account.hubspot = KeyCheck(accepted=False, reason="HTTP 401 INVALID_AUTHENTICATION")
 
 
 def no_schedule(account: Account) -> None:
@@ -180,7 +181,7 @@ def paused_mail(account: Account) -> None:
         (rows_go_early, "rows are kept 18 days, a job could run again for 18"),
         (empty_key, "it is empty: no job of it can run"),
         (key_never_put_in, "it was never put in"),
-        (made_up_key, "it does not begin with pat-"),
+        (made_up_key, "HubSpot rejects it: HTTP 401 INVALID_AUTHENTICATION"),
         (no_schedule, "it is off: unknown jobs stay unknown"),
         (silent_reconciler, "it did not run in the last five minutes"),
         (no_sweeps, "it did not run in the last five minutes"),
@@ -360,6 +361,27 @@ def test_ses_is_not_asked_when_no_mail_leaves(*, local: bool) -> None:
 
     assert said.exit_code == 0, said.output
     assert "sender" not in said.stdout
+
+
+@pytest.mark.parametrize("key", ["pat-eu1-1", "a-service-key", "CiQ3MDVk"])
+def test_a_hubspot_key_is_judged_by_hubspot_and_not_by_its_prefix(key: str) -> None:
+    account = Account()
+    account.secrets["hubspot"] = key
+
+    said = oncely("doctor", place=account.place())
+
+    assert said.exit_code == 0, said.output
+    assert "HubSpot accepts it" in said.stdout
+
+
+def test_a_hubspot_key_is_not_broken_when_hubspot_cannot_be_asked() -> None:
+    account = Account()
+    account.hubspot = KeyCheck(accepted=None, reason="HTTP 503")
+
+    said = oncely("doctor", place=account.place())
+
+    assert said.exit_code == 0, said.output
+    assert "HubSpot could not be asked about it: HTTP 503" in " ".join(said.stdout.split())
 
 
 def test_a_key_that_may_not_be_read_is_there_all_the_same() -> None:

@@ -5,12 +5,21 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.domain.answers import Absent, CannotAsk, NotSent, OwnerGone, Processing, Unclear
+from oncely.domain.answers import (
+    Absent,
+    Answer,
+    CannotAsk,
+    NotSent,
+    OwnerGone,
+    Processing,
+    Unclear,
+    Unreachable,
+)
 from oncely.domain.claims import claimed
 from oncely.domain.decide import ask_not_before, decide
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import MESSAGE_GRACE, PROCESSING_LOOK
+from oncely.domain.moves import LONGEST_BACKOFF, MESSAGE_GRACE, PROCESSING_LOOK, too_old
 from oncely.domain.profiles import Safety
 from tests.unit.samples import NOW, PROFILE, TERMS, TICK, a_claim, a_job
 
@@ -125,6 +134,56 @@ def test_unknown_is_sent_again_under_the_same_key_within_its_window() -> None:
 
     assert (decision.event, decision.run_at) == (Event.RETURN, NOW)
     assert decision.on(job, now=NOW, actor="reconciler").key_number == job.key_number
+
+
+def test_a_wait_of_hours_belongs_to_the_row_and_not_to_the_message() -> None:
+    limited = NotSent("daily limit", retry_after=timedelta(hours=6))
+
+    back = decide(a_job(), TERMS, limited, now=NOW)
+    short = decide(a_job(), TERMS, NotSent("busy", retry_after=timedelta(hours=1)), now=NOW)
+
+    assert back.run_at == back.changes["due_at"] == NOW + timedelta(hours=6)
+    assert (back.row_resends, short.row_resends) == (True, False)
+    assert short.changes["due_at"] == NOW + timedelta(hours=1) + MESSAGE_GRACE
+
+
+def test_jobs_that_wait_for_hours_do_not_all_come_back_at_once() -> None:
+    limited = NotSent("daily limit", retry_after=timedelta(hours=6))
+
+    back = decide(a_job(), TERMS, limited, now=NOW, spread=0.5)
+
+    assert back.run_at == NOW + timedelta(hours=6) + LONGEST_BACKOFF / 2
+
+
+@pytest.mark.parametrize("status", [Status.STARTED, Status.UNKNOWN])
+def test_the_time_that_a_provider_asks_us_to_wait_does_not_count_as_age(status: Status) -> None:
+    day = timedelta(hours=24)
+    answer: Answer = NotSent("limit", retry_after=day)
+    if status is Status.UNKNOWN:
+        answer = Unreachable("limit", retry_after=day)
+    job = a_job(status=status, created_at=NOW - timedelta(hours=23))
+
+    waited = decide(job, TERMS, answer, now=NOW).on(job, now=NOW, actor="test")
+
+    assert waited.due_at is not None
+    assert too_old(waited, TERMS, NOW + day) is None
+    assert too_old(waited, TERMS, NOW + day + timedelta(hours=1)) is not None
+
+
+def test_a_wait_of_our_own_counts_as_age() -> None:
+    job = a_job(created_at=NOW - timedelta(hours=23))
+
+    waited = decide(job, TERMS, NotSent("refused"), now=NOW).on(job, now=NOW, actor="test")
+
+    assert waited.age_begins == job.age_begins
+
+
+def test_an_answer_that_asks_for_time_is_asked_again_after_it() -> None:
+    job = a_job(status=Status.UNKNOWN)
+
+    wait = decide(job, TERMS, Unreachable("limit", retry_after=timedelta(hours=2)), now=NOW)
+
+    assert (wait.event, wait.changes["due_at"]) == (Event.WAIT, NOW + timedelta(hours=2))
 
 
 @pytest.mark.parametrize("gone", ["key_window", "first_sent_at"])

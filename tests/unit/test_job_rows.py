@@ -46,7 +46,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "status": st.sampled_from(Status),
     **dict.fromkeys(("created_at", "updated_at"), TIMES),
     **dict.fromkeys(("fence", "version", "attempts", "key_number"), COUNTS),
-    **dict.fromkeys(("timeouts", "unreachable"), COUNTS),
+    **dict.fromkeys(("timeouts", "unreachable", "paused_seconds"), COUNTS),
     **dict.fromkeys(("first_sent_at", "claimed_at", "lease_until", "due_at"), MAYBE_TIMES),
     **dict.fromkeys(("since", "reopened_at"), MAYBE_TIMES),
     **dict.fromkeys(("owner", "key_scope", "fingerprint", "customer_id"), MAYBE_TEXT),

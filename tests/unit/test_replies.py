@@ -46,6 +46,14 @@ def test_near_the_last_receive_a_message_whose_row_falls_due_is_let_go(outcome: 
     assert reply_to(outcome, last_receives=True) == expected
 
 
+def test_a_message_is_let_go_when_its_row_sends_the_next_one() -> None:
+    outcome = NothingSent(
+        job_key=KEY, job_type="sync.push", until=NOW, reason="daily limit", row_resends=True
+    )
+
+    assert reply_to(outcome, last_receives=False) == Ack()
+
+
 @pytest.mark.parametrize(("last", "reply"), [(False, Leave()), (True, Reject("other amount"))])
 def test_a_conflict_that_nobody_could_be_told_of_comes_again_before_it_is_put_aside(
     last: bool,  # noqa: FBT001  # a case of the table

@@ -260,3 +260,50 @@ def test_the_place_of_a_push_that_was_turned_away_is_still_its_own() -> None:
 
     assert isinstance(newer, NothingSent)
     assert key(1) in newer.reason
+
+
+def test_a_push_outlasts_days_of_a_spent_daily_limit_without_an_attempt() -> None:
+    world = World()
+    world.crm.clock = world.clock
+    add_record(world)
+    world.crm.daily_limit_is_spent = True
+
+    first = world.run(push())
+    for _ in range(20):
+        job = world.job(key(1))
+        assert (job.status, job.attempts) == (Status.READY, 0)
+        assert job.due_at is not None
+        world.clock.time = job.due_at
+        world.reconcile(key(1))
+        world.run(world.outbox.sent.pop())
+    days = (world.clock.now() - world.job(key(1)).created_at).days
+    pushes = len([call for call in world.crm.calls if call[0] == "push"])
+    world.crm.daily_limit_is_spent = False
+    ended = world.until_quiet(key(1))
+
+    assert isinstance(first, NothingSent)
+    assert (first.alarm, first.row_resends) == (True, True)
+    assert days >= 4
+    assert pushes == 21
+    assert ended.status is Status.FINISHED
+    assert world.alerts.told == []
+
+
+def test_a_contact_id_that_is_no_number_is_escalated_and_nothing_is_sent() -> None:
+    world = World()
+    add_record(world, crm_id="../deals/7")
+
+    outcome = world.run(push())
+
+    assert isinstance(outcome, NeedsReview)
+    assert world.crm.calls == []
+
+
+def test_a_record_whose_id_is_a_dot_segment_is_escalated_and_nothing_is_sent() -> None:
+    world = World()
+    world.tools.rows.put("records", {"record_id": ".."}, {"version": 1, "record": {}})
+
+    outcome = world.run({**push(), "record_id": ".."})
+
+    assert isinstance(outcome, NeedsReview)
+    assert world.crm.calls == []

@@ -1,16 +1,13 @@
 """HubSpot's contacts through its official SDK: one request a call, and its own words as truth."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from hubspot.crm.contacts import (  # type: ignore[import-untyped]  # it ships no types
     ApiClient,
-    BasicApi,
-    BatchApi,
     Configuration,
-    SearchApi,
 )
 from urllib3 import Retry
 
@@ -23,12 +20,21 @@ from oncely.adapters.hubspot_answers import (
     not_written,
     page_in,
     record_in,
+    text_in,
     written,
 )
-from oncely.contracts.sync_push import VERSION_PROPERTY
-from oncely.domain.answers import Answer, NotSent, Unreachable
+from oncely.adapters.hubspot_paths import (
+    CONTACTS,
+    SEARCH,
+    UPSERT,
+    contact_path,
+    is_contact_id,
+    leads_elsewhere,
+)
+from oncely.contracts.sync_push import ADDRESS, VERSION_PROPERTY
+from oncely.domain.answers import Answer, NotSent, Odd, Unreachable
 from oncely.domain.profiles import HUBSPOT
-from oncely.providers import CrmRecord, Gone, Page
+from oncely.providers import CrmRecord, Gone, Page, Taken
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # Until it is connected, and until it answers: in seconds, as the SDK wants them.
@@ -59,11 +65,12 @@ def hubspot_client(token: str, *, api_base: str | None = None) -> ApiClient:
 class HubSpotCrm:
     """Contacts; those that are archived count as gone."""
 
-    # Made once: each look at `client.crm.contacts` of the SDK would load the certificates again.
+    # Made once: every client loads the trusted certificates.
     client: ApiClient
     properties: Sequence[str] = DEFAULT_PROPERTIES
     id_property: str = DEFAULT_ID_PROPERTY
     timeouts: tuple[float, float] = TIMEOUTS
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @classmethod
     def with_token(
@@ -83,28 +90,21 @@ class HubSpotCrm:
 
     def fetch(self, record_id: str) -> CrmRecord | Gone | NotSent:
         """Read a contact by its id."""
-        if not (record_id.isascii() and record_id.isdigit()):
-            # HubSpot's ids are numbers, and a text such as `..` would lead to another address.
+        if not is_contact_id(record_id):
             return Gone()
         try:
-            return record_in(body_of(self._get(record_id, properties=self.properties)))
+            return record_in(body_of(self._get(record_id, self.properties)))
         except FAILURES as error:
-            return Gone() if is_missing(error) else not_read(error)
+            return Gone() if is_missing(error) else not_read(error, self.now())
 
     def page(self, *, after: str | None) -> Page | NotSent:
         """List contacts, as HubSpot pages them."""
-        behind = {} if after is None else {"after": after}
+        behind = () if after is None else (("after", after),)
+        query = (("limit", str(PAGE)), *behind, *_shown(self.properties))
         try:
-            response = BasicApi(self.client).get_page(
-                limit=PAGE,
-                properties=list(self.properties),
-                archived=False,
-                **behind,
-                **self._plainly,
-            )
-            return page_in(body_of(response))
+            return page_in(body_of(self._call("GET", CONTACTS, query=query)))
         except FAILURES as error:
-            return not_read(error)
+            return not_read(error, self.now())
 
     def changed(self, *, since: datetime, after: str | None) -> Page | NotSent:
         """List contacts that changed since then, in the order of their ids.
@@ -113,53 +113,76 @@ class HubSpotCrm:
         first page of a new search for those behind it, so that end is never met.
         """
         try:
-            response = SearchApi(self.client).do_search(self._search(since, after), **self._plainly)
-            page = page_in(body_of(response))
+            page = page_in(body_of(self._call("POST", SEARCH, body=self._search(since, after))))
         except FAILURES as error:
-            return not_read(error)
+            return not_read(error, self.now())
         more = page.after is not None and page.records
         return replace(page, after=page.records[-1].record_id if more else None)
 
     def push(
         self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
-    ) -> Answer:
+    ) -> Answer | Taken | Gone:
         """Create or update by our unique id; with HubSpot's own id, give that contact ours too."""
+        if odd := _odd_id(external_id, crm_id):
+            return odd
         own = {**properties, self.id_property: external_id}
-        may_race_on = self.id_property if crm_id is None else None
         try:
             response = (
                 self._upsert(external_id, own) if crm_id is None else self._patch(crm_id, own)
             )
-            return written(response, may_race_on=may_race_on)
+            return written(response, own=self.id_property)
         except FAILURES as error:
-            return not_written(error, may_race_on=may_race_on)
+            if crm_id is not None and is_missing(error):
+                return Gone()
+            return not_written(error, self.now(), own=self.id_property)
 
-    def find(self, external_id: str) -> CrmRecord | Gone | Unreachable:
-        """Read the contact that carries our unique id, and the version that we gave it."""
-        names = (*self.properties, self.id_property, VERSION_PROPERTY)
+    def find(
+        self, external_id: str, *, crm_id: str | None = None
+    ) -> CrmRecord | Gone | Unreachable | Odd:
+        """Read a contact by our unique id, or by its own, with our id and the version on it."""
+        if odd := _odd_id(external_id, crm_id):
+            return odd
+        ours = (ADDRESS, self.id_property, VERSION_PROPERTY)
+        names = tuple(dict.fromkeys((*self.properties, *ours)))
+        by = self.id_property if crm_id is None else None
         try:
-            response = self._get(external_id, properties=names, id_property=self.id_property)
-            return record_in(body_of(response))
+            body = body_of(self._get(crm_id or external_id, names, by=by))
+            return replace(record_in(body), external_id=text_in(body, self.id_property))
         except FAILURES as error:
-            return Gone() if is_missing(error) else Unreachable(not_read(error).reason)
+            if is_missing(error):
+                return Gone()
+            unread = not_read(error, self.now())
+            return Unreachable(unread.reason, unread.retry_after)
 
-    @property
-    def _plainly(self) -> dict[str, Any]:
-        # Its answer as it came: the SDK's models take a page of HTML for a contact without fields.
-        return {"_preload_content": False, "_request_timeout": self.timeouts}
-
-    def _get(self, value: str, *, properties: Sequence[str], **options: str) -> Any:  # noqa: ANN401  # untyped
-        return BasicApi(self.client).get_by_id(
-            value, properties=list(properties), archived=False, **options, **self._plainly
-        )
+    def _get(self, value: str, properties: Sequence[str], *, by: str | None = None) -> Any:  # noqa: ANN401  # untyped
+        named = () if by is None else (("idProperty", by),)
+        return self._call("GET", contact_path(value), query=(*named, *_shown(properties)))
 
     def _upsert(self, external_id: str, properties: Mapping[str, str]) -> Any:  # noqa: ANN401  # untyped
         one = {"id": external_id, "idProperty": self.id_property, "properties": dict(properties)}
-        return BatchApi(self.client).upsert({"inputs": [one]}, **self._plainly)
+        return self._call("POST", UPSERT, body={"inputs": [one]})
 
     def _patch(self, crm_id: str, properties: Mapping[str, str]) -> Any:  # noqa: ANN401  # untyped
-        return BasicApi(self.client).update(
-            crm_id, {"properties": dict(properties)}, **self._plainly
+        return self._call("PATCH", contact_path(crm_id), body={"properties": dict(properties)})
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401  # untyped
+        return self.client.call_api(
+            path,
+            method,
+            query_params=list(query),
+            header_params={"Accept": "application/json"},
+            body=body,
+            auth_settings=["oauth2"],
+            # The answer as it came: the SDK's models take an HTML page for a contact of nothing.
+            _preload_content=False,
+            _request_timeout=self.timeouts,
         )
 
     def _search(self, since: datetime, after: str | None) -> dict[str, Any]:
@@ -175,3 +198,17 @@ class HubSpotCrm:
             "properties": list(self.properties),
             "limit": PAGE,
         }
+
+
+def _shown(properties: Sequence[str]) -> Sequence[tuple[str, str]]:
+    """The part of a query that names what to show of contacts that are not archived."""
+    return (*(("properties", name) for name in properties), ("archived", "false"))
+
+
+def _odd_id(external_id: str, crm_id: str | None) -> Odd | None:
+    """Why these ids must not stand in a request; None if they may."""
+    if crm_id is not None and not is_contact_id(crm_id):
+        return Odd(f"{crm_id[:50]!r} is not the id of a HubSpot contact; nothing was sent")
+    if leads_elsewhere(external_id):
+        return Odd(f"the id {external_id[:50]!r} would change the request path; nothing was sent")
+    return None

@@ -2,8 +2,9 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from ssl import SSLCertVerificationError
 from typing import Any, Final
 
@@ -12,8 +13,9 @@ from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, NewConnectionError
 
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
-from oncely.domain.times import instant
-from oncely.providers import CrmRecord, Page
+from oncely.domain.profiles import DAILY_LIMIT_CHECK
+from oncely.domain.times import instant, until_next
+from oncely.providers import CrmRecord, Page, Taken
 
 # A ValueError is a body that is not text, not JSON, or not what was asked for.
 FAILURES: Final = (ApiException, HTTPError, ValueError)
@@ -24,6 +26,14 @@ _UNAUTHORIZED: Final = frozenset({401, 403})
 # Limited rate, locked for two seconds, account on the move: turned away before anything is done.
 _TURNED_AWAY: Final = frozenset({423, 429, 477})
 _NOT_TAKEN: Final = frozenset({400, 404})
+# The body or the address is too large, for HubSpot or for what stands before it: for good.
+_TOO_LARGE: Final = frozenset({413, 414})
+_RATE_LIMITED: Final = 429
+# Over how long HubSpot counts requests, for answers without Retry-After.
+_POLICY_WAITS: Final = {
+    "SECONDLY": timedelta(seconds=1),
+    "TEN_SECONDLY_ROLLING": timedelta(seconds=10),
+}
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 # The same as the statuses above, for one input of a batch.
@@ -34,6 +44,10 @@ _STATUS_OF: Final = {
     "RATE_LIMITS": 429,
     "VALIDATION_ERROR": 400,
 }
+
+# How HubSpot names the contact that has our value; an id of its is a number of some 12 digits.
+_EXISTS: Final = "already exists"
+_EXISTING: Final = re.compile(rf"{_EXISTS}\. Existing ID: (\d{{1,20}})\b", re.ASCII)
 
 Body = Mapping[str, Any]
 
@@ -60,6 +74,12 @@ def record_in(body: Body) -> CrmRecord:
     )
 
 
+def text_in(body: Body, name: str) -> str | None:
+    """A property of a contact; None if it has none."""
+    value = body["properties"].get(name)
+    return value if isinstance(value, str) and value else None
+
+
 def page_in(body: Body) -> Page:
     """Some contacts, and HubSpot's own cursor."""
     results = body.get("results")
@@ -69,11 +89,11 @@ def page_in(body: Body) -> Page:
     return Page(tuple(record_in(_object(one)) for one in results), behind.get("after"))
 
 
-def written(response: BaseHTTPResponse, *, may_race_on: str | None) -> Answer:
-    """What became of one contact, or of the one input of a batch."""
+def written(response: BaseHTTPResponse, *, own: str) -> Answer | Taken:
+    """What became of one contact, or of the one input of a batch; `own` is our unique property."""
     body = body_of(response)
     if errors := body.get("errors"):
-        return _refusal(_object(errors[0]), status=None, may_race_on=may_race_on)
+        return _refusal(_object(errors[0]), status=None, own=own)
     found = body.get("results", [body])
     if not isinstance(found, list) or len(found) != 1:
         raise GarbledError("HubSpot's answer does not tell what it wrote")
@@ -86,35 +106,39 @@ def written(response: BaseHTTPResponse, *, may_race_on: str | None) -> Answer:
     )
 
 
-def not_read(error: Exception) -> NotSent:
+def not_read(error: Exception, now: datetime) -> NotSent:
     """The answer to a request that only reads."""
     told = f"HubSpot could not be read: {in_words(error)}"
-    return NotSent(told, _retry_after(error), alarm=_status(error) in _UNAUTHORIZED)
+    alarm = status_of(error) in _UNAUTHORIZED or _is_daily(error)
+    return NotSent(told, _wait(error, now), alarm=alarm)
 
 
-def not_written(error: Exception, *, may_race_on: str | None) -> Answer:
+def not_written(error: Exception, now: datetime, *, own: str) -> Answer | Taken:
     """The answer to a write that did not succeed."""
-    status = _status(error)
+    status = status_of(error)
     if status in _UNAUTHORIZED:
         return NotSent(f"HubSpot refuses our token: {in_words(error)}", alarm=True)
     if status in _TURNED_AWAY:
-        return NotSent(f"HubSpot wants us to wait: {in_words(error)}", _retry_after(error))
+        told = f"HubSpot wants us to wait: {in_words(error)}"
+        return NotSent(told, _wait(error, now), alarm=_is_daily(error))
+    if status in _TOO_LARGE:
+        return Refused(f"too large for HubSpot: {in_words(error)}", code=f"HTTP_{status}")
     if _never_left(error):
         return NotSent(f"HubSpot could not be reached: {in_words(error)}")
     said = _said(error)
     if said is None:
         return Unclear(f"writing to HubSpot: {in_words(error)}")
-    return _refusal(said, status=status, may_race_on=may_race_on)
+    return _refusal(said, status=status, own=own)
 
 
 def is_missing(error: Exception) -> bool:
     """Whether HubSpot itself says that there is no such contact; a stray 404 says nothing."""
-    return _status(error) == _NOT_FOUND and _said(error) is not None
+    return status_of(error) == _NOT_FOUND and _said(error) is not None
 
 
 def in_words(error: Exception) -> str:
     """One line for a person, with the id that HubSpot's support asks for."""
-    status = _status(error)
+    status = status_of(error)
     if status is None:
         return f"{type(error).__name__}: {str(error)[:200]}"
     said = _said(error) or {}
@@ -122,26 +146,53 @@ def in_words(error: Exception) -> str:
     return f"HTTP {status} {_code(said)}: {str(said.get('message', ''))[:200]}{request}"
 
 
-def _refusal(said: Body, *, status: int | None, may_race_on: str | None) -> Answer:
+def _refusal(said: Body, *, status: int | None, own: str) -> Answer | Taken:
     told = f"{_code(said)}: {str(said.get('message', ''))[:200]}"
     match _STATUS_OF.get(_code(said)) if status is None else status:
         case 429:
             return NotSent(f"HubSpot wants us to wait: {told}")
-        case 409 if _others_value(said, may_race_on):
-            return Refused(told, code=_code(said))
+        case 409:
+            return _taken(said, told, own=own) or Unclear(f"writing to HubSpot: {told}")
         case code if code in _NOT_TAKEN:
             return Refused(told, code=_code(said))
         case _:
             return Unclear(f"writing to HubSpot: {told}")
 
 
-def _others_value(said: Body, may_race_on: str | None) -> bool:
-    """Whether another contact has one of our values, such as the address.
+def _taken(said: Body, told: str, *, own: str) -> Taken | None:
+    """Another contact that has one of our values; None if the conflict is something else.
 
-    About our own id it may be two creating writes at once: the other one's contact is ours too.
+    About our own id alone it may be two creating writes at once: without the contact's id nothing
+    is known.
     """
-    names = {one.get("in") for one in said.get("errors") or () if isinstance(one, dict)}
-    return bool(names - {None, may_race_on})
+    errors = [one for one in said.get("errors") or () if isinstance(one, dict)]
+    others = {str(one["in"]) for one in errors if one.get("in")} - {own}
+    texts = [str(one.get("message", "")) for one in (said, *errors)]
+    found = next((match for text in texts if (match := _EXISTING.search(text))), None)
+    if found is None and not others:
+        only_ours = bool(errors) or _EXISTS not in texts[0]
+        return None if only_ours else Taken(told)
+    return Taken(told, found and found[1], frozenset(others))
+
+
+def _wait(error: Exception, now: datetime) -> timedelta | None:
+    """How long HubSpot wants us to wait; None if it does not say."""
+    if _is_daily(error):
+        return until_next(now, DAILY_LIMIT_CHECK)
+    asked = _retry_after(error)
+    return _POLICY_WAITS.get(_policy(error)) if asked is None else asked
+
+
+def _is_daily(error: Exception) -> bool:
+    """Whether the day's requests are used up: no job of this account can run until the reset."""
+    if status_of(error) != _RATE_LIMITED:
+        return False
+    message = str((_said(error) or {}).get("message", ""))
+    return _policy(error) == "DAILY" or "daily limit" in message.lower()
+
+
+def _policy(error: Exception) -> str:
+    return str((_said(error) or {}).get("policyName", "")).upper()
 
 
 def _retry_after(error: Exception) -> timedelta | None:
@@ -155,7 +206,8 @@ def _retry_after(error: Exception) -> timedelta | None:
     return timedelta(seconds=min(seconds, LONGEST_WAIT.total_seconds()))
 
 
-def _status(error: Exception) -> int | None:
+def status_of(error: Exception) -> int | None:
+    """The HTTP status of an error; None if there was no answer."""
     return error.status if isinstance(error, ApiException) else None
 
 
@@ -165,7 +217,14 @@ def _said(error: Exception) -> Body | None:
         said = _object(json.loads(getattr(error, "body", None) or ""))
     except ValueError:
         return None
-    return said if said.get("status") == "error" else None
+    return said if _is_hubspots(said) else None
+
+
+def _is_hubspots(said: Body) -> bool:
+    """Whether an error object is HubSpot's own; every one of its fields may be missing."""
+    if said.get("status") == "error" or isinstance(said.get("category"), str):
+        return True
+    return isinstance(said.get("correlationId"), str) and isinstance(said.get("message"), str)
 
 
 def _code(said: Body) -> str:

@@ -8,18 +8,33 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from oncely.contract import Call, Contract, Message, Needs, Proceed, Settled, Standing, Words
-from oncely.domain.answers import Absent, Answer, Done, NotSent, Odd, Prepared, Unreachable
+from oncely.domain.answers import (
+    Absent,
+    Answer,
+    Done,
+    NotSent,
+    Odd,
+    Prepared,
+    Unclear,
+    Unreachable,
+)
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, job_key
 from oncely.domain.profiles import HUBSPOT, Safety, StopRules, Terms
 from oncely.domain.times import instant, time_text
 from oncely.domain.writes import Expect, Json, LocalWrite
-from oncely.providers import CrmRecord, Gone
+from oncely.providers import CrmRecord, Gone, Taken
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
 
 # Two properties of our own on the CRM's contacts: the unique one, and which version it holds.
 VERSION_PROPERTY: Final = "oncely_version"
+# The property by which an existing contact is proved to be the same person.
+ADDRESS: Final = "email"
+_OUT_OF_TIME: Final = NotSent(
+    "too little time was left for the next request; nothing was written",
+    retry_after=timedelta(0),
+)
 # The CRM writes these itself and refuses them from others.
 _READ_ONLY: Final = frozenset({"createdate", "lastmodifieddate"})
 _READ_ONLY_PREFIX: Final = "hs_"
@@ -66,11 +81,17 @@ class SyncPush(Contract[PushMessage, Outgoing]):
     )
     needs = Needs(queue="sync", tables=("records",), secrets=("hubspot",), sends_to=("sync",))
     words = Words(
-        outside="the one HubSpot contact that carries our id is created or updated.",
+        outside=(
+            "the one HubSpot contact that carries our id is created or updated. A contact that "
+            "has the record's email and none of our ids is given our id instead."
+        ),
         rows="the record keeps the contact's id at HubSpot and the version that is there.",
         success="HubSpot shows this version of the record, or a newer one.",
         failure="HubSpot does not accept the record's values.",
-        alerts=("when the record does not exist, or not yet in this version",),
+        alerts=(
+            "when the record does not exist, or not yet in this version",
+            "when HubSpot has the contact already and it is not certainly this record's",
+        ),
     )
 
     @classmethod
@@ -122,23 +143,74 @@ class SyncPush(Contract[PushMessage, Outgoing]):
 
     def act(self, call: Call[Outgoing]) -> Answer:
         """Create or update by our unique id; never a blind create."""
+        crm_id = call.facts.crm_id
+        match self._push(call, crm_id):
+            case Taken() as taken if crm_id is not None:
+                return _for_an_operator(f"our contact is {crm_id}, and {taken.reason}", taken)
+            case Gone() if crm_id is not None:
+                return self._push_by_our_id(call)
+            case answer:
+                return self._linked(call, answer)
+
+    def _push_by_our_id(self, call: Call[Outgoing]) -> Answer:
+        """The contact that we knew was deleted: our unique id says which one it is now."""
+        if not call.has_time(HUBSPOT.request_timeout):
+            return _OUT_OF_TIME
+        return self._linked(call, self._push(call, None))
+
+    def _linked(self, call: Call[Outgoing], answer: Answer | Taken | Gone) -> Answer:
+        """The answer to a push by our id; a contact that exists already is linked if it may be."""
+        match answer:
+            case Taken(record_id=str() as existing) as taken if not taken.by - {ADDRESS}:
+                return self._link(call, taken, existing)
+            case Taken() as taken:
+                which = f"contact {taken.record_id} exists already" if taken.record_id else ""
+                by = f"it shares {', '.join(sorted(taken.by))}" if taken.by else ""
+                parts = (which, by, taken.reason)
+                return _for_an_operator("; ".join(part for part in parts if part), taken)
+            case Gone():
+                return Unclear("HubSpot says that there is no contact to update by our id")
+            case _:
+                return answer
+
+    def _link(self, call: Call[Outgoing], taken: Taken, existing: str) -> Answer:
+        """Give an existing contact our id, if what HubSpot shows of it proves whose it is."""
         facts = call.facts
-        answer = self.tools.crm().push(facts.record_id, facts.properties, crm_id=facts.crm_id)
+        match self.tools.crm().find(facts.record_id, crm_id=existing):
+            case Unreachable(reason=reason):
+                return NotSent(f"contact {existing} exists already and cannot be read: {reason}")
+            case Odd() as odd:
+                return odd
+            case Gone():
+                return _for_an_operator(f"contact {existing} is not there: {taken.reason}", taken)
+            case CrmRecord() as found if why := _not_ours(facts, found, existing):
+                return _for_an_operator(f"contact {existing} exists already, and {why}", taken)
+            case CrmRecord(external_id=facts.record_id) as found if (
+                _version(found) >= facts.version
+            ):
+                return self._read(call, found)
+        if not call.has_time(HUBSPOT.request_timeout):
+            return _OUT_OF_TIME
+        match self._push(call, existing):
+            case Taken() | Gone():
+                return _for_an_operator(f"contact {existing} changed while it was linked", taken)
+            case answer:
+                return answer
+
+    def _push(self, call: Call[Outgoing], crm_id: str | None) -> Answer | Taken | Gone:
+        facts = call.facts
+        answer = self.tools.crm().push(facts.record_id, facts.properties, crm_id=crm_id)
         return self._landed(call, answer.ref) if isinstance(answer, Done) else answer
 
     def ask(self, call: Call[Outgoing]) -> Answer:
         """Read our id back, and which version it carries."""
         match self.tools.crm().find(call.facts.record_id):
-            case Unreachable() as later:
-                return later
+            case (Unreachable() | Odd()) as unread:
+                return unread
             case Gone():
                 return Absent(f"HubSpot has no contact for {call.facts.record_id}")
-            case CrmRecord() as found if _version(found) > call.facts.version:
-                return _superseded(call.facts, _version(found))
-            case CrmRecord() as found if _version(found) == call.facts.version:
-                return self._landed(call, found.record_id)
             case CrmRecord() as found:
-                return Absent(f"contact {found.record_id} is still at version {_version(found)}")
+                return self._read(call, found)
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
         """A version that moved on meanwhile is pushed under its own key."""
@@ -146,6 +218,15 @@ class SyncPush(Contract[PushMessage, Outgoing]):
         if not isinstance(newer, int):
             return ()
         return (PushMessage.model_validate({**job.message, "version": newer}),)
+
+    def _read(self, call: Call[Outgoing], found: CrmRecord) -> Done | Absent:
+        """What the version of our contact says about this push."""
+        version = _version(found)
+        if version > call.facts.version:
+            return _superseded(call.facts, version)
+        if version == call.facts.version:
+            return self._landed(call, found.record_id)
+        return Absent(f"contact {found.record_id} is still at version {version}")
 
     def _take(self, call: Call[Outgoing], if_it_is: Expect) -> bool:
         job, facts = call.job, call.facts
@@ -218,6 +299,29 @@ def _superseded(facts: Outgoing, current: int) -> Done:
         f"version {facts.version} was superseded by {current} before it was sent",
         result={"superseded_by": current},
     )
+
+
+def _for_an_operator(reason: str, taken: Taken) -> Odd:
+    """Nothing was written; the contact's id is what the operator looks for."""
+    return Odd(reason, result={"existing_crm_id": taken.record_id})
+
+
+def _not_ours(facts: Outgoing, found: CrmRecord, existing: str) -> str | None:
+    """Why an existing contact must not be linked to our record; None if it may be."""
+    if found.record_id != existing:
+        return f"it was merged into contact {found.record_id}"
+    if found.external_id == facts.record_id:
+        return None
+    if found.external_id:
+        return f"it belongs to our record {found.external_id}"
+    ours = _address(facts.properties)
+    if not ours or ours != _address(found.body.get("properties")):
+        return f"its {ADDRESS} is not the one of our record"
+    return None
+
+
+def _address(properties: Any) -> str:  # noqa: ANN401  # ours, or the CRM's JSON
+    return str((properties or {}).get(ADDRESS) or "").strip().casefold()
 
 
 def _version(found: CrmRecord) -> int:

@@ -86,6 +86,7 @@ class Unreachable:
     """Asked, and the provider could not say: down, rate limited, our key refused."""
 
     reason: str
+    retry_after: timedelta | None = None
 
 
 @dataclass(frozen=True)

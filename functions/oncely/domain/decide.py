@@ -1,5 +1,6 @@
 """The next move of a job, given what its provider said: pure, total, read top to bottom."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -16,11 +17,13 @@ from oncely.domain.answers import (
     Refused,
     Unclear,
     Unfinished,
+    Unreachable,
 )
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.domain.moves import (
     LONGEST_BACKOFF,
+    LONGEST_HAND_BACK,
     LONGEST_RETRY_AFTER,
     PROCESSING_LOOK,
     UNREACHABLE_BACKOFF,
@@ -180,6 +183,9 @@ def _after_asking(  # noqa: PLR0917  # every one of them decides
             return escalate(f"{reason}; the last answer was: {answer.reason}")
         case Processing():
             return wait(answer.reason, due_at=now + PROCESSING_LOOK, unreachable=0)
+        case Unreachable(retry_after=timedelta() as asked_for):
+            pause = _asked_pause(asked_for, spread)
+            return wait(answer.reason, due_at=now + pause, **_paused(job, pause))
         case _:
             times = job.unreachable + 1
             pause = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
@@ -214,16 +220,30 @@ def _safe_to_send_again(job: Job, terms: Terms, *, scope: str, now: datetime) ->
 def _release_unsent(job: Job, answer: NotSent, now: datetime, spread: float) -> Decision:
     """Nothing was sent: the attempt is given back, and so is the key's first use."""
     times = job.unreachable + 1
-    pause = answer.retry_after and min(answer.retry_after, LONGEST_RETRY_AFTER)
-    if pause is None:
+    changes: dict[str, object] = {"attempts": job.attempts - 1, "unreachable": times}
+    if answer.retry_after is None:
         pause = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
-    given_back: dict[str, object] = {"attempts": job.attempts - 1}
+    else:
+        pause = _asked_pause(answer.retry_after, spread)
+        changes |= _paused(job, pause)
     if not job.earlier_send_is_open:
-        given_back |= {"first_sent_at": None, "key_scope": None}
-    released = back_to_ready(
-        Event.RELEASE, answer.reason, run_at=now + pause, unreachable=times, **given_back
-    )
-    return replace(released, alarm=answer.alarm)
+        changes |= {"first_sent_at": None, "key_scope": None}
+    row_resends = pause > LONGEST_HAND_BACK
+    if row_resends:
+        changes["due_at"] = now + pause
+    released = back_to_ready(Event.RELEASE, answer.reason, run_at=now + pause, **changes)
+    return replace(released, alarm=answer.alarm, row_resends=row_resends)
+
+
+def _asked_pause(asked_for: timedelta, spread: float) -> timedelta:
+    """The wait that a provider asks for; a long one ends for many jobs at the same moment."""
+    pause = min(asked_for, LONGEST_RETRY_AFTER)
+    return pause + LONGEST_BACKOFF * spread if pause > LONGEST_HAND_BACK else pause
+
+
+def _paused(job: Job, pause: timedelta) -> dict[str, object]:
+    """A wait that a provider asks for does not count as age."""
+    return {"paused_seconds": job.paused_seconds + math.ceil(pause.total_seconds())}
 
 
 def _go_on_later(job: Job, answer: Unfinished, now: datetime) -> Decision:

@@ -65,6 +65,7 @@ class Job:
     attempts: int = 0  # claims that count: one released because nothing was sent is given back
     timeouts: int = 0  # unclear answers in a row
     unreachable: int = 0  # times in a row that the provider could not be reached
+    paused_seconds: int = 0  # how long providers asked us to wait: not counted as age
     key_number: int = 1  # raised when, and only when, absence is proved
     key_scope: str | None = None
     first_sent_at: datetime | None = None  # first send under this key number that is still open
@@ -106,8 +107,8 @@ class Job:
 
     @property
     def age_begins(self) -> datetime:
-        """From when its age counts: a person's return begins it anew."""
-        return self.reopened_at or self.created_at
+        """From when its age counts: an operator's return begins it anew, a pause moves it."""
+        return (self.reopened_at or self.created_at) + timedelta(seconds=self.paused_seconds)
 
     @property
     def earlier_send_is_open(self) -> bool:

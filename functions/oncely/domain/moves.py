@@ -19,8 +19,10 @@ ARCHIVE_GRACE: Final = timedelta(minutes=5)
 TIMEOUT_BACKOFF: Final = timedelta(minutes=4)
 UNREACHABLE_BACKOFF: Final = timedelta(seconds=15)
 LONGEST_BACKOFF: Final = timedelta(minutes=15)
-# A provider may ask for more patience than a job has.
-LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
+# The longest limit of a provider is a day's.
+LONGEST_RETRY_AFTER: Final = timedelta(hours=24)
+# Handing a message back costs one of its few receives: a longer wait is the row's.
+LONGEST_HAND_BACK: Final = timedelta(hours=1)
 PROCESSING_LOOK: Final = timedelta(minutes=1)
 # One sweep has a row to itself for this long: a provider's slowest answer and the write after it.
 LOOK_TIME: Final = timedelta(minutes=2)
@@ -41,6 +43,7 @@ class Decision:
     changes: Mapping[str, object] = field(default_factory=dict)
     alert: bool = False  # a person is told about this job
     alarm: bool = False  # our side of the provider is broken for every job: one alarm, not many
+    row_resends: bool = False  # the wait is long: the row is due at its end and sends a message
     fresh_message: bool = False  # the job goes on with a new message; this one has done its part
     run_at: datetime | None = None  # when the job may be tried again, for a move back to ready
 

@@ -180,6 +180,7 @@ def _reopened(reason: str, now: datetime, **changes: object) -> Decision:
         attempts=0,
         timeouts=0,
         unreachable=0,
+        paused_seconds=0,
         stranded_fence=None,
         stranded_since=None,
         reopened_at=now,

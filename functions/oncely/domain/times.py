@@ -1,6 +1,6 @@
 """Times as text: all in UTC with all their digits, so that text sorts as time does."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def time_text(at: datetime) -> str:
@@ -19,6 +19,12 @@ def instant(text: object) -> datetime:
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except OverflowError:
         raise ValueError("a time is of the years 1 to 9999, in UTC as well") from None
+
+
+def until_next(at: datetime, every: timedelta) -> timedelta:
+    """How long it is from `at` to the next full `every`, counted from midnight UTC."""
+    day = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return every - (at - day) % every
 
 
 def minute(at: datetime) -> str:

@@ -82,6 +82,7 @@ class NothingSent(_OfJob):
     until: datetime
     reason: str
     alarm: bool = False
+    row_resends: bool = False  # the row is due at `until`, and sends a message then
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,6 +61,8 @@ def reply_to(outcome: Outcome, *, last_receives: bool) -> Reply:
             return Ack()
         case OwnershipLost() | Continued():
             return Ack()
+        case NothingSent(row_resends=True):
+            return Ack()
         case HeldElsewhere(until=until) | NothingSent(until=until):
             return Ack() if last_receives else HandBack(until)
         case NotStarted():

@@ -292,6 +292,7 @@ class _Run:
                     until=decision.run_at or job.updated_at,
                     reason=decision.reason,
                     alarm=decision.alarm,
+                    row_resends=decision.row_resends,
                 )
             case Status.STARTED:
                 raise InvariantError(f"{self.key} is still started after {decision.event}")

@@ -7,23 +7,30 @@ from urllib.parse import parse_qs, unquote
 
 from infra.local.sandbox import hubspot_search as search
 from infra.local.sandbox.hubspot_contacts import UNIQUE, HubSpotContacts, check_properties
-from infra.local.sandbox.hubspot_errors import HubSpotRefusalError, not_found
+from infra.local.sandbox.hubspot_errors import (
+    HubSpotRefusalError,
+    limit_reached,
+    not_found,
+    too_large,
+)
 from infra.local.sandbox.hubspot_shapes import contact_body, in_words, page_body
 from infra.local.sandbox.ledger import Ledger
 from infra.local.sandbox.messages import Answer, Execute, Request
+from oncely.adapters.hubspot_paths import CONTACTS
 
 TOKEN: Final = "pat-test-"  # noqa: S105 - what every test token begins with
 READ_ONLY_TOKEN: Final = "pat-test-read"  # noqa: S105 - the same
-CONTACTS: Final = "/crm/v3/objects/contacts"
+LARGEST_BODY, LONGEST_ADDRESS = 2_000_000, 8_192  # bytes; about what HubSpot's front takes
 DEFAULT_PAGE, LARGEST_PAGE, LARGEST_BATCH = 10, 100, 100
+CONFLICT: Final = 409
 RATE_LIMITED: Final = 429
+DAILY, TEN_SECONDS = "DAILY", "TEN_SECONDLY_ROLLING"  # how HubSpot names its limits
 RETRY_AFTER: Final = "10"  # seconds: the limit is counted over this long
 # Errors that HubSpot causes itself: status → category and message.
 OWN_ERRORS: Final = {
     401: ("INVALID_AUTHENTICATION", "Authentication credentials not found."),
     403: ("MISSING_SCOPES", "This app hasn't been granted all required scopes."),
     409: ("CONFLICT", "The object is being written by another request."),
-    RATE_LIMITED: ("RATE_LIMITS", "You have reached your ten_secondly_rolling limit."),
     500: ("INTERNAL_ERROR", "internal error"),
     503: ("SERVICE_UNAVAILABLE", "Service temporarily unavailable."),
 }
@@ -54,7 +61,10 @@ class HubSpotApi:
     def answer(self, request: Request, *, around: Callable[[Execute], Answer]) -> Answer:
         """Answer one request."""
         try:
+            _check_size(request)
             _check_credentials(request)
+            if self._contacts.daily_limit_is_spent:
+                raise limit_reached(DAILY, "You have reached your daily limit.")
             answer = around(self._executing(request, self._endpoint(request)))
         except HubSpotRefusalError as refusal:
             answer = refusal.answer(request)
@@ -154,6 +164,8 @@ class HubSpotApi:
                     )
                     results.append({**contact_body(written, tuple(one["properties"])), "new": new})
                 except HubSpotRefusalError as refusal:
+                    if refusal.status == CONFLICT and not self._contacts.names_what_collided:
+                        raise  # the usual answer is about the whole batch
                     errors.append({**refusal.body, "context": {"ids": [one["id"]]}})
             return _batch(request, results, errors)
 
@@ -170,6 +182,13 @@ def _batch(
     return Answer(201 if any(one["new"] for one in results) else 200, body)
 
 
+def _check_size(request: Request) -> None:
+    if len(request.body) > LARGEST_BODY:
+        raise too_large("Request Entity Too Large", status=413)
+    if len(request.path) + len(request.query) > LONGEST_ADDRESS:
+        raise too_large("Request-URI Too Long", status=414)
+
+
 def _check_credentials(request: Request) -> None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.startswith(TOKEN):
@@ -184,6 +203,8 @@ def _check_unique(name: object) -> None:
 
 
 def _own_error(status: int) -> HubSpotRefusalError:
+    if status == RATE_LIMITED:
+        return limit_reached(TEN_SECONDS, "You have reached your ten_secondly_rolling limit.")
     category, message = OWN_ERRORS[status]
     return HubSpotRefusalError(message, status=status, category=category)
 
@@ -202,5 +223,6 @@ def _wanted(query: Mapping[str, list[str]]) -> tuple[str, ...]:
 
 
 def _sent(request: Request, answer: Answer) -> Answer:
-    waits = {"Retry_After": RETRY_AFTER} if answer.status == RATE_LIMITED else {}
+    short = answer.body.get("policyName") == TEN_SECONDS
+    waits = {"Retry_After": RETRY_AFTER} if short else {}
     return answer.with_headers(X_HubSpot_Correlation_Id=request.request_id, **waits)

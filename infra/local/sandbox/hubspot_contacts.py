@@ -29,6 +29,10 @@ class HubSpotContacts:
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
         self._clock = clock
+        # Whether a refusal tells which property another contact has; HubSpot seldom does.
+        self.names_what_collided = False
+        # Whether the account has used up its requests of the day: every further one is refused.
+        self.daily_limit_is_spent = False
         self._ids = count(1)
         self._holders: dict[tuple[str, str], str] = {}  # a unique property and its value → contact
 
@@ -79,7 +83,8 @@ class HubSpotContacts:
         for name in UNIQUE:
             holder = self._holders.get((name, properties.get(name, "")))
             if holder is not None and (held is None or holder != held.contact_id):
-                raise value_taken(name, properties[name], holder)
+                named = self.names_what_collided
+                raise value_taken(name, properties[name], holder, named=named)
 
     def _written(self, contact: Contact) -> Contact:
         counted = replace(contact, writes=contact.writes + 1)

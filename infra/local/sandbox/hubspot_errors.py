@@ -43,8 +43,31 @@ def no_such_property(name: str) -> HubSpotRefusalError:
     return HubSpotRefusalError(message, errors=errors)
 
 
-def value_taken(name: str, value: str, holder: str) -> HubSpotRefusalError:
-    """Refuse a value of a unique property that another contact has."""
+def too_large(message: str, *, status: int) -> HubSpotRefusalError:
+    """Turn a request away before HubSpot's own API reads it: without any field of HubSpot's."""
+    refusal = HubSpotRefusalError(message, status=status)
+    refusal.body = {"message": message}
+    return refusal
+
+
+def limit_reached(policy: str, message: str) -> HubSpotRefusalError:
+    """Refuse a request beyond a limit, and name the limit."""
+    refusal = HubSpotRefusalError(message, status=429, category="RATE_LIMITS")
+    refusal.body |= {"errorType": "RATE_LIMIT", "policyName": policy}
+    return refusal
+
+
+def value_taken(name: str, value: str, holder: str, *, named: bool) -> HubSpotRefusalError:
+    """Refuse a value of a unique property that another contact has.
+
+    Most answers give only the contact's id, without a status and without the property's name.
+    """
+    if not named:
+        refusal = HubSpotRefusalError(
+            f"Contact already exists. Existing ID: {holder}", status=409, category="CONFLICT"
+        )
+        del refusal.body["status"]
+        return refusal
     message = f"A contact with {name} {value} already exists. Existing ID: {holder}"
     return HubSpotRefusalError(
         f"Contact already exists. Existing ID: {holder}",

@@ -1,0 +1,76 @@
+"""A HubSpot key is judged by HubSpot: one authenticated request that changes nothing."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from infra.local.engine import free_port
+from infra.local.sandbox import FaultKind, ProviderSandbox
+from oncely.adapters.hubspot_keys import check_key
+from oncely.adapters.hubspot_paths import CONTACTS
+from ops_cli.place import AwsPlace, Where
+
+
+@pytest.fixture
+def sandbox() -> Iterator[ProviderSandbox]:
+    with ProviderSandbox() as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("key", "accepted"),
+    [("pat-test-1", True), ("pat-test-read", True), ("gP4x-random", False), ("", False)],
+)
+def test_a_key_is_accepted_or_rejected_by_one_read(
+    sandbox: ProviderSandbox, key: str, *, accepted: bool
+) -> None:
+    answer = check_key(key, api_base=sandbox.url)
+
+    assert answer.accepted is accepted
+    assert sandbox.ledger.paths == {f"GET {CONTACTS}": 1}
+
+
+@pytest.mark.parametrize("key", ["pat-\ntest", "pat-test-é", "pat-test-1\r\nx: y"])
+def test_a_key_that_no_header_can_hold_is_rejected_without_a_request(
+    sandbox: ProviderSandbox, key: str
+) -> None:
+    answer = check_key(key, api_base=sandbox.url)
+
+    assert answer.accepted is False
+    assert key not in answer.reason
+    assert sandbox.ledger.requests == ()
+
+
+def test_a_key_of_an_account_at_its_limit_is_accepted(sandbox: ProviderSandbox) -> None:
+    sandbox.hubspot.daily_limit_is_spent = True
+
+    assert check_key("pat-test-1", api_base=sandbox.url).accepted is True
+
+
+@pytest.mark.parametrize("fault", [FaultKind.OUTAGE, FaultKind.DROP_BEFORE, FaultKind.GARBLED])
+def test_a_key_is_neither_when_hubspot_does_not_answer(
+    sandbox: ProviderSandbox, fault: FaultKind
+) -> None:
+    sandbox.faults.add(fault)
+
+    assert check_key("pat-test-1", api_base=sandbox.url).accepted is None
+
+
+def test_a_key_is_neither_when_hubspot_cannot_be_reached() -> None:
+    answer = check_key("pat-test-1", api_base=f"http://127.0.0.1:{free_port()}")
+
+    assert answer.accepted is None
+    assert "pat-test-1" not in answer.reason
+
+
+def test_a_place_asks_the_hubspot_that_its_stack_uses(
+    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = AwsPlace(Where())
+    monkeypatch.setattr(AwsPlace, "outputs", {"HubspotApiBase": sandbox.url})
+
+    asked = place.ask_about_key("hubspot", "pat-test-1")
+
+    assert asked is not None
+    assert asked.accepted is True
+    assert place.ask_about_key("stripe", "sk_test_1") is None

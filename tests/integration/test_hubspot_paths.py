@@ -1,0 +1,99 @@
+"""No id ever changes the address of a request to HubSpot, or its API version."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from infra.local.sandbox import ProviderSandbox
+from oncely.adapters.hubspot import HubSpotCrm
+from oncely.adapters.hubspot_paths import API_VERSION, CONTACTS
+from oncely.domain.answers import Done, Odd
+from oncely.providers import CrmRecord, Gone
+
+GRACE = {"firstname": "Grace"}
+MINE = "shop#7"
+DOTS = [".", "..", "%2e%2e", "%2E.", "../7", "a/../b", "a\\..\\b", "..%2f7", "%252e%252e", ""]
+ODD_IDS = [
+    *DOTS,
+    "7/associations",
+    "7?archived=true",
+    "7#x",
+    "7 ",
+    "\uff17",
+    "-7",
+    "batch",
+    "7" * 40,
+]
+
+
+@pytest.fixture
+def sandbox() -> Iterator[ProviderSandbox]:
+    with ProviderSandbox() as running:
+        yield running
+
+
+@pytest.fixture
+def crm(sandbox: ProviderSandbox) -> HubSpotCrm:
+    return HubSpotCrm.with_token("pat-test-1", api_base=sandbox.url)
+
+
+@pytest.mark.parametrize("record_id", ODD_IDS)
+def test_fetch_sends_nothing_for_an_id_that_is_no_number(
+    sandbox: ProviderSandbox, crm: HubSpotCrm, record_id: str
+) -> None:
+    assert crm.fetch(record_id) == Gone()
+    assert sandbox.ledger.requests == ()
+
+
+@pytest.mark.parametrize("crm_id", ODD_IDS)
+def test_patch_and_find_are_anomalies_for_a_contact_id_that_is_no_number(
+    sandbox: ProviderSandbox, crm: HubSpotCrm, crm_id: str
+) -> None:
+    answers = [crm.push(MINE, GRACE, crm_id=crm_id), crm.find(MINE, crm_id=crm_id)]
+
+    assert [type(answer) for answer in answers] == [Odd, Odd]
+    assert sandbox.ledger.requests == ()
+
+
+@pytest.mark.parametrize("external_id", DOTS)
+def test_push_and_find_are_anomalies_for_an_id_with_dots_as_a_path_segment(
+    sandbox: ProviderSandbox, crm: HubSpotCrm, external_id: str
+) -> None:
+    answers = [
+        crm.push(external_id, GRACE),
+        crm.push(external_id, GRACE, crm_id="7"),
+        crm.find(external_id),
+    ]
+
+    assert [type(answer) for answer in answers] == [Odd, Odd, Odd]
+    assert sandbox.ledger.requests == ()
+
+
+@pytest.mark.parametrize("external_id", ["a/b?x", "a#b", "a%2Fb", "...", "a..b", "x@e.org", "käse"])
+def test_any_other_id_is_one_segment_of_the_path(
+    sandbox: ProviderSandbox, crm: HubSpotCrm, external_id: str
+) -> None:
+    pushed, found = crm.push(external_id, GRACE), crm.find(external_id)
+
+    assert isinstance(pushed, Done)
+    assert isinstance(found, CrmRecord)
+    assert found.external_id == external_id
+    (_, asked) = sandbox.ledger.requests
+    assert asked.path.rpartition("/")[0] == CONTACTS
+
+
+def test_every_request_goes_to_the_one_version_of_the_api(
+    sandbox: ProviderSandbox, crm: HubSpotCrm
+) -> None:
+    record_id = sandbox.hubspot.add(email="seven@example.com")
+    crm.fetch(record_id)
+    crm.page(after=None)
+    crm.page(after="0")
+    crm.changed(since=sandbox.ledger.contacts[0].updated, after=None)
+    crm.push(MINE, GRACE)
+    crm.push(MINE, GRACE, crm_id=record_id)
+    crm.find(MINE)
+
+    assert API_VERSION in CONTACTS
+    assert len(sandbox.ledger.requests) == 7
+    assert all(one.path.startswith(CONTACTS) for one in sandbox.ledger.requests)

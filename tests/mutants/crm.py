@@ -1,0 +1,187 @@
+"""Guards of what is believed of HubSpot."""
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+PUSH: Final = "functions/oncely/contracts/sync_push.py"
+ANSWERS: Final = "functions/oncely/adapters/hubspot_answers.py"
+DECIDE: Final = "functions/oncely/domain/decide.py"
+HUBSPOT: Final = "functions/oncely/adapters/hubspot.py"
+PATHS: Final = "functions/oncely/adapters/hubspot_paths.py"
+ADDRESSES: Final = ("tests/integration/test_hubspot_paths.py",)
+LINKS: Final = ("tests/unit/test_sync_push_link.py",)
+ADAPTER: Final = ("tests/integration/test_hubspot_crm.py",)
+
+CRM: Final = (
+    Mutation(
+        "an existing contact counts as no answer",
+        ANSWERS,
+        "return _taken(said, told, own=own) or Unclear(",
+        "return Unclear(",
+        ADAPTER,
+    ),
+    Mutation(
+        "the contact of another record is linked",
+        PUSH,
+        "    if found.external_id:\n",
+        "    if not found.record_id:\n",
+        LINKS,
+    ),
+    Mutation(
+        "a contact with another address is linked",
+        PUSH,
+        "if not ours or ours != _address(",
+        "if not ours and ours != _address(",
+        LINKS,
+    ),
+    Mutation(
+        "a contact is linked without an address",
+        PUSH,
+        "if not ours or ours != _address(",
+        "if ours != _address(",
+        LINKS,
+    ),
+    Mutation(
+        "a contact that was merged is linked",
+        PUSH,
+        "    if found.record_id != existing:\n",
+        "    if not found.record_id:\n",
+        LINKS,
+    ),
+    Mutation(
+        "a contact that collides by any property is linked",
+        PUSH,
+        "as taken if not taken.by - {ADDRESS}:",
+        "as taken if taken.reason:",
+        LINKS,
+    ),
+    Mutation(
+        "a record with a contact of its own is linked to another",
+        PUSH,
+        "case Taken() as taken if crm_id is not None:",
+        "case Taken() as taken if not call.job:",
+        LINKS,
+    ),
+    Mutation(
+        "our own contact is written again with the same version",
+        PUSH,
+        "_version(found) >= facts.version",
+        "_version(found) > facts.version",
+        LINKS,
+    ),
+    Mutation(
+        "a contact is linked after the time is up",
+        PUSH,
+        "        if not call.has_time(HUBSPOT.request_timeout):\n"
+        "            return _OUT_OF_TIME\n"
+        "        match self._push(call, existing):",
+        "        match self._push(call, existing):",
+        LINKS,
+    ),
+    Mutation(
+        "a deleted contact is not pushed by our id",
+        PUSH,
+        "return self._push_by_our_id(call)",
+        'return Unclear("gone")',
+        LINKS,
+    ),
+    Mutation(
+        "a request that is too large is sent again",
+        ANSWERS,
+        "    if status in _TOO_LARGE:\n",
+        "    if status is None and _TOO_LARGE:\n",
+        ADAPTER,
+    ),
+    Mutation(
+        "any 404 says that a contact is gone",
+        ANSWERS,
+        "return status_of(error) == _NOT_FOUND and _said(error) is not None",
+        "return status_of(error) == _NOT_FOUND",
+        ADAPTER,
+    ),
+    Mutation(
+        "a wait that a provider asks for counts as age",
+        DECIDE,
+        "        changes |= _paused(job, pause)\n",
+        "        changes |= {}\n",
+        ("tests/unit/test_decide.py",),
+    ),
+    Mutation(
+        "a question that a provider puts off counts as age",
+        DECIDE,
+        "due_at=now + pause, **_paused(job, pause))",
+        "due_at=now + pause)",
+        ("tests/unit/test_decide.py",),
+    ),
+    Mutation(
+        "a message is handed back for hours",
+        DECIDE,
+        "row_resends = pause > LONGEST_HAND_BACK",
+        "row_resends = pause > LONGEST_RETRY_AFTER * 2",
+        ("tests/unit/test_decide.py",),
+    ),
+    Mutation(
+        "a message whose row sends the next one is handed back",
+        "functions/oncely/services/replies.py",
+        "        case NothingSent(row_resends=True):\n            return Ack()\n",
+        "",
+        ("tests/unit/test_replies.py",),
+    ),
+    Mutation(
+        "a spent daily limit is tried again at once",
+        ANSWERS,
+        "    if _is_daily(error):\n        return until_next",
+        "    if not error:\n        return until_next",
+        ADAPTER,
+    ),
+    Mutation(
+        "a spent daily limit raises no alarm",
+        ANSWERS,
+        "return NotSent(told, _wait(error, now), alarm=_is_daily(error))",
+        "return NotSent(told, _wait(error, now))",
+        ADAPTER,
+    ),
+    Mutation(
+        "an id of dots reaches the path",
+        PATHS,
+        "return not plain or not _DOT_SEGMENTS.isdisjoint(_SEPARATORS.split(plain))",
+        "return not plain",
+        ADDRESSES,
+    ),
+    Mutation(
+        "encoded dots reach the path",
+        PATHS,
+        "        plain = decoded\n",
+        "        break\n",
+        ADDRESSES,
+    ),
+    Mutation(
+        "an id becomes several segments of the path",
+        PATHS,
+        "quote(value, safe='')",
+        "quote(value)",
+        ADDRESSES,
+    ),
+    Mutation(
+        "any text is the id of a contact",
+        HUBSPOT,
+        "    if crm_id is not None and not is_contact_id(crm_id):\n",
+        "    if crm_id is None and not is_contact_id(external_id):\n",
+        ADDRESSES,
+    ),
+    Mutation(
+        "a rejected key counts as one that could not be checked",
+        "functions/oncely/adapters/hubspot_keys.py",
+        "False if status in _REJECTED else None",
+        "None",
+        ("tests/integration/test_hubspot_keys.py",),
+    ),
+    Mutation(
+        "a key that no header can hold is sent",
+        "functions/oncely/adapters/hubspot_keys.py",
+        "if not (key.isascii() and key.isprintable()):",
+        "if not key.strip() and key:",
+        ("tests/integration/test_hubspot_keys.py",),
+    ),
+)
