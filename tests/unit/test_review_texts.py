@@ -42,6 +42,15 @@ def test_what_the_provider_answered_is_known() -> None:
     assert any("pi_1" in fact for fact in facts)
 
 
+def test_what_the_row_does_not_hold_is_not_among_the_facts() -> None:
+    facts = known(a_review(provider_ref=None, customer_id=None, result=None))
+
+    assert facts == (
+        "workers claimed it 1 times, and 1 of them may have called",
+        "the reference at the provider: none was saved",
+    )
+
+
 @pytest.mark.parametrize(
     "alert",
     [
