@@ -51,21 +51,24 @@ class Errand(Contract[ErrandMessage, str]):
 
 
 MESSAGE = ErrandMessage(job="errand.run", v=1, errand_id="7")
+KEY = Errand.key(MESSAGE)
 
 
-def errand(safety: Safety = Safety.KEYED, **steps: Any) -> Errand:  # noqa: ANN401  # any of its steps
+def errand_type(safety: Safety = Safety.KEYED, **steps: Callable[..., object]) -> type[Errand]:
     """An errand that goes well, but for these steps."""
-    made = Errand(World().tools)
-    going_well: dict[str, object] = {
-        "terms": replace(TERMS, safety=safety),
+    going_well: dict[str, Callable[..., object]] = {
         "checks": lambda: READY_TO_GO,
         "prepares": lambda: None,
         "acts": lambda _: Done("run"),
         "asks": lambda _: Done("was run"),
     }
-    for name, step in {**going_well, **steps}.items():
-        setattr(made, name, step)
-    return made
+    members = {name: staticmethod(step) for name, step in {**going_well, **steps}.items()}
+    return type("AnErrand", (Errand,), {"terms": replace(TERMS, safety=safety), **members})
+
+
+def errand(safety: Safety = Safety.KEYED, **steps: Callable[..., object]) -> Errand:
+    """The same, ready to run."""
+    return errand_type(safety, **steps)(World().tools)
 
 
 def raising(error: Exception) -> Callable[..., Any]:

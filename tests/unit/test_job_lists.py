@@ -13,6 +13,7 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import Listed
 from oncely.services import inspect
+from oncely.services.page_cursor import Cursor
 from oncely.testing.memory import MemoryJobFinder
 from tests.support.fakes import START
 from tests.support.payments import Fault
@@ -254,3 +255,20 @@ def test_job_that_the_index_still_lists_after_its_row_was_deleted_is_left_out() 
     shown = [view.job.job_key for view in inspector.page(status="needs_review").jobs]
 
     assert shown == ["payment.charge:order_2", "payment.charge:order_0"]
+
+
+def test_cursor_names_only_what_was_shown_of_its_own_moment() -> None:
+    first, same, later = (
+        Listed(
+            job_key=JobKey(key),
+            job_type="sync.push",
+            created_at=START,
+            since=START + timedelta(seconds=seconds),
+        )
+        for key, seconds in (("a", 0), ("b", 0), ("c", 1))
+    )
+
+    both = Cursor().past(first).past(same)
+
+    assert both == Cursor(START, frozenset({JobKey("a"), JobKey("b")}))
+    assert both.past(later) == Cursor(later.since, frozenset({JobKey("c")}))

@@ -70,6 +70,17 @@ def test_each_alert_says_what_is_known_what_is_not_and_what_to_do_next(
     assert str(KEY) in alert.text
 
 
+def test_subject_names_the_job_or_counts_the_letters() -> None:
+    letter = (KEY, "it is started")
+
+    assert alert_texts.conflict(KEY, "x", stack="").subject == (
+        f"Oncely: conflicting message for {KEY}"
+    )
+    assert alert_texts.gone(KEY, "x", stack="").subject == f"Oncely: {KEY} has no row"
+    assert alert_texts.dead_letters([letter], stack="").subject == "Oncely: a dead letter"
+    assert alert_texts.dead_letters([letter] * 2, stack="").subject == "Oncely: 2 dead letters"
+
+
 def test_the_command_names_the_stack_if_it_is_known() -> None:
     assert alert_texts.show(KEY, "Oncely-prod") == f"oncely show '{KEY}' --stack Oncely-prod"
     assert alert_texts.show(KEY, "") == f"oncely show '{KEY}'"
