@@ -15,15 +15,43 @@ class Justified:
 
 
 _FIND_DUE: Final = "functions/oncely/services/find_due.py"
+_MOVES: Final = "functions/oncely/domain/moves.py"
+_REPAIR: Final = "functions/oncely/services/repair.py"
 _TUNED: Final = "A tuned bound on the reads of one sweep: one more row changes no outcome."
+_SIZE: Final = "A tuned size: 150,000 bytes, one more or less, leave room within 256 kB."
 
 JUSTIFIED: Final = (
     Justified(_FIND_DUE, "LOOKS: Final = 200", "LOOKS: Final = 201", _TUNED),
-    Justified(_FIND_DUE, "_AGES: Final = 20", "_AGES: Final = 21", _TUNED),
     Justified(
         _FIND_DUE,
         "if len(asked_for) <= LOOKS:",
         "if len(asked_for) < LOOKS:",
         "With exactly LOOKS items both ways return all of them; only their order differs.",
+    ),
+    Justified(
+        _FIND_DUE,
+        "elif len(unknown) < MOST:",
+        "elif True:",
+        "It only bounds the memory: no sweep takes more than MOST rows.",
+    ),
+    Justified(
+        _FIND_DUE,
+        "elif len(unknown) < MOST:",
+        "elif len(unknown) <= MOST:",
+        "It only bounds the memory: no sweep takes more than MOST rows.",
+    ),
+    Justified(_FIND_DUE, "size = 0", "size = 1", _SIZE),
+    Justified(_FIND_DUE, "if size > MESSAGE_BYTES:", "if size >= MESSAGE_BYTES:", _SIZE),
+    Justified(
+        _MOVES,
+        "doubled: timedelta = first * 2 ** min(max(times - 1, 0), 20)",
+        "doubled: timedelta = first * 2 ** min(max(times - 1, 0), 21)",
+        "Both powers are past the longest delay of every caller, and far from an overflow.",
+    ),
+    Justified(
+        _REPAIR,
+        "if another is None:",
+        "if False:",
+        "The offer was refused before if there is no other attempt; mypy needs the branch.",
     ),
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Generator
@@ -34,6 +35,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         self._coverage.switch_context(item.nodeid)
+        _forget_cached()
         began = time.monotonic()
         result = yield
         self._seconds[item.nodeid] = time.monotonic() - began
@@ -60,6 +62,15 @@ class Recorder:
             if test not in self._failed
         ]
         to.write_text(json.dumps({"tests": recorded, "failed": sorted(self._failed)}))
+
+
+def _forget_cached() -> None:
+    """Clear what helpers of unit tests cache: else only the first test would reach its lines."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tests.unit."):
+            for helper in vars(module).values():
+                if clear := getattr(helper, "cache_clear", None):
+                    clear()
 
 
 # Hypothesis is many times slower while lines are counted, and a few examples reach them.

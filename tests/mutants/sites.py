@@ -257,6 +257,14 @@ class _Finder(ast.NodeVisitor):
             self._force(test, "True", "False")
         self.generic_visit(node)
 
+    def visit_Call(self, node: ast.Call) -> None:
+        # `zip(…, strict=True)` protects against mistakes while programming, as well.
+        if isinstance(node.func, ast.Name) and node.func.id == "zip":
+            for part in node.args:
+                self.visit(part)
+        else:
+            self.generic_visit(node)
+
     def visit_keyword(self, node: ast.keyword) -> None:
         if node.arg not in _CONVENIENCES or not isinstance(node.value, ast.Constant):
             self.generic_visit(node)

@@ -128,6 +128,7 @@ def test_raise_is_dropped() -> None:
         "assert_never(x)",
         'logger.debug("x", extra=1)',
         'x = f"{a + 1}"',
+        "x = zip(a, b, strict=True)",
         "@dataclass(frozen=True, kw_only=True)\nclass X: ...\n",
     ],
 )

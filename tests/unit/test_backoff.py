@@ -42,7 +42,9 @@ def test_the_next_wait_is_never_shorter(times: int) -> None:
     assert FIRST <= wait <= backoff(FIRST, times + 1, spread=0, longest=LONGEST) <= LONGEST
 
 
-@pytest.mark.parametrize(("timeouts", "minutes"), [(0, 0), (1, 4), (2, 8), (3, 16), (4, 32)])
+@pytest.mark.parametrize(
+    ("timeouts", "minutes"), [(0, 0), (1, 4), (2, 8), (3, 16), (4, 32), (9, 120)]
+)
 def test_after_a_crash_there_is_no_wait_and_after_timeouts_a_long_one(
     timeouts: int, minutes: int
 ) -> None:

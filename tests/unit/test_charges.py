@@ -58,7 +58,22 @@ def test_an_order_found_paid_by_a_charge_without_a_name_was_not_charged_twice(
     assert Charges.of([job("")]).sentence == "charged once, 12.50 EUR"
 
 
-def test_a_charge_is_told_though_its_amount_is_not_recorded() -> None:
-    charged = Charges.of([a_job(status=Status.FINISHED, provider_ref="pi_1")])
+def test_two_charges_stay_two_when_a_third_job_found_the_order_paid() -> None:
+    charges = Charges.of([job("ch_1"), job("ch_2"), job("")])
+
+    assert charges.twice
+    assert set(charges.done) == {"ch_1", "ch_2"}
+
+
+def test_charges_count_each_refused_and_each_open_job_once() -> None:
+    charges = Charges.of([job(FAILED), job(FAILED), job(OPEN), job(REVIEW), job(OPEN)])
+
+    assert (charges.refused, charges.open) == (2, 3)
+    assert Charges() == Charges.of([])
+
+
+@pytest.mark.parametrize("recorded", [{}, {"amount": 1250}, {"currency": "eur"}])
+def test_a_charge_is_told_though_its_amount_is_not_recorded(recorded: dict[str, object]) -> None:
+    charged = Charges.of([a_job(status=Status.FINISHED, provider_ref="pi_1", **recorded)])
 
     assert charged.sentence == "charged once, of an amount that is not recorded"

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.claims import Refusal, refused_claim
+from oncely.domain.claims import Refusal, refused_claim, unmet
 from oncely.domain.decide import before_effect
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
@@ -87,6 +87,17 @@ def test_a_natural_effect_is_repeated_whatever_is_open() -> None:
 @pytest.mark.parametrize("safety", Safety)
 def test_a_first_send_is_made_whatever_its_safety(safety: Safety) -> None:
     assert _may_act(a_job(first_sent_at=NOW, claimed_at=NOW), scope="test", safety=safety)
+
+
+@pytest.mark.parametrize("row", [None, *(a_job(status=status) for status in sorted(Status))])
+def test_unmet_requirement_escalates_a_job_that_waits_and_leaves_any_other(row: Job | None) -> None:
+    decision = unmet(row, "order_18452 has not failed")
+
+    if row is None or row.status is not Status.READY:
+        assert decision is None
+    else:
+        assert decision is not None
+        assert (decision.event, decision.reason) == (Event.ESCALATE, "order_18452 has not failed")
 
 
 def _may_act(job: Job, *, scope: str = "live", safety: Safety = Safety.KEYED) -> bool:

@@ -1,6 +1,7 @@
 """Dead letters: a known state for each, and no mass of reviews after an outage."""
 
 import json
+from dataclasses import replace
 
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
@@ -209,3 +210,34 @@ def test_one_letter_that_cannot_be_rejected_stays_and_its_neighbours_go_on() -> 
 
     assert bad.fate is Fate.LEFT
     assert good.fate is Fate.KEPT
+
+
+def test_alert_names_a_job_by_its_key_and_any_other_message_by_its_id() -> None:
+    world = World()
+
+    receive(world, json.dumps(charge()), "not JSON")
+
+    (alert,) = world.alerts.told
+    names = [line.rpartition(": ")[0] for line in alert.text.splitlines()[:2]]
+    assert names[0] == KEY
+    assert names[1].startswith("1: ")
+
+
+def test_letter_whose_row_never_stands_still_stays_in_the_queue() -> None:
+    world = World()
+    receive(world, json.dumps(charge()))
+    world.clock.move(hours=1)
+    world.reconcile(KEY)
+    world.alerts.told.clear()
+    store, reads = world.store, iter(range(99))
+
+    def somebody_else_owns_it() -> None:
+        store.jobs[KEY] = replace(store.jobs[KEY], owner=f"owner-{next(reads)}")
+
+    world.store = Meanwhile(store, "get", somebody_else_owns_it)
+
+    (letter,) = receive(world, json.dumps(charge()))
+
+    assert (letter.fate, next(reads)) == (Fate.LEFT, 5)
+    assert "kept changing" in letter.reason
+    assert world.alerts.told == []

@@ -15,6 +15,7 @@ from tests.unit.samples import NOW, TERMS, TICK, a_job
     ("row", "step"),
     [
         (a_job(lease_until=NOW + TICK), Step.NOTHING),
+        (a_job(lease_until=NOW + TICK, due_at=NOW), Step.NOTHING),
         (a_job(lease_until=NOW), Step.BURY),
         (a_job(lease_until=None), Step.BURY),
         (a_job(status=Status.UNKNOWN, due_at=NOW + TICK), Step.NOTHING),

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.errors import InvalidMessageError
+from oncely.domain.errors import InvalidMessageError, UnavailableError
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
 from oncely.ports import Due, JobStore
-from oncely.services.find_due import LOOKS, MOST, Finder, Found, Sweep
-from oncely.testing.memory import MemoryDueIndex
+from oncely.registry import Registry
+from oncely.services.find_due import LOOKS, MOST, Finder, Found, Item, Sweep
+from oncely.testing.memory import MemoryDueIndex, MemoryJobStore
 from tests.support.fakes import START
 from tests.support.payments import Fault
 from tests.support.world import World, charge
@@ -117,6 +118,126 @@ def test_a_job_that_a_person_returned_is_as_old_as_its_return() -> None:
     then = find(world).oldest_age
 
     assert (first, then) == (timedelta(days=1), timedelta(hours=1))
+
+
+def _due(world: World, key: str, status: Status, *, minutes: int, **changes: object) -> JobKey:
+    """A row that has been due for so many minutes."""
+    since = world.clock.now() - timedelta(minutes=minutes)
+    job = a_job(**{"job_key": JobKey(key), "status": status, "due_at": since, **changes})
+    world.store.create(job)
+    return job.job_key
+
+
+def test_oldest_age_leaves_out_jobs_that_ended_or_need_review() -> None:
+    world = World()
+    long_ago = world.clock.now() - timedelta(days=9)
+    for status in (Status.FINISHED, Status.FAILED, Status.NEEDS_REVIEW):
+        _due(world, f"payment.charge:{status}", status, minutes=1, created_at=long_ago)
+
+    assert find(world).oldest_age == timedelta(0)
+
+
+def test_oldest_age_costs_one_read_when_no_job_was_returned() -> None:
+    world = World(contracts=())
+    hour_ago = world.clock.now() - timedelta(hours=1)
+    for one in range(5):
+        _due(world, f"sync.contact:{one}", Status.READY, minutes=one, created_at=hour_ago)
+    counting = _CountingStore(world.store)
+    world.store, world.rows = counting, world.store.business
+
+    found = find(world)
+
+    assert (found.oldest_age, counting.reads) == (timedelta(hours=1), 1)
+
+
+def test_oldest_age_costs_at_most_20_reads_when_many_jobs_were_returned() -> None:
+    world = World(contracts=())
+    now = world.clock.now()
+    for one in range(25):
+        made = now - timedelta(days=2) + timedelta(minutes=one)
+        _due(
+            world, f"sync.contact:{one}", Status.READY, minutes=1, created_at=made, reopened_at=now
+        )
+    counting = _CountingStore(world.store)
+    world.store, world.rows = counting, world.store.business
+
+    found = find(world)
+
+    assert counting.reads == 20
+    assert found.oldest_age == timedelta(days=2) - timedelta(minutes=20)
+
+
+@pytest.mark.parametrize("store", ["broken", "empty"])
+def test_job_whose_row_cannot_be_read_is_as_old_as_the_index_says(store: str) -> None:
+    world = World()
+    day_ago = world.clock.now() - timedelta(days=1)
+    _due(world, "sync.contact:1", Status.READY, minutes=1, created_at=day_ago)
+    index = MemoryDueIndex(world.store)
+    finder = Finder(
+        registry=Registry(()),
+        tools=world.tools,
+        store=_BrokenStore() if store == "broken" else MemoryJobStore(),  # type: ignore[arg-type]  # only `get` is used
+        index=index,
+        clock=world.clock,
+    )
+
+    assert finder.find(Sweep.of({})).oldest_age == timedelta(days=1)
+
+
+class _BrokenStore:
+    def get(self, key: JobKey) -> None:
+        raise UnavailableError(f"DynamoDB gave no answer for {key}")
+
+
+def test_due_jobs_are_found_longest_due_first_when_the_sweep_holds_them_all() -> None:
+    world = World()
+    unknown = _due(world, "sync.contact:1", Status.UNKNOWN, minutes=1)
+    ready = _due(world, "sync.contact:2", Status.READY, minutes=2)
+
+    assert keys(find(world)) == [ready, unknown]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(1, 1), (2, 1), (3, 1), (6, 3)])
+def test_full_sweep_gives_half_to_jobs_that_only_a_sweep_resolves(
+    limit: int, expected: int
+) -> None:
+    world = World()
+    ended = [
+        _due(world, f"sync.contact:{one}", Status.FINISHED, minutes=20 - one) for one in range(6)
+    ]
+    unknown = [
+        _due(world, f"sync.push:{one}", Status.UNKNOWN, minutes=10 - one) for one in range(6)
+    ]
+
+    found = find(world, limit=limit)
+
+    assert keys(found) == [*unknown[:expected], *ended[: limit - expected]]
+    assert found.asking == 0
+
+
+def test_full_sweep_names_each_job_once() -> None:
+    world = World()
+    unknown = _due(world, "sync.push:1", Status.UNKNOWN, minutes=30)
+    ended = [_due(world, f"sync.contact:{one}", Status.FINISHED, minutes=9) for one in range(6)]
+
+    assert sorted(keys(find(world, limit=6))) == sorted([unknown, *ended[:5]])
+
+
+def test_sweep_leaves_out_jobs_that_were_due_before_its_window() -> None:
+    world = World()
+    _due(world, "sync.contact:1", Status.READY, minutes=10)
+    later = _due(world, "sync.contact:2", Status.READY, minutes=5)
+
+    since = (world.clock.now() - timedelta(minutes=5)).isoformat()
+
+    assert keys(find(world, **{"from": since})) == [later]
+
+
+def test_sweep_of_one_key_looks_at_it_before_it_is_due() -> None:
+    found = find(World(), key=KEY)
+
+    item = Item(key=JobKey(KEY), asked_for=True)
+    assert found == Found(items=(item,), oldest_age=timedelta(0))
 
 
 def test_a_sweep_of_one_key_or_one_type_finds_only_that() -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from oncely.domain.errors import InvalidRequestError
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.ports import Listed
 from oncely.services import inspect
+from oncely.services.page_cursor import Cursor
 from oncely.testing.memory import MemoryJobFinder
 from tests.support.fakes import START
 from tests.support.payments import Fault
@@ -187,3 +189,86 @@ def test_a_count_that_is_too_large_says_more(monkeypatch: pytest.MonkeyPatch) ->
     counts = many(20).inspector().counts()
 
     assert (counts.needs_review, counts.more) == (10, ("needs_review",))
+
+
+def test_pending_count_stops_at_the_most_and_knows_the_oldest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inspect, "MOST_COUNTED", 10)
+    world = many(20)
+    for index, (key, job) in enumerate(list(world.store.jobs.items())):
+        oldest = START - timedelta(days=3) if index == 4 else job.created_at
+        world.store.jobs[key] = replace(job, status=Status.UNKNOWN, created_at=oldest)
+
+    counts = world.inspector().counts()
+
+    assert (counts.pending, counts.more) == (10, ("pending",))
+    assert counts.oldest_unresolved_at == START - timedelta(days=3)
+
+
+def test_counts_are_shown_with_their_names() -> None:
+    none = World().inspector().counts()
+    some = replace(none, pending=1, oldest_unresolved_at=START, more=("pending",))
+
+    assert none.as_json() == {
+        "done_today": 0,
+        "failed_today": 0,
+        "pending": 0,
+        "needs_review": 0,
+        "oldest_unresolved_at": None,
+        "more": [],
+    }
+    assert some.as_json() == {
+        **none.as_json(),
+        "pending": 1,
+        "oldest_unresolved_at": "2026-11-16T03:00:00.000000Z",
+        "more": ["pending"],
+    }
+
+
+@pytest.mark.parametrize("limit", [1, inspect.MOST_ON_A_PAGE])
+def test_smallest_and_largest_page_are_given(limit: int) -> None:
+    assert len(many(150).inspector().page(limit=limit).jobs) == limit
+
+
+def test_window_of_one_moment_holds_what_changed_then() -> None:
+    moment = START + timedelta(seconds=5)
+
+    page = many(10).inspector().page(since=moment, until=moment)
+
+    assert [view.job.job_key for view in page.jobs] == ["payment.charge:order_5"]
+
+
+class _Remembering(MemoryJobFinder):
+    """An index that still lists a job whose row was deleted."""
+
+    def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+        found = super().rows(keys)
+        found.pop(JobKey("payment.charge:order_1"))
+        return found
+
+
+def test_job_that_the_index_still_lists_after_its_row_was_deleted_is_left_out() -> None:
+    world = many(3)
+    inspector = replace(world.inspector(), finder=_Remembering(world.store))
+
+    shown = [view.job.job_key for view in inspector.page(status="needs_review").jobs]
+
+    assert shown == ["payment.charge:order_2", "payment.charge:order_0"]
+
+
+def test_cursor_names_only_what_was_shown_of_its_own_moment() -> None:
+    first, same, later = (
+        Listed(
+            job_key=JobKey(key),
+            job_type="sync.push",
+            created_at=START,
+            since=START + timedelta(seconds=seconds),
+        )
+        for key, seconds in (("a", 0), ("b", 0), ("c", 1))
+    )
+
+    both = Cursor().past(first).past(same)
+
+    assert both == Cursor(START, frozenset({JobKey("a"), JobKey("b")}))
+    assert both.past(later) == Cursor(later.since, frozenset({JobKey("c")}))

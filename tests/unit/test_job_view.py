@@ -1,13 +1,21 @@
 """One job in plain words: the sentence that answers, its timeline, and nobody's address."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
-from oncely.domain.lifecycle import Event
+import pytest
+
+from oncely.contracts import CONTRACTS
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
+from oncely.registry import Registry
+from oncely.services.job_view import view_of
 from tests.support.fakes import START
 from tests.support.payments import Fault
 from tests.support.world import World, charge
+from tests.unit.samples import NOW, TICK, a_job
 from tests.unit.shown_jobs import KEY, many, paid
 
 
@@ -109,3 +117,138 @@ def test_a_job_of_a_type_that_is_gone_is_still_shown() -> None:
 
     assert view.contract is None
     assert {one.repair for one in view.repairs if one.allowed} == {Repair.FINISH, Repair.FAIL}
+
+
+def test_view_of_one_job_is_complete() -> None:
+    job = a_job(
+        status=Status.FAILED,
+        amount=1250,
+        currency="eur",
+        provider_ref="pi_1",
+        result={"request_id": "req_1", "to": ["eve@x.io", 7, None], "code": "declined"},
+        last_error="declined for eve@x.io",
+        subject="18452",
+        expires_at=NOW + timedelta(days=90),
+        updated_at=NOW + timedelta(minutes=1),
+    )
+
+    shown = view_of(job, Registry(CONTRACTS), now=NOW).as_json()
+
+    assert {name: shown[name] for name in shown.keys() - {"timeline", "repairs", "contract"}} == {
+        "job_key": KEY,
+        "job_type": "payment.charge",
+        "status": "failed",
+        "status_words": "failed",
+        "headline": "Not charged: declined for e***@x.io",
+        "subject": "18452",
+        "customer_id": "customer_7",
+        "amount": 1250,
+        "currency": "eur",
+        "amount_words": "12.50 EUR",
+        "provider_ref": "pi_1",
+        "request_id": "req_1",
+        "result": {"request_id": "req_1", "to": ["e***@x.io", 7, None], "code": "declined"},
+        "message": {"job": "payment.charge", "v": 1, "order_id": "18452"},
+        "attempts": 1,
+        "last_error": "declined for e***@x.io",
+        "last_try": "2026-11-16T03:00:00.000000Z",
+        "next_look": None,
+        "since": "2026-11-16T03:01:00.000000Z",
+        "created_at": "2026-11-16T03:00:00.000000Z",
+        "updated_at": "2026-11-16T03:01:00.000000Z",
+        "version": 1,
+        "archived": False,
+        "expires_at": "2027-02-14T03:00:00.000000Z",
+    }
+    repairs: Any = shown["repairs"]
+    assert repairs[-1] == {
+        "repair": "again",
+        "label": "Try again as a new attempt",
+        "allowed": True,
+        "why": "a new job is sent; it runs only while this one stays failed",
+        "needs_reference": False,
+    }
+
+
+def test_view_shows_nothing_for_what_the_row_does_not_hold() -> None:
+    job = a_job(status=Status.UNKNOWN, result=None, due_at=NOW, claimed_at=None)
+
+    view = view_of(job, Registry(CONTRACTS), now=NOW)
+
+    shown = view.as_json()
+    nothing = ("result", "request_id", "last_error", "last_try", "amount_words", "expires_at")
+    assert [shown[name] for name in nothing] == [None] * len(nothing)
+    assert shown["next_look"] == "2026-11-16T03:00:00.000000Z"
+    assert "found_by" not in view.as_short_json()
+
+
+@pytest.mark.parametrize("recorded", [{"amount": 1250}, {"currency": "eur"}])
+def test_amount_is_told_only_with_its_currency(recorded: dict[str, object]) -> None:
+    assert view_of(a_job(**recorded), Registry(CONTRACTS), now=NOW).amount_words is None
+
+
+def test_request_id_that_is_no_text_is_not_shown() -> None:
+    view = view_of(a_job(result={"request_id": 7}), Registry(CONTRACTS), now=NOW)
+
+    assert view.as_json()["request_id"] is None
+
+
+@pytest.mark.parametrize(
+    ("job", "headline"),
+    [
+        (a_job(status=Status.FINISHED), "Done."),
+        (a_job(status=Status.FINISHED, attempts=2), "Done. It took 2 tries."),
+        (a_job(status=Status.FAILED), "Not done: no reason was recorded"),
+        (
+            a_job(status=Status.NEEDS_REVIEW, last_error="two were found"),
+            "A person must decide: two were found",
+        ),
+        (a_job(lease_until=NOW + TICK), "A worker has it until 2026-11-16 03:00 UTC."),
+        (
+            a_job(lease_until=NOW),
+            "Its worker is gone; the provider is asked what became of it.",
+        ),
+        (
+            a_job(status=Status.READY, last_error="timeout"),
+            "Not done yet: it is tried again by itself.",
+        ),
+        (a_job(status=Status.READY), "Not done yet: it waits for a worker."),
+    ],
+)
+def test_headline_answers_in_one_sentence(job: Job, headline: str) -> None:
+    of_a_payment = view_of(job, Registry(CONTRACTS), now=NOW).headline
+
+    assert view_of(job, Registry(()), now=NOW).headline == headline
+    if job.status is not Status.FINISHED:
+        assert of_a_payment == headline.replace("done", "charged")
+
+
+@pytest.mark.parametrize("deployed", [True, False])
+def test_unreadable_review_asks_for_a_reference_only_if_its_type_is_known(
+    *, deployed: bool
+) -> None:
+    job = a_job(status=Status.NEEDS_REVIEW, message={"job": "payment.charge", "v": 99})
+
+    view = view_of(job, Registry(CONTRACTS if deployed else ()), now=NOW)
+
+    needing = {one.repair for one in view.repairs if one.needs_reference}
+    assert needing == ({Repair.FINISH} if deployed else set())
+
+
+def test_archived_review_offers_no_repair() -> None:
+    job = a_job(status=Status.NEEDS_REVIEW)
+
+    view = view_of(job, Registry(CONTRACTS), now=NOW, archived=True)
+
+    assert {(one.allowed, one.why) for one in view.repairs} == {
+        (False, "its row has expired; the archive is only read")
+    }
+
+
+def test_job_type_without_a_second_attempt_offers_none() -> None:
+    message = {"job": "receipt.send", "v": 1, "order_id": "18452"}
+    job = a_job(status=Status.FAILED, job_type="receipt.send", message=message)
+
+    view = view_of(job, Registry(CONTRACTS), now=NOW)
+
+    assert not any(one.allowed for one in view.repairs)

@@ -98,6 +98,15 @@ def test_the_longest_id_allowed_is_taken() -> None:
     assert job_key("payment.charge", "x" * MAX_PART).endswith("x" * MAX_PART)
 
 
+def test_the_longest_key_allowed_is_taken() -> None:
+    rest = MAX_KEY - len("payment.charge:") - MAX_PART - len(":")
+    parts = ("x" * MAX_PART, "x" * rest)
+
+    assert len(job_key("payment.charge", *parts)) == MAX_KEY
+    with pytest.raises(InvalidKeyError, match="201 characters, 200 are allowed"):
+        job_key("payment.charge", parts[0], f"{parts[1]}x")
+
+
 @pytest.mark.parametrize(
     "name", ["payment", "Payment.charge", "payment.", ".charge", "payment:charge", "1.2", "a.b\n"]
 )

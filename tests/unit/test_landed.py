@@ -60,3 +60,10 @@ def test_a_write_has_landed_if_all_that_it_changed_stands(row: Job, *, arrived: 
 )
 def test_a_mere_note_has_landed_if_its_line_stands(row: Job, *, arrived: bool) -> None:
     assert landed(row, before=BEFORE, write=NOTE) is arrived
+
+
+def test_write_that_only_counts_up_has_landed_if_the_row_is_what_we_wrote() -> None:
+    write = replace(BEFORE, version=2)
+
+    assert landed(write, before=BEFORE, write=write)
+    assert not landed(replace(write, timeouts=1), before=BEFORE, write=write)

@@ -67,4 +67,5 @@ def test_a_natural_effect_that_was_asked_about_looks_again_as_well() -> None:
 
     decision = local_rows_refuse(job, NATURAL, DONE, why="contacts 7", now=NOW)
 
-    assert decision.on(job, now=NOW, actor="reconciler").status is not Status.UNKNOWN
+    after = decision.on(job, now=NOW, actor="reconciler")
+    assert (after.status, decision.run_at) == (Status.READY, NOW)

@@ -7,6 +7,7 @@ import pytest
 
 from oncely.domain.answers import Refused
 from oncely.domain.decide import late_answer
+from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
@@ -215,3 +216,14 @@ def test_a_job_that_a_batch_shows_twice_is_published_once() -> None:
     world.publisher().publish_all([*keys, *keys])
 
     assert len(world.bus.published) == 1
+
+
+def test_end_stays_due_when_a_queue_does_not_take_its_follow_up() -> None:
+    world = finished()
+    world.outbox.refuses = frozenset({0})
+
+    with pytest.raises(UnavailableError, match="did not take a follow-up"):
+        publish(world)
+
+    assert world.archive.jobs == {}
+    assert world.job(KEY).due_at is not None

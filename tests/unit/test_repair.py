@@ -1,6 +1,7 @@
 """Asking, returning, sending and trying again: what a person has the machine do."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,11 +13,15 @@ from oncely.domain.repairs import Repair
 from oncely.domain.story import story
 from oncely.services.outcomes import Finished
 from oncely.services.repair_order import (
+    Changed,
     LocalRowsRefuse,
     NoAnswer,
     NotAllowed,
     Repaired,
+    RepairOrder,
+    WouldRepair,
 )
+from tests.support.mortal import Meanwhile
 from tests.support.payments import Fault
 from tests.support.repairs import ADA, KEY, REASON, declined, in_review, repair, unknown, untouched
 from tests.support.world import World, charge
@@ -124,7 +129,8 @@ def test_review_that_no_worker_claimed_returns_without_a_lookup() -> None:
     outcome = repair(world, Repair.RETURN)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.after.status is Status.READY
+    assert outcome.said == "the row is proof enough"
+    assert (outcome.after.status, outcome.after.key_number) == (Status.READY, 1)
     assert world.payments.calls == []
     assert len(world.outbox.sent) == 1
 
@@ -189,6 +195,7 @@ def test_a_lost_message_is_sent_again_by_hand() -> None:
     outcome = repair(world, Repair.RESEND)
 
     assert isinstance(outcome, Repaired)
+    assert outcome.said == "its message is sent again"
     assert [json.loads(body)["order_id"] for body in world.outbox.sent] == ["18452"]
     assert world.job(KEY).evidence[-1].actor == person(ADA)
 
@@ -252,3 +259,85 @@ def test_a_second_new_attempt_at_the_same_time_is_refused() -> None:
 
     assert isinstance(again, NotAllowed)
     assert f"{KEY}:2" in again.why
+
+
+def test_asking_about_a_review_needs_the_provider_to_be_reached() -> None:
+    world = in_review()
+    before = world.job(KEY)
+    world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
+
+    outcome = repair(world, Repair.ASK)
+
+    assert isinstance(outcome, NoAnswer)
+    assert untouched(world, before)
+
+
+def test_asking_about_a_review_whose_order_is_gone_names_our_own_rows() -> None:
+    world = in_review()
+    world.store.business.rows.clear()
+
+    outcome = repair(world, Repair.ASK)
+
+    assert isinstance(outcome, LocalRowsRefuse)
+    assert outcome.why.endswith(": mend our own rows first")
+
+
+@pytest.mark.parametrize("what", [Repair.ASK, Repair.RETURN])
+def test_repair_of_a_row_that_changes_meanwhile_shows_the_row_as_it_is(what: Repair) -> None:
+    world = unknown() if what is Repair.ASK else in_review(Fault.TIMEOUT_BEFORE)
+    version, store = world.job(KEY).version, world.store
+
+    def somebody_notes() -> None:
+        row = store.jobs[KEY]
+        store.jobs[KEY] = row.apply(
+            Event.NOTE, now=world.clock.now(), actor="bob", reason="meanwhile"
+        )
+
+    world.store = Meanwhile(store, "get", somebody_notes)
+    outcome = world.repairer().repair(an_order(what, version))
+
+    assert isinstance(outcome, Changed)
+    assert outcome.now.evidence[-1].reason == "meanwhile"
+
+
+def test_repair_of_a_row_that_was_deleted_meanwhile_shows_it_as_it_was() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    before, store = world.job(KEY), world.store
+    world.store = Meanwhile(store, "get", store.jobs.clear)
+
+    outcome = world.repairer().repair(an_order(Repair.RETURN, before.version))
+
+    assert outcome == Changed(before)
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_asking_about_a_job_that_another_ends_meanwhile_shows_that_end(*, deleted: bool) -> None:
+    world = unknown()
+    before, store = world.job(KEY), world.store
+
+    def another_ends_it() -> None:
+        ended = replace(store.jobs[KEY], status=Status.FINISHED, due_at=None)
+        store.jobs.clear()
+        if not deleted:
+            store.jobs[KEY] = ended
+
+    world.store = Meanwhile(store, "swap", another_ends_it)
+    outcome = world.repairer().repair(an_order(Repair.ASK, before.version))
+
+    assert isinstance(outcome, Changed)
+    assert outcome.now.status is (Status.UNKNOWN if deleted else Status.FINISHED)
+
+
+def test_dry_run_of_asking_promises_no_end_while_the_provider_has_not_decided() -> None:
+    world = unknown()
+    world.payments.settle("pi_1", status="processing")
+
+    outcome = repair(world, Repair.ASK, dry_run=True)
+
+    assert isinstance(outcome, WouldRepair)
+    assert "our own rows" not in outcome.said
+    assert outcome.after.status is Status.UNKNOWN
+
+
+def an_order(what: Repair, version: int) -> RepairOrder:
+    return RepairOrder(key=KEY, repair=what, version=version, reason="a call", actor="ada")

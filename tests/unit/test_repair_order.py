@@ -3,9 +3,10 @@
 import pytest
 
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.keys import MAX_KEY, JobKey
+from oncely.domain.keys import MAX_KEY, MAX_PART, JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
+from oncely.domain.text import MAX_REASON
 from oncely.services.repair_order import (
     Changed,
     NoSuchJob,
@@ -133,6 +134,19 @@ def test_a_repair_without_a_reason_or_with_a_hostile_reference_is_refused(
 
     with pytest.raises(InvalidRequestError):
         RepairOrder(key=KEY, repair=Repair.ASK, version=1, **fields)  # type: ignore[arg-type]  # fields by name
+
+
+def test_longest_reason_and_reference_are_taken() -> None:
+    order = RepairOrder(
+        key=KEY,
+        repair=Repair.FINISH,
+        version=1,
+        reason="x" * MAX_REASON,
+        actor="ada",
+        reference="x" * MAX_PART,
+    )
+
+    assert (len(order.reason), len(order.reference or "")) == (500, 128)
 
 
 def test_a_dry_run_of_asking_says_that_our_own_rows_are_not_looked_at_yet() -> None:

@@ -1,15 +1,16 @@
 """Which repair is open when: every status, and what each changes."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from oncely.domain.answers import Absent, Done, Odd, Processing, Refused
+from oncely.domain.decide import ask_not_before
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import ARCHIVE_GRACE, Decision
+from oncely.domain.moves import ARCHIVE_GRACE, MESSAGE_GRACE, Decision
 from oncely.domain.profiles import SES, Profile, Safety, Terms
-from oncely.domain.repairs import Repair, offers, reopen, rule
-from tests.unit.samples import NOW, PROFILE, TERMS, a_job
+from oncely.domain.repairs import Repair, is_its_own_proof, offers, reopen, rule, tried_again
+from tests.unit.samples import KEY, NOW, PROFILE, TERMS, TICK, a_job
 
 NATURAL = Terms(safety=Safety.NATURAL, profile=PROFILE)
 AT_MOST_ONCE = Terms(safety=Safety.AT_MOST_ONCE, profile=SES)
@@ -65,6 +66,21 @@ def test_what_cannot_be_asked_for_is_marked_and_never_returned(terms: Terms) -> 
 @pytest.mark.parametrize("terms", [AT_MOST_ONCE, CANNOT_ASK, TERMS])
 def test_a_job_that_no_worker_ever_took_may_be_returned(terms: Terms) -> None:
     assert Repair.RETURN in allowed(Status.NEEDS_REVIEW, terms, fence=0)
+
+
+def test_natural_effect_may_be_returned_though_nobody_can_be_asked() -> None:
+    terms = Terms(safety=Safety.NATURAL, profile=SES)
+
+    assert allowed(Status.NEEDS_REVIEW, terms) == {Repair.RETURN, Repair.FINISH, Repair.FAIL}
+
+
+@pytest.mark.parametrize(
+    ("terms", "fence", "proof"), [(NATURAL, 1, True), (TERMS, 0, True), (TERMS, 1, False)]
+)
+def test_row_is_proof_enough_if_natural_or_never_claimed(
+    terms: Terms, fence: int, *, proof: bool
+) -> None:
+    assert is_its_own_proof(a_job(fence=fence), terms) is proof
 
 
 def test_only_marking_as_done_needs_a_reference_and_a_natural_effect_has_none() -> None:
@@ -132,6 +148,17 @@ def test_not_there_is_no_proof_while_a_request_may_be_under_way() -> None:
     assert isinstance(reopen(REVIEW, TERMS, reason="x", heard=proved, asked_at=NOW), Decision)
 
 
+def test_not_there_is_proof_from_the_end_of_the_last_possible_request() -> None:
+    proof_from = ask_not_before(REVIEW, TERMS)
+    absent = Absent("not there")
+
+    early = reopen(REVIEW, TERMS, reason="x", heard=absent, asked_at=proof_from - TICK)
+    in_time = reopen(REVIEW, TERMS, reason="x", heard=absent, asked_at=proof_from)
+
+    assert isinstance(early, str)
+    assert isinstance(in_time, Decision)
+
+
 @pytest.mark.parametrize(
     ("repair", "event", "status"),
     [
@@ -171,6 +198,37 @@ def test_ruling_records_an_error_only_for_a_failure(
     job = move.on(REVIEW, now=LATER, actor="ada")
 
     assert (job.result, job.last_error) == (result, last_error)
+
+
+@pytest.mark.parametrize("repair", [Repair.FINISH, Repair.FAIL])
+def test_ruling_without_a_reference_invents_none(repair: Repair) -> None:
+    move = rule(REVIEW, repair, reason="seen at Stripe", reference=None, now=LATER)
+
+    job = move.on(REVIEW, now=LATER, actor="ada")
+
+    assert (job.timeouts, job.unreachable) == (0, 0)
+    assert job.provider_ref is None
+    assert "reference" not in (job.result or {})
+    assert job.evidence[-1].reason == "seen at Stripe"
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "expected"),
+    [
+        (None, None),
+        (NOW, NOW + TERMS.stop.age + MESSAGE_GRACE),
+        (NOW + timedelta(days=90), NOW + timedelta(days=90)),
+    ],
+)
+def test_failed_job_expires_only_after_its_new_attempt_could_run(
+    expires_at: datetime | None, expected: datetime | None
+) -> None:
+    failed = a_job(status=Status.FAILED, expires_at=expires_at)
+
+    move = tried_again(failed, TERMS, as_key=KEY, reason="a new card", now=NOW + TICK)
+
+    after = move.on(failed, now=NOW, actor="ada")
+    assert (after.status, after.expires_at) == (Status.FAILED, expected)
 
 
 def test_the_age_of_a_returned_job_begins_anew() -> None:

@@ -42,6 +42,15 @@ def test_what_the_provider_answered_is_known() -> None:
     assert any("pi_1" in fact for fact in facts)
 
 
+def test_what_the_row_does_not_hold_is_not_among_the_facts() -> None:
+    facts = known(a_review(provider_ref=None, customer_id=None, result=None))
+
+    assert facts == (
+        "workers claimed it 1 times, and 1 of them may have called",
+        "the reference at the provider: none was saved",
+    )
+
+
 @pytest.mark.parametrize(
     "alert",
     [
@@ -59,6 +68,17 @@ def test_each_alert_says_what_is_known_what_is_not_and_what_to_do_next(
 
     assert {"Known", "Not known", "Next"} <= set(begins)
     assert str(KEY) in alert.text
+
+
+def test_subject_names_the_job_or_counts_the_letters() -> None:
+    letter = (KEY, "it is started")
+
+    assert alert_texts.conflict(KEY, "x", stack="").subject == (
+        f"Oncely: conflicting message for {KEY}"
+    )
+    assert alert_texts.gone(KEY, "x", stack="").subject == f"Oncely: {KEY} has no row"
+    assert alert_texts.dead_letters([letter], stack="").subject == "Oncely: a dead letter"
+    assert alert_texts.dead_letters([letter] * 2, stack="").subject == "Oncely: 2 dead letters"
 
 
 def test_the_command_names_the_stack_if_it_is_known() -> None:

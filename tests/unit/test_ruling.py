@@ -1,19 +1,29 @@
 """Marking a job as done or as failed: a person's word, and true to our own rows."""
 
 import json
+from collections.abc import Callable
 
-from oncely.domain.answers import Refused
+import pytest
+
+from oncely.contract import Mismatch, Proceed, Settled, Standing
+from oncely.domain.answers import Done, Odd, Refused
 from oncely.domain.decide import late_answer
+from oncely.domain.fingerprint import fingerprint
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
+from oncely.domain.writes import LocalWrite
 from oncely.services.repair_order import (
     LocalRowsRefuse,
     NotAllowed,
     Repaired,
 )
+from oncely.services.ruling import changed_since
 from tests.support.payments import Fault
 from tests.support.repairs import KEY, in_review, repair, untouched
 from tests.support.world import World, charge
+from tests.unit.errand_contract import FACTS, MESSAGE, READY_TO_GO, errand_type
+from tests.unit.errand_contract import KEY as ERRAND
+from tests.unit.samples import a_job
 
 
 def test_marking_as_done_makes_the_order_paid_in_the_same_write() -> None:
@@ -120,3 +130,61 @@ def test_a_dry_run_does_not_promise_what_our_own_rows_refuse() -> None:
 
     assert isinstance(dry, LocalRowsRefuse)
     assert dry == repair(world, Repair.FINISH, reference="ch_1")
+
+
+@pytest.mark.parametrize(
+    ("standing", "why"),
+    [
+        (READY_TO_GO, None),
+        (Settled[str](answer=Done("run before")), None),
+        (Mismatch("another errand"), "another errand"),
+        (Settled[str](answer=Odd("it was refunded")), "it was refunded"),
+        (
+            Proceed(facts=FACTS, values={"to": "the post office"}),
+            "the business values changed since a worker first claimed it",
+        ),
+    ],
+)
+def test_our_own_rows_have_changed_if_they_stand_for_something_else(
+    standing: Standing[str], why: str | None
+) -> None:
+    row = a_job(fingerprint=fingerprint(READY_TO_GO.values))
+
+    assert changed_since(row, standing) == why
+
+
+def review_of(checks: Callable[[], Standing[str]]) -> World:
+    """An errand that needs review, and what our own rows say of it by now."""
+    world = World(contracts=(errand_type(checks=checks),))
+    values = fingerprint(READY_TO_GO.values)
+    named = {"job_key": ERRAND, "job_type": "errand.run", "message": MESSAGE.as_json()}
+    world.store.create(a_job(**named, status=Status.NEEDS_REVIEW, fingerprint=values))
+    return world
+
+
+def test_rows_that_say_done_already_get_the_writes_that_belong_to_it() -> None:
+    noted = LocalWrite(table="errands", key={"id": "7"}, set={"seen": True}, may_create=True)
+    world = review_of(lambda: Settled(answer=Done("run before"), writes=(noted,)))
+
+    outcome = repair(world, Repair.FINISH, key=ERRAND, reference="run_1")
+
+    assert isinstance(outcome, Repaired)
+    assert world.tools.rows.get("errands", {"id": "7"}) == {"id": "7", "seen": True}
+
+
+@pytest.mark.parametrize(
+    ("checks", "why"),
+    [
+        (lambda: Mismatch("another errand"), "another errand"),
+        (
+            lambda: Proceed(facts=None, values=READY_TO_GO.values),
+            "our own rows do not tell any more what was asked for",
+        ),
+    ],
+)
+def test_job_is_not_marked_as_done_without_rows_that_say_what_for(
+    checks: Callable[[], Standing[str]], why: str
+) -> None:
+    outcome = repair(review_of(checks), Repair.FINISH, key=ERRAND, reference="run_1")
+
+    assert outcome == LocalRowsRefuse(f"{why}: mend them, or undo it outside and mark it as failed")

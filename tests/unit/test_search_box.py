@@ -1,15 +1,19 @@
 """One search box: a job is found however people name it, also when its row has expired."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.keys import JobKey
+from oncely.domain.jobs import Job
+from oncely.domain.keys import MAX_KEY, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.services.inspect import Found
+from oncely.testing.memory import MemoryJobFinder
 from tests.support.world import World, charge
+from tests.unit.samples import a_job
 from tests.unit.shown_jobs import KEY, paid
 
 SECOND = JobKey(f"{KEY}:2")
@@ -134,3 +138,51 @@ def test_an_archive_that_fails_is_said_so_and_the_table_still_answers() -> None:
     assert len(found.jobs) == 1
     assert found.trouble is not None
     assert "S3 gave no answer" in found.trouble
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "18452",
+        "payment.charge",
+        "payment.charge:",
+        ":order_18452",
+        "Payment:order_18452",
+        "payment.charge:" + "x" * 200,
+        "payment.charge:\udfff",
+    ],
+)
+def test_what_can_be_nobodys_key_is_not_shown_and_reads_nothing(text: str) -> None:
+    untouched: Any = object()
+    inspector = replace(World().inspector(), store=untouched, archive=untouched)
+
+    assert inspector.show(text) is None
+
+
+def test_longest_key_is_shown() -> None:
+    key = JobKey("payment.charge:" + "x" * (MAX_KEY - len("payment.charge:")))
+    world = World()
+    world.store.jobs[key] = a_job(job_key=key)
+
+    assert world.inspector().show(key) is not None
+    assert world.inspector().show("payment.charge:none") is None
+
+
+class _Noting(MemoryJobFinder):
+    """Remembers which rows were read."""
+
+    asked: Sequence[JobKey] = ()
+
+    def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+        self.asked = keys
+        return super().rows(keys)
+
+
+@pytest.mark.parametrize("text", ["18452", KEY])
+def test_only_rows_that_the_text_may_mean_are_read(text: str) -> None:
+    world = paid()
+    finder = _Noting(world.store)
+
+    replace(world.inspector(), finder=finder).find(text)
+
+    assert finder.asked == [KEY]

@@ -31,3 +31,15 @@ def test_the_first_and_the_latest_claim_are_told_of_a_job_that_nobody_enqueued()
     told = story(again)
 
     assert [(line.old, line.reason) for line in told] == [(None, "run 1"), (Status.READY, "run 3")]
+
+
+def test_only_claim_of_a_job_that_nobody_enqueued_is_one_line() -> None:
+    (line,) = story(a_job(created_at=NOW, claimed_at=NOW))
+
+    assert (line.old, line.new, line.reason) == (None, Status.STARTED, "run 1")
+
+
+def test_job_that_nobody_claimed_has_no_claim_in_its_story() -> None:
+    enqueued = an_entry(event=Event.ENQUEUE, old=None, new=Status.READY)
+
+    assert story(a_job(claimed_at=None, evidence=(enqueued,))) == (enqueued,)

@@ -130,3 +130,34 @@ def test_the_reconciler_itself_tells_nobody_and_says_that_an_alert_is_owed() -> 
 
     assert (owed.alert, dry.alert) == (True, False)
     assert world.alerts.told == []
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_alert_of_an_answer_without_a_row_says_whether_it_was_delivered(*, broken: bool) -> None:
+    world = World()
+    world.alerts.broken = broken
+
+    assert world.teller().gone(KEY, "charged as ch_1") is not broken
+
+
+@pytest.mark.parametrize(
+    ("event", "changes"),
+    [(Event.NOTE, {"due_at": None}), (Event.RULE_FAILED, {})],
+    ids=["another took the right", "an operator ruled"],
+)
+def test_row_that_moved_on_while_the_alert_was_sent_is_left_alone(
+    event: Event, changes: dict[str, object]
+) -> None:
+    world = untold()
+    alerts = world.alerts
+
+    def somebody_moves_it() -> None:
+        row, now = world.job(KEY), world.clock.now()
+        world.store.swap(row, row.apply(event, now=now, actor="ada", reason="x", **changes))
+
+    world.alerts = Meanwhile(alerts, "tell", somebody_moves_it)  # type: ignore[assignment]  # the same port
+
+    telling = world.teller().tell(KEY)
+
+    assert telling is Telling.TOLD
+    assert world.job(KEY).evidence[-1].event is event

@@ -28,7 +28,7 @@ class Reports:
     outbox: FakeOutbox = field(default_factory=FakeOutbox)
     clock: FakeClock = field(default_factory=FakeClock)
 
-    def ask_for(self, token: str, list_id: str = "7") -> Enqueued:
+    def ask_for(self, token: str, list_id: str = "7", **more: object) -> Enqueued:
         enqueuer = Enqueuer(
             registry=Registry([ReportBuild]),
             store=self.store,
@@ -37,7 +37,7 @@ class Reports:
             clock=self.clock,
             new_token=new_token,
         )
-        return enqueuer.enqueue(report(token, list_id), unique_for=HOUR)
+        return enqueuer.enqueue(report(token, list_id, **more), unique_for=HOUR)
 
     def start(self, key: JobKey) -> None:
         self.store.claim(a_claim(job_key=key, fingerprint=None))
@@ -56,6 +56,13 @@ def test_a_second_one_in_the_window_is_the_first_and_is_not_sent(reports: Report
     assert (second.job_key, second.status) == (FIRST, Status.READY)
     assert (second.created, second.sent) == (False, False)
     assert (len(reports.store.jobs), len(reports.outbox.sent)) == (1, 1)
+
+
+def test_second_message_in_the_window_is_not_sent_though_it_says_more(reports: Reports) -> None:
+    second = reports.ask_for("b", text="more")
+
+    assert (second.job_key, second.sent) == (FIRST, False)
+    assert len(reports.outbox.sent) == 1
 
 
 def test_a_second_one_in_the_window_is_no_conflict(reports: Reports) -> None:

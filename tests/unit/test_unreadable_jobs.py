@@ -50,7 +50,9 @@ def the_job(world: World) -> Job:
     return found
 
 
-def repaired(world: World, what: Repair, *, dry_run: bool = False) -> Outcome:
+def repaired(
+    world: World, what: Repair, *, dry_run: bool = False, reference: str | None = "ch_9"
+) -> Outcome:
     row = the_job(world)
     return world.repairer().repair(
         RepairOrder(
@@ -59,7 +61,7 @@ def repaired(world: World, what: Repair, *, dry_run: bool = False) -> Outcome:
             version=row.version,
             reason="seen at Stripe",
             actor="ada",
-            reference="ch_9" if what is Repair.FINISH else None,
+            reference=reference if what is Repair.FINISH else None,
             dry_run=dry_run,
         )
     )
@@ -85,6 +87,16 @@ def test_a_person_closes_it_with_a_reason_and_our_own_rows_are_not_changed(
     assert (ended.status, ended.evidence[-1].event) == (status, event)
     assert "closed without our own rows: seen at Stripe" in ended.evidence[-1].reason
     assert world.order() == order
+
+
+def test_marking_it_as_done_without_a_reference_is_refused_if_its_type_is_known(
+    world: World,
+) -> None:
+    known = the_job(world).job_type == "payment.charge"
+
+    outcome = repaired(world, Repair.FINISH, reference=None)
+
+    assert isinstance(outcome, NotAllowed if known else Repaired)
 
 
 @pytest.mark.parametrize("what", [Repair.FINISH, Repair.FAIL])

@@ -222,6 +222,15 @@ def test_a_reject_that_cannot_be_sent_is_not_acked() -> None:
     assert isinstance(one.error, ConnectionError)
 
 
+def test_rejected_message_is_acked() -> None:
+    bench = Bench(world=World())
+
+    [one] = bench.work(delivery("not JSON"))
+
+    assert one.acked
+    assert [body for body, _ in bench.inbox.rejected] == [one.delivery.body]
+
+
 def test_with_too_little_time_nothing_is_claimed_and_all_is_back_at_once() -> None:
     contract = contract_that(lambda name: pytest.fail(f"{name} was started"))
     bench = Bench(world=World(contracts=(contract,)))

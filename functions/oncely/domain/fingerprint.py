@@ -8,9 +8,7 @@ from decimal import Decimal
 
 def fingerprint(values: Mapping[str, object]) -> str:
     """A digest of resolved business values; order, spacing and number spelling do not matter."""
-    canonical = json.dumps(
-        _plain(values), sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False
-    )
+    canonical = json.dumps(_plain(values), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 

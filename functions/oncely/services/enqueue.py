@@ -165,7 +165,7 @@ class Enqueuer:
                 job_key=order.row.job_key,
                 status=order.row.status,
                 created=order.created,
-                conflict=None if order.created else order.conflict,
+                conflict=order.conflict,
             )
             for order in orders
         ]

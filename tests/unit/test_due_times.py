@@ -1,0 +1,133 @@
+"""How looks, dead letters and the archive move the due time of a row."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from oncely.domain.answers import Absent, Done, Odd, Refused
+from oncely.domain.due import (
+    UNREAD_WAIT,
+    dead_letter,
+    looked_at,
+    may_be_archived_unread,
+    may_tell,
+    of_other_values,
+    stranded,
+)
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.moves import LOOK_TIME, OUTAGE_ALLOWED, STRANDED_WAIT, TELLING_TAKES
+from tests.unit.samples import NOW, TICK, a_job, an_entry
+
+RULED = an_entry(event=Event.RULE_FAILED, old=Status.NEEDS_REVIEW, new=Status.FAILED)
+REFUSED = an_entry(event=Event.REFUSE, old=Status.STARTED, new=Status.FAILED)
+NOTED = an_entry(event=Event.NOTE, old=Status.FAILED, new=Status.FAILED)
+CHARGED = Done("charged", "pi_1", {"charge_id": "ch_1"})
+
+
+def given_up(*, since: timedelta, event: Event, fence: int = 1) -> Job:
+    """A ready row whose message was given up at its first claim, so long ago."""
+    return a_job(
+        status=Status.READY,
+        fence=fence,
+        stranded_fence=1,
+        stranded_since=NOW - since,
+        evidence=(an_entry(event=event),),
+    )
+
+
+def test_look_is_one_write_that_moves_only_the_due_time() -> None:
+    row = a_job(version=4)
+
+    assert looked_at(row, NOW) == a_job(version=5, due_at=NOW + LOOK_TIME)
+
+
+@pytest.mark.parametrize(
+    ("due_at", "may"),
+    [(None, False), (NOW + TELLING_TAKES, True), (NOW + TELLING_TAKES - TICK, False)],
+)
+def test_right_to_alert_ends_before_another_may_take_it(
+    due_at: datetime | None, *, may: bool
+) -> None:
+    assert may_tell(a_job(status=Status.NEEDS_REVIEW, due_at=due_at), NOW) is may
+
+
+@pytest.mark.parametrize(
+    ("since", "event", "expected"),
+    [
+        (OUTAGE_ALLOWED, Event.DEFER, Event.ESCALATE),
+        (OUTAGE_ALLOWED - TICK, Event.DEFER, None),
+        (OUTAGE_ALLOWED - TICK, Event.ENQUEUE, None),
+        (OUTAGE_ALLOWED - TICK, Event.RESEND, Event.DEFER),
+    ],
+)
+def test_dead_letter_needs_review_only_after_the_longest_outage_allowed(
+    since: timedelta, event: Event, expected: Event | None
+) -> None:
+    decision = dead_letter(given_up(since=since, event=event), NOW)
+
+    assert (decision.event if decision else None) is expected
+
+
+def test_dead_letter_after_another_claim_is_the_first_of_its_outage() -> None:
+    row = given_up(since=OUTAGE_ALLOWED, event=Event.RELEASE, fence=2)
+
+    decision = dead_letter(row, NOW)
+
+    assert decision is not None
+    assert decision.event is Event.DEFER
+    after = decision.on(row, now=NOW, actor="dead letters")
+    assert after.due_at == NOW + STRANDED_WAIT
+    assert (after.stranded_fence, after.stranded_since) == (2, NOW)
+
+
+def test_dead_letter_of_a_stranded_row_keeps_when_the_outage_began() -> None:
+    since = NOW - timedelta(hours=1)
+    row = a_job(status=Status.READY, stranded_fence=1, stranded_since=since)
+
+    assert stranded(row, NOW).stranded_since == since
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - {Status.READY}))
+def test_dead_letter_of_a_row_that_is_not_ready_changes_nothing(status: Status) -> None:
+    assert dead_letter(a_job(status=status), NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("job", "may"),
+    [
+        (a_job(evidence=(RULED,)), True),
+        (a_job(evidence=(RULED, NOTED)), True),
+        (a_job(evidence=(RULED, REFUSED)), False),
+        (a_job(evidence=(REFUSED,)), False),
+        (a_job(evidence=()), False),
+        (a_job(updated_at=NOW - UNREAD_WAIT), True),
+        (a_job(updated_at=NOW - UNREAD_WAIT + TICK), False),
+    ],
+)
+def test_unread_end_is_archived_once_an_operator_closed_it_or_a_day_passed(
+    job: Job, *, may: bool
+) -> None:
+    assert may_be_archived_unread(job, NOW) is may
+
+
+def test_definite_answer_for_other_values_is_odd_and_keeps_what_was_found() -> None:
+    job = a_job(fingerprint="of the order")
+    refused = Refused("declined", "card_declined", {"request_id": "req_1"})
+
+    for answer, ref in ((CHARGED, "pi_1"), (refused, None)):
+        odd = of_other_values(job, answer, "of another order")
+
+        assert isinstance(odd, Odd)
+        assert (odd.ref, odd.result) == (ref, answer.result)
+        assert odd.reason.startswith(f"{answer.reason}; but the business values changed")
+
+
+@pytest.mark.parametrize(
+    ("answer", "fingerprint_now"),
+    [(CHARGED, "of the order"), (CHARGED, None), (Absent("none"), "of another order")],
+)
+def test_answer_stands_when_the_values_are_the_same_or_nothing_was_decided(
+    answer: Done | Absent, fingerprint_now: str | None
+) -> None:
+    assert of_other_values(a_job(), answer, fingerprint_now) is answer

@@ -1,0 +1,49 @@
+"""What follows an effect that is done when our own rows do not take it."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.decide import local_rows_refuse
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.moves import Decision
+from oncely.domain.profiles import Terms
+from tests.unit.samples import NOW, TERMS, TICK, a_job
+
+MOVING = replace(TERMS, rows_may_move=True)
+PUSHED = Decision(event=Event.CONFIRM, reason="pushed", changes={"provider_ref": "501"})
+ASKED = a_job(status=Status.UNKNOWN, lease_until=None)
+
+
+@pytest.mark.parametrize("job", [a_job(attempts=99), ASKED])
+def test_rows_that_may_move_are_asked_about_at_once(job: Job) -> None:
+    decision = local_rows_refuse(job, MOVING, PUSHED, why="contacts 7", now=NOW)
+
+    after = decision.on(job, now=NOW, actor="worker")
+    assert (after.status, after.due_at) == (Status.UNKNOWN, NOW)
+    assert after.last_error == "the local rows changed: contacts 7"
+    assert not decision.alert
+
+
+@pytest.mark.parametrize(("left", "event"), [(TICK, Event.WAIT), (timedelta(0), Event.ESCALATE)])
+def test_rows_that_may_move_need_review_once_the_job_is_too_old(
+    left: timedelta, event: Event
+) -> None:
+    job = replace(ASKED, created_at=NOW - MOVING.stop.age + left)
+
+    assert local_rows_refuse(job, MOVING, PUSHED, why="contacts 7", now=NOW).event is event
+
+
+@pytest.mark.parametrize("terms", [TERMS, None])
+@pytest.mark.parametrize("job", [a_job(provider_ref="500", result={"page": 3}), ASKED])
+def test_rows_that_must_not_move_need_review_with_what_was_found(
+    job: Job, terms: Terms | None
+) -> None:
+    decision = local_rows_refuse(job, terms, PUSHED, why="orders 18452", now=NOW)
+
+    after = decision.on(job, now=NOW, actor="worker")
+    assert after.status is Status.NEEDS_REVIEW
+    assert after.last_error == "pushed, but the local rows refuse: orders 18452"
+    assert (after.provider_ref, after.result) == ("501", job.result)

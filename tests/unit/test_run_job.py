@@ -1,0 +1,132 @@
+"""One run of a worker, for contracts of any kind: what is claimed, and what becomes of it."""
+
+from typing import Any
+
+import pytest
+
+from oncely.contract import Call, Settled
+from oncely.domain.answers import Answer, Done, Unfinished
+from oncely.domain.claims import Claim
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Status
+from oncely.ports import ClaimRefused, RequirementUnmet
+from oncely.services.outcomes import Conflict, Continued, NeedsReview, NothingSent
+from oncely.testing.memory import MemoryJobStore
+from tests.support.fakes import FakeOutbox
+from tests.support.world import World
+from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising
+from tests.unit.samples import NOW, TERMS, a_job
+
+BODY = MESSAGE.as_json()
+NEVER = raising(AssertionError("the provider was called"))
+
+
+def ready(**changes: object) -> Job:
+    """A row of the errand that waits for a worker."""
+    named = {"job_key": KEY, "job_type": "errand.run", "message": BODY}
+    given = {"status": Status.READY, "fingerprint": None, **named, **changes}
+    return a_job(**given)
+
+
+def test_claim_keeps_the_scope_of_the_key_that_it_may_use() -> None:
+    world = World(contracts=(errand_type(scope=lambda: "live"),))
+
+    world.run(BODY)
+
+    assert world.job(KEY).key_scope == "live"
+
+
+def test_claim_that_sends_nothing_keeps_no_scope() -> None:
+    done = Settled[str](answer=Done("run before"))
+    contract = errand_type(checks=lambda: done, acts=NEVER, scope=raising(AssertionError("asked")))
+    world = World(contracts=(contract,))
+
+    world.run(BODY)
+
+    assert (world.job(KEY).status, world.job(KEY).key_scope) == (Status.FINISHED, "")
+
+
+def test_job_whose_attempts_are_spent_needs_review_and_is_not_sent() -> None:
+    world = World(contracts=(errand_type(acts=NEVER),))
+    world.store.create(ready(attempts=TERMS.stop.attempts))
+
+    outcome = world.run(BODY)
+
+    assert isinstance(outcome, NeedsReview)
+    assert "8 attempts were made" in outcome.reason
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_long_job_goes_on_with_a_fresh_message_and_tells_its_progress(*, taken: bool) -> None:
+    def acts(call: Call[str]) -> Answer:
+        call.save({"page": 3})
+        return Unfinished("3 of 9")
+
+    outbox = FakeOutbox(refuses=frozenset() if taken else frozenset({0}))
+    world = World(contracts=(errand_type(acts=acts),), outbox=outbox)
+
+    outcome = world.run(BODY)
+
+    assert isinstance(outcome, Continued)
+    assert (outcome.progress, outcome.sent) == ({"page": 3}, taken)
+    assert len(outbox.sent) == taken
+    assert world.job(KEY).status is Status.READY
+
+
+def test_long_job_without_progress_goes_on_as_well() -> None:
+    world = World(contracts=(errand_type(acts=lambda _: Unfinished("nothing yet")),))
+
+    outcome = world.run(BODY)
+
+    assert isinstance(outcome, Continued)
+    assert outcome.progress == {}
+
+
+class _Racing(MemoryJobStore):
+    """A store in which another worker claims the row and releases it in the same moment."""
+
+    def claim(self, claim: Claim) -> Any:  # noqa: ANN401  # one of the port's results
+        return ClaimRefused(ready())
+
+
+def test_claim_that_lost_a_race_for_a_ready_row_is_made_again_at_once() -> None:
+    world = World(contracts=(errand_type(acts=NEVER),), store=_Racing())
+
+    outcome = world.run(BODY)
+
+    assert isinstance(outcome, NothingSent)
+    assert (outcome.until, outcome.alarm) == (NOW, False)
+
+
+class _Unmet(MemoryJobStore):
+    """A store in which another job must have failed, and has not."""
+
+    other: Job | None = None
+
+    def claim(self, claim: Claim) -> Any:  # noqa: ANN401  # one of the port's results
+        return RequirementUnmet(self.other)
+
+
+@pytest.mark.parametrize(
+    ("other", "state"),
+    [(None, "not there"), (a_job(status=Status.FINISHED), "done"), (a_job(), "pending")],
+)
+@pytest.mark.parametrize("row", [None, ready(status=Status.STARTED)])
+def test_unmet_requirement_is_a_conflict_unless_a_row_waits_for_it(
+    row: Job | None, other: Job | None, state: str
+) -> None:
+    store = _Unmet()
+    store.other = other
+    world = World(contracts=(errand_type(acts=NEVER),), store=store)
+    if row is not None:
+        store.jobs[KEY] = row
+
+    outcome = world.run(BODY)
+
+    assert isinstance(outcome, Conflict)
+    assert outcome.reason.endswith(f"must have failed, it is {state}")
+    assert store.jobs.get(KEY) == row
+    assert [alert.subject for alert in world.alerts.told] == [
+        f"Oncely: conflicting message for {KEY}"
+    ]

@@ -1,0 +1,43 @@
+"""Times as text: UTC, whatever the zone of the machine that reads them."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from oncely.domain.times import instant, minute, time_text
+
+THREE = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_utc")
+@pytest.mark.parametrize(
+    "text", ["2026-11-16T03:00:00", "2026-11-16T03:00:00Z", "2026-11-16T05:00:00+02:00"]
+)
+def test_time_without_a_zone_is_utc_on_any_machine(text: str) -> None:
+    assert (instant(text), instant(text).tzinfo) == (THREE, UTC)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "", None, 7, "9999-12-31T23:59:59-05:00"])
+def test_what_is_no_time_is_refused_without_repeating_it(text: object) -> None:
+    with pytest.raises(ValueError, match="a time is") as caught:
+        instant(text)
+
+    assert "yesterday" not in str(caught.value)
+
+
+def test_text_of_a_time_sorts_as_time_does() -> None:
+    tokyo = THREE.astimezone(timezone(timedelta(hours=9)))
+
+    assert time_text(THREE) == time_text(tokyo) == "2026-11-16T03:00:00.000000Z"
+    assert minute(tokyo) == "2026-11-16 03:00 UTC"
