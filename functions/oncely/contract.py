@@ -96,6 +96,7 @@ class Call(Generic[F]):
     job: Job
     facts: F
     key_length: int = 255
+    prepared_now: bool = False  # this run made the saved reference; any other is verified first
     has_time: Callable[[timedelta], bool] = lambda _: True
     save: Callable[[Mapping[str, Json]], None] = lambda _: None  # a long job's progress, fenced
 

@@ -31,8 +31,10 @@ class PaymentProvider(Protocol):
     def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
         """Make a payment that has moved nothing yet."""
 
-    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
-        """Move the money of a prepared payment."""
+    def execute(
+        self, ref: str, payment: Payment, *, key: ProviderKey, is_new: bool = False
+    ) -> Answer:
+        """Move the money of a prepared payment; verify first that it is ours, unless `is_new`."""
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
         """Tell what became of a prepared payment; changes nothing."""

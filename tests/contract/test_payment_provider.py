@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -193,7 +193,7 @@ def test_no_answer_to_executing_is_unclear_and_looking_up_tells(bench: Bench, fa
     ref = prepared(bench, asked)
     bench.fails("execute", fault)
 
-    answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
+    answer = bench.provider.execute(ref, asked, key=key("confirm:1"), is_new=True)
 
     assert isinstance(answer, Unclear)
     happened = fault is Fault.TIMEOUT_AFTER
@@ -248,6 +248,30 @@ def test_found_with_another_amount_is_for_a_person(bench: Bench) -> None:
 
     assert isinstance(answer, Odd)
     assert answer.ref == ref
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job_key": JobKey("payment.charge:order_9")},
+        {"customer": "cus_8"},
+        {"money": Money(9900, "eur")},
+        {"money": Money(1250, "usd")},
+    ],
+)
+def test_a_payment_of_somebody_else_is_never_executed(
+    bench: Bench, changes: dict[str, Any]
+) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, replace(asked, **changes))
+
+    answers = (
+        bench.provider.execute(ref, asked, key=key("confirm:1")),
+        bench.provider.look_up(ref, asked),
+    )
+
+    assert all(isinstance(answer, Odd) for answer in answers)
+    assert bench.charges() == 0
 
 
 @pytest.mark.parametrize("first", ["paid", "not confirmed", "declined"])

@@ -26,9 +26,11 @@ class ForgetfulPayments(FakePayments):
         self._forget(key)
         return super().prepare(payment, key=key)
 
-    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+    def execute(
+        self, ref: str, payment: Payment, *, key: ProviderKey, is_new: bool = False
+    ) -> Answer:
         self._forget(key)
-        return super().execute(ref, payment, key=key)
+        return super().execute(ref, payment, key=key, is_new=is_new)
 
     def _forget(self, key: str) -> None:
         assert self.wall is not None
@@ -130,10 +132,12 @@ class DroppingPayments(ForgetfulPayments):
     def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
         return Unclear("timeout") if self._is_down() else super().prepare(payment, key=key)
 
-    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+    def execute(
+        self, ref: str, payment: Payment, *, key: ProviderKey, is_new: bool = False
+    ) -> Answer:
         if self._is_down():
             return Unclear("timeout")
-        answer = super().execute(ref, payment, key=key)
+        answer = super().execute(ref, payment, key=key, is_new=is_new)
         if self.down_since is not None or self.wall is None:
             return answer
         self.down_since = self.wall.now()

@@ -11,9 +11,15 @@ from oncely.contracts.sync_contact import SyncContact
 from oncely.contracts.sync_import import SyncImport
 from oncely.contracts.sync_push import SyncPush
 from oncely.domain.answers import NotSent
+from oncely.domain.jobs import enqueued
+from oncely.domain.keys import JobKey
+from oncely.domain.money import Money
 from oncely.domain.profiles import STRIPE, Safety, Terms
+from oncely.domain.writes import Json
 from oncely.ports import Clock
+from oncely.providers import Payment
 from oncely.testing import Provider, Scenario, acting, asking, own_job
+from oncely.testing.actors import START
 from oncely.testing.memory import MemoryRows
 from tests.faults.providers import (
     DroppingPayments,
@@ -27,10 +33,12 @@ from tests.faults.providers import (
 from tests.faults.safety_classes import BRIEF, LAG, MESSAGE, SHORT, Outside, contract_of
 from tests.faults.truths import (
     CONTACT,
+    KEY,
     ORDER,
     imported,
     imported_once,
     newest_is_pushed,
+    nobody_is_charged,
     order_tells_the_truth,
     pushed_version,
     second_attempt_pays_once,
@@ -38,9 +46,9 @@ from tests.faults.truths import (
 from tests.support.crm import FakeCrm
 from tests.support.mail import FakeMailer
 from tests.support.orders import order_row
-from tests.support.payments import FakePayments
+from tests.support.payments import FakePayments, Intent
 
-CHARGE: Final = {"job": "payment.charge", "v": 1, **ORDER}
+CHARGE: Final[dict[str, Json]] = {"job": "payment.charge", "v": 1, **ORDER}
 RECEIPT: Final = {"job": "receipt.send", "v": 1, **ORDER}
 PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "version": 7}
 
@@ -154,6 +162,32 @@ def of_class(
 
 DAY: Final = timedelta(hours=24)
 
+FORGED: Final = replace(
+    enqueued(
+        KEY,
+        "payment.charge",
+        CHARGE,
+        now=START,
+        due_at=START + timedelta(minutes=15),
+        actor="producer",
+        reason="forged",
+    ),
+    provider_ref="pi_victim",
+)
+
+
+def with_a_victim() -> FakePayments:
+    """Another customer's payment, not confirmed; its customer never meant to pay our order."""
+    theirs = Payment(
+        money=Money(9900, "eur"),
+        customer="cus_victim",
+        method="pm_card_visa",
+        job_key=JobKey("payment.charge:order_9"),
+        order_id="9",
+    )
+    return FakePayments(intents={"pi_victim": Intent("pi_victim", theirs)})
+
+
 SCENARIOS: Final = (
     charging("keys", lambda _: FakePayments()),
     charging("no-keys", lambda _: FakePayments(honours_keys=False)),
@@ -177,6 +211,12 @@ SCENARIOS: Final = (
         "zombie",
         lambda _: FakePayments(honours_keys=False),
         given="w1:store.swap>sweep w1:store.swap>deliver",
+    ),
+    charging(
+        "forged",
+        lambda _: with_a_victim(),
+        jobs=(FORGED,),
+        check=nobody_is_charged,
     ),
     charging("with-receipt", lambda _: FakePayments(), receipts=True),
     Scenario(

@@ -45,7 +45,7 @@ def payment(**changes: str) -> Payment:
 def confirmed(provider: StripePayments, asked: Payment) -> Answer:
     prepared = provider.prepare(asked, key=ProviderKey("create:1"))
     assert isinstance(prepared, Prepared)
-    return provider.execute(prepared.ref, asked, key=ProviderKey("confirm:1"))
+    return provider.execute(prepared.ref, asked, key=ProviderKey("confirm:1"), is_new=True)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,9 @@ def test_a_provider_that_hangs_after_charging_is_unclear_when_reading_hangs_too(
     sandbox.faults.add("accept_then_hang", path=CONFIRM, seconds=2)
     sandbox.faults.add("accept_then_hang", method="GET", seconds=2)
 
-    answer = StripePayments(hurried).execute(prepared.ref, payment(), key=ProviderKey("confirm:1"))
+    answer = StripePayments(hurried).execute(
+        prepared.ref, payment(), key=ProviderKey("confirm:1"), is_new=True
+    )
 
     assert isinstance(answer, Unclear)
     assert len(sandbox.ledger.charges) == 1

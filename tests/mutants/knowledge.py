@@ -11,6 +11,7 @@ RUN: Final = "functions/oncely/services/run_job.py"
 ACTING: Final = "functions/oncely/services/acting.py"
 RECONCILE: Final = "functions/oncely/services/reconcile.py"
 STRIPE: Final = "functions/oncely/adapters/stripe_payments.py"
+STRIPE_ANSWERS: Final = "functions/oncely/adapters/stripe_answers.py"
 SES: Final = "functions/oncely/adapters/ses_mail.py"
 HTTP: Final = "functions/oncely/adapters/http_api.py"
 EXPLORER: Final = "tests/faults/test_explorer.py"
@@ -136,6 +137,42 @@ KNOWLEDGE: Final = (
         '"total_max_attempts": 1}',
         '"total_max_attempts": 3}',
         ("tests/integration/test_ses_mail.py",),
+    ),
+    # Whose payment it is.
+    Mutation(
+        "a saved payment is confirmed without a look at whose it is",
+        STRIPE,
+        "if not is_new and (known := self._known(ref, payment)):",
+        "if not is_new and (known := None):",
+        ("tests/contract/test_payment_provider.py",),
+    ),
+    Mutation(
+        "every payment counts as verified",
+        ACTING,
+        "job, prepared_now = saved, True",
+        "job, prepared_now = saved, False",
+        ("tests/unit/test_payment_ownership.py",),
+    ),
+    Mutation(
+        "what a replay of our key brings counts as ours",
+        STRIPE,
+        "if differs := difference(intent, payment, livemode=self.livemode):",
+        "if differs := None:",
+        ("tests/unit/test_payment_ownership.py",),
+    ),
+    Mutation(
+        "what Stripe shows counts as ours",
+        STRIPE_ANSWERS,
+        "if differs := difference(intent, payment, livemode=livemode):",
+        "if differs := None:",
+        ("tests/unit/test_payment_ownership.py",),
+    ),
+    Mutation(
+        "a payment of the other mode counts as ours",
+        STRIPE_ANSWERS,
+        "    if livemode is not None:\n",
+        "    if False:\n",
+        ("tests/unit/test_payment_ownership.py",),
     ),
     # Identity.
     Mutation(

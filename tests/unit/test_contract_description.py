@@ -25,6 +25,7 @@ provider still remembers it.
     - when the outside action is done and our own rows refuse to record it
     - when the order is missing or cannot be charged as it stands
     - when the payment is found with another amount, or refunded
+    - when the saved payment is not this job's: its key, customer, amount or mode differs
     - when Stripe refuses our key or our request"""
 
 

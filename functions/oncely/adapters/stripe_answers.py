@@ -29,8 +29,34 @@ _NOT_TAKEN: Final = frozenset({400, 404})
 MOVES_MONEY: Final = frozenset({"succeeded", "processing", "requires_capture"})
 
 
-def from_intent(intent: stripe.PaymentIntent, payment: Payment) -> Answer:
-    """What an intent's own state says about our charge."""
+def difference(
+    intent: stripe.PaymentIntent, payment: Payment, *, livemode: bool | None
+) -> str | None:
+    """What shows that an intent is not this payment; None if it is.
+
+    A reference proves nothing: a row may hold the id of somebody else's intent. Without a known
+    mode of our API key (`livemode` is None), the mode is not compared.
+    """
+    customer = getattr(intent, "customer", None)
+    metadata = getattr(intent, "metadata", None)
+    said: dict[str, tuple[object, object]] = {
+        "job_key": (getattr(metadata, "job_key", None), payment.job_key),
+        "customer": (getattr(customer, "id", customer), payment.customer),
+        "amount": (getattr(intent, "amount", None), payment.money.amount),
+        "currency": (getattr(intent, "currency", None), payment.money.currency),
+    }
+    if livemode is not None:
+        said["livemode"] = (getattr(intent, "livemode", None), livemode)
+    for name, (theirs, ours) in said.items():
+        if theirs != ours:
+            return f"its {name} is {theirs}, not {ours}"
+    return None
+
+
+def from_intent(intent: stripe.PaymentIntent, payment: Payment, *, livemode: bool | None) -> Answer:
+    """What an intent's own state says about our charge; one that is not ours says nothing."""
+    if differs := difference(intent, payment, livemode=livemode):
+        return Odd(f"{intent.id} is not this job's payment: {differs}", intent.id)
     match intent.status:
         case "succeeded":
             return _succeeded(intent, payment)

@@ -1,6 +1,7 @@
 """Stripe through its official SDK: an unconfirmed intent first, and the intent's state as truth."""
 
 import hashlib
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -10,6 +11,7 @@ import stripe
 from oncely.adapters.stripe_answers import (
     MOVES_MONEY,
     also_found,
+    difference,
     from_intent,
     in_words,
     is_definite,
@@ -33,6 +35,17 @@ from oncely.providers import Payment
 # What the answers below were written against; raise it together with a look at the changelog.
 API_VERSION: Final = "2026-10-28.endive"
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
+# Secret, restricted and organization keys alike name their mode.
+_MODE: Final = re.compile(r"(?:[a-z]+_)+(live|test)_")
+
+
+def mode_of(api_key: str) -> bool | None:
+    """Whether a key is a live one; None if its prefix does not tell.
+
+    Then the mode is not compared: Stripe shows a key the objects of its own mode only.
+    """
+    named = _MODE.match(api_key)
+    return None if named is None else named[1] == "live"
 
 
 def stripe_client(api_key: str, *, api_base: str | None = None) -> stripe.StripeClient:
@@ -59,12 +72,13 @@ class StripePayments:
 
     client: stripe.StripeClient
     credential: str = ""
+    livemode: bool | None = None  # of our API key; None if the key does not tell
 
     @classmethod
     def with_key(cls, api_key: str, *, api_base: str | None = None) -> "StripePayments":
         """Wire the SDK; the scope is a digest, so that no key is stored with a job."""
         credential = hashlib.sha256(api_key.encode()).hexdigest()[:12]
-        return cls(stripe_client(api_key, api_base=api_base), credential)
+        return cls(stripe_client(api_key, api_base=api_base), credential, mode_of(api_key))
 
     def scope(self) -> str:
         """Within what our keys are unique."""
@@ -88,14 +102,23 @@ class StripePayments:
             )
         except stripe.StripeError as error:
             return turned_away(error)
+        # A replay of the key may bring an intent that was made, or changed, by somebody else.
+        if differs := difference(intent, payment, livemode=self.livemode):
+            return Odd(f"{intent.id} came back for our key, but {differs}", intent.id)
         return Prepared(intent.id)
 
-    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+    def execute(
+        self, ref: str, payment: Payment, *, key: ProviderKey, is_new: bool = False
+    ) -> Answer:
         """Confirm; after any error the answer is the intent's own state, never the HTTP code."""
+        if not is_new and (known := self._known(ref, payment)):
+            return known
         try:
             intent = self.client.v1.payment_intents.confirm(
                 ref,
                 {
+                    # What may be charged, whatever became of the intent since it was verified.
+                    "amount_to_confirm": payment.money.amount,
                     "off_session": True,
                     "error_on_requires_action": True,
                     "expand": ["latest_charge"],
@@ -104,7 +127,7 @@ class StripePayments:
             )
         except stripe.StripeError as error:
             return turned_away_unsent(error) or self._state_after(error, ref, payment)
-        return from_intent(intent, payment)
+        return from_intent(intent, payment, livemode=self.livemode)
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
         """Read the intent, and then whether the same job has moved money through another one."""
@@ -117,12 +140,24 @@ class StripePayments:
             return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
         return also_found(answer, ref, others) if others else answer
 
+    def _known(self, ref: str, payment: Payment) -> Answer | None:
+        """The answer if an intent that another run saved must not be confirmed; None if it may."""
+        try:
+            intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
+        except stripe.StripeError as error:
+            told = f"reading {ref} before it is confirmed: {in_words(error)}"
+            if is_definite(error):
+                return Odd(told, ref)
+            return turned_away_unsent(error) or NotSent(told)
+        answer = from_intent(intent, payment, livemode=self.livemode)
+        return None if isinstance(answer, Absent) else answer
+
     def _read(self, ref: str, payment: Payment) -> Answer:
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except stripe.StripeError as error:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
-        return from_intent(intent, payment)
+        return from_intent(intent, payment, livemode=self.livemode)
 
     def _others(self, ref: str, payment: Payment) -> list[str]:
         """Payments that carry our job's key beside ours, and have moved money or still may.

@@ -93,6 +93,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         alerts=(
             "when the order is missing or cannot be charged as it stands",
             "when the payment is found with another amount, or refunded",
+            "when the saved payment is not this job's: its key, customer, amount or mode differs",
             "when Stripe refuses our key or our request",
         ),
     )
@@ -169,11 +170,13 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         return self.tools.payments().prepare(call.facts.payment, key=call.key("create"))
 
     def act(self, call: Call[Order]) -> Answer:
-        """Confirm the intent whose reference is saved."""
+        """Confirm the intent whose reference is saved; one of another run is verified first."""
         ref = call.job.provider_ref
         if ref is None:
             return Odd("there is no saved payment to confirm")
-        return self.tools.payments().execute(ref, call.facts.payment, key=call.key("confirm"))
+        return self.tools.payments().execute(
+            ref, call.facts.payment, key=call.key("confirm"), is_new=call.prepared_now
+        )
 
     def ask(self, call: Call[Order]) -> Answer:
         """Read the intent; no reference means that nothing can have been confirmed."""

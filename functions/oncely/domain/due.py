@@ -156,9 +156,9 @@ def no_longer_the_same(job: Job, fingerprint_now: str | None) -> Decision | None
 def of_other_values(job: Job, answer: Answer, fingerprint_now: str | None) -> Answer:
     """A definite answer, unless our rows stand for something else by now: then none may follow."""
     changed = no_longer_the_same(job, fingerprint_now)
-    if changed is None or not isinstance(answer, Done | Refused):
+    if changed is None or not isinstance(answer, Done | Refused | Odd):
         return answer
-    ref = answer.ref if isinstance(answer, Done) else None
+    ref = None if isinstance(answer, Refused) else answer.ref
     return Odd(f"{answer.reason}; but {changed.reason}", ref, answer.result)
 
 

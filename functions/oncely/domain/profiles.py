@@ -72,6 +72,10 @@ STRIPE: Final = Profile(
         "Listing is as fresh as reading: a second payment of the same job is found there.",
         "A key is valid for one account and one mode: another API key may not know it.",
         "Confirming takes a few seconds at worst; ten are waited for.",
+        "An intent is ours only with our job key, customer, amount, currency and mode in it.",
+        "An intent that an earlier run saved is read and verified before it is confirmed.",
+        "`amount_to_confirm` pins what a confirmation may charge, whatever the intent says then.",
+        "The API key's prefix names its mode; without one, Stripe shows only objects of its mode.",
     ),
 )
 

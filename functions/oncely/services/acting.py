@@ -45,6 +45,7 @@ class Act:
 
     def perform(self, job: Job, facts: Any) -> Acted | GaveWay:  # noqa: ANN401  # the contract's own type
         """Save the reference first, if the effect has one; then perform it, once."""
+        prepared_now = False
         if job.provider_ref is None:
             match self._guarded(self.contract.prepare, self._call(job, facts)):
                 case None:
@@ -53,14 +54,20 @@ class Act:
                     saved = self.keep(job, prepared(ref))
                     if saved is None:
                         return GaveWay(f"{ref} was prepared, but the job has another owner")
-                    job = saved
+                    job, prepared_now = saved, True
                 case answer:
                     return Acted(job, answer)
-        call = self._call(job, facts)
+        call = self._call(job, facts, prepared_now=prepared_now)
         answer = self._guarded(self.contract.act, call)
         return Acted(call.job, answer)
 
-    def _call(self, job: Job, facts: Any) -> Call[Any]:  # noqa: ANN401  # the contract's own type
+    def _call(
+        self,
+        job: Job,
+        facts: Any,  # noqa: ANN401  # the contract's own type
+        *,
+        prepared_now: bool = False,
+    ) -> Call[Any]:
         def save(progress: Mapping[str, Json]) -> None:
             call.job = self.keep(call.job, progressed(progress)) or _give_way(call.job)
 
@@ -68,6 +75,7 @@ class Act:
             job=job,
             facts=facts,
             key_length=self.contract.terms.profile.key_length,
+            prepared_now=prepared_now,
             has_time=self._has_time,
             save=save,
         )
