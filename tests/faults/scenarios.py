@@ -18,11 +18,12 @@ from oncely.domain.profiles import STRIPE, Safety, Terms
 from oncely.domain.writes import Json
 from oncely.ports import Clock
 from oncely.providers import Payment
-from oncely.testing import Provider, Scenario, acting, asking, own_job
+from oncely.testing import Ended, Provider, Scenario, acting, asking, own_job
 from oncely.testing.actors import START
 from oncely.testing.memory import MemoryRows
 from tests.faults.providers import (
     DroppingPayments,
+    FicklePayments,
     ForgetfulPayments,
     LaggingPayments,
     PickyPayments,
@@ -94,6 +95,11 @@ def somebody_tries_again(_: MemoryRows) -> list[Mapping[str, object]]:
     return [{**CHARGE, "attempt": 2}]
 
 
+def paid_in_the_end(ended: Ended) -> int:
+    ended.providers["payments"].late_confirmations_arrive()
+    return len(ended.providers["payments"].charges)
+
+
 def charging(
     name: str,
     payments: Callable[[Clock], FakePayments],
@@ -103,7 +109,7 @@ def charging(
     **more: Any,  # noqa: ANN401  # fields of a scenario
 ) -> Scenario:
     def providers(clock: Clock) -> Mapping[str, Provider | None]:
-        acts = {**acting("prepare", "execute"), "cancel": NotSent("timeout")}
+        acts = acting("prepare", "execute", "close")
         return {
             "payments": Provider(target=payments(clock), acts=acts, asks=asking("look_up")),
             "mailer": a_mailer(FakeMailer()) if receipts else None,
@@ -194,6 +200,20 @@ SCENARIOS: Final = (
     charging("short-window", lambda clock: ForgetfulPayments(wall=clock), ShortWindowCharge),
     charging("lagging", lambda clock: LaggingPayments(wall=clock), LaggingCharge),
     charging("declined", lambda _: FakePayments(declines=True)),
+    # A confirmation that arrives late finds the money that the first one did not.
+    charging("late-confirm", lambda _: FicklePayments(), effects=paid_in_the_end),
+    charging(
+        "close-lost",
+        lambda _: FicklePayments(),
+        effects=paid_in_the_end,
+        given="w1:payments.close!fail",
+    ),
+    charging(
+        "decline-lost",
+        lambda _: FicklePayments(),
+        effects=paid_in_the_end,
+        given="w1:payments.execute!lost",
+    ),
     charging("slow", lambda clock: SlowPayments(wall=clock)),
     charging("unserved", lambda _: FakePayments(), copies=0, sweeps_at=(timedelta(minutes=6),)),
     charging("edited", lambda _: StrictPayments(), edit=the_amount_changes),

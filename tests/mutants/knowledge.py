@@ -6,6 +6,7 @@ from tests.mutants.mutation import Mutation
 
 CLAIMS: Final = "functions/oncely/domain/claims.py"
 DECIDE: Final = "functions/oncely/domain/decide.py"
+MOVES: Final = "functions/oncely/domain/moves.py"
 KEYS: Final = "functions/oncely/domain/keys.py"
 RUN: Final = "functions/oncely/services/run_job.py"
 ACTING: Final = "functions/oncely/services/acting.py"
@@ -142,15 +143,15 @@ KNOWLEDGE: Final = (
     Mutation(
         "a saved payment is confirmed without a look at whose it is",
         STRIPE,
-        "if not is_new and (known := self._known(ref, payment)):",
-        "if not is_new and (known := None):",
+        "            if not isinstance(known, Absent):\n",
+        "            if not known:\n",
         ("tests/contract/test_payment_provider.py",),
     ),
     Mutation(
         "every payment counts as verified",
         ACTING,
-        "job, prepared_now = saved, True",
-        "job, prepared_now = saved, False",
+        "job, verified = saved, True",
+        "job, verified = saved, False",
         ("tests/unit/test_payment_ownership.py",),
     ),
     Mutation(
@@ -173,6 +174,63 @@ KNOWLEDGE: Final = (
         "    if livemode is not None:\n",
         "    if False:\n",
         ("tests/unit/test_payment_ownership.py",),
+    ),
+    # A decline must close the payment.
+    Mutation(
+        "a decline fails the job while its payment is open",
+        ACTING,
+        "            answer = self._close_declined(call, answer)\n",
+        "            answer = Refused(answer.reason, answer.code)\n",
+        ("tests/unit/test_declined_charges.py",),
+    ),
+    Mutation(
+        "a decline that the reconciler reads fails the job",
+        DECIDE,
+        "            return _hand_over_to_close(job, terms, answer, now)\n",
+        "            return refuse(job, Refused(answer.reason, answer.code), now)\n",
+        (EXPLORER, "-k", "promise_holds and decline-lost"),
+    ),
+    Mutation(
+        "a cancel without an answer counts as canceled",
+        STRIPE,
+        'return Unclear(f"cancelling {ref}: {in_words(error)}")',
+        'return Refused(f"cancelling {ref}: {in_words(error)}", code="canceled")',
+        ("tests/contract/test_payment_provider.py",),
+    ),
+    Mutation(
+        "a run that should only close confirms once more",
+        RUN,
+        "        if job.closing is not None:\n",
+        "        if False:\n",
+        ("tests/unit/test_declined_charges.py", "tests/unit/test_ruling.py"),
+    ),
+    Mutation(
+        "a row forgets that it only waits to be closed",
+        MOVES,
+        'return {"closing": why}',
+        "return {}",
+        ("tests/unit/test_declined_charges.py",),
+    ),
+    Mutation(
+        "a payment of somebody else is canceled",
+        STRIPE,
+        "            if not isinstance(known, Absent | StillOpen):\n",
+        "            if not known:\n",
+        ("tests/contract/test_payment_provider.py",),
+    ),
+    Mutation(
+        "an operator fails a job whose payment is open",
+        "functions/oncely/services/repair.py",
+        "            case Repair.FAIL if needs_closing(row, self.contract.terms):\n",
+        "            case Repair.FAIL if False:\n",
+        ("tests/unit/test_ruling.py",),
+    ),
+    Mutation(
+        "an operator fails an open job that nobody here can read",
+        "functions/oncely/domain/repairs.py",
+        "        case Status.NEEDS_REVIEW if repair is Repair.FAIL and may_be_open:\n",
+        "        case Status.NEEDS_REVIEW if False:\n",
+        ("tests/unit/test_unreadable_jobs.py",),
     ),
     # Identity.
     Mutation(

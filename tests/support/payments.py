@@ -15,10 +15,11 @@ from oncely.domain.answers import (
     Prepared,
     Processing,
     Refused,
+    StillOpen,
     Unclear,
     Unreachable,
 )
-from oncely.domain.keys import ProviderKey
+from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.writes import Json
 from oncely.providers import Payment
 
@@ -71,10 +72,10 @@ class FakePayments:
             return self._step("prepare", key, lambda: self._create(payment))
 
     def execute(
-        self, ref: str, payment: Payment, *, key: ProviderKey, is_new: bool = False
+        self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
     ) -> Answer:
         with self.lock:
-            if not is_new:
+            if not verified:
                 self.calls.append(("verify", ref))
                 known = self._state(ref, payment)
                 if not isinstance(known, Absent):
@@ -82,7 +83,8 @@ class FakePayments:
             answer = self._step("execute", key, lambda: self._confirm(ref))
             if isinstance(answer, Prepared):
                 return Unclear("garbled")
-            return answer
+            # A decline that the key replays is an error: the intent's own state is the answer.
+            return self._state(ref, payment) if isinstance(answer, StillOpen) else answer
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
         with self.lock:
@@ -91,15 +93,35 @@ class FakePayments:
                 return Unreachable("timeout")
             return self._with_others(self._state(ref, payment), ref, payment)
 
-    def cancel(self, ref: str) -> Answer | None:
+    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> Answer:
         with self.lock:
-            self.calls.append(("cancel", ref))
-            if self._fault("cancel"):
-                return NotSent("timeout on cancel")
-            if self.intents[ref].status == "succeeded":
-                return Odd(f"the former attempt's payment {ref} is succeeded after all", ref)
-            self._become(ref, "canceled")
-            return None
+            self.calls.append(("close", ref))
+            fault = self._fault("close")
+            if fault is Fault.REFUSED_CONNECTION:
+                return NotSent("connection refused")
+            if fault is Fault.TIMEOUT_BEFORE:
+                return Unclear("timeout on close")
+            known = self._state(ref, payment)
+            if isinstance(known, StillOpen | Absent):
+                self._become(ref, "canceled")
+                known = self._state(ref, payment)
+            return Unclear("timeout on close") if fault is Fault.TIMEOUT_AFTER else known
+
+    def ask_closed(self, ref: str, *, job_key: JobKey) -> Answer:
+        with self.lock:
+            self.calls.append(("ask_closed", ref))
+            intent = self.intents[ref]
+            if self._fault("ask_closed"):
+                return Unreachable("timeout")
+            if intent.payment.job_key != job_key:
+                return Refused(f"{ref} is not this job's payment", code="not_ours")
+            match intent.status:
+                case "refunded":
+                    return Refused(f"{ref} was refunded in full", code="refunded")
+                case "requires_confirmation":
+                    return StillOpen(f"{ref} was not confirmed", "requires_confirmation")
+                case _:
+                    return self._state(ref, intent.payment)
 
     def _with_others(self, answer: Answer, ref: str, payment: Payment) -> Answer:
         """The same job may have moved money through another intent as well."""
@@ -175,7 +197,7 @@ class FakePayments:
             case "processing":
                 return Processing(f"{ref} is processing")
             case "declined":
-                return Refused("card_declined: generic_decline", code="card_declined")
+                return StillOpen("card_declined: generic_decline", code="card_declined")
             case "canceled":
                 return Refused("canceled", code="canceled")
             case "refunded":

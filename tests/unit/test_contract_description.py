@@ -15,7 +15,8 @@ payment.charge (queue payments)
   What can happen outside: the order's customer is charged the order's amount, at most once.
   Which rows change: the order becomes paid (with its charge_id) or payment_failed, with the job.
   Success is: Stripe says that the payment of this order succeeded.
-  A plain no is: the card was declined, or the bank wants the customer to authenticate.
+  A plain no is: the card was declined, or the bank wants the customer to authenticate; the \
+payment was canceled, so that it cannot succeed later.
   A second run: returns the first run's answer. While the outcome is unknown the provider is \
 asked; it is sent again only when it certainly did not happen, or under the same key while the \
 provider still remembers it.

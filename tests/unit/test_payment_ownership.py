@@ -147,7 +147,7 @@ def test_an_intent_that_is_not_ours_is_an_anomaly_in_every_answer_of_stripe(
     answers = [
         provider.prepare(OURS, key=key),
         provider.execute("pi_1", OURS, key=key),
-        provider.execute("pi_1", OURS, key=key, is_new=True),
+        provider.execute("pi_1", OURS, key=key, verified=True),
         provider.look_up("pi_1", OURS),
     ]
 

@@ -16,6 +16,7 @@ from oncely.domain.answers import (
     Odd,
     Processing,
     Refused,
+    StillOpen,
     Unclear,
 )
 from oncely.domain.writes import Json
@@ -29,6 +30,11 @@ _NOT_TAKEN: Final = frozenset({400, 404})
 MOVES_MONEY: Final = frozenset({"succeeded", "processing", "requires_capture"})
 
 
+def job_key_of(intent: stripe.PaymentIntent) -> str | None:
+    """The job that an intent was made for, as its metadata says."""
+    return getattr(getattr(intent, "metadata", None), "job_key", None)
+
+
 def difference(
     intent: stripe.PaymentIntent, payment: Payment, *, livemode: bool | None
 ) -> str | None:
@@ -38,9 +44,8 @@ def difference(
     mode of our API key (`livemode` is None), the mode is not compared.
     """
     customer = getattr(intent, "customer", None)
-    metadata = getattr(intent, "metadata", None)
     said: dict[str, tuple[object, object]] = {
-        "job_key": (getattr(metadata, "job_key", None), payment.job_key),
+        "job_key": (job_key_of(intent), payment.job_key),
         "customer": (getattr(customer, "id", customer), payment.customer),
         "amount": (getattr(intent, "amount", None), payment.money.amount),
         "currency": (getattr(intent, "currency", None), payment.money.currency),
@@ -67,11 +72,29 @@ def from_intent(intent: stripe.PaymentIntent, payment: Payment, *, livemode: boo
         case "requires_payment_method" if intent.last_payment_error is not None:
             return _declined(intent)
         case "requires_action":
-            return _refused(intent, "authentication_required", "the bank wants the customer")
+            return _declined(intent)
         case "canceled":
-            return _refused(intent, "canceled", "the payment was canceled")
+            return _canceled(intent)
         case other:
             return Odd(f"{intent.id} is {other}, which a charge never leads to", intent.id)
+
+
+def if_closed(intent: stripe.PaymentIntent) -> Answer:
+    """Whether an intent can still take money: only a canceled or refunded one never can."""
+    charge = intent.latest_charge
+    match intent.status:
+        case "canceled":
+            return _canceled(intent)
+        case "succeeded" if isinstance(charge, stripe.Charge) and charge.refunded:
+            return Refused(f"{intent.id} was refunded in full", code="refunded")
+        case "succeeded":
+            return Done(f"{intent.id} has taken the money", intent.id)
+        case "processing":
+            return Processing(f"Stripe is still processing {intent.id}")
+        case "requires_capture":
+            return Odd(f"{intent.id} holds the money and waits to be captured", intent.id)
+        case _:
+            return _declined(intent)
 
 
 def also_found(answer: Answer, ref: str, others: Sequence[str]) -> Odd:
@@ -159,19 +182,29 @@ def _succeeded(intent: stripe.PaymentIntent, payment: Payment) -> Answer:
     return Done(f"charged {money} as {charge_id}", intent.id, result)
 
 
-def _declined(intent: stripe.PaymentIntent) -> Refused:
+def _declined(intent: stripe.PaymentIntent) -> StillOpen:
+    code, why = _payment_error(intent) or (intent.status, "not paid, and not canceled")
+    if intent.status == "requires_action":
+        code, why = "authentication_required", "the bank wants the customer"
+    return StillOpen(f"{code}: {why}; {intent.id} is still open", code, _names(intent))
+
+
+def _canceled(intent: stripe.PaymentIntent) -> Refused:
+    code, why = _payment_error(intent) or ("canceled", "the payment was canceled")
+    return Refused(f"{code}: {why}", code, _names(intent))
+
+
+def _payment_error(intent: stripe.PaymentIntent) -> tuple[str, str] | None:
     error = intent.last_payment_error
+    if error is None:
+        return None
     code = str(getattr(error, "code", None) or "declined")
     why = getattr(error, "decline_code", None) or getattr(error, "message", None) or code
-    return _refused(intent, code, str(why))
+    return code, str(why)
 
 
-def _refused(intent: stripe.PaymentIntent, code: str, why: str) -> Refused:
-    return Refused(
-        f"{code}: {why}",
-        code=code,
-        result={"payment_intent": intent.id, "request_id": _request_id(intent)},
-    )
+def _names(intent: stripe.PaymentIntent) -> dict[str, Json]:
+    return {"payment_intent": intent.id, "request_id": _request_id(intent)}
 
 
 def _request_id(intent: stripe.PaymentIntent) -> str | None:

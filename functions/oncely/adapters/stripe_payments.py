@@ -13,8 +13,10 @@ from oncely.adapters.stripe_answers import (
     also_found,
     difference,
     from_intent,
+    if_closed,
     in_words,
     is_definite,
+    job_key_of,
     turned_away,
     turned_away_unsent,
 )
@@ -25,10 +27,12 @@ from oncely.domain.answers import (
     Odd,
     Prepared,
     Processing,
+    Refused,
+    StillOpen,
     Unclear,
     Unreachable,
 )
-from oncely.domain.keys import ProviderKey
+from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.profiles import STRIPE
 from oncely.providers import Payment
 
@@ -108,11 +112,13 @@ class StripePayments:
         return Prepared(intent.id)
 
     def execute(
-        self, ref: str, payment: Payment, *, key: ProviderKey, is_new: bool = False
+        self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
     ) -> Answer:
         """Confirm; after any error the answer is the intent's own state, never the HTTP code."""
-        if not is_new and (known := self._known(ref, payment)):
-            return known
+        if not verified:
+            known = self._verified(ref, payment)
+            if not isinstance(known, Absent):
+                return known
         try:
             intent = self.client.v1.payment_intents.confirm(
                 ref,
@@ -129,6 +135,30 @@ class StripePayments:
             return turned_away_unsent(error) or self._state_after(error, ref, payment)
         return from_intent(intent, payment, livemode=self.livemode)
 
+    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> Answer:
+        """Cancel; only an intent that *is* canceled can never take money."""
+        if not verified:
+            known = self._verified(ref, payment)
+            if not isinstance(known, Absent | StillOpen):
+                return known
+        try:
+            # Without a key of ours: cancelling twice does no harm, and under the same key Stripe
+            # would repeat an error of its own for a day.
+            intent = self.client.v1.payment_intents.cancel(ref, {"expand": ["latest_charge"]})
+        except stripe.StripeError as error:
+            return turned_away_unsent(error) or self._closed_after(error, ref, payment)
+        return from_intent(intent, payment, livemode=self.livemode)
+
+    def ask_closed(self, ref: str, *, job_key: JobKey) -> Answer:
+        """Read whether an intent can still take money; one of another job never does for this."""
+        try:
+            intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
+        except stripe.StripeError as error:
+            return Unreachable(f"reading {ref} failed: {in_words(error)}")
+        if job_key_of(intent) != job_key:
+            return Refused(f"{ref} is not this job's payment", code="not_ours")
+        return if_closed(intent)
+
     def look_up(self, ref: str, payment: Payment) -> Answer:
         """Read the intent, and then whether the same job has moved money through another one."""
         answer = self._read(ref, payment)
@@ -140,17 +170,16 @@ class StripePayments:
             return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
         return also_found(answer, ref, others) if others else answer
 
-    def _known(self, ref: str, payment: Payment) -> Answer | None:
-        """The answer if an intent that another run saved must not be confirmed; None if it may."""
+    def _verified(self, ref: str, payment: Payment) -> Answer:
+        """Read an intent of another run before anything is done with it."""
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except stripe.StripeError as error:
-            told = f"reading {ref} before it is confirmed: {in_words(error)}"
+            told = f"reading {ref} before anything is done with it: {in_words(error)}"
             if is_definite(error):
                 return Odd(told, ref)
             return turned_away_unsent(error) or NotSent(told)
-        answer = from_intent(intent, payment, livemode=self.livemode)
-        return None if isinstance(answer, Absent) else answer
+        return from_intent(intent, payment, livemode=self.livemode)
 
     def _read(self, ref: str, payment: Payment) -> Answer:
         try:
@@ -173,16 +202,6 @@ class StripePayments:
             and intent.status in MOVES_MONEY
         ]
 
-    def cancel(self, ref: str) -> Answer | None:
-        """Cancel an intent of a former attempt; None: it can never be paid any more."""
-        try:
-            # Without a key of ours: cancelling twice does no harm, and under the same key Stripe
-            # would repeat an error of its own for a day.
-            self.client.v1.payment_intents.cancel(ref)
-        except stripe.StripeError as error:
-            return turned_away_unsent(error) or self._cancelled_after(error, ref)
-        return None
-
     def _state_after(self, error: stripe.StripeError, ref: str, payment: Payment) -> Answer:
         match self._read(ref, payment):
             case Absent() if is_definite(error):
@@ -194,14 +213,9 @@ class StripePayments:
             case answer:
                 return answer
 
-    def _cancelled_after(self, error: stripe.StripeError, ref: str) -> Answer | None:
-        told = f"cancelling {ref} of the former attempt: {in_words(error)}"
-        try:
-            status = self.client.v1.payment_intents.retrieve(ref).status
-        except stripe.StripeError:
-            return NotSent(told)
-        if status == "canceled":
-            return None
-        if status in MOVES_MONEY:
-            return Odd(f"the former attempt's payment {ref} is {status} after all", ref)
-        return NotSent(told)
+    def _closed_after(self, error: stripe.StripeError, ref: str, payment: Payment) -> Answer:
+        match self._read(ref, payment):
+            case Absent() | StillOpen() | Unreachable():
+                return Unclear(f"cancelling {ref}: {in_words(error)}")
+            case answer:
+                return answer
