@@ -1,14 +1,20 @@
 """The Stripe adapter against every way in which an answer can go wrong, over real sockets."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import stripe
 
 from infra.local.engine import free_port
 from infra.local.sandbox import StripeSandbox
-from oncely.adapters.stripe_payments import StripePayments, stripe_client
-from oncely.domain.answers import Answer, Done, NotSent, Odd, Prepared, StillOpen, Unclear
+from oncely.adapters.stripe_payments import (
+    MAX_PAGES,
+    PAGE_SIZE,
+    StripePayments,
+    stripe_client,
+)
+from oncely.domain.answers import Absent, Answer, Done, NotSent, Odd, Prepared, StillOpen, Unclear
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
@@ -193,6 +199,57 @@ def test_a_refunded_charge_is_for_a_person(
 
     assert isinstance(answer, Odd)
     assert "refunded" in answer.reason
+
+
+def test_a_disputed_charge_is_for_a_person(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    done = confirmed(provider, payment())
+    assert isinstance(done, Done)
+    (charged,) = sandbox.ledger.charges
+    sandbox.ledger.save(replace(charged, disputed=True), at=charged.created)
+
+    answer = provider.look_up(str(done.ref), payment())
+
+    assert isinstance(answer, Odd)
+    assert "disputed" in answer.reason
+
+
+def buried(sandbox: StripeSandbox, provider: StripePayments, *, under: int) -> tuple[str, str]:
+    """A paid intent of our job, one more below so many newer ones; gives the ids of both."""
+    other = confirmed(provider, payment())
+    assert isinstance(other, Done)
+    (theirs,) = sandbox.ledger.intents
+    for number in range(under):
+        newer = replace(theirs, intent_id=f"pi_{number}", metadata={"job_key": f"other:{number}"})
+        sandbox.ledger.save(newer, at=theirs.created)
+    ours = provider.prepare(payment(), key=ProviderKey("create:2"))
+    assert isinstance(ours, Prepared)
+    return ours.ref, str(other.ref)
+
+
+def test_another_payment_of_the_same_job_is_found_on_the_third_page(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    ref, other = buried(sandbox, provider, under=PAGE_SIZE * MAX_PAGES - 2)
+
+    answer = provider.look_up(ref, payment())
+
+    assert isinstance(answer, Odd)
+    assert other in answer.reason
+
+
+def test_a_search_that_ends_at_its_bound_says_so(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    ref, _ = buried(sandbox, provider, under=PAGE_SIZE * MAX_PAGES)
+
+    answer = provider.look_up(ref, payment())
+
+    assert isinstance(answer, Absent)
+    assert "only the customer's newest 300 payments were searched" in answer.reason
+    lists = [one for one in sandbox.ledger.requests if (one.method, one.path) == ("GET", CREATE)]
+    assert len(lists) == MAX_PAGES
 
 
 def stripe_world(sandbox: StripeSandbox, provider: StripePayments, **order: object) -> World:

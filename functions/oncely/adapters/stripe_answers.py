@@ -24,6 +24,7 @@ from oncely.providers import Payment
 
 _UNAUTHORIZED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
+_LOCKED: Final = "lock_timeout"
 _CARD_REFUSED: Final = 402
 _NOT_TAKEN: Final = frozenset({400, 404})
 # The states of an intent that has taken the customer's money, or is about to.
@@ -108,9 +109,10 @@ def turned_away_unsent(error: stripe.StripeError) -> Answer | None:
     """The answer if Stripe certainly did nothing; None: it may have."""
     if isinstance(error, stripe.APIConnectionError) and _never_left(error):
         return NotSent(f"Stripe could not be reached: {in_words(error)}")
-    if error.http_status in _UNAUTHORIZED:
+    if refuses_our_key(error):
         return NotSent(f"Stripe refuses our key: {in_words(error)}", alarm=True)
-    if error.http_status == _RATE_LIMITED:
+    # A lock may be held by our own earlier call, which is still running.
+    if error.http_status == _RATE_LIMITED and _code(error) != _LOCKED:
         return NotSent(f"Stripe limits our rate: {in_words(error)}")
     return None
 
@@ -124,6 +126,11 @@ def turned_away(error: stripe.StripeError) -> Answer:
     if is_definite(error):
         return Odd(f"Stripe does not take the payment: {in_words(error)}")
     return Unclear(f"preparing the payment: {in_words(error)}")
+
+
+def refuses_our_key(error: stripe.StripeError) -> bool:
+    """Whether Stripe does not accept our API key, or not for this."""
+    return error.http_status in _UNAUTHORIZED
 
 
 def is_definite(error: stripe.StripeError) -> bool:
@@ -179,6 +186,8 @@ def _succeeded(intent: stripe.PaymentIntent, payment: Payment) -> Answer:
         )
     if isinstance(charge, stripe.Charge) and charge.amount_refunded:
         return Odd(f"{charge_id} was charged and refunded", intent.id, result)
+    if getattr(charge, "disputed", False):
+        return Odd(f"{charge_id} was charged and is disputed", intent.id, result)
     return Done(f"charged {money} as {charge_id}", intent.id, result)
 
 

@@ -2,12 +2,15 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
+import requests
 import stripe
 
+from oncely.adapters.request_deadline import DeadlineAdapter, whole_request_within
 from oncely.adapters.stripe_answers import (
     MOVES_MONEY,
     also_found,
@@ -17,6 +20,7 @@ from oncely.adapters.stripe_answers import (
     in_words,
     is_definite,
     job_key_of,
+    refuses_our_key,
     turned_away,
     turned_away_unsent,
 )
@@ -39,6 +43,12 @@ from oncely.providers import Payment
 # What the answers below were written against; raise it together with a look at the changelog.
 API_VERSION: Final = "2026-10-28.endive"
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
+# Another payment of the same job is looked for among this many of the customer's newest.
+PAGE_SIZE: Final = 100
+MAX_PAGES: Final = 3
+NOT_ALL_SEEN: Final = (
+    f"only the customer's newest {PAGE_SIZE * MAX_PAGES} payments were searched for another one"
+)
 # Secret, restricted and organization keys alike name their mode.
 _MODE: Final = re.compile(r"(?:[a-z]+_)+(live|test)_")
 
@@ -52,7 +62,38 @@ def mode_of(api_key: str) -> bool | None:
     return None if named is None else named[1] == "live"
 
 
-def stripe_client(api_key: str, *, api_base: str | None = None) -> stripe.StripeClient:
+class DeadlineClient(stripe.RequestsClient):
+    """Sends a request once, and gives it up when its whole time is over."""
+
+    def __init__(self, limit: timedelta) -> None:
+        seconds = limit.total_seconds()
+        super().__init__(timeout=(min(CONNECT_TIMEOUT.total_seconds(), seconds), seconds))
+        self._limit = limit
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None,
+        post_data: Any = None,  # noqa: ANN401  # as inherited
+        **named: Any,  # noqa: ANN401  # as inherited
+    ) -> tuple[Any, int, Mapping[str, str]]:
+        """Send one request."""
+        if getattr(self._thread_local, "session", None) is None:
+            session = requests.Session()
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, DeadlineAdapter())
+            self._thread_local.session = session
+        with whole_request_within(self._limit):
+            return super().request(method, url, headers, post_data, **named)
+
+
+def stripe_client(
+    api_key: str,
+    *,
+    api_base: str | None = None,
+    request_timeout: timedelta = STRIPE.request_timeout,
+) -> stripe.StripeClient:
     """A client that never sends a request twice by itself."""
     # Off: it would write a file under HOME and send figures of the last request along.
     stripe.enable_telemetry = False
@@ -61,12 +102,7 @@ def stripe_client(api_key: str, *, api_base: str | None = None) -> stripe.Stripe
         stripe_version=API_VERSION,
         max_network_retries=0,
         base_addresses={"api": api_base} if api_base else {},
-        http_client=stripe.RequestsClient(
-            timeout=(
-                CONNECT_TIMEOUT.total_seconds(),
-                (STRIPE.request_timeout - CONNECT_TIMEOUT).total_seconds(),
-            )
-        ),
+        http_client=DeadlineClient(request_timeout),
     )
 
 
@@ -132,7 +168,7 @@ class StripePayments:
                 {"idempotency_key": key},
             )
         except stripe.StripeError as error:
-            return turned_away_unsent(error) or self._state_after(error, ref, payment)
+            return self._state_after(error, ref, payment)
         return from_intent(intent, payment, livemode=self.livemode)
 
     def close(self, ref: str, payment: Payment, *, verified: bool = False) -> Answer:
@@ -165,10 +201,12 @@ class StripePayments:
         if isinstance(answer, Unreachable | Processing | Odd):
             return answer
         try:
-            others = self._others(ref, payment)
+            others, all_seen = self._others(ref, payment)
         except stripe.StripeError as error:
             return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
-        return also_found(answer, ref, others) if others else answer
+        if others:
+            return also_found(answer, ref, others)
+        return answer if all_seen else replace(answer, reason=f"{answer.reason}; {NOT_ALL_SEEN}")
 
     def _verified(self, ref: str, payment: Payment) -> Answer:
         """Read an intent of another run before anything is done with it."""
@@ -188,22 +226,35 @@ class StripePayments:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
         return from_intent(intent, payment, livemode=self.livemode)
 
-    def _others(self, ref: str, payment: Payment) -> list[str]:
+    def _others(self, ref: str, payment: Payment) -> tuple[list[str], bool]:
         """Payments that carry our job's key beside ours, and have moved money or still may.
 
-        Of the customer's newest: another one of this job was made within the job's own hours.
+        The customer's newest come first. The second value tells whether all of them were seen.
         """
-        newest = self.client.v1.payment_intents.list({"customer": payment.customer, "limit": 100})
-        return [
-            intent.id
-            for intent in newest.data
-            if intent.id != ref
-            and getattr(intent.metadata, "job_key", None) == payment.job_key
-            and intent.status in MOVES_MONEY
-        ]
+        found: list[str] = []
+        asked: dict[str, Any] = {"customer": payment.customer, "limit": PAGE_SIZE}
+        for _ in range(MAX_PAGES):
+            page = self.client.v1.payment_intents.list(asked)  # type: ignore[arg-type]  # its fields by name
+            found += [
+                intent.id
+                for intent in page.data
+                if intent.id != ref
+                and job_key_of(intent) == payment.job_key
+                and intent.status in MOVES_MONEY
+            ]
+            if not page.has_more or not page.data:
+                return found, True
+            asked = {**asked, "starting_after": page.data[-1].id}
+        return found, False
 
     def _state_after(self, error: stripe.StripeError, ref: str, payment: Payment) -> Answer:
+        unsent = turned_away_unsent(error)
+        # That our key is refused now does not say what became of a request that was under way.
+        if unsent is not None and not refuses_our_key(error):
+            return unsent
         match self._read(ref, payment):
+            case Absent() if unsent is not None:
+                return unsent
             case Absent() if is_definite(error):
                 return Odd(
                     f"Stripe does not take the confirmation of {ref}: {in_words(error)}", ref
