@@ -96,6 +96,7 @@ class Call(Generic[F]):
     job: Job
     facts: F
     key_length: int = MAX_PROVIDER_KEY
+    verified: bool = False  # this run made or verified the saved reference
     has_time: Callable[[timedelta], bool] = lambda _: True
     save: Callable[[Mapping[str, Json]], None] = lambda _: None  # a long job's progress, fenced
 
@@ -202,6 +203,19 @@ class Contract(ABC, Generic[M, F]):
     def ask(self, call: Call[F]) -> Answer:
         """Find out what became of an effect; changes nothing outside."""
         del call
+        return CannotAsk()
+
+    def close(self, call: Call[F]) -> Answer:
+        """Close what was prepared, so that it can never take effect; for `leaves_open` only."""
+        del call
+        return Odd("this job type prepares nothing that could be closed")
+
+    def ask_closed(self, job: Job) -> Answer:
+        """Find out whether what was prepared is closed, without our own rows; changes nothing.
+
+        `Refused` says that it can never take effect, `StillOpen` that a worker can close it.
+        """
+        del job
         return CannotAsk()
 
     def on_success(self, facts: F, job: Job) -> tuple[LocalWrite, ...]:

@@ -31,14 +31,19 @@ class PaymentProvider(Protocol):
     def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
         """Make a payment that has moved nothing yet."""
 
-    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
-        """Move the money of a prepared payment."""
+    def execute(
+        self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
+    ) -> Answer:
+        """Move the money of a prepared payment; unless `verified`, see first that it is ours."""
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
         """Tell what became of a prepared payment; changes nothing."""
 
-    def cancel(self, ref: str) -> Answer | None:
-        """Make sure that a prepared payment can never move money; None: it cannot."""
+    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> Answer:
+        """Make sure that a prepared payment can never move money; `Refused` says that it cannot."""
+
+    def ask_closed(self, ref: str, *, job_key: JobKey) -> Answer:
+        """Tell whether a prepared payment can still move money for this job; changes nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,7 +122,7 @@ def _providers() -> Iterator[str]:
 
 def _rows(profiles: list[Profile]) -> Iterator[tuple[str, list[str]]]:
     yield "a request is waited for", [f"{p.request_timeout.seconds} s" for p in profiles]
-    yield "requests in one run, at most", [str(p.calls) for p in profiles]
+    yield "requests in one run, at most", [str(p.calls + p.closing_calls) for p in profiles]
     yield "a key is safe for", [_hours(p) for p in profiles]
     yield "a key is unique within", [p.key_scope for p in profiles]
     yield "longest key", [str(p.key_length) if p.key_window else _NONE for p in profiles]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -16,6 +16,7 @@ from oncely.domain.answers import (
     Prepared,
     Processing,
     Refused,
+    StillOpen,
     Unclear,
     Unreachable,
 )
@@ -82,7 +83,7 @@ class StripeBench:
             "prepare": ("POST", "/v1/payment_intents"),
             "execute": ("POST", "/v1/payment_intents/*/confirm"),
             "look_up": ("GET", "/v1/payment_intents/*"),
-            "cancel": ("POST", "/v1/payment_intents/*/cancel"),
+            "close": ("POST", "/v1/payment_intents/*/cancel"),
         }[step]
         kind = {
             Fault.TIMEOUT_BEFORE: "drop_before",
@@ -90,8 +91,8 @@ class StripeBench:
             Fault.UNAUTHORIZED: "unauthorized",
         }[fault]
         self.sandbox.faults.add(kind, method=method, path=path)
-        if fault is not Fault.UNAUTHORIZED and step == "execute":
-            # Where confirming fails, the adapter reads the intent; nor can it do that.
+        if fault is not Fault.UNAUTHORIZED and step in {"execute", "close"}:
+            # Where one of these fails, the adapter reads the intent; nor can it do that.
             self.sandbox.faults.add("outage", method="GET")
 
     def pays_out(self, ref: str, *, succeeded: bool) -> None:
@@ -163,15 +164,15 @@ def test_executing_a_paid_payment_again_says_done_and_moves_nothing(
     assert bench.charges() == 1
 
 
-def test_a_decline_is_a_definite_no_that_looking_up_repeats(bench: Bench) -> None:
+def test_a_declined_payment_is_still_open_and_looking_up_says_so(bench: Bench) -> None:
     asked = bench.payment("declined")
     ref = prepared(bench, asked)
 
     answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
 
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, StillOpen)
     assert answer.code == "card_declined"
-    assert isinstance(bench.provider.look_up(ref, asked), Refused)
+    assert isinstance(bench.provider.look_up(ref, asked), StillOpen)
     assert bench.charges() == 0
 
 
@@ -184,7 +185,7 @@ def test_a_payment_in_processing_is_decided_later(bench: Bench, *, succeeded: bo
     bench.pays_out(ref, succeeded=succeeded)
 
     assert isinstance(answer, Processing)
-    assert isinstance(bench.provider.look_up(ref, asked), Done if succeeded else Refused)
+    assert isinstance(bench.provider.look_up(ref, asked), Done if succeeded else StillOpen)
 
 
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
@@ -193,7 +194,7 @@ def test_no_answer_to_executing_is_unclear_and_looking_up_tells(bench: Bench, fa
     ref = prepared(bench, asked)
     bench.fails("execute", fault)
 
-    answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
+    answer = bench.provider.execute(ref, asked, key=key("confirm:1"), verified=True)
 
     assert isinstance(answer, Unclear)
     happened = fault is Fault.TIMEOUT_AFTER
@@ -250,6 +251,30 @@ def test_found_with_another_amount_is_for_a_person(bench: Bench) -> None:
     assert answer.ref == ref
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job_key": JobKey("payment.charge:order_9")},
+        {"customer": "cus_8"},
+        {"money": Money(9900, "eur")},
+        {"money": Money(1250, "usd")},
+    ],
+)
+def test_a_payment_of_somebody_else_is_never_executed(
+    bench: Bench, changes: dict[str, Any]
+) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, replace(asked, **changes))
+
+    answers = (
+        bench.provider.execute(ref, asked, key=key("confirm:1")),
+        bench.provider.look_up(ref, asked),
+    )
+
+    assert all(isinstance(answer, Odd) for answer in answers)
+    assert bench.charges() == 0
+
+
 @pytest.mark.parametrize("first", ["paid", "not confirmed", "declined"])
 def test_another_payment_that_moved_money_for_the_same_job_is_for_a_person(
     first: str, bench: Bench
@@ -290,35 +315,77 @@ def test_a_payment_of_another_job_of_the_same_customer_changes_nothing(bench: Be
     assert isinstance(bench.provider.look_up(ref, asked), Done)
 
 
-def test_a_cancelled_payment_can_never_be_executed(bench: Bench) -> None:
-    asked = bench.payment()
+@pytest.mark.parametrize("kind", ["good", "declined"])
+@pytest.mark.parametrize("verified", [True, False])
+def test_a_closed_payment_can_never_be_executed(bench: Bench, kind: str, *, verified: bool) -> None:
+    asked = bench.payment(kind)
     ref = prepared(bench, asked)
+    if kind == "declined":
+        bench.provider.execute(ref, asked, key=key("confirm:1"))
 
-    cancelled = bench.provider.cancel(ref)
-    again = bench.provider.cancel(ref)
-    answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
+    closed = bench.provider.close(ref, asked, verified=verified)
+    again = bench.provider.close(ref, asked)
+    answer = bench.provider.execute(ref, asked, key=key("confirm:2"), verified=True)
 
-    assert cancelled is None
-    assert again is None
-    assert isinstance(answer, Refused)
+    assert all(isinstance(one, Refused) for one in (closed, again, answer))
+    assert isinstance(bench.provider.look_up(ref, asked), Refused)
+    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), Refused)
     assert bench.charges() == 0
 
 
-def test_a_paid_payment_cannot_be_cancelled_and_says_so(bench: Bench) -> None:
+@pytest.mark.parametrize("verified", [True, False])
+def test_closing_a_paid_payment_says_that_it_is_paid(bench: Bench, *, verified: bool) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
     bench.provider.execute(ref, asked, key=key("confirm:1"))
 
-    answer = bench.provider.cancel(ref)
+    assert isinstance(bench.provider.close(ref, asked, verified=verified), Done)
+    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), Done)
 
-    assert isinstance(answer, Odd)
 
-
-def test_a_cancel_without_an_answer_is_no_proof(bench: Bench) -> None:
-    asked = bench.payment()
+@pytest.mark.parametrize("verified", [True, False])
+def test_closing_a_payment_in_processing_says_that_it_is_processing(
+    bench: Bench, *, verified: bool
+) -> None:
+    asked = bench.payment("processing")
     ref = prepared(bench, asked)
-    bench.fails("cancel", Fault.TIMEOUT_BEFORE)
+    bench.provider.execute(ref, asked, key=key("confirm:1"))
 
-    answer = bench.provider.cancel(ref)
+    assert isinstance(bench.provider.close(ref, asked, verified=verified), Processing)
+    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), Processing)
 
-    assert isinstance(answer, NotSent)
+
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
+def test_no_answer_to_closing_is_unclear_and_looking_up_tells(bench: Bench, fault: Fault) -> None:
+    asked = bench.payment("declined")
+    ref = prepared(bench, asked)
+    bench.provider.execute(ref, asked, key=key("confirm:1"))
+    bench.fails("close", fault)
+
+    answer = bench.provider.close(ref, asked, verified=True)
+
+    assert isinstance(answer, Unclear)
+    happened = fault is Fault.TIMEOUT_AFTER
+    found = bench.provider.look_up(ref, asked)
+    assert isinstance(found, Refused if happened else StillOpen)
+
+
+def test_a_payment_of_somebody_else_is_never_closed(bench: Bench) -> None:
+    asked = bench.payment()
+    theirs = replace(asked, job_key=JobKey("payment.charge:order_9"))
+    ref = prepared(bench, theirs)
+
+    assert isinstance(bench.provider.close(ref, asked), Odd)
+    assert isinstance(bench.provider.look_up(ref, theirs), Absent)
+    # For this job it never takes money, so this job may fail.
+    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), Refused)
+
+
+@pytest.mark.parametrize("kind", ["good", "declined"])
+def test_a_payment_that_can_still_take_money_is_open(bench: Bench, kind: str) -> None:
+    asked = bench.payment(kind)
+    ref = prepared(bench, asked)
+    if kind == "declined":
+        bench.provider.execute(ref, asked, key=key("confirm:1"))
+
+    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), StillOpen)

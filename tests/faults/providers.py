@@ -26,9 +26,11 @@ class ForgetfulPayments(FakePayments):
         self._forget(key)
         return super().prepare(payment, key=key)
 
-    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+    def execute(
+        self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
+    ) -> Answer:
         self._forget(key)
-        return super().execute(ref, payment, key=key)
+        return super().execute(ref, payment, key=key, verified=verified)
 
     def _forget(self, key: str) -> None:
         assert self.wall is not None
@@ -109,6 +111,30 @@ class PickyPayments(FakePayments):
 
 
 @dataclass
+class FicklePayments(FakePayments):
+    """Declines the first confirmation of a payment, and takes any later one.
+
+    Such as one that was under way for long, or a customer who authenticates after all.
+    """
+
+    honours_keys: bool = False
+    tried: set[str] = field(default_factory=set)
+
+    def _confirm(self, ref: str) -> Answer:
+        self.declines = ref not in self.tried
+        self.tried.add(ref)
+        if self.intents[ref].status == "declined":
+            self._become(ref, "requires_confirmation")
+        return super()._confirm(ref)
+
+    def late_confirmations_arrive(self) -> None:
+        """Whatever was declined and is still open is paid in the end."""
+        for intent in list(self.intents.values()):
+            if intent.status == "declined":
+                self._become(intent.ref, "succeeded")
+
+
+@dataclass
 class StrictPayments(FakePayments):
     """Takes a key again for the same payment only, as Stripe does."""
 
@@ -130,10 +156,12 @@ class DroppingPayments(ForgetfulPayments):
     def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
         return Unclear("timeout") if self._is_down() else super().prepare(payment, key=key)
 
-    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+    def execute(
+        self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
+    ) -> Answer:
         if self._is_down():
             return Unclear("timeout")
-        answer = super().execute(ref, payment, key=key)
+        answer = super().execute(ref, payment, key=key, verified=verified)
         if self.down_since is not None or self.wall is None:
             return answer
         self.down_since = self.wall.now()

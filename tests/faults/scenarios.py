@@ -11,12 +11,19 @@ from oncely.contracts.sync_contact import SyncContact
 from oncely.contracts.sync_import import SyncImport
 from oncely.contracts.sync_push import SyncPush
 from oncely.domain.answers import NotSent
+from oncely.domain.jobs import enqueued
+from oncely.domain.keys import JobKey
+from oncely.domain.money import Money
 from oncely.domain.profiles import STRIPE, Safety, StopRules, Terms
+from oncely.domain.writes import Json
 from oncely.ports import Clock
-from oncely.testing import Provider, Scenario, acting, asking, own_job
+from oncely.providers import Payment
+from oncely.testing import Ended, Provider, Scenario, acting, asking, own_job
+from oncely.testing.actors import START
 from oncely.testing.memory import MemoryRows
 from tests.faults.providers import (
     DroppingPayments,
+    FicklePayments,
     ForgetfulPayments,
     LaggingPayments,
     LimitedCrm,
@@ -28,11 +35,13 @@ from tests.faults.providers import (
 from tests.faults.safety_classes import BRIEF, LAG, MESSAGE, SHORT, Outside, contract_of
 from tests.faults.truths import (
     CONTACT,
+    KEY,
     ORDER,
     a_limit_is_waited_out,
     imported,
     imported_once,
     newest_is_pushed,
+    nobody_is_charged,
     one_contact_is_ours,
     order_tells_the_truth,
     pushed_version,
@@ -42,9 +51,9 @@ from tests.faults.truths import (
 from tests.support.crm import FakeCrm
 from tests.support.mail import FakeMailer
 from tests.support.orders import order_row
-from tests.support.payments import FakePayments
+from tests.support.payments import FakePayments, Intent
 
-CHARGE: Final = {"job": "payment.charge", "v": 1, **ORDER}
+CHARGE: Final[dict[str, Json]] = {"job": "payment.charge", "v": 1, **ORDER}
 RECEIPT: Final = {"job": "receipt.send", "v": 1, **ORDER}
 PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "version": 7}
 
@@ -101,6 +110,11 @@ def somebody_tries_again(_: MemoryRows) -> list[Mapping[str, object]]:
     return [{**CHARGE, "attempt": 2}]
 
 
+def paid_in_the_end(ended: Ended) -> int:
+    ended.providers["payments"].late_confirmations_arrive()
+    return len(ended.providers["payments"].charges)
+
+
 def charging(
     name: str,
     payments: Callable[[Clock], FakePayments],
@@ -110,7 +124,7 @@ def charging(
     **more: Any,  # noqa: ANN401  # fields of a scenario
 ) -> Scenario:
     def providers(clock: Clock) -> Mapping[str, Provider | None]:
-        acts = {**acting("prepare", "execute"), "cancel": NotSent("timeout")}
+        acts = acting("prepare", "execute", "close")
         return {
             "payments": Provider(target=payments(clock), acts=acts, asks=asking("look_up")),
             "mailer": a_mailer(FakeMailer()) if receipts else None,
@@ -212,12 +226,52 @@ def of_class(
 
 DAY: Final = timedelta(hours=24)
 
+FORGED: Final = replace(
+    enqueued(
+        KEY,
+        "payment.charge",
+        CHARGE,
+        now=START,
+        due_at=START + timedelta(minutes=15),
+        actor="producer",
+        reason="forged",
+    ),
+    provider_ref="pi_victim",
+)
+
+
+def with_a_victim() -> FakePayments:
+    """Another customer's payment, not confirmed; its customer never meant to pay our order."""
+    theirs = Payment(
+        money=Money(9900, "eur"),
+        customer="cus_victim",
+        method="pm_card_visa",
+        job_key=JobKey("payment.charge:order_9"),
+        order_id="9",
+    )
+    return FakePayments(intents={"pi_victim": Intent("pi_victim", theirs)})
+
+
 SCENARIOS: Final = (
     charging("keys", lambda _: FakePayments()),
     charging("no-keys", lambda _: FakePayments(honours_keys=False)),
     charging("short-window", lambda clock: ForgetfulPayments(wall=clock), ShortWindowCharge),
     charging("lagging", lambda clock: LaggingPayments(wall=clock), LaggingCharge),
     charging("declined", lambda _: FakePayments(declines=True)),
+    # A confirmation that arrives late finds the money that the first one did not.
+    charging("late-confirm", lambda _: FicklePayments(), effects=paid_in_the_end),
+    charging(
+        "close-lost",
+        lambda _: FicklePayments(),
+        effects=paid_in_the_end,
+        given="w1:payments.close!fail",
+    ),
+    charging(
+        "decline-lost",
+        lambda _: FicklePayments(),
+        effects=paid_in_the_end,
+        given="w1:payments.execute!lost",
+    ),
     charging("slow", lambda clock: SlowPayments(wall=clock)),
     charging("unserved", lambda _: FakePayments(), copies=0, sweeps_at=(timedelta(minutes=6),)),
     charging("edited", lambda _: StrictPayments(), edit=the_amount_changes),
@@ -235,6 +289,12 @@ SCENARIOS: Final = (
         "zombie",
         lambda _: FakePayments(honours_keys=False),
         given="w1:store.swap>sweep w1:store.swap>deliver",
+    ),
+    charging(
+        "forged",
+        lambda _: with_a_victim(),
+        jobs=(FORGED,),
+        check=nobody_is_charged,
     ),
     charging("with-receipt", lambda _: FakePayments(), receipts=True),
     Scenario(

@@ -32,6 +32,15 @@ def order_tells_the_truth(ended: Ended) -> Iterator[str]:
             yield f"the job names charge {named[0]} of {named[1]}, the provider has {charges}"
 
 
+def nobody_is_charged(ended: Ended) -> Iterator[str]:
+    """The row names a payment that is not this job's: whose it is, nobody here may say."""
+    if charges := ended.providers["payments"].charges:
+        yield f"somebody else's payment was confirmed: {charges}"
+    job = ended.job(KEY)
+    if job is not None and job.status is not Status.NEEDS_REVIEW:
+        yield f"the job ended as {job.status}"
+
+
 def second_attempt_pays_once(ended: Ended) -> Iterator[str]:
     order = ended.store.business.get("orders", ORDER) or {}
     charges, second = ended.providers["payments"].charges, ended.job(JobKey(f"{KEY}:2"))

@@ -1,23 +1,30 @@
 """The Stripe adapter against every way in which an answer can go wrong, over real sockets."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import stripe
 
 from infra.local.engine import free_port
 from infra.local.sandbox import StripeSandbox
-from oncely.adapters.stripe_payments import StripePayments, stripe_client
-from oncely.domain.answers import Answer, Done, NotSent, Odd, Prepared, Refused, Unclear
+from oncely.adapters.stripe_payments import (
+    MAX_PAGES,
+    PAGE_SIZE,
+    StripePayments,
+    stripe_client,
+)
+from oncely.domain.answers import Absent, Answer, Done, NotSent, Odd, Prepared, StillOpen, Unclear
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers import Payment
-from oncely.services.outcomes import Failed, Finished, NeedsReview, NothingSent
+from oncely.services.outcomes import Failed, Finished, NeedsReview
 from tests.support.world import World, charge
 
 CREATE = "/v1/payment_intents"
 CONFIRM = "/v1/payment_intents/*/confirm"
+CANCEL = "/v1/payment_intents/*/cancel"
 KEY = "payment.charge:order_18452"
 
 
@@ -45,7 +52,7 @@ def payment(**changes: str) -> Payment:
 def confirmed(provider: StripePayments, asked: Payment) -> Answer:
     prepared = provider.prepare(asked, key=ProviderKey("create:1"))
     assert isinstance(prepared, Prepared)
-    return provider.execute(prepared.ref, asked, key=ProviderKey("confirm:1"))
+    return provider.execute(prepared.ref, asked, key=ProviderKey("confirm:1"), verified=True)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +125,9 @@ def test_a_provider_that_hangs_after_charging_is_unclear_when_reading_hangs_too(
     sandbox.faults.add("accept_then_hang", path=CONFIRM, seconds=2)
     sandbox.faults.add("accept_then_hang", method="GET", seconds=2)
 
-    answer = StripePayments(hurried).execute(prepared.ref, payment(), key=ProviderKey("confirm:1"))
+    answer = StripePayments(hurried).execute(
+        prepared.ref, payment(), key=ProviderKey("confirm:1"), verified=True
+    )
 
     assert isinstance(answer, Unclear)
     assert len(sandbox.ledger.charges) == 1
@@ -157,12 +166,12 @@ def test_the_library_never_sends_an_effect_twice_by_itself(
         ("pm_card_authenticationRequired", "authentication_required"),
     ],
 )
-def test_a_decline_or_a_wish_for_authentication_is_refused_with_that_code(
+def test_a_decline_or_a_wish_for_authentication_leaves_the_payment_open_with_that_code(
     provider: StripePayments, method: str, code: str
 ) -> None:
     answer = confirmed(provider, payment(method=method))
 
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, StillOpen)
     assert answer.code == code
 
 
@@ -190,6 +199,57 @@ def test_a_refunded_charge_is_for_a_person(
 
     assert isinstance(answer, Odd)
     assert "refunded" in answer.reason
+
+
+def test_a_disputed_charge_is_for_a_person(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    done = confirmed(provider, payment())
+    assert isinstance(done, Done)
+    (charged,) = sandbox.ledger.charges
+    sandbox.ledger.save(replace(charged, disputed=True), at=charged.created)
+
+    answer = provider.look_up(str(done.ref), payment())
+
+    assert isinstance(answer, Odd)
+    assert "disputed" in answer.reason
+
+
+def buried(sandbox: StripeSandbox, provider: StripePayments, *, under: int) -> tuple[str, str]:
+    """A paid intent of our job, one more below so many newer ones; gives the ids of both."""
+    other = confirmed(provider, payment())
+    assert isinstance(other, Done)
+    (theirs,) = sandbox.ledger.intents
+    for number in range(under):
+        newer = replace(theirs, intent_id=f"pi_{number}", metadata={"job_key": f"other:{number}"})
+        sandbox.ledger.save(newer, at=theirs.created)
+    ours = provider.prepare(payment(), key=ProviderKey("create:2"))
+    assert isinstance(ours, Prepared)
+    return ours.ref, str(other.ref)
+
+
+def test_another_payment_of_the_same_job_is_found_on_the_third_page(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    ref, other = buried(sandbox, provider, under=PAGE_SIZE * MAX_PAGES - 2)
+
+    answer = provider.look_up(ref, payment())
+
+    assert isinstance(answer, Odd)
+    assert other in answer.reason
+
+
+def test_a_search_that_ends_at_its_bound_says_so(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    ref, _ = buried(sandbox, provider, under=PAGE_SIZE * MAX_PAGES)
+
+    answer = provider.look_up(ref, payment())
+
+    assert isinstance(answer, Absent)
+    assert "only the customer's newest 300 payments were searched" in answer.reason
+    lists = [one for one in sandbox.ledger.requests if (one.method, one.path) == ("GET", CREATE)]
+    assert len(lists) == MAX_PAGES
 
 
 def stripe_world(sandbox: StripeSandbox, provider: StripePayments, **order: object) -> World:
@@ -245,34 +305,36 @@ def test_a_whole_run_at_stripe_pays_the_order_and_repeats_nothing(
     assert charged[0].metadata["job_key"] == KEY
 
 
-def test_a_second_attempt_at_stripe_cancels_what_the_first_left_behind(
+def test_a_decline_at_stripe_cancels_the_payment_before_the_job_fails(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
     world = stripe_world(sandbox, provider, payment_method="pm_card_chargeDeclined")
-    first = world.run(charge())
-    world.add_order(payment_method="pm_card_visa", status="payment_failed")
 
-    second = world.run(charge(attempt=2))
+    first = world.run(charge())
 
     assert isinstance(first, Failed)
-    assert isinstance(second, Finished)
+    assert first.result["code"] == "card_declined"
+    assert [intent.status for intent in sandbox.ledger.intents] == ["canceled"]
+    world.add_order(payment_method="pm_card_visa", status="payment_failed")
+    assert isinstance(world.run(charge(attempt=2)), Finished)
     assert sorted(intent.status for intent in sandbox.ledger.intents) == ["canceled", "succeeded"]
 
 
-def test_a_cancel_that_stripe_answered_with_an_error_is_not_answered_from_its_memory(
-    sandbox: StripeSandbox, provider: StripePayments
+@pytest.mark.parametrize("fault", ["error_before", "error_after", "accept_then_drop", "rate_limit"])
+def test_a_cancel_without_a_plain_answer_never_fails_the_job_before_the_payment_is_canceled(
+    sandbox: StripeSandbox, provider: StripePayments, fault: str
 ) -> None:
     world = stripe_world(sandbox, provider, payment_method="pm_card_chargeDeclined")
+    sandbox.faults.add(fault, method="POST", path=CANCEL)
+    sandbox.faults.add("outage", method="GET")  # the read after the confirmation's error
     world.run(charge())
-    world.add_order(payment_method="pm_card_visa", status="payment_failed")
-    sandbox.faults.add("error_before", method="POST", path="/v1/payment_intents/*/cancel")
-    failed = world.run(charge(attempt=2))
+    assert world.job(KEY).status is not Status.FAILED
 
-    second = world.run(charge(attempt=2))
+    job = world.until_quiet(KEY)
 
-    assert isinstance(failed, NothingSent)
-    assert isinstance(second, Finished)
-    assert sorted(intent.status for intent in sandbox.ledger.intents) == ["canceled", "succeeded"]
+    assert job.status is Status.FAILED
+    assert (job.result or {})["code"] == "card_declined"
+    assert [intent.status for intent in sandbox.ledger.intents] == ["canceled"]
 
 
 def test_a_customer_that_stripe_does_not_know_needs_review_at_once(

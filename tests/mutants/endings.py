@@ -69,8 +69,8 @@ ENDINGS: Final = (
     Mutation(
         "an ended row is not due",
         MOVES,
-        'return {"due_at": now + ARCHIVE_GRACE, "timeouts": 0, "unreachable": 0}',
-        'return {"due_at": None, "timeouts": 0, "unreachable": 0}',
+        'return {"due_at": now + ARCHIVE_GRACE, **counts, "closing": None}',
+        'return {"due_at": None, **counts, "closing": None}',
         ("tests/unit/test_every_decision.py",),
     ),
     Mutation(

@@ -6,11 +6,13 @@ from tests.mutants.mutation import Mutation
 
 CLAIMS: Final = "functions/oncely/domain/claims.py"
 DECIDE: Final = "functions/oncely/domain/decide.py"
+MOVES: Final = "functions/oncely/domain/moves.py"
 KEYS: Final = "functions/oncely/domain/keys.py"
 RUN: Final = "functions/oncely/services/run_job.py"
 ACTING: Final = "functions/oncely/services/acting.py"
 RECONCILE: Final = "functions/oncely/services/reconcile.py"
 STRIPE: Final = "functions/oncely/adapters/stripe_payments.py"
+STRIPE_ANSWERS: Final = "functions/oncely/adapters/stripe_answers.py"
 SES: Final = "functions/oncely/adapters/ses_mail.py"
 HTTP: Final = "functions/oncely/adapters/http_api.py"
 EXPLORER: Final = "tests/faults/test_explorer.py"
@@ -42,7 +44,7 @@ KNOWLEDGE: Final = (
     Mutation(
         "the answer to a confirmation is its HTTP code",
         STRIPE,
-        "return turned_away_unsent(error) or self._state_after(error, ref, payment)",
+        "return self._state_after(error, ref, payment)",
         "return turned_away(error)",
         ("tests/integration/test_stripe_payments.py",),
     ),
@@ -136,6 +138,148 @@ KNOWLEDGE: Final = (
         '"total_max_attempts": 1}',
         '"total_max_attempts": 3}',
         ("tests/integration/test_ses_mail.py",),
+    ),
+    # Whose payment it is.
+    Mutation(
+        "a saved payment is confirmed without a look at whose it is",
+        STRIPE,
+        "            if not isinstance(known, Absent):\n",
+        "            if not known:\n",
+        ("tests/contract/test_payment_provider.py",),
+    ),
+    Mutation(
+        "every payment counts as verified",
+        ACTING,
+        "job, verified = saved, True",
+        "job, verified = saved, False",
+        ("tests/unit/test_payment_ownership.py",),
+    ),
+    Mutation(
+        "what a replay of our key brings counts as ours",
+        STRIPE,
+        "if differs := difference(intent, payment, livemode=self.livemode):",
+        "if differs := None:",
+        ("tests/unit/test_payment_ownership.py",),
+    ),
+    Mutation(
+        "what Stripe shows counts as ours",
+        STRIPE_ANSWERS,
+        "if differs := difference(intent, payment, livemode=livemode):",
+        "if differs := None:",
+        ("tests/unit/test_payment_ownership.py",),
+    ),
+    Mutation(
+        "a payment of the other mode counts as ours",
+        STRIPE_ANSWERS,
+        "    if livemode is not None:\n",
+        "    if False:\n",
+        ("tests/unit/test_payment_ownership.py",),
+    ),
+    Mutation(
+        "a refused key on confirm counts as nothing sent",
+        STRIPE,
+        "if unsent is not None and not refuses_our_key(error):",
+        "if unsent is not None:",
+        ("tests/unit/test_errors_on_confirm.py",),
+    ),
+    Mutation(
+        "a lock of our own earlier call counts as nothing sent",
+        STRIPE_ANSWERS,
+        "if error.http_status == _RATE_LIMITED and _code(error) != _LOCKED:",
+        "if error.http_status == _RATE_LIMITED:",
+        ("tests/unit/test_errors_on_confirm.py",),
+    ),
+    Mutation(
+        "a disputed charge is a plain success",
+        STRIPE_ANSWERS,
+        'if getattr(charge, "disputed", False):',
+        "if False:",
+        ("tests/integration/test_stripe_payments.py",),
+    ),
+    Mutation(
+        "only the first page is searched for another payment of the job",
+        STRIPE,
+        "if not page.has_more or not page.data:",
+        "if page:",
+        ("tests/integration/test_stripe_payments.py",),
+    ),
+    Mutation(
+        "a search that ended early says that there is no other payment",
+        STRIPE,
+        "        return found, False\n",
+        "        return found, True\n",
+        ("tests/integration/test_stripe_payments.py",),
+    ),
+    Mutation(
+        "an answer that trickles in holds a call for ever",
+        "functions/oncely/adapters/request_deadline.py",
+        "        self._sock.settimeout(_time_left(self._longest))\n",
+        "        self._sock.settimeout(self._longest)\n",
+        ("tests/integration/test_request_deadline.py",),
+    ),
+    Mutation(
+        "an API key that no header can carry is used",
+        "functions/oncely/adapters/secrets.py",
+        "if not (key.isascii() and key.isprintable()):",
+        "if False:",
+        ("tests/unit/test_secrets.py",),
+    ),
+    # A decline must close the payment.
+    Mutation(
+        "a decline fails the job while its payment is open",
+        ACTING,
+        "            answer = self._close_declined(call, answer)\n",
+        "            answer = Refused(answer.reason, answer.code)\n",
+        ("tests/unit/test_declined_charges.py",),
+    ),
+    Mutation(
+        "a decline that the reconciler reads fails the job",
+        DECIDE,
+        "            return _hand_over_to_close(job, terms, answer, now)\n",
+        "            return refuse(job, Refused(answer.reason, answer.code), now)\n",
+        (EXPLORER, "-k", "promise_holds and decline-lost"),
+    ),
+    Mutation(
+        "a cancel without an answer counts as canceled",
+        STRIPE,
+        'return Unclear(f"cancelling {ref}: {in_words(error)}")',
+        'return Refused(f"cancelling {ref}: {in_words(error)}", code="canceled")',
+        ("tests/contract/test_payment_provider.py",),
+    ),
+    Mutation(
+        "a run that should only close confirms once more",
+        RUN,
+        "        if job.closing is not None:\n",
+        "        if False:\n",
+        ("tests/unit/test_declined_charges.py", "tests/unit/test_ruling.py"),
+    ),
+    Mutation(
+        "a row forgets that it only waits to be closed",
+        MOVES,
+        'return {"closing": why}',
+        "return {}",
+        ("tests/unit/test_declined_charges.py",),
+    ),
+    Mutation(
+        "a payment of somebody else is canceled",
+        STRIPE,
+        "            if not isinstance(known, Absent | StillOpen):\n",
+        "            if not known:\n",
+        ("tests/contract/test_payment_provider.py",),
+    ),
+    Mutation(
+        "an operator fails a job whose payment is open",
+        "functions/oncely/services/repair.py",
+        "            case Repair.FAIL if needs_closing(row, self.contract.terms):\n",
+        "            case Repair.FAIL if False:\n",
+        ("tests/unit/test_ruling.py",),
+    ),
+    Mutation(
+        "an operator fails an open job that nobody here can read",
+        "functions/oncely/domain/repairs.py",
+        "        case Status.NEEDS_REVIEW if repair is Repair.FAIL and may_be_open:\n",
+        "        case Status.NEEDS_REVIEW if False:\n",
+        ("tests/unit/test_unreadable_jobs.py",),
     ),
     # Identity.
     Mutation(

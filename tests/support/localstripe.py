@@ -27,7 +27,12 @@ from localstripe.server import app
 web.run_app(app, host=sys.argv[1], port=int(sys.argv[2]), print=None)
 """
 # What Stripe has learned since: it refuses a request that says any of these.
-_NOT_KNOWN: Final = ("automatic_payment_methods", "off_session", "error_on_requires_action")
+_NOT_KNOWN: Final = (
+    "automatic_payment_methods",
+    "off_session",
+    "error_on_requires_action",
+    "amount_to_confirm",
+)
 
 
 _LIST: Final = "/v1/payment_intents"

@@ -15,10 +15,11 @@ from oncely.domain.answers import (
     Prepared,
     Processing,
     Refused,
+    StillOpen,
     Unclear,
     Unreachable,
 )
-from oncely.domain.keys import ProviderKey
+from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.writes import Json
 from oncely.providers import Payment
 
@@ -70,12 +71,20 @@ class FakePayments:
         with self.lock:
             return self._step("prepare", key, lambda: self._create(payment))
 
-    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+    def execute(
+        self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
+    ) -> Answer:
         with self.lock:
+            if not verified:
+                self.calls.append(("verify", ref))
+                known = self._state(ref, payment)
+                if not isinstance(known, Absent):
+                    return known
             answer = self._step("execute", key, lambda: self._confirm(ref))
             if isinstance(answer, Prepared):
                 return Unclear("garbled")
-            return answer
+            # A decline that the key replays is an error: the intent's own state is the answer.
+            return self._state(ref, payment) if isinstance(answer, StillOpen) else answer
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
         with self.lock:
@@ -84,15 +93,35 @@ class FakePayments:
                 return Unreachable("timeout")
             return self._with_others(self._state(ref, payment), ref, payment)
 
-    def cancel(self, ref: str) -> Answer | None:
+    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> Answer:
         with self.lock:
-            self.calls.append(("cancel", ref))
-            if self._fault("cancel"):
-                return NotSent("timeout on cancel")
-            if self.intents[ref].status == "succeeded":
-                return Odd(f"the former attempt's payment {ref} is succeeded after all", ref)
-            self._become(ref, "canceled")
-            return None
+            self.calls.append(("close", ref))
+            fault = self._fault("close")
+            if fault is Fault.REFUSED_CONNECTION:
+                return NotSent("connection refused")
+            if fault is Fault.TIMEOUT_BEFORE:
+                return Unclear("timeout on close")
+            known = self._state(ref, payment)
+            if isinstance(known, StillOpen | Absent):
+                self._become(ref, "canceled")
+                known = self._state(ref, payment)
+            return Unclear("timeout on close") if fault is Fault.TIMEOUT_AFTER else known
+
+    def ask_closed(self, ref: str, *, job_key: JobKey) -> Answer:
+        with self.lock:
+            self.calls.append(("ask_closed", ref))
+            intent = self.intents[ref]
+            if self._fault("ask_closed"):
+                return Unreachable("timeout")
+            if intent.payment.job_key != job_key:
+                return Refused(f"{ref} is not this job's payment", code="not_ours")
+            match intent.status:
+                case "refunded":
+                    return Refused(f"{ref} was refunded in full", code="refunded")
+                case "requires_confirmation":
+                    return StillOpen(f"{ref} was not confirmed", "requires_confirmation")
+                case _:
+                    return self._state(ref, intent.payment)
 
     def _with_others(self, answer: Answer, ref: str, payment: Payment) -> Answer:
         """The same job may have moved money through another intent as well."""
@@ -154,9 +183,9 @@ class FakePayments:
 
     def _state(self, ref: str, payment: Payment) -> Answer:
         intent = self.intents[ref]
+        if _belongs_to(intent.payment) != _belongs_to(payment):
+            return Odd(f"{ref} is not this job's payment", ref)
         match intent.status:
-            case "succeeded" if intent.payment.money != payment.money:
-                return Odd(f"{ref} took {intent.payment.money}, not {payment.money}", ref)
             case "succeeded":
                 result: dict[str, Json] = {
                     "charge_id": f"ch_{ref}",
@@ -168,10 +197,14 @@ class FakePayments:
             case "processing":
                 return Processing(f"{ref} is processing")
             case "declined":
-                return Refused("card_declined: generic_decline", code="card_declined")
+                return StillOpen("card_declined: generic_decline", code="card_declined")
             case "canceled":
                 return Refused("canceled", code="canceled")
             case "refunded":
                 return Odd(f"{ref} was charged and refunded", ref)
             case _:
                 return Absent(f"{ref} was not confirmed, so nothing was charged")
+
+
+def _belongs_to(payment: Payment) -> tuple[object, ...]:
+    return (payment.job_key, payment.customer, payment.money)

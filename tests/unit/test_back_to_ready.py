@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.answers import Absent, CannotAsk
+from oncely.domain.answers import Absent, CannotAsk, StillOpen
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import Safety
 from tests.unit.grid import PROVED, Case, answered, cases
@@ -11,12 +11,23 @@ from tests.unit.grid import PROVED, Case, answered, cases
 def test_an_unknown_goes_back_to_ready_only_when_that_is_safe() -> None:
     for case in cases(Status.UNKNOWN):
         if case.after.status is Status.READY:
-            assert _certainly_absent(case) or _harmless_again(case), case
+            assert _certainly_absent(case) or _harmless_again(case) or _only_closes(case), case
 
 
-def test_an_unknown_that_may_be_sent_once_at_most_never_goes_back_by_itself() -> None:
+def test_an_unknown_that_may_be_sent_once_at_most_goes_back_only_to_be_closed() -> None:
     for case in cases(Status.UNKNOWN, Safety.AT_MOST_ONCE):
-        assert case.after.status is not Status.READY, case
+        assert case.after.status is not Status.READY or _only_closes(case), case
+
+
+def test_a_decline_that_is_still_open_goes_to_a_worker_until_a_stop_rule_speaks() -> None:
+    for case, _ in answered(StillOpen, Status.UNKNOWN):
+        stopped = case.last_attempt or case.too_old
+        assert case.decision.event is (Event.ESCALATE if stopped else Event.RETURN), case
+        assert stopped or _only_closes(case), case
+    for case, answer in answered(StillOpen, Status.STARTED):
+        assert case.decision.event is Event.RELEASE, case
+        assert _only_closes(case), case
+        assert case.decision.alarm is (answer.unsent is not None), case
 
 
 def test_an_unknown_that_can_neither_be_asked_nor_sent_again_goes_to_a_person() -> None:
@@ -60,6 +71,12 @@ def test_a_new_key_number_or_saved_progress_forgets_the_first_send() -> None:
 
 def _certainly_absent(case: Case) -> bool:
     return isinstance(case.answer, Absent) and (case.answer is PROVED or case.seen_through)
+
+
+def _only_closes(case: Case) -> bool:
+    return isinstance(case.answer, StillOpen) and (case.after.closing or {})["code"] == (
+        case.answer.code
+    )
 
 
 def _harmless_again(case: Case) -> bool:

@@ -15,7 +15,8 @@ payment.charge (queue payments)
   What can happen outside: the order's customer is charged the order's amount, at most once.
   Which rows change: the order becomes paid (with its charge_id) or payment_failed, with the job.
   Success is: Stripe says that the payment of this order succeeded.
-  A plain no is: the card was declined, or the bank wants the customer to authenticate.
+  A plain no is: the card was declined, or the bank wants the customer to authenticate; the \
+payment was canceled, so that it cannot succeed later.
   A second run: returns the first run's answer. While the outcome is unknown the provider is \
 asked; it is sent again only when it certainly did not happen, or under the same key while the \
 provider still remembers it.
@@ -25,6 +26,7 @@ provider still remembers it.
     - when the outside action is done and our own rows refuse to record it
     - when the order is missing or cannot be charged as it stands
     - when the payment is found with another amount, or refunded
+    - when the saved payment is not this job's: its key, customer, amount or mode differs
     - when Stripe refuses our key or our request"""
 
 

@@ -53,7 +53,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("provider_ref", "last_error", "subject", "currency"), MAYBE_TEXT),
     "amount": st.none() | COUNTS,
     "message": OBJECTS,
-    **dict.fromkeys(("result", "progress"), st.none() | OBJECTS),
+    **dict.fromkeys(("result", "progress", "closing"), st.none() | OBJECTS),
     "beyond_archive": st.booleans(),
     "stranded_fence": st.none() | COUNTS,
     "stranded_since": MAYBE_TIMES,

@@ -11,7 +11,7 @@ from oncely.domain.lifecycle import ABSENT, ENDED, TRANSITIONS, UNRESOLVED, Even
 
 PAGE = Path(__file__).parents[2] / "docs" / "lifecycle.md"
 FENCE = "```mermaid\n"
-A_PERSONS = {Event.RULE_FINISHED, Event.RULE_FAILED, Event.RULE_READY}
+A_PERSONS = {Event.RULE_FINISHED, Event.RULE_FAILED, Event.RULE_READY, Event.RULE_CLOSE}
 REFUSED = sorted(
     set(itertools.product((ABSENT, *Status), Event)) - set(TRANSITIONS),
     key=lambda move: (move[0] or "", move[1]),
@@ -109,6 +109,7 @@ def test_stored_events_are_never_renamed() -> None:
         "RULE_FINISHED": "rule_finished",
         "RULE_FAILED": "rule_failed",
         "RULE_READY": "rule_ready",
+        "RULE_CLOSE": "rule_close",
     }
 
 

@@ -163,6 +163,7 @@ def test_a_publisher_that_was_held_up_does_not_put_a_contradicted_end_back() -> 
         told = late_answer(job, Refused("it was never captured", code="gone"), fence=1)
         world.store.swap(job, told.on(job, now=world.clock.now(), actor="worker"))
         world.add_order(status="cancelled")
+        world.payments.settle("pi_1", status="canceled")
         assert isinstance(repair(world, Repair.FAIL), Repaired)
         assert publish(world)
 

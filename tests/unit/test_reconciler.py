@@ -342,8 +342,10 @@ def test_a_decline_that_comes_late_fails_the_job_and_the_order() -> None:
     world.clock.move(minutes=2)
 
     done = world.reconcile(KEY)
+    world.run(world.outbox.sent.pop())
 
-    assert done.new is Status.FAILED
+    assert done.new is Status.READY
+    assert world.job(KEY).status is Status.FAILED
     assert world.order()["status"] == "payment_failed"
 
 

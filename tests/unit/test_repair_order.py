@@ -63,7 +63,7 @@ def test_a_row_that_changes_while_the_provider_answers_is_not_written_over() -> 
         (in_review(), Repair.ASK),
         (in_review(Fault.TIMEOUT_BEFORE), Repair.RETURN),
         (in_review(), Repair.FINISH),
-        (in_review(), Repair.FAIL),
+        (in_review(Fault.TIMEOUT_BEFORE), Repair.FAIL),
         (declined(), Repair.AGAIN),
     ],
     ids=["ask", "ask in review", "return", "finish", "fail", "again"],

@@ -12,8 +12,10 @@ from oncely.domain.fingerprint import fingerprint
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.domain.writes import LocalWrite
+from oncely.services.outcomes import Failed, Finished, NeedsReview, Unknown
 from oncely.services.repair_order import (
     LocalRowsRefuse,
+    NoAnswer,
     NotAllowed,
     Repaired,
 )
@@ -45,10 +47,19 @@ def test_marking_as_done_needs_a_reference() -> None:
     assert isinstance(repair(in_review(), Repair.FINISH), NotAllowed)
 
 
-def test_marking_as_failed_makes_the_order_payment_failed() -> None:
+def test_marking_as_failed_makes_the_order_payment_failed_once_a_worker_closed_the_payment() -> (
+    None
+):
     world = in_review(Fault.TIMEOUT_BEFORE)
 
     assert isinstance(repair(world, Repair.FAIL), Repaired)
+    assert world.job(KEY).status is Status.READY
+    assert world.order()["status"] == "payment_pending"
+    outcome = world.run(world.outbox.sent.pop())
+
+    assert isinstance(outcome, Failed)
+    assert outcome.result["code"] == "ruled_by_a_person"
+    assert world.payments.intents["pi_1"].status == "canceled"
     assert (world.job(KEY).status, world.order()["status"]) == (Status.FAILED, "payment_failed")
 
 
@@ -66,6 +77,7 @@ def test_an_order_that_was_changed_meanwhile_is_not_called_paid() -> None:
 
 def test_a_job_whose_order_is_gone_can_still_be_closed_as_failed() -> None:
     world = in_review()
+    world.payments.settle("pi_1", status="refunded")
     world.store.business.rows.clear()
 
     assert isinstance(repair(world, Repair.FINISH, reference="ch_1"), LocalRowsRefuse)
@@ -82,6 +94,7 @@ def test_an_order_that_was_mended_by_hand_lets_its_job_be_marked_as_done() -> No
 
 def test_a_charge_too_many_that_was_refunded_is_closed_as_failed_and_the_order_stays_paid() -> None:
     world = in_review()
+    world.payments.settle("pi_1", status="refunded")
     world.add_order(status="paid", charge_id="ch_by_hand")
 
     assert isinstance(repair(world, Repair.FAIL), Repaired)
@@ -93,6 +106,7 @@ def test_a_job_that_paid_its_order_is_not_called_failed_while_the_order_is_paid(
     world = World()
     world.add_order()
     world.run(charge())
+    world.payments.settle("pi_1", status="refunded")
     done = world.job(KEY)
     contradicted = late_answer(done, Refused("declined after all", "card_declined"), fence=1)
     world.store.swap(done, contradicted.on(done, now=world.clock.now(), actor="a late worker"))
@@ -105,7 +119,8 @@ def test_a_job_that_paid_its_order_is_not_called_failed_while_the_order_is_paid(
 
 
 def test_a_job_of_an_order_that_was_cancelled_is_closed_as_failed_and_the_order_stays() -> None:
-    world = in_review()
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    world.payments.settle("pi_1", status="canceled")
     world.add_order(status="cancelled")
 
     assert isinstance(repair(world, Repair.FAIL), Repaired)
@@ -188,3 +203,102 @@ def test_job_is_not_marked_as_done_without_rows_that_say_what_for(
     outcome = repair(review_of(checks), Repair.FINISH, key=ERRAND, reference="run_1")
 
     assert outcome == LocalRowsRefuse(f"{why}: mend them, or undo it outside and mark it as failed")
+
+
+def test_a_payment_that_took_the_money_is_never_marked_as_failed() -> None:
+    world = in_review()
+    before = world.job(KEY)
+
+    outcome = repair(world, Repair.FAIL)
+
+    assert isinstance(outcome, NotAllowed)
+    assert "succeeded" in outcome.why
+    assert untouched(world, before)
+
+
+def test_a_payment_in_processing_is_not_marked_as_failed() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    world.payments.settle("pi_1", status="processing")
+
+    assert isinstance(repair(world, Repair.FAIL), NotAllowed)
+
+
+def test_nothing_is_marked_as_failed_while_nobody_can_say_whether_it_is_open() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    world.payments.fails("ask_closed", Fault.TIMEOUT_BEFORE)
+
+    assert isinstance(repair(world, Repair.FAIL), NoAnswer)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
+def test_a_repair_itself_closes_nothing_at_the_provider() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+
+    repair(world, Repair.FAIL)
+
+    assert world.payments.intents["pi_1"].status == "requires_confirmation"
+    assert "close" not in {step for step, _ in world.payments.calls}
+
+
+def test_a_job_that_is_being_closed_is_never_confirmed_again_when_the_close_is_lost() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    repair(world, Repair.FAIL)
+    world.payments.fails("close", Fault.TIMEOUT_BEFORE)
+
+    assert isinstance(world.run(world.outbox.sent.pop()), Unknown)
+    job = world.until_quiet(KEY)
+
+    assert job.status is Status.FAILED
+    assert world.payments.intents["pi_1"].status == "canceled"
+    assert world.payments.charges == []
+
+
+def test_a_payment_that_was_paid_before_it_was_closed_finishes_the_job() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    repair(world, Repair.FAIL)
+    world.payments.settle("pi_1", status="succeeded")
+
+    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert world.order()["status"] == "paid"
+
+
+def test_an_open_payment_whose_order_is_gone_is_not_marked_as_failed() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    world.store.business.rows.clear()
+
+    outcome = repair(world, Repair.FAIL)
+
+    assert isinstance(outcome, LocalRowsRefuse)
+    assert "cancel it at Stripe" in outcome.why
+
+
+def test_a_close_whose_order_vanished_needs_review_and_closes_nothing() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    repair(world, Repair.FAIL)
+    world.store.business.rows.clear()
+
+    assert isinstance(world.run(world.outbox.sent.pop()), NeedsReview)
+    assert world.payments.intents["pi_1"].status == "requires_confirmation"
+
+
+def test_an_order_that_another_paid_stays_paid_when_its_open_payment_is_closed() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    repair(world, Repair.FAIL)
+    world.add_order(status="paid", charge_id="ch_by_hand")
+
+    assert isinstance(world.run(world.outbox.sent.pop()), Failed)
+    assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_by_hand")
+    assert world.payments.intents["pi_1"].status == "canceled"
+
+
+def test_returning_a_job_ends_the_wish_to_close_it() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    repair(world, Repair.FAIL)
+    world.clock.move(hours=25)
+    world.reconcile(KEY)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+    world.clock.move(minutes=1)
+
+    assert isinstance(repair(world, Repair.RETURN), Repaired)
+
+    assert world.job(KEY).closing is None

@@ -6,7 +6,7 @@ from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
-from oncely.services.outcomes import Conflict, Duplicate, Failed, Finished, NeedsReview, NothingSent
+from oncely.services.outcomes import Conflict, Duplicate, Failed, Finished, NeedsReview
 from oncely.services.repair_order import Repaired, RepairOrder
 from tests.support.payments import FakePayments, Fault
 from tests.support.world import World, charge
@@ -24,7 +24,7 @@ def declined_once() -> World:
     return world
 
 
-def test_after_a_decline_a_second_attempt_charges_once_and_cancels_the_first_intent() -> None:
+def test_after_a_decline_the_first_intent_is_closed_and_a_second_attempt_charges_once() -> None:
     world = declined_once()
 
     outcome = world.run(charge(attempt=2))
@@ -108,47 +108,7 @@ def test_a_second_attempt_after_the_first_was_paid_answers_with_that_charge() ->
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_first_intent_that_was_paid_after_all_stops_the_second_attempt() -> None:
-    world = declined_once()
-    world.payments.settle("pi_1", status="succeeded")
-
-    outcome = world.run(charge(attempt=2))
-
-    assert isinstance(outcome, NeedsReview)
-    assert world.payments.charges == ["pi_1"]
-    assert world.alerts.told
-
-
-def test_nothing_is_charged_while_the_first_intent_cannot_be_cancelled() -> None:
-    world = declined_once()
-    world.payments.fails("cancel", Fault.TIMEOUT_BEFORE)
-
-    outcome = world.run(charge(attempt=2))
-
-    assert isinstance(outcome, NothingSent)
-    assert world.job(SECOND).status is Status.READY
-    assert world.payments.charges == []
-
-
-def test_an_attempt_that_prepared_nothing_does_not_hide_the_payment_before_it() -> None:
-    world = declined_once()
-    world.payments.settle("pi_1", status="succeeded")
-    world.add_order(status="payment_failed", payment_method="")
-    assert isinstance(world.run(charge(attempt=2)), NeedsReview)
-    second = world.job(SECOND)
-    order = RepairOrder(
-        key=JobKey(SECOND), repair=Repair.FAIL, version=second.version, reason="x", actor="ada"
-    )
-    assert isinstance(world.repairer().repair(order), Repaired)
-    world.add_order(status="payment_failed")
-
-    outcome = world.run(charge(attempt=3))
-
-    assert isinstance(outcome, NeedsReview)
-    assert world.payments.charges == ["pi_1"]
-
-
-def test_the_reference_of_a_failure_is_not_taken_for_a_payment_to_cancel() -> None:
+def test_the_reference_of_a_failure_is_not_taken_for_a_payment() -> None:
     world = World()
     assert isinstance(world.run(charge()), NeedsReview)
     order = RepairOrder(

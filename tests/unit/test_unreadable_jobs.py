@@ -99,6 +99,17 @@ def test_marking_it_as_done_without_a_reference_is_refused_if_its_type_is_known(
     assert isinstance(outcome, NotAllowed if known else Repaired)
 
 
+def test_it_is_not_marked_as_failed_while_a_payment_of_its_own_may_be_open(world: World) -> None:
+    row = the_job(world)
+    world.store.jobs[row.job_key] = before = replace(row, provider_ref="pi_1")
+
+    outcome = repaired(world, Repair.FAIL)
+
+    assert isinstance(outcome, NotAllowed)
+    assert "pi_1 may still be open" in outcome.why
+    assert the_job(world) == before
+
+
 @pytest.mark.parametrize("what", [Repair.FINISH, Repair.FAIL])
 def test_once_closed_it_is_archived_and_may_expire(world: World, what: Repair) -> None:
     repaired(world, what)

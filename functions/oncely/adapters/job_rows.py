@@ -47,7 +47,7 @@ _TIMES: Final = frozenset(
 )
 # Text, so that what a producer sent survives as it was: DynamoDB knows no floats, rounds long
 # numbers and nests 32 levels only.
-_JSON: Final = frozenset({"message", "progress", "result"})
+_JSON: Final = frozenset({"closing", "message", "progress", "result"})
 _EVENTS: Final = {str(event): event for event in Event}
 _STATUSES: Final = {str(status): status for status in Status}
 _NAMES: Final = tuple(field.name for field in fields(Job))

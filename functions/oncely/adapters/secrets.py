@@ -29,6 +29,13 @@ def secret_reader(client: "SecretsManagerClient") -> Callable[[str], str]:
             ) from error
         if not isinstance(value, str) or not value.strip():
             raise NotConfiguredError(f"secret {secret_id!r} is empty: put the provider's key in")
-        return value.strip()
+        key = value.strip()
+        if not (key.isascii() and key.isprintable()):
+            # It would break the request's header, which looks like a lost answer later on.
+            raise NotConfiguredError(
+                f"secret {secret_id!r} holds a line break or a character that no API key has: "
+                "put the provider's key in again"
+            )
+        return key
 
     return read

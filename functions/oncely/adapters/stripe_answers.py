@@ -16,6 +16,7 @@ from oncely.domain.answers import (
     Odd,
     Processing,
     Refused,
+    StillOpen,
     Unclear,
 )
 from oncely.domain.writes import Json
@@ -23,14 +24,45 @@ from oncely.providers import Payment
 
 _UNAUTHORIZED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
+_LOCKED: Final = "lock_timeout"
 _CARD_REFUSED: Final = 402
 _NOT_TAKEN: Final = frozenset({400, 404})
 # The states of an intent that has taken the customer's money, or is about to.
 MOVES_MONEY: Final = frozenset({"succeeded", "processing", "requires_capture"})
 
 
-def from_intent(intent: stripe.PaymentIntent, payment: Payment) -> Answer:
-    """What an intent's own state says about our charge."""
+def job_key_of(intent: stripe.PaymentIntent) -> str | None:
+    """The job that an intent was made for, as its metadata says."""
+    return getattr(getattr(intent, "metadata", None), "job_key", None)
+
+
+def difference(
+    intent: stripe.PaymentIntent, payment: Payment, *, livemode: bool | None
+) -> str | None:
+    """What shows that an intent is not this payment; None if it is.
+
+    A reference proves nothing: a row may hold the id of somebody else's intent. Without a known
+    mode of our API key (`livemode` is None), the mode is not compared.
+    """
+    customer = getattr(intent, "customer", None)
+    said: dict[str, tuple[object, object]] = {
+        "job_key": (job_key_of(intent), payment.job_key),
+        "customer": (getattr(customer, "id", customer), payment.customer),
+        "amount": (getattr(intent, "amount", None), payment.money.amount),
+        "currency": (getattr(intent, "currency", None), payment.money.currency),
+    }
+    if livemode is not None:
+        said["livemode"] = (getattr(intent, "livemode", None), livemode)
+    for name, (theirs, ours) in said.items():
+        if theirs != ours:
+            return f"its {name} is {theirs}, not {ours}"
+    return None
+
+
+def from_intent(intent: stripe.PaymentIntent, payment: Payment, *, livemode: bool | None) -> Answer:
+    """What an intent's own state says about our charge; one that is not ours says nothing."""
+    if differs := difference(intent, payment, livemode=livemode):
+        return Odd(f"{intent.id} is not this job's payment: {differs}", intent.id)
     match intent.status:
         case "succeeded":
             return _succeeded(intent, payment)
@@ -41,11 +73,29 @@ def from_intent(intent: stripe.PaymentIntent, payment: Payment) -> Answer:
         case "requires_payment_method" if intent.last_payment_error is not None:
             return _declined(intent)
         case "requires_action":
-            return _refused(intent, "authentication_required", "the bank wants the customer")
+            return _declined(intent)
         case "canceled":
-            return _refused(intent, "canceled", "the payment was canceled")
+            return _canceled(intent)
         case other:
             return Odd(f"{intent.id} is {other}, which a charge never leads to", intent.id)
+
+
+def if_closed(intent: stripe.PaymentIntent) -> Answer:
+    """Whether an intent can still take money: only a canceled or refunded one never can."""
+    charge = intent.latest_charge
+    match intent.status:
+        case "canceled":
+            return _canceled(intent)
+        case "succeeded" if isinstance(charge, stripe.Charge) and charge.refunded:
+            return Refused(f"{intent.id} was refunded in full", code="refunded")
+        case "succeeded":
+            return Done(f"{intent.id} has taken the money", intent.id)
+        case "processing":
+            return Processing(f"Stripe is still processing {intent.id}")
+        case "requires_capture":
+            return Odd(f"{intent.id} holds the money and waits to be captured", intent.id)
+        case _:
+            return _declined(intent)
 
 
 def also_found(answer: Answer, ref: str, others: Sequence[str]) -> Odd:
@@ -59,9 +109,10 @@ def turned_away_unsent(error: stripe.StripeError) -> Answer | None:
     """The answer if Stripe certainly did nothing; None: it may have."""
     if isinstance(error, stripe.APIConnectionError) and _never_left(error):
         return NotSent(f"Stripe could not be reached: {in_words(error)}")
-    if error.http_status in _UNAUTHORIZED:
+    if refuses_our_key(error):
         return NotSent(f"Stripe refuses our key: {in_words(error)}", alarm=True)
-    if error.http_status == _RATE_LIMITED:
+    # A lock may be held by our own earlier call, which is still running.
+    if error.http_status == _RATE_LIMITED and _code(error) != _LOCKED:
         return NotSent(f"Stripe limits our rate: {in_words(error)}")
     return None
 
@@ -75,6 +126,11 @@ def turned_away(error: stripe.StripeError) -> Answer:
     if is_definite(error):
         return Odd(f"Stripe does not take the payment: {in_words(error)}")
     return Unclear(f"preparing the payment: {in_words(error)}")
+
+
+def refuses_our_key(error: stripe.StripeError) -> bool:
+    """Whether Stripe does not accept our API key, or not for this."""
+    return error.http_status in _UNAUTHORIZED
 
 
 def is_definite(error: stripe.StripeError) -> bool:
@@ -130,22 +186,34 @@ def _succeeded(intent: stripe.PaymentIntent, payment: Payment) -> Answer:
         )
     if isinstance(charge, stripe.Charge) and charge.amount_refunded:
         return Odd(f"{charge_id} was charged and refunded", intent.id, result)
+    if getattr(charge, "disputed", False):
+        return Odd(f"{charge_id} was charged and is disputed", intent.id, result)
     return Done(f"charged {money} as {charge_id}", intent.id, result)
 
 
-def _declined(intent: stripe.PaymentIntent) -> Refused:
+def _declined(intent: stripe.PaymentIntent) -> StillOpen:
+    code, why = _payment_error(intent) or (intent.status, "not paid, and not canceled")
+    if intent.status == "requires_action":
+        code, why = "authentication_required", "the bank wants the customer"
+    return StillOpen(f"{code}: {why}; {intent.id} is still open", code, _names(intent))
+
+
+def _canceled(intent: stripe.PaymentIntent) -> Refused:
+    code, why = _payment_error(intent) or ("canceled", "the payment was canceled")
+    return Refused(f"{code}: {why}", code, _names(intent))
+
+
+def _payment_error(intent: stripe.PaymentIntent) -> tuple[str, str] | None:
     error = intent.last_payment_error
+    if error is None:
+        return None
     code = str(getattr(error, "code", None) or "declined")
     why = getattr(error, "decline_code", None) or getattr(error, "message", None) or code
-    return _refused(intent, code, str(why))
+    return code, str(why)
 
 
-def _refused(intent: stripe.PaymentIntent, code: str, why: str) -> Refused:
-    return Refused(
-        f"{code}: {why}",
-        code=code,
-        result={"payment_intent": intent.id, "request_id": _request_id(intent)},
-    )
+def _names(intent: stripe.PaymentIntent) -> dict[str, Json]:
+    return {"payment_intent": intent.id, "request_id": _request_id(intent)}
 
 
 def _request_id(intent: stripe.PaymentIntent) -> str | None:

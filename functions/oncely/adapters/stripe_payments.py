@@ -1,18 +1,26 @@
 """Stripe through its official SDK: an unconfirmed intent first, and the intent's state as truth."""
 
 import hashlib
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
+import requests
 import stripe
 
+from oncely.adapters.request_deadline import DeadlineAdapter, whole_request_within
 from oncely.adapters.stripe_answers import (
     MOVES_MONEY,
     also_found,
+    difference,
     from_intent,
+    if_closed,
     in_words,
     is_definite,
+    job_key_of,
+    refuses_our_key,
     turned_away,
     turned_away_unsent,
 )
@@ -23,19 +31,69 @@ from oncely.domain.answers import (
     Odd,
     Prepared,
     Processing,
+    Refused,
+    StillOpen,
     Unclear,
     Unreachable,
 )
-from oncely.domain.keys import ProviderKey
+from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.profiles import STRIPE
 from oncely.providers import Payment
 
 # What the answers below were written against; raise it together with a look at the changelog.
 API_VERSION: Final = "2026-10-28.endive"
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
+# Another payment of the same job is looked for among this many of the customer's newest.
+PAGE_SIZE: Final = 100
+MAX_PAGES: Final = 3
+NOT_ALL_SEEN: Final = (
+    f"only the customer's newest {PAGE_SIZE * MAX_PAGES} payments were searched for another one"
+)
+# Secret, restricted and organization keys alike name their mode.
+_MODE: Final = re.compile(r"(?:[a-z]+_)+(live|test)_")
 
 
-def stripe_client(api_key: str, *, api_base: str | None = None) -> stripe.StripeClient:
+def mode_of(api_key: str) -> bool | None:
+    """Whether a key is a live one; None if its prefix does not tell.
+
+    Then the mode is not compared: Stripe shows a key the objects of its own mode only.
+    """
+    named = _MODE.match(api_key)
+    return None if named is None else named[1] == "live"
+
+
+class DeadlineClient(stripe.RequestsClient):
+    """Sends a request once, and gives it up when its whole time is over."""
+
+    def __init__(self, limit: timedelta) -> None:
+        seconds = limit.total_seconds()
+        super().__init__(timeout=(min(CONNECT_TIMEOUT.total_seconds(), seconds), seconds))
+        self._limit = limit
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None,
+        post_data: Any = None,  # noqa: ANN401  # as inherited
+        **named: Any,  # noqa: ANN401  # as inherited
+    ) -> tuple[Any, int, Mapping[str, str]]:
+        """Send one request."""
+        if getattr(self._thread_local, "session", None) is None:
+            session = requests.Session()
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, DeadlineAdapter())
+            self._thread_local.session = session
+        with whole_request_within(self._limit):
+            return super().request(method, url, headers, post_data, **named)
+
+
+def stripe_client(
+    api_key: str,
+    *,
+    api_base: str | None = None,
+    request_timeout: timedelta = STRIPE.request_timeout,
+) -> stripe.StripeClient:
     """A client that never sends a request twice by itself."""
     # Off: it would write a file under HOME and send figures of the last request along.
     stripe.enable_telemetry = False
@@ -44,12 +102,7 @@ def stripe_client(api_key: str, *, api_base: str | None = None) -> stripe.Stripe
         stripe_version=API_VERSION,
         max_network_retries=0,
         base_addresses={"api": api_base} if api_base else {},
-        http_client=stripe.RequestsClient(
-            timeout=(
-                CONNECT_TIMEOUT.total_seconds(),
-                (STRIPE.request_timeout - CONNECT_TIMEOUT).total_seconds(),
-            )
-        ),
+        http_client=DeadlineClient(request_timeout),
     )
 
 
@@ -59,12 +112,13 @@ class StripePayments:
 
     client: stripe.StripeClient
     credential: str = ""
+    livemode: bool | None = None  # of our API key; None if the key does not tell
 
     @classmethod
     def with_key(cls, api_key: str, *, api_base: str | None = None) -> "StripePayments":
         """Wire the SDK; the scope is a digest, so that no key is stored with a job."""
         credential = hashlib.sha256(api_key.encode()).hexdigest()[:12]
-        return cls(stripe_client(api_key, api_base=api_base), credential)
+        return cls(stripe_client(api_key, api_base=api_base), credential, mode_of(api_key))
 
     def scope(self) -> str:
         """Within what our keys are unique."""
@@ -88,14 +142,25 @@ class StripePayments:
             )
         except stripe.StripeError as error:
             return turned_away(error)
+        # A replay of the key may bring an intent that was made, or changed, by somebody else.
+        if differs := difference(intent, payment, livemode=self.livemode):
+            return Odd(f"{intent.id} came back for our key, but {differs}", intent.id)
         return Prepared(intent.id)
 
-    def execute(self, ref: str, payment: Payment, *, key: ProviderKey) -> Answer:
+    def execute(
+        self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
+    ) -> Answer:
         """Confirm; after any error the answer is the intent's own state, never the HTTP code."""
+        if not verified:
+            known = self._verified(ref, payment)
+            if not isinstance(known, Absent):
+                return known
         try:
             intent = self.client.v1.payment_intents.confirm(
                 ref,
                 {
+                    # What may be charged, whatever became of the intent since it was verified.
+                    "amount_to_confirm": payment.money.amount,
                     "off_session": True,
                     "error_on_requires_action": True,
                     "expand": ["latest_charge"],
@@ -103,8 +168,32 @@ class StripePayments:
                 {"idempotency_key": key},
             )
         except stripe.StripeError as error:
-            return turned_away_unsent(error) or self._state_after(error, ref, payment)
-        return from_intent(intent, payment)
+            return self._state_after(error, ref, payment)
+        return from_intent(intent, payment, livemode=self.livemode)
+
+    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> Answer:
+        """Cancel; only an intent that *is* canceled can never take money."""
+        if not verified:
+            known = self._verified(ref, payment)
+            if not isinstance(known, Absent | StillOpen):
+                return known
+        try:
+            # Without a key of ours: cancelling twice does no harm, and under the same key Stripe
+            # would repeat an error of its own for a day.
+            intent = self.client.v1.payment_intents.cancel(ref, {"expand": ["latest_charge"]})
+        except stripe.StripeError as error:
+            return turned_away_unsent(error) or self._closed_after(error, ref, payment)
+        return from_intent(intent, payment, livemode=self.livemode)
+
+    def ask_closed(self, ref: str, *, job_key: JobKey) -> Answer:
+        """Read whether an intent can still take money; one of another job never does for this."""
+        try:
+            intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
+        except stripe.StripeError as error:
+            return Unreachable(f"reading {ref} failed: {in_words(error)}")
+        if job_key_of(intent) != job_key:
+            return Refused(f"{ref} is not this job's payment", code="not_ours")
+        return if_closed(intent)
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
         """Read the intent, and then whether the same job has moved money through another one."""
@@ -112,44 +201,60 @@ class StripePayments:
         if isinstance(answer, Unreachable | Processing | Odd):
             return answer
         try:
-            others = self._others(ref, payment)
+            others, all_seen = self._others(ref, payment)
         except stripe.StripeError as error:
             return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
-        return also_found(answer, ref, others) if others else answer
+        if others:
+            return also_found(answer, ref, others)
+        return answer if all_seen else replace(answer, reason=f"{answer.reason}; {NOT_ALL_SEEN}")
+
+    def _verified(self, ref: str, payment: Payment) -> Answer:
+        """Read an intent of another run before anything is done with it."""
+        try:
+            intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
+        except stripe.StripeError as error:
+            told = f"reading {ref} before anything is done with it: {in_words(error)}"
+            if is_definite(error):
+                return Odd(told, ref)
+            return turned_away_unsent(error) or NotSent(told)
+        return from_intent(intent, payment, livemode=self.livemode)
 
     def _read(self, ref: str, payment: Payment) -> Answer:
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except stripe.StripeError as error:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
-        return from_intent(intent, payment)
+        return from_intent(intent, payment, livemode=self.livemode)
 
-    def _others(self, ref: str, payment: Payment) -> list[str]:
+    def _others(self, ref: str, payment: Payment) -> tuple[list[str], bool]:
         """Payments that carry our job's key beside ours, and have moved money or still may.
 
-        Of the customer's newest: another one of this job was made within the job's own hours.
+        The customer's newest come first. The second value tells whether all of them were seen.
         """
-        newest = self.client.v1.payment_intents.list({"customer": payment.customer, "limit": 100})
-        return [
-            intent.id
-            for intent in newest.data
-            if intent.id != ref
-            and getattr(intent.metadata, "job_key", None) == payment.job_key
-            and intent.status in MOVES_MONEY
-        ]
-
-    def cancel(self, ref: str) -> Answer | None:
-        """Cancel an intent of a former attempt; None: it can never be paid any more."""
-        try:
-            # Without a key of ours: cancelling twice does no harm, and under the same key Stripe
-            # would repeat an error of its own for a day.
-            self.client.v1.payment_intents.cancel(ref)
-        except stripe.StripeError as error:
-            return turned_away_unsent(error) or self._cancelled_after(error, ref)
-        return None
+        found: list[str] = []
+        asked: dict[str, Any] = {"customer": payment.customer, "limit": PAGE_SIZE}
+        for _ in range(MAX_PAGES):
+            page = self.client.v1.payment_intents.list(asked)  # type: ignore[arg-type]  # its fields by name
+            found += [
+                intent.id
+                for intent in page.data
+                if intent.id != ref
+                and job_key_of(intent) == payment.job_key
+                and intent.status in MOVES_MONEY
+            ]
+            if not page.has_more or not page.data:
+                return found, True
+            asked = {**asked, "starting_after": page.data[-1].id}
+        return found, False
 
     def _state_after(self, error: stripe.StripeError, ref: str, payment: Payment) -> Answer:
+        unsent = turned_away_unsent(error)
+        # That our key is refused now does not say what became of a request that was under way.
+        if unsent is not None and not refuses_our_key(error):
+            return unsent
         match self._read(ref, payment):
+            case Absent() if unsent is not None:
+                return unsent
             case Absent() if is_definite(error):
                 return Odd(
                     f"Stripe does not take the confirmation of {ref}: {in_words(error)}", ref
@@ -159,14 +264,9 @@ class StripePayments:
             case answer:
                 return answer
 
-    def _cancelled_after(self, error: stripe.StripeError, ref: str) -> Answer | None:
-        told = f"cancelling {ref} of the former attempt: {in_words(error)}"
-        try:
-            status = self.client.v1.payment_intents.retrieve(ref).status
-        except stripe.StripeError:
-            return NotSent(told)
-        if status == "canceled":
-            return None
-        if status in MOVES_MONEY:
-            return Odd(f"the former attempt's payment {ref} is {status} after all", ref)
-        return NotSent(told)
+    def _closed_after(self, error: stripe.StripeError, ref: str, payment: Payment) -> Answer:
+        match self._read(ref, payment):
+            case Absent() | StillOpen() | Unreachable():
+                return Unclear(f"cancelling {ref}: {in_words(error)}")
+            case answer:
+                return answer

@@ -20,7 +20,7 @@ from oncely.contract import (
     Words,
 )
 from oncely.contracts.receipt_send import ReceiptMessage
-from oncely.domain.answers import Absent, Answer, Done, Odd, Prepared
+from oncely.domain.answers import Absent, Answer, Done, Odd, Prepared, Refused
 from oncely.domain.errors import InvalidMoneyError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, job_key
@@ -81,7 +81,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     job_type = _JOB
     message = ChargeMessage
     example = ChargeMessage.model_construct(job="payment.charge", v=1, order_id="18452")
-    terms = Terms(safety=Safety.KEYED, profile=STRIPE)
+    terms = Terms(safety=Safety.KEYED, profile=STRIPE, leaves_open=True)
     takes_money = True
     needs = Needs(queue="payments", tables=("orders",), secrets=("stripe",))
     words = Words(
@@ -89,10 +89,14 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         outside="the order's customer is charged the order's amount, at most once.",
         rows="the order becomes paid (with its charge_id) or payment_failed, with the job.",
         success="Stripe says that the payment of this order succeeded.",
-        failure="the card was declined, or the bank wants the customer to authenticate.",
+        failure=(
+            "the card was declined, or the bank wants the customer to authenticate; the payment "
+            "was canceled, so that it cannot succeed later."
+        ),
         alerts=(
             "when the order is missing or cannot be charged as it stands",
             "when the payment is found with another amount, or refunded",
+            "when the saved payment is not this job's: its key, customer, amount or mode differs",
             "when Stripe refuses our key or our request",
         ),
     )
@@ -164,16 +168,16 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     def prepare(self, call: Call[Order]) -> Prepared | Answer:
         """Make an unconfirmed intent; without a saved reference to one, nothing was charged."""
-        if answer := self._end_former_attempt(call):
-            return answer
         return self.tools.payments().prepare(call.facts.payment, key=call.key("create"))
 
     def act(self, call: Call[Order]) -> Answer:
-        """Confirm the intent whose reference is saved."""
+        """Confirm the intent whose reference is saved; one of another run is verified first."""
         ref = call.job.provider_ref
         if ref is None:
             return Odd("there is no saved payment to confirm")
-        return self.tools.payments().execute(ref, call.facts.payment, key=call.key("confirm"))
+        return self.tools.payments().execute(
+            ref, call.facts.payment, key=call.key("confirm"), verified=call.verified
+        )
 
     def ask(self, call: Call[Order]) -> Answer:
         """Read the intent; no reference means that nothing can have been confirmed."""
@@ -181,6 +185,19 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         if ref is None:
             return Absent("no payment was prepared, so nothing was charged", proved=True)
         return self.tools.payments().look_up(ref, call.facts.payment)
+
+    def close(self, call: Call[Order]) -> Answer:
+        """Cancel the intent: a declined one could still be confirmed."""
+        ref = call.job.provider_ref
+        if ref is None:
+            return Refused("no payment was prepared", code="not_prepared")
+        return self.tools.payments().close(ref, call.facts.payment, verified=call.verified)
+
+    def ask_closed(self, job: Job) -> Answer:
+        """Read whether the intent can still take money; without one, none can."""
+        if job.provider_ref is None:
+            return Refused("no payment was prepared", code="not_prepared")
+        return self.tools.payments().ask_closed(job.provider_ref, job_key=job.job_key)
 
     def on_success(self, facts: Order, job: Job) -> tuple[LocalWrite, ...]:
         """The order becomes paid, if it is still the order that was charged."""
@@ -218,18 +235,6 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         return (
             ReceiptMessage.model_validate({"job": "receipt.send", "v": 1, "order_id": order_id}),
         )
-
-    def _end_former_attempt(self, call: Call[Order]) -> Answer | None:
-        """Cancel what a former attempt left behind, so that it can never be paid later.
-
-        The last one that prepared a payment: it had cancelled the one before it first, and those
-        since then, such as one that a person marked as failed, have prepared nothing.
-        """
-        for attempt in range(call.facts.attempt - 1, 0, -1):
-            former = self.tools.jobs().get(_key(call.facts.order_id, attempt))
-            if former is not None and former.provider_ref is not None:
-                return self.tools.payments().cancel(former.provider_ref)
-        return None
 
 
 def _key(order_id: str, attempt: int) -> JobKey:

@@ -28,6 +28,19 @@ class Refused:
 
 
 @dataclass(frozen=True)
+class StillOpen:
+    """Declined, but what was prepared could still take effect: it is closed before the job fails.
+
+    A confirmation that arrives late, or a customer who authenticates later, could still succeed.
+    """
+
+    reason: str
+    code: str
+    result: Mapping[str, Json] = field(default_factory=dict)
+    unsent: "NotSent | None" = None  # why this run could not close it
+
+
+@dataclass(frozen=True)
 class NotSent:
     """Certainly no effect: the request never left, or was turned away at the door."""
 
@@ -99,6 +112,7 @@ class CannotAsk:
 Answer: TypeAlias = (
     Done
     | Refused
+    | StillOpen
     | NotSent
     | Unclear
     | Unfinished
@@ -118,6 +132,8 @@ def in_a_word(answer: Answer) -> str:
             return "succeeded"
         case Refused():
             return "refused"
+        case StillOpen():
+            return "refused, and still open"
         case Absent() | NotSent():
             return "nothing was done"
         case Processing() | Unfinished():

@@ -15,6 +15,7 @@ from oncely.domain.answers import (
     OwnerGone,
     Processing,
     Refused,
+    StillOpen,
     Unclear,
     Unfinished,
     Unreachable,
@@ -35,6 +36,7 @@ from oncely.domain.moves import (
     lose,
     refuse,
     retry_wait,
+    to_close,
     too_old,
     wait,
 )
@@ -50,6 +52,8 @@ def before_effect(job: Job, terms: Terms, *, scope: str, now: datetime) -> Decis
         return escalate(f"{terms.stop.attempts} attempts were made without an outcome")
     if reason := too_old(job, terms, now):
         return escalate(reason)
+    if job.closing is not None:
+        return None  # closing twice does no harm, and needs no key
     if job.earlier_send_is_open and not _safe_to_send_again(job, terms, scope=scope, now=now):
         return escalate("an earlier send is still open and its key is no longer safe")
     return None
@@ -68,7 +72,11 @@ def decide(
         case Refused(code=code) if code in terms.stop.person_looks_at:
             return escalate(answer.reason, result=answer.result or None)
         case Refused():
-            return refuse(answer, now)
+            return refuse(job, answer, now)
+        case StillOpen() if job.status is Status.STARTED:
+            return _close_later(job, answer, now, spread)
+        case StillOpen():
+            return _hand_over_to_close(job, terms, answer, now)
         case Odd():
             return escalate(
                 answer.reason,
@@ -244,6 +252,25 @@ def _asked_pause(asked_for: timedelta, spread: float) -> timedelta:
 def _paused(job: Job, pause: timedelta) -> dict[str, object]:
     """A wait that a provider asks for does not count as age."""
     return {"paused_seconds": job.paused_seconds + math.ceil(pause.total_seconds())}
+
+
+def _close_later(job: Job, answer: StillOpen, now: datetime, spread: float) -> Decision:
+    """Declined, and this run could not close it: the next one does, and does nothing else."""
+    times = job.unreachable + 1
+    pause = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
+    released = back_to_ready(
+        Event.RELEASE, answer.reason, run_at=now + pause, unreachable=times, **to_close(answer)
+    )
+    return replace(released, alarm=answer.unsent is not None and answer.unsent.alarm)
+
+
+def _hand_over_to_close(job: Job, terms: Terms, answer: StillOpen, now: datetime) -> Decision:
+    """Whoever asks may not act: a worker closes it, and only then has the job failed."""
+    if job.attempts >= terms.stop.attempts:
+        return escalate(f"{job.attempts} attempts were made; now: {answer.reason}")
+    if why := too_old(job, terms, now):
+        return escalate(f"{why}; now: {answer.reason}")
+    return back_to_ready(Event.RETURN, answer.reason, run_at=now, unreachable=0, **to_close(answer))
 
 
 def _go_on_later(job: Job, answer: Unfinished, now: datetime) -> Decision:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
 
-from oncely.domain.answers import Answer, Done, Odd, Refused
+from oncely.domain.answers import Answer, Done, Odd, Refused, StillOpen
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import (
@@ -156,9 +156,9 @@ def no_longer_the_same(job: Job, fingerprint_now: str | None) -> Decision | None
 def of_other_values(job: Job, answer: Answer, fingerprint_now: str | None) -> Answer:
     """A definite answer, unless our rows stand for something else by now: then none may follow."""
     changed = no_longer_the_same(job, fingerprint_now)
-    if changed is None or not isinstance(answer, Done | Refused):
+    if changed is None or not isinstance(answer, Done | Refused | StillOpen | Odd):
         return answer
-    ref = answer.ref if isinstance(answer, Done) else None
+    ref = None if isinstance(answer, Refused | StillOpen) else answer.ref
     return Odd(f"{answer.reason}; but {changed.reason}", ref, answer.result)
 
 

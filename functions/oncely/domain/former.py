@@ -31,8 +31,7 @@ def takes_the_place_of(job: Job, kept: Job) -> bool:
 def restored(job: Job, former: Job, terms: Terms, *, now: datetime) -> Decision:
     """The end of a former run of the same key, whose row has expired, as the end of this one."""
     decision = decide(job, terms, _answer_of(former), now=now)
-    # What it was for is what it was for then, whatever the rows say today; and a payment that was
-    # refused then is still there to be cancelled by another attempt.
+    # What it was for is what it was for then, whatever the rows say today.
     then = {name: getattr(former, name) for name in (*_VALUES, "message", "provider_ref")}
     return replace(decision, changes={**decision.changes, **then})
 

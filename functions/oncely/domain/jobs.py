@@ -80,6 +80,8 @@ class Job:
     currency: str | None = None
     provider_ref: str | None = None
     result: Mapping[str, Json] | None = None
+    # Why the job fails once what was prepared is closed; the next run only closes it.
+    closing: Mapping[str, Json] | None = None
     progress: Mapping[str, Json] | None = None  # how far a long job has come
     last_error: str | None = None
     # Its end was contradicted: what the archive holds no longer stands.

@@ -15,7 +15,7 @@ class Status(StrEnum):
     STARTED = "started"  # one owner holds the lease
     UNKNOWN = "unknown"  # the provider may have acted; the reconciler owns it
     FINISHED = "finished"  # the outside action is confirmed and recorded
-    FAILED = "failed"  # the provider refused it, and that is recorded
+    FAILED = "failed"  # the provider refused it, nothing is left open there, and that is recorded
     NEEDS_REVIEW = "needs_review"  # no rule may decide; a person owns it
 
     @property
@@ -58,6 +58,7 @@ class Event(StrEnum):
     RULE_FINISHED = "rule_finished"  # a person, with a reason
     RULE_FAILED = "rule_failed"  # a person, with a reason
     RULE_READY = "rule_ready"  # a person, with proof of absence
+    RULE_CLOSE = "rule_close"  # a person wants it failed; a worker closes what is open first
 
 
 ABSENT: Final = None
@@ -89,6 +90,7 @@ TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyT
         (Status.NEEDS_REVIEW, Event.RULE_FINISHED): Status.FINISHED,
         (Status.NEEDS_REVIEW, Event.RULE_FAILED): Status.FAILED,
         (Status.NEEDS_REVIEW, Event.RULE_READY): Status.READY,
+        (Status.NEEDS_REVIEW, Event.RULE_CLOSE): Status.READY,
         **{(status, Event.NOTE): status for status in Status},
     }
 )

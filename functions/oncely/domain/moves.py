@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from oncely.domain.answers import Done, Refused
+from oncely.domain.answers import Done, Refused, StillOpen
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
 from oncely.domain.profiles import Terms
@@ -68,22 +68,28 @@ def confirm(job: Job, answer: Done, now: datetime) -> Decision:
     )
 
 
-def refuse(answer: Refused, now: datetime) -> Decision:
-    """A definite no, which is an end as well."""
+def refuse(job: Job, answer: Refused, now: datetime) -> Decision:
+    """A definite no, which is an end as well; one that was closed says why that was done."""
+    why: Mapping[str, Any] = job.closing or {}
+    reason = f"{why['reason']}; {answer.reason}" if why else answer.reason
+    result = {"code": why.get("code", answer.code), **why.get("result", {}), **answer.result}
     return Decision(
         event=Event.REFUSE,
-        reason=answer.reason,
-        changes={
-            "result": {"code": answer.code, **answer.result},
-            **ending(now),
-            "last_error": one_line(answer.reason),
-        },
+        reason=reason,
+        changes={"result": result, **ending(now), "last_error": one_line(reason)},
     )
+
+
+def to_close(answer: StillOpen) -> dict[str, object]:
+    """What a row keeps of a decline until what was prepared is closed."""
+    why = {"reason": one_line(answer.reason), "code": answer.code, "result": dict(answer.result)}
+    return {"closing": why}
 
 
 def ending(now: datetime) -> dict[str, object]:
     """What every end changes: the row is due until it is published and archived."""
-    return {"due_at": now + ARCHIVE_GRACE, "timeouts": 0, "unreachable": 0}
+    counts: dict[str, object] = {"timeouts": 0, "unreachable": 0}
+    return {"due_at": now + ARCHIVE_GRACE, **counts, "closing": None}
 
 
 def back_to_ready(event: Event, reason: str, *, run_at: datetime, **changes: object) -> Decision:

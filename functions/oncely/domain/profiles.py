@@ -24,6 +24,7 @@ class Profile:
     name: str
     request_timeout: timedelta
     calls: int  # the most requests one run of the effect can make, one after the other
+    closing_calls: int = 0  # and after a decline, to close what was prepared, if time is left
     key_window: timedelta | None = None  # how long a key is remembered, from the first send
     key_margin: timedelta = timedelta(hours=1)  # the window is taken to end this much earlier
     key_length: int = MAX_PROVIDER_KEY
@@ -57,12 +58,17 @@ class Terms:
     # Our own rows may rightly change while the effect runs: then the outcome is asked for again
     # and judged by the rows as they are, instead of by a person.
     rows_may_move: bool = False
+    # What is prepared stays open at the provider until it is closed; a job fails only after that.
+    leaves_open: bool = False
 
 
 STRIPE: Final = Profile(
     name="Stripe",
     request_timeout=timedelta(seconds=10),
-    calls=4,  # cancel of a former attempt, create, confirm, and the read after an error
+    # A run: create, or the read that verifies; confirm; and the read after an error. A look-up:
+    # the intent, and up to three pages of its customer's payments.
+    calls=4,
+    closing_calls=2,  # cancel, and the read after an error
     key_window=timedelta(hours=24),
     key_scope="account and mode (live or test)",
     lookup_lag=timedelta(0),
@@ -72,7 +78,14 @@ STRIPE: Final = Profile(
         "Reading an intent by its id is consistent; the search index lags, and is not used.",
         "Listing is as fresh as reading: a second payment of the same job is found there.",
         "A key is valid for one account and one mode: another API key may not know it.",
-        "Confirming takes a few seconds at worst; ten are waited for.",
+        "Confirming takes a few seconds at worst; ten are waited for the whole answer.",
+        "401, 403 and `lock_timeout` on confirm prove nothing: the intent is read after them.",
+        "A second payment of a job is looked for in the customer's newest 300, and no further.",
+        "A declined intent stays open: only one that is canceled can never take money.",
+        "An intent is ours only with our job key, customer, amount, currency and mode in it.",
+        "An intent that an earlier run saved is read and verified before it is confirmed.",
+        "`amount_to_confirm` pins what a confirmation may charge, whatever the intent says then.",
+        "The API key's prefix names its mode; without one, Stripe shows only objects of its mode.",
     ),
 )
 

@@ -87,7 +87,7 @@ def unread_offers(job: Job, terms: Terms | None) -> tuple[Offer, ...]:
 
 def unread_offer(job: Job, terms: Terms | None, repair: Repair) -> Offer:
     """Such a job can be closed by a person, so that it ends; nothing else is known to be safe."""
-    allowed, why = _unread(job, repair)
+    allowed, why = _unread(job, terms, repair)
     needs_reference = repair is Repair.FINISH and bool(terms and terms.safety is not Safety.NATURAL)
     return Offer(repair=repair, allowed=allowed, why=why, needs_reference=needs_reference)
 
@@ -105,8 +105,13 @@ def reopen(
         case Absent(proved=proved) if proved or asked_at >= ask_not_before(job, terms):
             # The key moves on, since the provider may remember the old one with its error.
             told = f"{reason}; {heard.reason}"
-            number = {"key_number": job.key_number + 1, "first_sent_at": None, "key_scope": None}
-            return _reopened(told, asked_at, **number)
+            return _reopened(
+                told,
+                asked_at,
+                key_number=job.key_number + 1,
+                first_sent_at=None,
+                key_scope=None,
+            )
         case Absent():
             wait = minute(ask_not_before(job, terms))
             return f"{heard.reason}, but a request may still be under way: try again after {wait}"
@@ -131,12 +136,25 @@ def rule(
         reason=told,
         changes={
             **ending(now),
-            "result": result if finished else {"code": "ruled_by_a_person", **result},
+            "result": result if finished else {"code": _RULED, **result},
             # What proves a failure, such as a refund, is nothing to ask about or to cancel later.
             "provider_ref": job.provider_ref or (reference if finished else None),
             "last_error": None if finished else one_line(told),
         },
     )
+
+
+def needs_closing(job: Job, terms: Terms) -> bool:
+    """Whether something may still be open at the provider, so that the job must not fail yet."""
+    return terms.leaves_open and job.provider_ref is not None
+
+
+def close_first(job: Job, *, reason: str, reference: str | None, now: datetime) -> Decision:
+    """A worker closes what is open; then, and only then, the job has failed as the person said."""
+    told = reason if reference is None else f"{reason} (reference {reference})"
+    result = {**(job.result or {}), **({"reference": reference} if reference else {})}
+    closing = {"reason": one_line(told), "code": _RULED, "result": result}
+    return _reopened(told, now, event=Event.RULE_CLOSE, closing=closing)
 
 
 def done_by_another(job: Job, found: Answer) -> bool:
@@ -171,10 +189,12 @@ def came_to(job: Job) -> str:
     return _CAME_TO[job.status]
 
 
-def _reopened(reason: str, now: datetime, **changes: object) -> Decision:
+def _reopened(
+    reason: str, now: datetime, *, event: Event = Event.RULE_READY, **changes: object
+) -> Decision:
     """All counts and the age begin anew: a person has looked."""
     return back_to_ready(
-        Event.RULE_READY,
+        event,
         reason,
         run_at=now,
         attempts=0,
@@ -184,7 +204,7 @@ def _reopened(reason: str, now: datetime, **changes: object) -> Decision:
         stranded_fence=None,
         stranded_since=None,
         reopened_at=now,
-        **changes,
+        **{"closing": None, **changes},
     )
 
 
@@ -234,6 +254,11 @@ def _finish(job: Job, terms: Terms, now: datetime) -> tuple[bool, str]:
 
 def _fail(job: Job, terms: Terms, now: datetime) -> tuple[bool, str]:
     del now
+    if job.status is Status.NEEDS_REVIEW and needs_closing(job, terms):
+        return True, (
+            f"{terms.profile.name} is asked first: what is still open there is closed by a worker, "
+            "and then the job has failed"
+        )
     if job.status is Status.NEEDS_REVIEW:
         return True, f"you have seen at {terms.profile.name} that it is not done: our rows follow"
     return False, _STANDS[job.status]
@@ -255,9 +280,16 @@ def _again(job: Job, *, has_another_attempt: bool) -> tuple[bool, str]:
     return True, "a new job is sent; it runs only while this one stays failed"
 
 
-def _unread(job: Job, repair: Repair) -> tuple[bool, str]:
+def _unread(job: Job, terms: Terms | None, repair: Repair) -> tuple[bool, str]:
     cannot = "this deployment cannot read its message"
+    # Of a type that nobody here knows, it may be open as well.
+    may_be_open = job.provider_ref is not None and (terms is None or terms.leaves_open)
     match job.status:
+        case Status.NEEDS_REVIEW if repair is Repair.FAIL and may_be_open:
+            return False, (
+                f"{job.provider_ref} may still be open at the provider, and {cannot}, so nobody "
+                "can close it: deploy one that can"
+            )
         case Status.NEEDS_REVIEW if repair in _SEEN:
             return True, (
                 f"you have seen outside that it is {_SEEN[repair]}: the job is closed, and our own "
@@ -287,6 +319,8 @@ _RULES: Final[Mapping[Repair, Callable[[Job, Terms, datetime], tuple[bool, str]]
         }
     )
 )
+
+_RULED: Final = "ruled_by_a_person"
 
 # What a person says that is true outside.
 _SEEN: Final[Mapping[Repair, str]] = MappingProxyType(

@@ -62,5 +62,6 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
         Event.RULE_FINISHED: "a person marked it as done",
         Event.RULE_FAILED: "a person marked it as failed",
         Event.RULE_READY: "a person returned it to ready",
+        Event.RULE_CLOSE: "a person wants it failed; a worker closes what is open first",
     }
 )

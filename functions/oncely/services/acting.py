@@ -1,12 +1,12 @@
 """Acts, once: a reference is saved before it is used, and what a call raises is an answer."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from oncely.contract import COMMIT_BUDGET, AnyContract, Call
-from oncely.domain.answers import Answer, NotSent, Prepared, Unclear
+from oncely.domain.answers import Answer, NotSent, Prepared, Refused, StillOpen, Unclear
 from oncely.domain.decide import prepared, progressed
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job
@@ -45,6 +45,7 @@ class Act:
 
     def perform(self, job: Job, facts: Any) -> Acted | GaveWay:  # noqa: ANN401  # the contract's own type
         """Save the reference first, if the effect has one; then perform it, once."""
+        verified = False
         if job.provider_ref is None:
             match self._guarded(self.contract.prepare, self._call(job, facts)):
                 case None:
@@ -53,14 +54,38 @@ class Act:
                     saved = self.keep(job, prepared(ref))
                     if saved is None:
                         return GaveWay(f"{ref} was prepared, but the job has another owner")
-                    job = saved
+                    job, verified = saved, True
                 case answer:
                     return Acted(job, answer)
-        call = self._call(job, facts)
+        call = self._call(job, facts, verified=verified)
         answer = self._guarded(self.contract.act, call)
+        if isinstance(answer, StillOpen):
+            answer = self._close_declined(call, answer)
         return Acted(call.job, answer)
 
-    def _call(self, job: Job, facts: Any) -> Call[Any]:  # noqa: ANN401  # the contract's own type
+    def close(self, job: Job, facts: Any) -> Acted:  # noqa: ANN401  # the contract's own type
+        """Close what an earlier run prepared, and do nothing else."""
+        return Acted(job, self._guarded(self.contract.close, self._call(job, facts)))
+
+    def _close_declined(self, call: Call[Any], declined: StillOpen) -> Answer:
+        """Close at once what was declined: only then has the job failed."""
+        calls = self.contract.terms.profile.closing_calls
+        call.verified = True  # a decline names an intent that was seen to be ours
+        match self._guarded(self.contract.close, call, calls=calls):
+            case Refused(result=result):
+                return Refused(declined.reason, declined.code, {**declined.result, **result})
+            case NotSent() as unsent:
+                return replace(declined, unsent=unsent)
+            case answer:
+                return answer
+
+    def _call(
+        self,
+        job: Job,
+        facts: Any,  # noqa: ANN401  # the contract's own type
+        *,
+        verified: bool = False,
+    ) -> Call[Any]:
         def save(progress: Mapping[str, Json]) -> None:
             call.job = self.keep(call.job, progressed(progress)) or _give_way(call.job)
 
@@ -68,6 +93,7 @@ class Act:
             job=job,
             facts=facts,
             key_length=self.contract.terms.profile.key_length,
+            verified=verified,
             has_time=self._has_time,
             save=save,
         )
@@ -76,11 +102,13 @@ class Act:
     def _has_time(self, time: timedelta) -> bool:
         return self.deadline.allows(time + COMMIT_BUDGET)
 
-    def _guarded(self, step: Callable[[Call[Any]], _Told], call: Call[Any]) -> _Told | Answer:
+    def _guarded(
+        self, step: Callable[[Call[Any]], _Told], call: Call[Any], *, calls: int = 1
+    ) -> _Told | Answer:
         """Call the provider, unless it is too late; whatever it raises is an answer."""
         terms = self.contract.terms
         # A process that was frozen thaws here: its lease may be over, and another may act.
-        if not self._has_time(terms.profile.request_timeout):
+        if not self._has_time(terms.profile.request_timeout * calls):
             return NotSent("too little time was left to call the provider", retry_after=timedelta())
         try:
             return step(call)

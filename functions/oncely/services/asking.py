@@ -18,6 +18,14 @@ class Heard:
     facts: Any = None  # the contract's own type
 
 
+def heard_if_closed(row: Job, contract: AnyContract) -> Answer:
+    """Whether what was prepared can still take effect; whatever goes wrong is no answer."""
+    try:
+        return contract.ask_closed(row)
+    except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
+        return Unreachable(f"asking ended in {type(error).__name__}: {error}")
+
+
 def heard_about(row: Job, contract: AnyContract, message: Message) -> Heard:
     """Whatever goes wrong is an answer as well: looking changes nothing, and is done again."""
     try:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from oncely.contract import AnyContract, Message, body_of
-from oncely.domain.answers import CannotAsk, Odd, Unreachable, in_a_word
+from oncely.domain.answers import CannotAsk, Odd, Refused, StillOpen, Unreachable, in_a_word
 from oncely.domain.errors import BadInputError
 from oncely.domain.jobs import Job
 from oncely.domain.moves import Decision
@@ -12,7 +12,9 @@ from oncely.domain.repairs import (
     Offer,
     Repair,
     came_to,
+    close_first,
     is_its_own_proof,
+    needs_closing,
     note,
     offer,
     reopen,
@@ -21,7 +23,7 @@ from oncely.domain.repairs import (
     unread_offer,
 )
 from oncely.domain.text import masked
-from oncely.services.asking import Heard, heard_about
+from oncely.services.asking import Heard, heard_about, heard_if_closed
 from oncely.services.enqueue import Enqueuer
 from oncely.services.job_view import kind_of
 from oncely.services.reconcile import Reconciler
@@ -37,7 +39,7 @@ from oncely.services.repair_order import (
     WouldRepair,
 )
 from oncely.services.repair_write import RepairWrite
-from oncely.services.ruling import Ruling, changed_since
+from oncely.services.ruling import Ruling, cannot_be_claimed, changed_since
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +104,8 @@ class _Repair:
                 return self._hear(row)
             case Repair.RETURN:
                 return self._return(row)
+            case Repair.FAIL if needs_closing(row, self.contract.terms):
+                return self._fail_closed(row)
             case Repair.FINISH | Repair.FAIL:
                 return Ruling(self._write).with_our_rows(row, self.contract, self.message)
             case Repair.RESEND:
@@ -150,6 +154,40 @@ class _Repair:
         said = "the row is proof enough"
         if answer is not None:
             said = self._said(in_a_word(answer), answer.reason)
+        return self._written_and_sent(row, decision, said)
+
+    def _fail_closed(self, row: Job) -> Outcome:
+        """A job never fails while a payment of its own is open: that is closed first."""
+        answer = heard_if_closed(row, self.contract)
+        match answer:
+            case Refused():
+                return Ruling(self._write).with_our_rows(row, self.contract, self.message)
+            case StillOpen():
+                return self._close_first(row, answer)
+            case Unreachable() | CannotAsk():
+                return NoAnswer(self._said("no answer", answer.reason))
+            case _:
+                return NotAllowed(
+                    f"{self._said(in_a_word(answer), answer.reason)}; "
+                    "it has failed only when nothing was taken, or when all of it was returned"
+                )
+
+    def _close_first(self, row: Job, answer: StillOpen) -> Outcome:
+        """Repairs only read: a worker closes it, and needs our own rows for that."""
+        standing = self.contract.check(self.message)
+        if why := cannot_be_claimed(row, standing):
+            provider = self.contract.terms.profile.name
+            return LocalRowsRefuse(
+                f"{answer.reason}, and no worker can close it: {why}. Mend our own rows, or cancel "
+                f"it at {provider}; then mark it as failed"
+            )
+        decision = close_first(
+            row,
+            reason=self.order.reason,
+            reference=self.order.reference,
+            now=self.repairer.reconciler.clock.now(),
+        )
+        said = f"{self._said(in_a_word(answer), answer.reason)}; a worker closes it first"
         return self._written_and_sent(row, decision, said)
 
     def _resend(self, row: Job) -> Outcome:

@@ -72,3 +72,14 @@ def changed_since(row: Job, standing: Standing[Any]) -> str | None:
     values = standing.values
     decision = no_longer_the_same(row, None if values is None else fingerprint(values))
     return None if decision is None else decision.reason
+
+
+def cannot_be_claimed(row: Job, standing: Standing[Any]) -> str | None:
+    """Why no worker would take this job any more; None if one would."""
+    if isinstance(standing, Mismatch):
+        return standing.reason
+    if standing.facts is None:
+        return "our own rows do not tell any more what was asked for"
+    values = standing.values
+    decision = no_longer_the_same(row, None if values is None else fingerprint(values))
+    return None if decision is None else decision.reason

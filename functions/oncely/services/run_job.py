@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
 from oncely.contract import AnyContract, Message, Mismatch, Proceed, Settled, body_of
-from oncely.domain.answers import Answer, NotSent, OwnerGone
+from oncely.domain.answers import Answer, NotSent, Odd, OwnerGone
 from oncely.domain.claims import Claim, Refusal, conflicts, refused_claim, unmet
 from oncely.domain.decide import before_effect, decide
 from oncely.domain.errors import BadInputError, InvariantError, OncelyError
@@ -139,6 +139,8 @@ class _Run:
                 return self._settle(job, decision)
             case None:
                 pass
+        if job.closing is not None:
+            return self._close(job, standing, scope=scope)
         if isinstance(standing, Settled):
             return self._end(job, standing.answer, lambda _event, _job: standing.writes)
         now = self.runner.clock.now()
@@ -173,6 +175,25 @@ class _Run:
                 )
             case GaveWay(reason=reason):
                 return self._lost(reason)
+
+    def _close(self, job: Job, standing: Proceed[Any] | Settled[Any], *, scope: str) -> Outcome:
+        """What was declined is still open: close it, whatever our own rows say by now."""
+        now = self.runner.clock.now()
+        if forbidden := before_effect(job, self.contract.terms, scope=scope, now=now):
+            return self._settle(job, forbidden)
+        if standing.facts is None:
+            untold = "it is still open, and our own rows do not tell any more what was asked for"
+            return self._end(job, Odd(untold))
+        act = Act(contract=self.contract, deadline=self.deadline, keep=self._keep)
+        acted = act.close(job, standing.facts)
+
+        def writes(event: Event, after: Job) -> Sequence[LocalWrite]:
+            # What another did with our rows stays; what is not done outside changes none of them.
+            if isinstance(standing, Settled) and event is Event.REFUSE:
+                return ()
+            return self.contract.local_writes(event, standing.facts, after, acted.answer)
+
+        return self._end(acted.job, acted.answer, writes)
 
     def _keep(self, job: Job, decision: Decision) -> Job | None:
         return self._settler().settle(job, decision, terms=self.contract.terms).job

@@ -69,6 +69,7 @@ class Scenario:
     # matters is whether it is in place: 1 or 0.
     effects: Callable[[Ended], int]
     rows: Callable[[MemoryRows], None] = _no_rows
+    jobs: tuple[Job, ...] = ()  # the job rows that are there from the start
     check: Callable[[Ended], Iterable[str]] = _nothing_more  # what else must hold; says what not
     # What somebody else may change at any time, and the messages that they send about it.
     edit: Callable[[MemoryRows], Iterable[Mapping[str, object]]] | None = None

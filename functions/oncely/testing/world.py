@@ -31,6 +31,8 @@ class World(Ground):
     def __init__(self, scenario: Scenario, schedule: Schedule) -> None:
         super().__init__(scenario, schedule)
         self.store = MemoryJobStore(self.rows)
+        for job in scenario.jobs:
+            self.store.create(job)
         self.stream: list[JobKey] = []
         self.sweeps = [START + after for after in scenario.sweeps_at]
         self.answers: dict[JobKey, Finished | Failed | Duplicate] = {}  # the first of each job

@@ -82,6 +82,7 @@ class Charge:
     idempotency_key: str | None
     failure_code: str | None = None
     amount_refunded: int = 0
+    disputed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

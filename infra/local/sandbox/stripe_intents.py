@@ -15,6 +15,7 @@ from infra.local.sandbox.stripe_shapes import error_body, intent_body, list_body
 # Stripe refuses these on create unless the same call confirms.
 ONLY_WITH_CONFIRM: Final = ("off_session", "error_on_requires_action", "return_url")
 CONFIRM_PARAMS: Final = (*ONLY_WITH_CONFIRM, "payment_method", "receipt_email")
+ONLY_ON_CONFIRM: Final = ("amount_to_confirm",)
 CREATE_PARAMS: Final = (
     *CONFIRM_PARAMS,
     "allowed_payment_method_types",
@@ -69,7 +70,7 @@ class PaymentIntents:
 
     def confirm(self, request: Request, intent_id: str) -> Execute:
         """Take the money for an intent."""
-        params = Params(request.params, known=CONFIRM_PARAMS)
+        params = Params(request.params, known=(*CONFIRM_PARAMS, *ONLY_ON_CONFIRM))
         attempt = self._attempt(request, params)
         expand = params.expand()
         return lambda: self._commit(rules.confirm(self._find(intent_id), attempt), expand=expand)
@@ -161,6 +162,9 @@ class PaymentIntents:
             off_session=params.flag("off_session"),
             error_on_requires_action=params.flag("error_on_requires_action"),
             return_url=params.text("return_url"),
+            amount=params.amount("amount_to_confirm")
+            if params.any_of("amount_to_confirm")
+            else None,
         )
 
     def _find(self, intent_id: str) -> PaymentIntent:

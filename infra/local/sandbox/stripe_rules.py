@@ -47,6 +47,7 @@ class Attempt:
     off_session: bool = False
     error_on_requires_action: bool = False
     return_url: str | None = None
+    amount: int | None = None  # `amount_to_confirm`; None: the intent's own
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,9 @@ def confirm(intent: PaymentIntent, attempt: Attempt) -> Outcome:
             "[enabled]=true` and `automatic_payment_methods[allow_redirects]=never`."
         )
         raise StripeRefusalError(message, param="return_url", intent=intent)
-    return _attempted(replace(intent, payment_method=method, last_payment_error=None), attempt)
+    amount = attempt.amount or intent.amount
+    tried = replace(intent, amount=amount, payment_method=method, last_payment_error=None)
+    return _attempted(tried, attempt)
 
 
 def _attempted(intent: PaymentIntent, attempt: Attempt) -> Outcome:

@@ -71,7 +71,7 @@ def charge_body(charge: Charge) -> dict[str, Any]:
         "created": _seconds(charge.created),
         "currency": charge.currency,
         "customer": charge.customer,
-        "disputed": False,
+        "disputed": charge.disputed,
         "failure_code": charge.failure_code,
         "livemode": False,
         "metadata": dict(charge.metadata),

@@ -1,0 +1,115 @@
+"""A deadline for a whole HTTP request: an answer that trickles in does not hold a call for longer.
+
+`requests` gives each read of a socket its timeout, so one byte a second never runs into it.
+Connecting has a limit of its own; what it takes is taken off the deadline.
+"""
+
+import io
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final
+
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
+from urllib3.connection import HTTPConnection, HTTPSConnection
+
+# A request is made, and its answer read, by one thread.
+_REQUEST: Final = threading.local()
+
+
+@contextmanager
+def whole_request_within(limit: timedelta) -> Iterator[None]:
+    """Give whatever this thread requests inside this long, all in all."""
+    _REQUEST.ends_at = time.monotonic() + limit.total_seconds()
+    try:
+        yield
+    finally:
+        _REQUEST.ends_at = None
+
+
+def _time_left(longest: float | None) -> float | None:
+    """What one call of a socket may take; raises TimeoutError if no time is left."""
+    ends_at: float | None = getattr(_REQUEST, "ends_at", None)
+    if ends_at is None:
+        return longest
+    left = ends_at - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("the request took longer than it may take all in all")
+    return left if longest is None else min(left, longest)
+
+
+class _Reader(io.RawIOBase):
+    """Reads a socket, each time with the time that is left."""
+
+    def __init__(self, sock: Any) -> None:  # noqa: ANN401  # a plain or a TLS socket
+        self._sock = sock
+        self._file = sock.makefile("rb", buffering=0)
+        self._longest: float | None = sock.gettimeout()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:  # noqa: ANN401  # as inherited
+        self._sock.settimeout(_time_left(self._longest))
+        count: int | None = self._file.readinto(buffer)
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _TimedSocket:
+    """A socket whose sends and reads end with the request's deadline."""
+
+    def __init__(self, sock: Any) -> None:  # noqa: ANN401  # a plain or a TLS socket
+        self._sock = sock
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # whatever a socket has
+        return getattr(self._sock, name)
+
+    def sendall(self, data: Any) -> None:  # noqa: ANN401  # any buffer
+        self._sock.settimeout(_time_left(self._sock.gettimeout()))
+        self._sock.sendall(data)
+
+    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:  # noqa: ANN401  # http.client reads bytes
+        return io.BufferedReader(_Reader(self._sock))
+
+
+class _Timed(HTTPConnection):
+    def connect(self) -> None:
+        super().connect()
+        self.sock: Any = _TimedSocket(self.sock)
+
+
+class _TimedTls(HTTPSConnection):
+    def connect(self) -> None:
+        super().connect()
+        self.sock: Any = _TimedSocket(self.sock)
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Timed
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TimedTls
+
+
+def _timed(manager: PoolManager) -> PoolManager:
+    manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+    return manager
+
+
+class DeadlineAdapter(HTTPAdapter):
+    """Mounted on a session, it lets `whole_request_within` limit every request."""
+
+    def init_poolmanager(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  # as inherited
+        super().init_poolmanager(*args, **named)
+        _timed(self.poolmanager)
+
+    def proxy_manager_for(self, *args: Any, **named: Any) -> PoolManager:  # noqa: ANN401  # as inherited
+        return _timed(super().proxy_manager_for(*args, **named))

@@ -1,0 +1,84 @@
+"""A request has one deadline for all of it, over real sockets that trickle."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from oncely.adapters.stripe_payments import StripePayments, stripe_client
+from oncely.domain.answers import Unclear
+from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.money import Money
+from oncely.providers import Payment
+
+LIMIT = 0.6
+EACH = 0.1  # seconds between two bytes: no single read ever waits for long
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n"
+PAYMENT = Payment(
+    money=Money(1250, "eur"),
+    customer="cus_7",
+    method="pm_card_visa",
+    job_key=JobKey("payment.charge:order_18452"),
+    order_id="18452",
+)
+
+
+class Trickling:
+    """Answers a request with these bytes at once, and then with a byte now and then."""
+
+    def __init__(self, at_once: bytes, then: bytes) -> None:
+        self.at_once, self.then = at_once, then
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def close(self) -> None:
+        self.over.set()
+        self.listener.close()
+        self.thread.join(5)
+
+    def _serve(self) -> None:
+        try:
+            connection, _ = self.listener.accept()
+        except OSError:
+            return
+        with connection:
+            connection.recv(65536)
+            try:
+                connection.sendall(self.at_once)
+                for _ in range(200):
+                    if self.over.wait(EACH):
+                        return
+                    connection.sendall(self.then)
+            except OSError:
+                return
+
+
+@pytest.fixture(params=["the body", "the headers"])
+def server(request: pytest.FixtureRequest) -> Iterator[Trickling]:
+    at_once = HEAD if request.param == "the body" else HEAD[:40]
+    trickling = Trickling(at_once, b" " if request.param == "the body" else b"x")
+    yield trickling
+    trickling.close()
+
+
+def test_an_answer_that_trickles_in_is_given_up_when_the_whole_time_is_over(
+    server: Trickling,
+) -> None:
+    client = stripe_client(
+        "sk_test_1", api_base=server.url, request_timeout=timedelta(seconds=LIMIT)
+    )
+    began = time.monotonic()
+
+    answer = StripePayments(client).prepare(PAYMENT, key=ProviderKey("create:1"))
+
+    assert isinstance(answer, Unclear)
+    assert time.monotonic() - began < LIMIT * 3

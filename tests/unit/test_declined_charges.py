@@ -1,0 +1,114 @@
+"""A declined payment is still open: the job fails only when it is closed."""
+
+import pytest
+
+from oncely.domain.lifecycle import Event, Status
+from oncely.services.outcomes import Failed, Finished, NothingSent, Unknown
+from tests.support.payments import Fault
+from tests.support.world import World, charge
+
+KEY = "payment.charge:order_18452"
+
+
+def declining() -> World:
+    world = World()
+    world.add_order()
+    world.payments.declines = True
+    return world
+
+
+def test_a_declined_payment_is_closed_before_the_job_fails() -> None:
+    world = declining()
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, Failed)
+    assert outcome.result["code"] == "card_declined"
+    assert world.payments.intents["pi_1"].status == "canceled"
+    assert [step for step, _ in world.payments.calls] == ["prepare", "execute", "close"]
+
+
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
+def test_a_close_without_an_answer_leaves_the_job_unknown_until_it_is_closed(fault: Fault) -> None:
+    world = declining()
+    world.payments.fails("close", fault)
+
+    assert isinstance(world.run(charge()), Unknown)
+    assert world.order()["status"] == "payment_pending"
+    job = world.until_quiet(KEY)
+
+    assert job.status is Status.FAILED
+    assert world.payments.intents["pi_1"].status == "canceled"
+    assert world.order()["status"] == "payment_failed"
+
+
+def test_a_close_that_was_never_sent_is_made_up_for_by_the_next_run() -> None:
+    world = declining()
+    world.payments.fails("close", Fault.REFUSED_CONNECTION)
+
+    outcome = world.run(charge())
+    row = world.job(KEY)
+    job = world.until_quiet(KEY)
+
+    assert isinstance(outcome, NothingSent)
+    assert row.status is Status.READY
+    assert row.closing
+    assert job.status is Status.FAILED
+    assert (job.result or {})["code"] == "card_declined"
+    steps = [step for step, _ in world.payments.calls]
+    assert steps.count("execute") == 1, "the next run only closes"
+    assert job.closing is None
+
+
+def test_a_decline_that_the_reconciler_sees_goes_to_a_worker_that_only_closes() -> None:
+    world = declining()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+    assert world.job(KEY).status is Status.UNKNOWN
+
+    world.reconcile(KEY)
+
+    row = world.job(KEY)
+    assert (row.status, row.evidence[-1].event) == (Status.READY, Event.RETURN)
+    assert world.payments.intents["pi_1"].status == "declined", "the reconciler closes nothing"
+    outcome = world.run(world.outbox.sent.pop())
+    assert isinstance(outcome, Failed)
+    assert outcome.result["code"] == "card_declined"
+    assert [step for step, _ in world.payments.calls].count("execute") == 1
+
+
+def test_a_payment_that_succeeds_after_its_decline_finishes_the_job() -> None:
+    world = declining()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+    world.reconcile(KEY)
+    world.payments.settle("pi_1", status="succeeded")
+
+    outcome = world.run(world.outbox.sent.pop())
+
+    assert isinstance(outcome, Finished)
+    assert world.order()["status"] == "paid"
+
+
+def test_a_payment_that_is_processing_when_it_is_to_be_closed_is_waited_for() -> None:
+    world = declining()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+    world.reconcile(KEY)
+    world.payments.settle("pi_1", status="processing")
+
+    assert isinstance(world.run(world.outbox.sent.pop()), Unknown)
+    world.payments.settle("pi_1", status="succeeded")
+    job = world.until_quiet(KEY)
+
+    assert job.status is Status.FINISHED
+
+
+def test_a_job_that_is_being_closed_is_closed_though_its_key_is_no_longer_safe() -> None:
+    world = declining()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+    world.reconcile(KEY)
+    world.payments.account = "another"
+
+    assert isinstance(world.run(world.outbox.sent.pop()), Failed)

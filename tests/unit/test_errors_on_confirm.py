@@ -1,0 +1,107 @@
+"""What an error on the confirmation says: nothing, until the payment's own state was read."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import stripe
+
+from oncely.adapters.stripe_payments import StripePayments
+from oncely.domain.answers import Done, NotSent, Unclear
+from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.money import Money
+from oncely.providers import Payment
+
+PAYMENT = Payment(
+    money=Money(1250, "eur"),
+    customer="cus_7",
+    method="pm_card_visa",
+    job_key=JobKey("payment.charge:order_18452"),
+    order_id="18452",
+)
+REFUSED = {401: "invalid_api_key", 403: "more_permissions_required"}
+
+
+def intent(status: str) -> dict[str, object]:
+    return {
+        "id": "pi_1",
+        "object": "payment_intent",
+        "amount": 1250,
+        "amount_received": 1250 if status == "succeeded" else 0,
+        "currency": "eur",
+        "customer": "cus_7",
+        "last_payment_error": None,
+        "latest_charge": None,
+        "livemode": False,
+        "metadata": {"job_key": PAYMENT.job_key},
+        "status": status,
+    }
+
+
+class ScriptedStripe(stripe.HTTPClient):
+    """Answers the confirmation with an error, and a read with a state or that error."""
+
+    name = "scripted"
+
+    def __init__(self, status: int, code: str, state: str | None) -> None:
+        super().__init__()
+        self.error = json.dumps({"error": {"code": code, "message": code}}), status
+        self.read = self.error if state is None else (json.dumps(intent(state)), 200)
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None,
+        post_data: Any = None,  # noqa: ANN401  # as inherited
+        *,
+        _usage: list[str] | None = None,
+    ) -> tuple[str, int, Mapping[str, str]]:
+        del url, headers, post_data
+        body, status = self.read if method.lower() == "get" else self.error
+        return body, status, {}
+
+
+def confirmed(status: int, code: str, state: str | None) -> object:
+    http = ScriptedStripe(status, code, state)
+    client = stripe.StripeClient("sk_test_1", http_client=http, max_network_retries=0)
+    provider = StripePayments(client, livemode=False)
+    return provider.execute("pi_1", PAYMENT, key=ProviderKey("confirm:1"), verified=True)
+
+
+@pytest.mark.parametrize(("status", "code"), REFUSED.items())
+def test_a_refused_key_on_confirm_is_done_when_the_payment_succeeded(
+    status: int, code: str
+) -> None:
+    assert isinstance(confirmed(status, code, "succeeded"), Done)
+
+
+@pytest.mark.parametrize(("status", "code"), REFUSED.items())
+def test_a_refused_key_on_confirm_sent_nothing_when_the_payment_is_not_confirmed(
+    status: int, code: str
+) -> None:
+    answer = confirmed(status, code, "requires_confirmation")
+
+    assert isinstance(answer, NotSent)
+    assert answer.alarm
+
+
+@pytest.mark.parametrize(("status", "code"), REFUSED.items())
+def test_a_refused_key_on_confirm_is_unclear_when_the_payment_cannot_be_read(
+    status: int, code: str
+) -> None:
+    assert isinstance(confirmed(status, code, None), Unclear)
+
+
+@pytest.mark.parametrize(("state", "expected"), [("succeeded", Done), (None, Unclear)])
+def test_a_lock_on_confirm_may_be_our_own_earlier_call(state: str | None, expected: type) -> None:
+    assert isinstance(confirmed(429, "lock_timeout", state), expected)
+
+
+def test_a_lock_on_confirm_is_unclear_while_the_payment_is_not_confirmed() -> None:
+    assert isinstance(confirmed(429, "lock_timeout", "requires_confirmation"), Unclear)
+
+
+def test_a_rate_limit_on_confirm_sent_nothing() -> None:
+    assert isinstance(confirmed(429, "rate_limit", None), NotSent)

@@ -1,0 +1,179 @@
+"""A saved reference proves nothing: only a payment that is this job's own is ever confirmed."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import stripe
+
+from oncely.adapters.stripe_payments import StripePayments, mode_of
+from oncely.domain.answers import Done, Odd, Prepared
+from oncely.domain.jobs import enqueued
+from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.lifecycle import Status
+from oncely.domain.money import Money
+from oncely.domain.writes import Json
+from oncely.providers import Payment
+from oncely.services.outcomes import Finished, NeedsReview
+from tests.support.fakes import START
+from tests.support.payments import Fault, Intent
+from tests.support.world import World, charge
+
+KEY = JobKey("payment.charge:order_18452")
+OURS = Payment(
+    money=Money(1250, "eur"),
+    customer="cus_7",
+    method="pm_card_visa",
+    job_key=KEY,
+    order_id="18452",
+)
+MESSAGE: dict[str, Json] = {"job": "payment.charge", "v": 1, "order_id": "18452"}
+INTENT = {
+    "id": "pi_1",
+    "object": "payment_intent",
+    "amount": 1250,
+    "amount_received": 1250,
+    "currency": "eur",
+    "customer": "cus_7",
+    "latest_charge": {"id": "ch_1", "object": "charge", "amount_refunded": 0, "disputed": False},
+    "livemode": False,
+    "metadata": {"job_key": KEY, "order_id": "18452"},
+    "status": "succeeded",
+}
+
+
+class CannedStripe(stripe.HTTPClient):
+    """Answers every request with the same body."""
+
+    name = "canned"
+
+    def __init__(self, body: Mapping[str, object]) -> None:
+        super().__init__()
+        self.body = json.dumps(body)
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None,
+        post_data: Any = None,  # noqa: ANN401  # as inherited
+        *,
+        _usage: list[str] | None = None,
+    ) -> tuple[str, int, Mapping[str, str]]:
+        del method, url, headers, post_data
+        return self.body, 200, {}
+
+
+def answering(**changes: object) -> StripePayments:
+    client = stripe.StripeClient("sk_test_1", http_client=CannedStripe({**INTENT, **changes}))
+    return StripePayments(client, livemode=False)
+
+
+def forged_row(world: World) -> None:
+    """A producer may put rows: this one names an intent that it did not make."""
+    row = enqueued(
+        KEY, "payment.charge", MESSAGE, now=START, due_at=START, actor="producer", reason="forged"
+    )
+    world.store.create(replace(row, provider_ref="pi_victim"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job_key": JobKey("payment.charge:order_9")},
+        {"customer": "cus_victim"},
+        {"money": Money(9900, "eur")},
+        {"money": Money(1250, "usd")},
+    ],
+)
+def test_a_payment_that_is_not_ours_needs_review_before_money_moves(
+    changes: dict[str, Any],
+) -> None:
+    world = World()
+    world.add_order()
+    world.payments.intents["pi_victim"] = Intent("pi_victim", replace(OURS, **changes))
+    forged_row(world)
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, NeedsReview)
+    assert world.payments.charges == []
+    assert world.payments.calls == [("verify", "pi_victim")]
+    assert world.order()["status"] == "payment_pending"
+    assert world.alerts.told
+
+
+def test_a_payment_that_an_earlier_run_prepared_is_verified_and_confirmed() -> None:
+    world = World()
+    world.add_order()
+    world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
+    world.run(charge())
+
+    job = world.until_quiet(KEY)
+
+    assert job.status is Status.FINISHED
+    assert world.payments.charges == ["pi_1"]
+
+
+def test_a_payment_that_this_run_prepared_is_confirmed_without_another_read() -> None:
+    world = World()
+    world.add_order()
+
+    assert isinstance(world.run(charge()), Finished)
+
+    assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
+
+
+OTHERS = [
+    {"metadata": {"job_key": "payment.charge:order_9"}},
+    {"metadata": {}},
+    {"customer": "cus_victim"},
+    {"customer": None},
+    {"amount": 9900},
+    {"currency": "usd"},
+    {"livemode": True},
+]
+
+
+@pytest.mark.parametrize("changes", OTHERS)
+def test_an_intent_that_is_not_ours_is_an_anomaly_in_every_answer_of_stripe(
+    changes: dict[str, object],
+) -> None:
+    provider = answering(**changes)
+    key = ProviderKey("k")
+
+    answers = [
+        provider.prepare(OURS, key=key),
+        provider.execute("pi_1", OURS, key=key),
+        provider.execute("pi_1", OURS, key=key, verified=True),
+        provider.look_up("pi_1", OURS),
+    ]
+
+    assert all(isinstance(answer, Odd) for answer in answers), answers
+
+
+def test_an_intent_that_is_ours_is_none() -> None:
+    provider = answering()
+
+    assert isinstance(provider.prepare(OURS, key=ProviderKey("k")), Prepared)
+    assert isinstance(provider.execute("pi_1", OURS, key=ProviderKey("k")), Done)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "livemode"),
+    [
+        ("sk_live_51", True),
+        ("rk_live_51", True),
+        ("sk_test_51", False),
+        ("rk_test_51", False),
+        ("sk_org_live_51", True),
+        ("sk_51", None),
+        ("", None),
+    ],
+)
+def test_the_prefix_of_an_api_key_names_its_mode_or_none(
+    api_key: str, *, livemode: bool | None
+) -> None:
+    assert mode_of(api_key) is livemode

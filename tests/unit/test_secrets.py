@@ -1,0 +1,40 @@
+"""What Secrets Manager holds is a key, or a mistake that is named before anything is sent."""
+
+from typing import Any
+
+import pytest
+
+from oncely.adapters.secrets import secret_reader
+from oncely.domain.errors import NotConfiguredError
+
+
+class Secrets:
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def get_secret_value(self, **_: object) -> dict[str, str]:
+        return {"SecretString": self.value}
+
+
+def read(value: str) -> str:
+    client: Any = Secrets(value)
+    return secret_reader(client)("stripe")
+
+
+@pytest.mark.parametrize("value", ["sk_test_1", "sk_test_1\n", "  sk_test_1 "])
+def test_a_key_is_read_without_the_space_around_it(value: str) -> None:
+    assert read(value) == "sk_test_1"
+
+
+@pytest.mark.parametrize(
+    "value", ["sk_test\n_1", "sk_test\r_1", "sk_test\t_1", "sk_tést_1", "sk_test_\u200b1"]
+)
+def test_a_key_with_a_character_that_no_key_has_is_a_wrong_configuration(value: str) -> None:
+    with pytest.raises(NotConfiguredError, match="put the provider's key in again"):
+        read(value)
+
+
+@pytest.mark.parametrize("value", ["", " \n"])
+def test_an_empty_secret_is_a_wrong_configuration(value: str) -> None:
+    with pytest.raises(NotConfiguredError, match="empty"):
+        read(value)
