@@ -67,6 +67,7 @@ class Job:
     unreachable: int = 0  # times in a row that the provider could not be reached
     key_number: int = 1  # raised when, and only when, absence is proved
     key_scope: str | None = None
+    deployment: str | None = None  # the identity of the deployment that first claimed it
     first_sent_at: datetime | None = None  # first send under this key number that is still open
     claimed_at: datetime | None = None
     lease_until: datetime | None = None

@@ -34,9 +34,15 @@ def token_key(job_type: str, token: str) -> JobKey:
     return _checked(job_type, _MADE_BY_THE_PRODUCER + _escape(token))
 
 
-def provider_key(job: JobKey, step: str, number: int, *, longest: int = 255) -> ProviderKey:
-    """The idempotency key of one step; its number moves on only when absence was proved."""
-    plain = f"{job}{_SEPARATOR}{step}{_SEPARATOR}{number}"
+def provider_key(
+    job: JobKey, step: str, number: int, *, deployment: str | None = None, longest: int = 255
+) -> ProviderKey:
+    """The idempotency key of one step; its number moves on only when absence was proved.
+
+    It begins with the row's deployment: two stacks on one provider account never share a key.
+    """
+    named = (job, step, str(number))
+    plain = _SEPARATOR.join((deployment, *named) if deployment else named)
     if len(plain) <= longest:
         return ProviderKey(plain)
     return ProviderKey(hashlib.sha256(plain.encode()).hexdigest()[:longest])
