@@ -103,5 +103,5 @@ class Mail:
 class Mailer(Protocol):
     """Sends e-mail; what it may have sent can never be asked for."""
 
-    def send(self, mail: Mail, *, key: ProviderKey) -> Answer:
+    def send(self, mail: Mail, *, key: ProviderKey, tag: str = "") -> Answer:
         """Send once, whatever happens on the way; the message id is the reference."""

@@ -14,7 +14,7 @@ from oncely.adapters.clients import Clients
 from oncely.adapters.ses_mail import ONCE, SesMailer
 from oncely.adapters.toolbox import Toolbox
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
-from oncely.domain.keys import ProviderKey
+from oncely.domain.keys import JobKey, ProviderKey, claim_tag
 from oncely.providers import Mail
 from oncely.settings import ToolSettings
 from tests.integration.faulty_sends import FAULTY_SENDS
@@ -23,6 +23,7 @@ from tests.support.tls import untrusted_server
 
 SEND = "POST /v2/email/outbound-emails"
 KEY = ProviderKey("receipt.send:order_18452:send:0")
+TAG = claim_tag(JobKey("receipt.send:order_18452"), deployment="dev", fence=1)
 HURRIED = ONCE.merge(Config(connect_timeout=0.3, read_timeout=0.3))
 
 
@@ -35,7 +36,7 @@ def sandbox(no_profile: None) -> Iterator[ProviderSandbox]:
 def sent_by(url: str, *, to: str = "seven@example.com", sender: str = SENDER) -> Answer:
     mail = Mail(to=to, subject="Receipt", text="Thank you.")
     with ses_client(url, config=HURRIED) as client:
-        return SesMailer(client=client, sender=sender).send(mail, key=KEY)
+        return SesMailer(client=client, sender=sender).send(mail, key=KEY, tag=TAG)
 
 
 @pytest.mark.parametrize(("fault", "expected", "mails"), FAULTY_SENDS)
@@ -175,7 +176,7 @@ def test_people_find_the_mail_by_the_key_of_its_job(sandbox: ProviderSandbox) ->
 
     (mail,) = sandbox.ledger.mails
     assert mail.headers == {"X-Oncely-Key": KEY}
-    assert mail.tags == {"oncely_key": "receipt_send_order_18452_send_0"}
+    assert mail.tags == {"oncely_key": TAG}
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SESV2"])

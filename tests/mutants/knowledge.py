@@ -325,6 +325,13 @@ KNOWLEDGE: Final = (
         ("tests/unit/test_two_deployments.py",),
     ),
     Mutation(
+        "mails of two deployments share a tag",
+        KEYS,
+        'named = _SEPARATOR.join((deployment or "", job, str(fence)))',
+        "named = _SEPARATOR.join((job, str(fence)))",
+        ("tests/unit/test_receipt_send.py",),
+    ),
+    Mutation(
         "two workers that begin at once make two identities",
         "functions/oncely/adapters/deployment_identity.py",
         '"SET #identity = if_not_exists(#identity, :new)"',

@@ -32,6 +32,7 @@ class FakeMailer:
 
     sent: list[Mail] = field(default_factory=list)
     calls: list[ProviderKey] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
     faults: deque[Trouble] = field(default_factory=deque)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -39,9 +40,10 @@ class FakeMailer:
         """The next mails go wrong like this, one after the other."""
         self.faults.extend(faults)
 
-    def send(self, mail: Mail, *, key: ProviderKey) -> Answer:
+    def send(self, mail: Mail, *, key: ProviderKey, tag: str = "") -> Answer:
         with self.lock:
             self.calls.append(key)
+            self.tags.append(tag)
             match self.faults.popleft() if self.faults else None:
                 case None:
                     return self._sent(mail)

@@ -143,3 +143,32 @@ def test_a_declined_payment_has_no_receipt() -> None:
     world.publisher().publish(world.job("payment.charge:order_18452").job_key)
 
     assert [json.loads(body)["job"] for body in world.outbox.sent] == []
+
+
+def test_receipt_tags_differ_when_order_ids_look_alike() -> None:
+    world = World()
+    for order_id in ("a.b", "a_b", "a@b"):
+        world.add_order(order_id, status="paid", charge_id="ch_1")
+        world.run({**RECEIPT, "order_id": order_id})
+
+    assert len(set(world.mail.tags)) == 3
+    assert all(tag.isalnum() and len(tag) <= 256 for tag in world.mail.tags)
+
+
+def test_receipt_tag_differs_for_each_claim() -> None:
+    world = paid()
+    world.mail.fails(Fault.REFUSED_CONNECTION)
+
+    world.run(RECEIPT)
+    world.run(RECEIPT)
+
+    assert len(set(world.mail.tags)) == 2
+
+
+def test_receipt_tags_differ_between_deployments() -> None:
+    worlds = [paid(), paid()]
+    for world, identity in zip(worlds, ("staging", "dev"), strict=True):
+        world.deployment = identity
+        world.run(RECEIPT)
+
+    assert worlds[0].mail.tags != worlds[1].mail.tags

@@ -1,6 +1,5 @@
 """Amazon SES: one try to send, and an honest answer about it."""
 
-import re
 from dataclasses import dataclass
 from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Final
@@ -63,8 +62,6 @@ _UNAUTHORIZED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
 _NEVER_LEFT: Final = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
 _NOT_OURS: Final = (NoCredentialsError, NoRegionError, PartialCredentialsError)
-_NOT_IN_A_TAG: Final = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST_TAG: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +71,8 @@ class SesMailer:
     client: "SESV2Client"
     sender: str
 
-    def send(self, mail: Mail, *, key: ProviderKey) -> Answer:
-        """Send once; the key goes along so that people can find the mail, SES does not read it."""
+    def send(self, mail: Mail, *, key: ProviderKey, tag: str = "") -> Answer:
+        """Send once; key and tag go along so that the mail can be found, SES reads neither."""
         try:
             response = self.client.send_email(
                 FromEmailAddress=self.sender,
@@ -87,7 +84,7 @@ class SesMailer:
                         "Headers": [{"Name": KEY_HEADER, "Value": key}],
                     }
                 },
-                EmailTags=[{"Name": KEY_TAG, "Value": _as_tag(key)}],
+                EmailTags=[{"Name": KEY_TAG, "Value": tag}] if tag else [],
             )
         except ClientError as error:
             return _turned_away(error)
@@ -143,7 +140,3 @@ def _in_words(error: Exception) -> str:
     said = str(error.response.get("Error", {}).get("Message", ""))[:200]
     request = f" (request {metadata['RequestId']})" if metadata.get("RequestId") else ""
     return f"HTTP {metadata.get('HTTPStatusCode')} {code_of(error)}: {said}{request}"
-
-
-def _as_tag(key: str) -> str:
-    return _NOT_IN_A_TAG.sub("_", key)[:_LONGEST_TAG]

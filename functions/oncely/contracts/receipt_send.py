@@ -10,7 +10,7 @@ from oncely.contract import Call, Contract, Message, Needs, Proceed, Settled, St
 from oncely.domain.answers import Answer, Done, NotSent, Odd
 from oncely.domain.errors import InvalidMoneyError
 from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_PART, JobKey, job_key
+from oncely.domain.keys import MAX_PART, JobKey, claim_tag, job_key
 from oncely.domain.money import Money
 from oncely.domain.profiles import SES, Safety, Terms
 from oncely.providers import Mail
@@ -109,4 +109,6 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
         mailer = self.tools.mailer()
         if mailer is None:
             return NotSent(_OFF)
-        return mailer.send(call.facts.mail, key=call.key("send"))
+        job = call.job
+        tag = claim_tag(job.job_key, deployment=job.deployment, fence=job.fence)
+        return mailer.send(call.facts.mail, key=call.key("send"), tag=tag)

@@ -48,6 +48,12 @@ def provider_key(
     return ProviderKey(hashlib.sha256(plain.encode()).hexdigest()[:longest])
 
 
+def claim_tag(job: JobKey, *, deployment: str | None, fence: int) -> str:
+    """What a provider's event names one claim of a job by; a digest, for tags take few letters."""
+    named = _SEPARATOR.join((deployment or "", job, str(fence)))
+    return hashlib.sha256(named.encode()).hexdigest()
+
+
 def findable(business_id: str | None) -> str | None:
     """A business id as an index can hold it; one that it cannot is not asked for by people."""
     return business_id if business_id and len(business_id) <= MAX_KEY else None

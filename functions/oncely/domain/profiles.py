@@ -109,6 +109,7 @@ SES: Final = Profile(
     key_scope="none: SES knows no idempotency keys and cannot be asked",
     facts=(
         "SendEmail has no idempotency token, and no call tells whether a mail went out.",
+        "A mail is tagged with a digest of deployment, job key and claim number.",
         "A client with default retries sends a mail up to three times on a dropping connection.",
     ),
 )
