@@ -103,7 +103,13 @@ class Call(Generic[F]):
     def key(self, step: str) -> ProviderKey:
         """The idempotency key of a step: the same on every try."""
         job = self.job
-        return provider_key(job.job_key, step, job.key_number, longest=self.key_length)
+        return provider_key(
+            job.job_key,
+            step,
+            job.key_number,
+            deployment=job.deployment,
+            longest=self.key_length,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ class Payment:
     method: str
     job_key: JobKey
     order_id: str
+    deployment: str | None = None  # of the job's row
 
 
 class PaymentProvider(Protocol):
@@ -42,7 +43,7 @@ class PaymentProvider(Protocol):
     def close(self, ref: str, payment: Payment, *, verified: bool = False) -> Answer:
         """Make sure that a prepared payment can never move money; `Refused` says that it cannot."""
 
-    def ask_closed(self, ref: str, *, job_key: JobKey) -> Answer:
+    def ask_closed(self, ref: str, *, job_key: JobKey, deployment: str | None = None) -> Answer:
         """Tell whether a prepared payment can still move money for this job; changes nothing."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.adapters.clients import Clients
+from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.sqs import SqsInbox
@@ -47,6 +48,7 @@ def worker() -> BatchWorker:
         new_token=new_token,
         spread=spread,
         stack=settings.stack_name,
+        deployment=DeploymentIdentity(clients.dynamodb, settings.jobs_table),
     )
     return BatchWorker(
         runner=runner,

@@ -81,7 +81,7 @@ class Observer:
         return Books.of(self.stack.sandbox.ledger)
 
     def jobs(self) -> dict[str, JobSeen]:
-        """Every row of the job table."""
+        """Every job; the table's other items have no status."""
         rows = self._scan(
             "JobsTableName",
             ProjectionExpression="job_key, #status, last_error, due_at",
@@ -95,6 +95,7 @@ class Observer:
                 archived="due_at" not in row,
             )
             for row in rows
+            if "status" in row
         )
         return {job.key: job for job in seen}
 

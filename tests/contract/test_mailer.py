@@ -15,7 +15,7 @@ from tests.support.mail import FakeMailer, ses_mailer
 from tests.support.payments import Fault
 
 KEY = ProviderKey("receipt.send:order_18452:send:0")
-TAG = claim_tag(JobKey("receipt.send:order_18452"), fence=1)
+TAG = claim_tag(JobKey("receipt.send:order_18452"), deployment="dev", fence=1)
 RECEIPT = Mail(
     to="seven@example.com",
     subject="Receipt for order 18452",

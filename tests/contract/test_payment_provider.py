@@ -255,6 +255,7 @@ def test_found_with_another_amount_is_for_a_person(bench: Bench) -> None:
     "changes",
     [
         {"job_key": JobKey("payment.charge:order_9")},
+        {"deployment": "staging"},
         {"customer": "cus_8"},
         {"money": Money(9900, "eur")},
         {"money": Money(1250, "usd")},
@@ -303,11 +304,16 @@ def test_another_payment_that_never_moved_money_changes_nothing(bench: Bench) ->
     assert isinstance(bench.provider.look_up(ref, asked), Done)
 
 
-def test_a_payment_of_another_job_of_the_same_customer_changes_nothing(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    "changes", [{"job_key": JobKey("payment.charge:order_2")}, {"deployment": "staging"}]
+)
+def test_a_payment_of_another_job_or_deployment_changes_nothing(
+    bench: Bench, changes: dict[str, Any]
+) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
     bench.provider.execute(ref, asked, key=key("confirm:1"))
-    other = replace(asked, job_key=JobKey("payment.charge:order_2"), order_id="2")
+    other = replace(asked, **changes)
     second = bench.provider.prepare(other, key=key("create:2"))
     assert isinstance(second, Prepared)
     bench.provider.execute(second.ref, other, key=key("confirm:2"))

@@ -9,7 +9,7 @@ from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.domain.answers import Prepared
 from oncely.domain.jobs import Job
-from oncely.domain.keys import JobKey, ProviderKey, job_key
+from oncely.domain.keys import JobKey, job_key, provider_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.ports import Created
@@ -20,6 +20,7 @@ from tests.e2e.scenarios import PAID, order
 AMOUNT: Final = 4900
 LONG: Final = 300.0
 API_KEY: Final = "sk_test_oncely"
+IDENTITY: Final = "leftbehind"  # of the deployment whose worker left the job
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def leave_behind(
         claimed_at=now - age,
         first_sent_at=now - age,
         key_scope=_stripe(stack).scope(),
+        deployment=IDENTITY,
         lease_until=now - age + timedelta(minutes=2),
         due_at=now - age + timedelta(minutes=2) if due else None,
         since=now - age,
@@ -91,12 +93,16 @@ def pay(
         method=method,
         job_key=key,
         order_id=order_id,
+        deployment=IDENTITY,
     )
     stripe = _stripe(stack)
-    prepared = stripe.prepare(payment, key=ProviderKey(f"{key}:create:{number}"))
+    create, confirm = (
+        provider_key(key, step, number, deployment=IDENTITY) for step in ("create", "confirm")
+    )
+    prepared = stripe.prepare(payment, key=create)
     assert isinstance(prepared, Prepared)
     if confirmed:
-        stripe.execute(prepared.ref, payment, key=ProviderKey(f"{key}:confirm:{number}"))
+        stripe.execute(prepared.ref, payment, key=confirm)
     return prepared.ref
 
 

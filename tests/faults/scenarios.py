@@ -10,9 +10,9 @@ from oncely.contracts.receipt_send import ReceiptSend
 from oncely.contracts.sync_contact import SyncContact
 from oncely.contracts.sync_import import SyncImport
 from oncely.contracts.sync_push import SyncPush
-from oncely.domain.answers import NotSent
+from oncely.domain.answers import NotSent, Prepared
 from oncely.domain.jobs import enqueued
-from oncely.domain.keys import JobKey
+from oncely.domain.keys import JobKey, provider_key
 from oncely.domain.money import Money
 from oncely.domain.profiles import STRIPE, Safety, StopRules, Terms
 from oncely.domain.writes import Json
@@ -38,6 +38,8 @@ from tests.faults.truths import (
     KEY,
     ORDER,
     a_limit_is_waited_out,
+    charges_of,
+    each_stack_has_its_charge,
     imported,
     imported_once,
     newest_is_pushed,
@@ -240,6 +242,26 @@ FORGED: Final = replace(
 )
 
 
+def after_staging() -> FakePayments:
+    """Staging has charged the same order, under its own keys."""
+    payments = FakePayments()
+    theirs = Payment(
+        money=Money(1250, "eur"),
+        customer="cus_7",
+        method="pm_card_visa",
+        job_key=KEY,
+        order_id="18452",
+        deployment="staging",
+    )
+    create, confirm = (
+        provider_key(KEY, step, 1, deployment="staging") for step in ("create", "confirm")
+    )
+    made = payments.prepare(theirs, key=create)
+    assert isinstance(made, Prepared)
+    payments.execute(made.ref, theirs, key=confirm, verified=True)
+    return payments
+
+
 def with_a_victim() -> FakePayments:
     """Another customer's payment, not confirmed; its customer never meant to pay our order."""
     theirs = Payment(
@@ -295,6 +317,13 @@ SCENARIOS: Final = (
         lambda _: with_a_victim(),
         jobs=(FORGED,),
         check=nobody_is_charged,
+    ),
+    # Staging and dev use one provider account, and the same order ids, customers and amounts.
+    charging(
+        "two-stacks",
+        lambda _: after_staging(),
+        effects=lambda ended: len(charges_of(ended, "dev")),
+        check=each_stack_has_its_charge,
     ),
     charging("with-receipt", lambda _: FakePayments(), receipts=True),
     Scenario(

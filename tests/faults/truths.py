@@ -41,6 +41,23 @@ def nobody_is_charged(ended: Ended) -> Iterator[str]:
         yield f"the job ended as {job.status}"
 
 
+def charges_of(ended: Ended, deployment: str) -> list[str]:
+    payments = ended.providers["payments"]
+    return [
+        ref for ref in payments.charges if payments.intents[ref].payment.deployment == deployment
+    ]
+
+
+def each_stack_has_its_charge(ended: Ended) -> Iterator[str]:
+    """One charge of staging's, whatever we do, and for a paid order one of ours."""
+    order = ended.store.business.get("orders", ORDER) or {}
+    ours, theirs = charges_of(ended, "dev"), charges_of(ended, "staging")
+    if len(theirs) != 1:
+        yield f"staging has {len(theirs)} charges"
+    if order.get("status") == "paid" and order.get("charge_id") not in {f"ch_{r}" for r in ours}:
+        yield f"the order is paid by {order.get('charge_id')}, and our charges are {ours}"
+
+
 def second_attempt_pays_once(ended: Ended) -> Iterator[str]:
     order = ended.store.business.get("orders", ORDER) or {}
     charges, second = ended.providers["payments"].charges, ended.job(JobKey(f"{KEY}:2"))

@@ -29,7 +29,7 @@ from tests.support.world import World
 
 SEND = "POST /v2/email/outbound-emails"
 KEY = ProviderKey("receipt.send:order_18452:send:0")
-TAG = claim_tag(JobKey("receipt.send:order_18452"), fence=1)
+TAG = claim_tag(JobKey("receipt.send:order_18452"), deployment="dev", fence=1)
 HURRIED = ONCE.merge(Config(connect_timeout=0.3, read_timeout=0.3))
 
 

@@ -53,7 +53,7 @@ class Settling:
         stack = self.ground.stack
         pages = stack.account.client("dynamodb").get_paginator("scan")
         found = pages.paginate(TableName=stack.outputs["JobsTableName"], ConsistentRead=True)
-        return [from_attributes(row) for page in found for row in page["Items"]]
+        return [from_attributes(row) for page in found for row in page["Items"] if "status" in row]
 
     def _round(self, parts: Parts) -> int:
         round_: Counter[str] = Counter()

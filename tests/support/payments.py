@@ -107,13 +107,13 @@ class FakePayments:
                 known = self._state(ref, payment)
             return Unclear("timeout on close") if fault is Fault.TIMEOUT_AFTER else known
 
-    def ask_closed(self, ref: str, *, job_key: JobKey) -> Answer:
+    def ask_closed(self, ref: str, *, job_key: JobKey, deployment: str | None = None) -> Answer:
         with self.lock:
             self.calls.append(("ask_closed", ref))
             intent = self.intents[ref]
             if self._fault("ask_closed"):
                 return Unreachable("timeout")
-            if intent.payment.job_key != job_key:
+            if (intent.payment.deployment, intent.payment.job_key) != (deployment, job_key):
                 return Refused(f"{ref} is not this job's payment", code="not_ours")
             match intent.status:
                 case "refunded":
@@ -130,6 +130,7 @@ class FakePayments:
             for one in self.intents.values()
             if one.ref != ref
             and one.payment.job_key == payment.job_key
+            and one.payment.deployment == payment.deployment
             and one.status in {"succeeded", "processing"}
         ]
         if not others or isinstance(answer, Odd | Processing):
@@ -207,4 +208,4 @@ class FakePayments:
 
 
 def _belongs_to(payment: Payment) -> tuple[object, ...]:
-    return (payment.job_key, payment.customer, payment.money)
+    return (payment.deployment, payment.job_key, payment.customer, payment.money)

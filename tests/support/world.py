@@ -121,6 +121,7 @@ class World:
     outbox: FakeOutbox = field(default_factory=FakeOutbox)
     contracts: tuple[type[AnyContract], ...] = CONTRACTS
     tokens: Tokens = field(default_factory=Tokens)
+    deployment: str | None = None  # the identity that rows and provider keys carry
 
     def __post_init__(self) -> None:
         if self.rows is None:
@@ -159,6 +160,7 @@ class World:
             new_token=self.tokens,
             spread=lambda: 0.0,
             stack="Oncely-test",
+            deployment=lambda: self.deployment,
         )
 
     def run(

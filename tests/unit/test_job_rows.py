@@ -49,7 +49,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("timeouts", "unreachable", "paused_seconds"), COUNTS),
     **dict.fromkeys(("first_sent_at", "claimed_at", "lease_until", "due_at"), MAYBE_TIMES),
     **dict.fromkeys(("since", "reopened_at"), MAYBE_TIMES),
-    **dict.fromkeys(("owner", "key_scope", "fingerprint", "customer_id"), MAYBE_TEXT),
+    **dict.fromkeys(("owner", "key_scope", "deployment", "fingerprint", "customer_id"), MAYBE_TEXT),
     **dict.fromkeys(("provider_ref", "last_error", "subject", "currency"), MAYBE_TEXT),
     "amount": st.none() | COUNTS,
     "message": OBJECTS,

@@ -129,6 +129,7 @@ def test_a_payment_that_this_run_prepared_is_confirmed_without_another_read() ->
 OTHERS = [
     {"metadata": {"job_key": "payment.charge:order_9"}},
     {"metadata": {}},
+    {"metadata": {"job_key": KEY, "deployment": "staging"}},
     {"customer": "cus_victim"},
     {"customer": None},
     {"amount": 9900},

@@ -164,3 +164,12 @@ def test_a_declined_payment_has_no_receipt() -> None:
     world.publisher().publish(world.job("payment.charge:order_18452").job_key)
 
     assert [json.loads(body)["job"] for body in world.outbox.sent] == []
+
+
+def test_receipt_tags_differ_between_deployments() -> None:
+    worlds = [paid(), paid()]
+    for world, identity in zip(worlds, ("staging", "dev"), strict=True):
+        world.deployment = identity
+        world.run(RECEIPT)
+
+    assert worlds[0].mail.tags != worlds[1].mail.tags

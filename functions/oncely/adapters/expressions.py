@@ -84,7 +84,7 @@ def claim_update(claim: Claim) -> dict[str, Any]:
 
 
 _COUNTED_BY_A_CLAIM = ("fence", "version", "attempts")
-_KEPT_IF_KNOWN = ("amount", "currency", "customer_id", "fingerprint", "subject")
+_KEPT_IF_KNOWN = ("amount", "currency", "customer_id", "deployment", "fingerprint", "subject")
 
 
 def swap_update(before: Job, after: Job) -> dict[str, Any]:

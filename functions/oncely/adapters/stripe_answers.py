@@ -31,9 +31,10 @@ _NOT_TAKEN: Final = frozenset({400, 404})
 MOVES_MONEY: Final = frozenset({"succeeded", "processing", "requires_capture"})
 
 
-def job_key_of(intent: stripe.PaymentIntent) -> str | None:
-    """The job that an intent was made for, as its metadata says."""
-    return getattr(getattr(intent, "metadata", None), "job_key", None)
+def made_for(intent: stripe.PaymentIntent) -> tuple[str | None, str | None]:
+    """The deployment and the job that an intent was made for, as its metadata says."""
+    metadata = getattr(intent, "metadata", None)
+    return getattr(metadata, "deployment", None), getattr(metadata, "job_key", None)
 
 
 def difference(
@@ -45,8 +46,10 @@ def difference(
     mode of our API key (`livemode` is None), the mode is not compared.
     """
     customer = getattr(intent, "customer", None)
+    deployment, job_key = made_for(intent)
     said: dict[str, tuple[object, object]] = {
-        "job_key": (job_key_of(intent), payment.job_key),
+        "deployment": (deployment, payment.deployment),
+        "job_key": (job_key, payment.job_key),
         "customer": (getattr(customer, "id", customer), payment.customer),
         "amount": (getattr(intent, "amount", None), payment.money.amount),
         "currency": (getattr(intent, "currency", None), payment.money.currency),

@@ -19,7 +19,7 @@ from oncely.adapters.stripe_answers import (
     if_closed,
     in_words,
     is_definite,
-    job_key_of,
+    made_for,
     refuses_our_key,
     turned_away,
     turned_away_unsent,
@@ -136,7 +136,7 @@ class StripePayments:
                     "capture_method": "automatic",
                     # No redirects: nobody is there to follow one.
                     "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
-                    "metadata": {"job_key": payment.job_key, "order_id": payment.order_id},
+                    "metadata": _metadata(payment),
                 },
                 {"idempotency_key": key},
             )
@@ -185,13 +185,13 @@ class StripePayments:
             return turned_away_unsent(error) or self._closed_after(error, ref, payment)
         return from_intent(intent, payment, livemode=self.livemode)
 
-    def ask_closed(self, ref: str, *, job_key: JobKey) -> Answer:
+    def ask_closed(self, ref: str, *, job_key: JobKey, deployment: str | None = None) -> Answer:
         """Read whether an intent can still take money; one of another job never does for this."""
         try:
             intent = self.client.v1.payment_intents.retrieve(ref, {"expand": ["latest_charge"]})
         except stripe.StripeError as error:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
-        if job_key_of(intent) != job_key:
+        if made_for(intent) != (deployment, job_key):
             return Refused(f"{ref} is not this job's payment", code="not_ours")
         return if_closed(intent)
 
@@ -239,7 +239,7 @@ class StripePayments:
                 intent.id
                 for intent in page.data
                 if intent.id != ref
-                and job_key_of(intent) == payment.job_key
+                and made_for(intent) == (payment.deployment, payment.job_key)
                 and intent.status in MOVES_MONEY
             ]
             if not page.has_more or not page.data:
@@ -270,3 +270,8 @@ class StripePayments:
                 return Unclear(f"cancelling {ref}: {in_words(error)}")
             case answer:
                 return answer
+
+
+def _metadata(payment: Payment) -> dict[str, str]:
+    named = {"job_key": payment.job_key, "order_id": payment.order_id}
+    return {**named, "deployment": payment.deployment} if payment.deployment else named

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
@@ -168,7 +168,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     def prepare(self, call: Call[Order]) -> Prepared | Answer:
         """Make an unconfirmed intent; without a saved reference to one, nothing was charged."""
-        return self.tools.payments().prepare(call.facts.payment, key=call.key("create"))
+        return self.tools.payments().prepare(_payment(call), key=call.key("create"))
 
     def act(self, call: Call[Order]) -> Answer:
         """Confirm the intent whose reference is saved; one of another run is verified first."""
@@ -176,7 +176,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         if ref is None:
             return Odd("there is no saved payment to confirm")
         return self.tools.payments().execute(
-            ref, call.facts.payment, key=call.key("confirm"), verified=call.verified
+            ref, _payment(call), key=call.key("confirm"), verified=call.verified
         )
 
     def ask(self, call: Call[Order]) -> Answer:
@@ -184,20 +184,22 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         ref = call.job.provider_ref
         if ref is None:
             return Absent("no payment was prepared, so nothing was charged", proved=True)
-        return self.tools.payments().look_up(ref, call.facts.payment)
+        return self.tools.payments().look_up(ref, _payment(call))
 
     def close(self, call: Call[Order]) -> Answer:
         """Cancel the intent: a declined one could still be confirmed."""
         ref = call.job.provider_ref
         if ref is None:
             return Refused("no payment was prepared", code="not_prepared")
-        return self.tools.payments().close(ref, call.facts.payment, verified=call.verified)
+        return self.tools.payments().close(ref, _payment(call), verified=call.verified)
 
     def ask_closed(self, job: Job) -> Answer:
         """Read whether the intent can still take money; without one, none can."""
         if job.provider_ref is None:
             return Refused("no payment was prepared", code="not_prepared")
-        return self.tools.payments().ask_closed(job.provider_ref, job_key=job.job_key)
+        return self.tools.payments().ask_closed(
+            job.provider_ref, job_key=job.job_key, deployment=job.deployment
+        )
 
     def on_success(self, facts: Order, job: Job) -> tuple[LocalWrite, ...]:
         """The order becomes paid, if it is still the order that was charged."""
@@ -235,6 +237,11 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         return (
             ReceiptMessage.model_validate({"job": "receipt.send", "v": 1, "order_id": order_id}),
         )
+
+
+def _payment(call: Call[Order]) -> Payment:
+    """What to charge, in the name of the deployment that the row belongs to."""
+    return replace(call.facts.payment, deployment=call.job.deployment)
 
 
 def _key(order_id: str, attempt: int) -> JobKey:

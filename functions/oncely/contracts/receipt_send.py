@@ -109,5 +109,6 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
         mailer = self.tools.mailer()
         if mailer is None:
             return NotSent(_OFF)
-        tag = claim_tag(call.job.job_key, fence=call.job.fence)
+        job = call.job
+        tag = claim_tag(job.job_key, deployment=job.deployment, fence=job.fence)
         return mailer.send(call.facts.mail, key=call.key("send"), tag=tag)

@@ -25,6 +25,7 @@ class Claim:
     fingerprint: str | None = None
     customer_id: str | None = None
     key_scope: str = ""
+    deployment: str | None = None
     subject: str | None = None  # the business id that people ask by
     amount: int | None = None  # in minor units of `currency`
     currency: str | None = None
@@ -59,6 +60,7 @@ def claimed(row: Job | None, claim: Claim) -> Job | None:
         due_at=claim.lease_until,
         first_sent_at=row.first_sent_at or claim.now,
         key_scope=claim.key_scope if row.key_scope is None else row.key_scope,
+        deployment=row.deployment or claim.deployment,
         fingerprint=row.fingerprint or claim.fingerprint,
         customer_id=row.customer_id or claim.customer_id,
         subject=row.subject or claim.subject,

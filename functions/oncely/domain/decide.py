@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from oncely.domain.answers import (
     Absent,
@@ -44,9 +45,16 @@ from oncely.domain.profiles import Safety, Terms
 from oncely.domain.text import one_line
 from oncely.domain.writes import Json
 
+# A key scope that no provider has.
+_ELSEWHERE: Final = "another deployment's"
 
-def before_effect(job: Job, terms: Terms, *, scope: str, now: datetime) -> Decision | None:
+
+def before_effect(
+    job: Job, terms: Terms, *, scope: str, now: datetime, deployment: str | None = None
+) -> Decision | None:
     """Whether a rule forbids the owner to act at all; None: go ahead."""
+    if job.fence == 1 and job.deployment != deployment:
+        return escalate("its row names another deployment, though no worker had claimed it before")
     # This claim is counted already: the last attempt allowed is `attempts`, not one less.
     if job.attempts > terms.stop.attempts:
         return escalate(f"{terms.stop.attempts} attempts were made without an outcome")
@@ -54,6 +62,9 @@ def before_effect(job: Job, terms: Terms, *, scope: str, now: datetime) -> Decis
         return escalate(reason)
     if job.closing is not None:
         return None  # closing twice does no harm, and needs no key
+    if job.deployment != deployment:
+        # Such as a row of a copied table: a key that it names is none of ours.
+        scope = _ELSEWHERE
     if job.earlier_send_is_open and not _safe_to_send_again(job, terms, scope=scope, now=now):
         return escalate("an earlier send is still open and its key is no longer safe")
     return None

@@ -32,7 +32,9 @@ def restored(job: Job, former: Job, terms: Terms, *, now: datetime) -> Decision:
     """The end of a former run of the same key, whose row has expired, as the end of this one."""
     decision = decide(job, terms, _answer_of(former), now=now)
     # What it was for is what it was for then, whatever the rows say today.
-    then = {name: getattr(former, name) for name in (*_VALUES, "message", "provider_ref")}
+    then = {
+        name: getattr(former, name) for name in (*_VALUES, "deployment", "message", "provider_ref")
+    }
     return replace(decision, changes={**decision.changes, **then})
 
 

@@ -68,6 +68,7 @@ class Job:
     paused_seconds: int = 0  # how long providers asked us to wait: not counted as age
     key_number: int = 1  # raised when, and only when, absence is proved
     key_scope: str | None = None
+    deployment: str | None = None  # the identity of the deployment that first claimed it
     first_sent_at: datetime | None = None  # first send under this key number that is still open
     claimed_at: datetime | None = None
     lease_until: datetime | None = None

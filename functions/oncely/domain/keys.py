@@ -37,18 +37,28 @@ def token_key(job_type: str, token: str) -> JobKey:
 
 
 def provider_key(
-    job: JobKey, step: str, number: int, *, longest: int = MAX_PROVIDER_KEY
+    job: JobKey,
+    step: str,
+    number: int,
+    *,
+    deployment: str | None = None,
+    longest: int = MAX_PROVIDER_KEY,
 ) -> ProviderKey:
-    """The idempotency key of one step; its number moves on only when absence was proved."""
-    plain = f"{job}{_SEPARATOR}{step}{_SEPARATOR}{number}"
+    """The idempotency key of one step; its number moves on only when absence was proved.
+
+    It begins with the row's deployment: two stacks on one provider account never share a key.
+    """
+    named = (job, step, str(number))
+    plain = _SEPARATOR.join((deployment, *named) if deployment else named)
     if len(plain) <= longest:
         return ProviderKey(plain)
     return ProviderKey(hashlib.sha256(plain.encode()).hexdigest()[:longest])
 
 
-def claim_tag(job: JobKey, *, fence: int) -> str:
+def claim_tag(job: JobKey, *, deployment: str | None, fence: int) -> str:
     """What a provider's event names one claim of a job by; a digest, for tags take few letters."""
-    return hashlib.sha256(f"{job}{_SEPARATOR}{fence}".encode()).hexdigest()
+    named = _SEPARATOR.join((deployment or "", job, str(fence)))
+    return hashlib.sha256(named.encode()).hexdigest()
 
 
 def findable(business_id: str | None) -> str | None:

@@ -82,7 +82,7 @@ STRIPE: Final = Profile(
         "401, 403 and `lock_timeout` on confirm prove nothing: the intent is read after them.",
         "A second payment of a job is looked for in the customer's newest 300, and no further.",
         "A declined intent stays open: only one that is canceled can never take money.",
-        "An intent is ours only with our job key, customer, amount, currency and mode in it.",
+        "An intent is ours only with our deployment, job key, customer, amount, currency and mode.",
         "An intent that an earlier run saved is read and verified before it is confirmed.",
         "`amount_to_confirm` pins what a confirmation may charge, whatever the intent says then.",
         "The API key's prefix names its mode; without one, Stripe shows only objects of its mode.",
@@ -147,6 +147,7 @@ SES: Final = Profile(
     key_scope="none: SES knows no idempotency keys and cannot be asked",
     facts=(
         "SendEmail has no idempotency token, and no call tells whether a mail went out.",
+        "A mail is tagged with a digest of deployment, job key and claim number.",
         "A client with default retries sends a mail up to three times on a dropping connection.",
         "Each mail has a tag, a digest of its job key and claim number, which SES's events repeat.",
         "An error about our account, such as an unverified sender: nothing was sent, one alarm.",

@@ -67,6 +67,7 @@ class JobRunner:
     new_token: Callable[[], str]
     spread: Callable[[], float]
     stack: str = ""  # names the deployment in alerts
+    deployment: Callable[[], str | None] = lambda: None  # its identity, for provider keys
 
     def run(self, body: str, *, deadline: Deadline) -> Outcome:
         """Work one message."""
@@ -100,7 +101,7 @@ class _Run:
         claim = self._claim(standing)
         match self.runner.store.claim(claim):
             case Claimed(job=job):
-                return self._claimed(job, standing, scope=claim.key_scope)
+                return self._claimed(job, standing, claim)
             case ClaimRefused(row=row):
                 return self._refused(row, claim)
             case RequirementUnmet(other=other):
@@ -124,11 +125,12 @@ class _Run:
             subject=findable(self.contract.subject(self.message)),
             amount=None if standing.money is None else standing.money.amount,
             currency=None if standing.money is None else standing.money.currency,
+            deployment=self.runner.deployment(),
             key_scope=self.contract.scope() if isinstance(standing, Proceed) else "",
             requires_failed=standing.requires_failed if isinstance(standing, Proceed) else None,
         )
 
-    def _claimed(self, job: Job, standing: Proceed[Any] | Settled[Any], *, scope: str) -> Outcome:
+    def _claimed(self, job: Job, standing: Proceed[Any] | Settled[Any], claim: Claim) -> Outcome:
         """We own the row: act, and record what came of it."""
         match self._former(job):
             case Job() as former:
@@ -140,12 +142,10 @@ class _Run:
             case None:
                 pass
         if job.closing is not None:
-            return self._close(job, standing, scope=scope)
+            return self._close(job, standing, claim)
         if isinstance(standing, Settled):
             return self._end(job, standing.answer, lambda _event, _job: standing.writes)
-        now = self.runner.clock.now()
-        forbidden = before_effect(job, self.contract.terms, scope=scope, now=now)
-        if forbidden:
+        if forbidden := self._forbidden(job, claim):
             return self._settle(job, forbidden)
         return self._act(job, standing.facts)
 
@@ -176,10 +176,18 @@ class _Run:
             case GaveWay(reason=reason):
                 return self._lost(reason)
 
-    def _close(self, job: Job, standing: Proceed[Any] | Settled[Any], *, scope: str) -> Outcome:
+    def _forbidden(self, job: Job, claim: Claim) -> Decision | None:
+        return before_effect(
+            job,
+            self.contract.terms,
+            scope=claim.key_scope,
+            now=self.runner.clock.now(),
+            deployment=claim.deployment,
+        )
+
+    def _close(self, job: Job, standing: Proceed[Any] | Settled[Any], claim: Claim) -> Outcome:
         """What was declined is still open: close it, whatever our own rows say by now."""
-        now = self.runner.clock.now()
-        if forbidden := before_effect(job, self.contract.terms, scope=scope, now=now):
+        if forbidden := self._forbidden(job, claim):
             return self._settle(job, forbidden)
         if standing.facts is None:
             untold = "it is still open, and our own rows do not tell any more what was asked for"

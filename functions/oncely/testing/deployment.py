@@ -125,6 +125,7 @@ class Deployment:
             clock=self.clock,
             new_token=points.schedule.new_token,
             spread=lambda: 0.0,
+            deployment=lambda: scenario.deployment,
         )
         self.publisher = Publisher(
             registry=self.registry,

@@ -1,0 +1,93 @@
+"""Two deployments on one provider account: neither ever replays the other's payment."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oncely.domain.keys import MAX_KEY, JobKey, provider_key
+from oncely.domain.lifecycle import Status
+from oncely.services.outcomes import Finished, NeedsReview
+from tests.support.payments import FakePayments, Fault
+from tests.support.world import World, charge
+
+KEY = JobKey("payment.charge:order_18452")
+
+
+def stack(identity: str, payments: FakePayments, **order: Any) -> World:  # noqa: ANN401  # columns
+    world = World(payments=payments, deployment=identity)
+    world.add_order(**order)
+    return world
+
+
+def test_the_same_order_in_two_deployments_is_charged_once_in_each() -> None:
+    payments = FakePayments()
+    staging, dev = stack("staging", payments), stack("dev", payments)
+
+    outcomes = [staging.run(charge()), dev.run(charge())]
+
+    assert all(isinstance(outcome, Finished) for outcome in outcomes)
+    assert payments.charges == ["pi_1", "pi_2"]
+    assert staging.order()["charge_id"] != dev.order()["charge_id"]
+
+
+def test_keys_and_payments_carry_the_identity_of_the_row() -> None:
+    world = stack("dev", FakePayments())
+
+    world.run(charge())
+
+    assert world.payments.calls == [
+        ("prepare", f"dev:{KEY}:create:1"),
+        ("execute", f"dev:{KEY}:confirm:1"),
+    ]
+    assert world.payments.intents["pi_1"].payment.deployment == "dev"
+    assert world.job(KEY).deployment == "dev"
+
+
+def test_a_row_keeps_the_identity_of_its_first_claim() -> None:
+    world = stack("dev", FakePayments())
+    world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
+    world.run(charge())
+    world.deployment = "moved"
+
+    job = world.until_quiet(KEY)
+
+    assert (job.status, job.deployment) == (Status.FINISHED, "dev")
+    assert world.payments.charges == ["pi_1"]
+    assert world.payments.calls[-1] == ("execute", f"dev:{KEY}:confirm:2")
+
+
+def test_an_open_send_of_another_deployment_is_never_sent_again() -> None:
+    world = stack("dev", FakePayments())
+    world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
+    world.run(charge())
+    row = world.job(KEY)
+    sent = replace(row, first_sent_at=world.clock.now(), key_scope="test")
+    world.store.jobs[KEY] = sent
+    world.clock.move(minutes=1)
+    world.deployment = "copy"
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, NeedsReview)
+    assert "key is no longer safe" in outcome.reason
+    assert world.payments.charges == []
+
+
+def test_a_row_that_nobody_claimed_cannot_name_another_deployment() -> None:
+    world = stack("dev", FakePayments())
+    world.enqueuer().enqueue(charge())
+    world.store.jobs[KEY] = replace(world.job(KEY), deployment="staging")
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, NeedsReview)
+    assert world.payments.calls == []
+
+
+@pytest.mark.parametrize("identity", ["dev", "x" * 16])
+def test_the_longest_job_key_still_fits_stripes_limit(identity: str) -> None:
+    key = provider_key(JobKey("k" * MAX_KEY), "confirm", 999, deployment=identity)
+
+    assert key.startswith(f"{identity}:")
+    assert len(key) <= 255
