@@ -15,6 +15,12 @@ class Justified:
 
 
 _FIND_DUE: Final = "functions/oncely/services/find_due.py"
+_REGISTRY: Final = "functions/oncely/registry.py"
+_ERRORS: Final = (
+    "for fault in error.errors(include_url=False, include_input=False, include_context=False)"
+)
+_REPAIR_REQUEST: Final = "functions/repair_jobs/repair_request.py"
+_FAULTS: Final = "for fault in error.errors(include_url=False, include_input=False)"
 _MOVES: Final = "functions/oncely/domain/moves.py"
 _REPAIR: Final = "functions/oncely/services/repair.py"
 _TUNED: Final = "A tuned bound on the reads of one sweep: one more row changes no outcome."
@@ -53,5 +59,23 @@ JUSTIFIED: Final = (
         "if another is None:",
         "if False:",
         "The offer was refused before if there is no other attempt; mypy needs the branch.",
+    ),
+    *(
+        Justified(
+            _REGISTRY,
+            _ERRORS,
+            _ERRORS.replace(f"{flag}=False", f"{flag}=True"),
+            "It only spares pydantic work: of a fault, only loc, type and msg are read.",
+        )
+        for flag in ("include_url", "include_input", "include_context")
+    ),
+    *(
+        Justified(
+            _REPAIR_REQUEST,
+            _FAULTS,
+            _FAULTS.replace(f"{flag}=False", f"{flag}=True"),
+            "It only spares pydantic work: of a fault, only loc and msg are read.",
+        )
+        for flag in ("include_url", "include_input")
     ),
 )
