@@ -12,8 +12,8 @@ from tests.support.world import World, charge
 from tests.unit.samples import KEY, a_job
 
 
-def message(**more: object) -> ChargeMessage:
-    return ChargeMessage.model_validate(charge(**more))
+def message(attempt: int = 1) -> ChargeMessage:
+    return ChargeMessage.model_validate(charge(attempt=attempt))
 
 
 def an_order() -> Order:
@@ -84,7 +84,7 @@ def test_nothing_was_charged_without_a_saved_payment() -> None:
 @pytest.mark.parametrize("value", ["", None, 7])
 def test_order_that_names_no_one_to_charge_needs_review(name: str, value: object) -> None:
     world = World()
-    world.add_order(**{name: value})
+    world.add_order("18452", **{name: value})
 
     outcome = world.run(charge())
 

@@ -163,7 +163,7 @@ def test_order_that_no_receipt_can_be_written_for_needs_review(
 ) -> None:
     world = World()
     if order is not None:
-        world.add_order(**order)
+        world.add_order("18452", **order)
 
     outcome = world.run(RECEIPT)
 
