@@ -15,10 +15,21 @@ class Justified:
 
 
 _FIND_DUE: Final = "functions/oncely/services/find_due.py"
+_INSPECT: Final = "functions/oncely/services/inspect.py"
+_ENQUEUE: Final = "functions/oncely/services/enqueue.py"
+_PUBLISH: Final = "functions/oncely/services/publish.py"
+_REGISTRY: Final = "functions/oncely/registry.py"
+_ERRORS: Final = (
+    "for fault in error.errors(include_url=False, include_input=False, include_context=False)"
+)
+_REPAIR_REQUEST: Final = "functions/repair_jobs/repair_request.py"
+_FAULTS: Final = "for fault in error.errors(include_url=False, include_input=False)"
 _MOVES: Final = "functions/oncely/domain/moves.py"
 _REPAIR: Final = "functions/oncely/services/repair.py"
 _TUNED: Final = "A tuned bound on the reads of one sweep: one more row changes no outcome."
 _SIZE: Final = "A tuned size: 150,000 bytes, one more or less, leave room within 256 kB."
+_LISTED: Final = "A tuned bound on the reads of one list: tests show that it bounds, not where."
+_THREADS: Final = "A tuned number of threads: one more changes the speed and no outcome."
 
 JUSTIFIED: Final = (
     Justified(_FIND_DUE, "LOOKS: Final = 200", "LOOKS: Final = 201", _TUNED),
@@ -54,4 +65,29 @@ JUSTIFIED: Final = (
         "if False:",
         "The offer was refused before if there is no other attempt; mypy needs the branch.",
     ),
+    *(
+        Justified(
+            _REGISTRY,
+            _ERRORS,
+            _ERRORS.replace(f"{flag}=False", f"{flag}=True"),
+            "It only spares pydantic work: of a fault, only loc, type and msg are read.",
+        )
+        for flag in ("include_url", "include_input", "include_context")
+    ),
+    *(
+        Justified(
+            _REPAIR_REQUEST,
+            _FAULTS,
+            _FAULTS.replace(f"{flag}=False", f"{flag}=True"),
+            "It only spares pydantic work: of a fault, only loc and msg are read.",
+        )
+        for flag in ("include_url", "include_input")
+    ),
+    Justified(_FIND_DUE, "MESSAGE_BYTES: Final = 150_000", "MESSAGE_BYTES: Final = 150001", _SIZE),
+    Justified(_INSPECT, "MOST_FOUND: Final = 50", "MOST_FOUND: Final = 51", _LISTED),
+    Justified(_INSPECT, "MOST_READ: Final = 1000", "MOST_READ: Final = 1001", _LISTED),
+    Justified(_INSPECT, "MOST_COUNTED: Final = 1_000", "MOST_COUNTED: Final = 1001", _LISTED),
+    Justified(_INSPECT, "MOST_LOOKED_AT: Final = 20_000", "MOST_LOOKED_AT: Final = 20001", _LISTED),
+    Justified(_ENQUEUE, "_ROWS_AT_ONCE: Final = 8", "_ROWS_AT_ONCE: Final = 9", _THREADS),
+    Justified(_PUBLISH, "SIDE_BY_SIDE: Final = 10", "SIDE_BY_SIDE: Final = 11", _THREADS),
 )

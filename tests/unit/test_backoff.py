@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.answers import NotSent, Unreachable
+from oncely.domain.answers import Absent, Answer, Done, NotSent, Processing, Unreachable
 from oncely.domain.decide import decide
 from oncely.domain.lifecycle import Status
 from oncely.domain.moves import backoff, retry_wait
@@ -69,3 +69,22 @@ def test_a_provider_that_turns_us_away_is_tried_less_and_less_often() -> None:
 
     assert waits == sorted(waits)
     assert (waits[0], waits[-1]) == (FIRST, LONGEST)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "minutes"),
+    [
+        (Status.STARTED, Done("charged"), 5),  # until the stream has archived it
+        (Status.STARTED, Processing("not yet"), 1),
+        (Status.UNKNOWN, Processing("not yet"), 1),
+        (Status.UNKNOWN, Absent("none", proved=True), 15),  # until its new message was worked
+        (Status.STARTED, NotSent("429", timedelta(hours=5)), 60 + 15),  # no provider may ask more
+        (Status.STARTED, NotSent("429", timedelta(minutes=2)), 2 + 15),
+    ],
+)
+def test_decided_job_is_due_after_a_fixed_time(
+    status: Status, answer: Answer, minutes: int
+) -> None:
+    decision = decide(a_job(status=status), TERMS, answer, now=NOW)
+
+    assert decision.changes["due_at"] == NOW + timedelta(minutes=minutes)

@@ -16,12 +16,13 @@ from oncely.domain.due import (
 )
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import LOOK_TIME, OUTAGE_ALLOWED, STRANDED_WAIT, TELLING_TAKES
+from oncely.domain.moves import TELLING_TAKES
 from tests.unit.samples import NOW, TICK, a_job, an_entry
 
 RULED = an_entry(event=Event.RULE_FAILED, old=Status.NEEDS_REVIEW, new=Status.FAILED)
 REFUSED = an_entry(event=Event.REFUSE, old=Status.STARTED, new=Status.FAILED)
 NOTED = an_entry(event=Event.NOTE, old=Status.FAILED, new=Status.FAILED)
+SIX_HOURS = timedelta(hours=6)
 CHARGED = Done("charged", "pi_1", {"charge_id": "ch_1"})
 
 
@@ -39,7 +40,7 @@ def given_up(*, since: timedelta, event: Event, fence: int = 1) -> Job:
 def test_look_is_one_write_that_moves_only_the_due_time() -> None:
     row = a_job(version=4)
 
-    assert looked_at(row, NOW) == a_job(version=5, due_at=NOW + LOOK_TIME)
+    assert looked_at(row, NOW) == a_job(version=5, due_at=NOW + timedelta(minutes=2))
 
 
 @pytest.mark.parametrize(
@@ -55,13 +56,13 @@ def test_right_to_alert_ends_before_another_may_take_it(
 @pytest.mark.parametrize(
     ("since", "event", "expected"),
     [
-        (OUTAGE_ALLOWED, Event.DEFER, Event.ESCALATE),
-        (OUTAGE_ALLOWED - TICK, Event.DEFER, None),
-        (OUTAGE_ALLOWED - TICK, Event.ENQUEUE, None),
-        (OUTAGE_ALLOWED - TICK, Event.RESEND, Event.DEFER),
+        (SIX_HOURS, Event.DEFER, Event.ESCALATE),
+        (SIX_HOURS - TICK, Event.DEFER, None),
+        (SIX_HOURS - TICK, Event.ENQUEUE, None),
+        (SIX_HOURS - TICK, Event.RESEND, Event.DEFER),
     ],
 )
-def test_dead_letter_needs_review_only_after_the_longest_outage_allowed(
+def test_dead_letter_needs_review_only_after_an_outage_of_six_hours(
     since: timedelta, event: Event, expected: Event | None
 ) -> None:
     decision = dead_letter(given_up(since=since, event=event), NOW)
@@ -70,14 +71,14 @@ def test_dead_letter_needs_review_only_after_the_longest_outage_allowed(
 
 
 def test_dead_letter_after_another_claim_is_the_first_of_its_outage() -> None:
-    row = given_up(since=OUTAGE_ALLOWED, event=Event.RELEASE, fence=2)
+    row = given_up(since=SIX_HOURS, event=Event.RELEASE, fence=2)
 
     decision = dead_letter(row, NOW)
 
     assert decision is not None
     assert decision.event is Event.DEFER
     after = decision.on(row, now=NOW, actor="dead letters")
-    assert after.due_at == NOW + STRANDED_WAIT
+    assert after.due_at == NOW + timedelta(minutes=30)
     assert (after.stranded_fence, after.stranded_since) == (2, NOW)
 
 

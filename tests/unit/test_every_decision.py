@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import get_args
 
 from oncely.domain.answers import Answer, Done, Odd, Refused
+from oncely.domain.decide import decide
 from oncely.domain.due import told
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.domain.text import MAX_REASON
 from tests.unit.grid import ANSWERS, FRAUD, answered, cases
-from tests.unit.samples import NOW, a_job
+from tests.unit.samples import NOW, TERMS, a_job
 
 
 def test_the_grid_knows_every_answer() -> None:
@@ -81,6 +82,15 @@ def test_what_is_found_odd_always_goes_to_a_person_with_what_was_found() -> None
         assert case.decision.event is Event.ESCALATE, case
         assert case.after.provider_ref == (answer.ref or "pi_0"), case
         assert case.after.result == (answer.result or None), case
+
+
+def test_review_keeps_the_result_of_before_when_nothing_new_was_found() -> None:
+    job = a_job(result={"charge_id": "ch_1"})
+
+    for answer in (Odd("it was refunded"), Odd("two were found", "pi_2", {"count": 2})):
+        after = decide(job, TERMS, answer, now=NOW).on(job, now=NOW, actor="worker")
+
+        assert after.result == (answer.result or {"charge_id": "ch_1"})
 
 
 def test_nothing_else_ends_a_job() -> None:

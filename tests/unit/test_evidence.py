@@ -149,3 +149,7 @@ def _value_bytes(value: object) -> int:
             return len(text.encode())
         case _:
             return 1
+
+
+def test_row_keeps_at_most_100_entries() -> None:
+    assert len(_history(an_entry(reason=str(number)) for number in range(102))) == 100

@@ -194,7 +194,9 @@ def test_due_jobs_are_found_longest_due_first_when_the_sweep_holds_them_all() ->
     unknown = _due(world, "sync.contact:1", Status.UNKNOWN, minutes=1)
     ready = _due(world, "sync.contact:2", Status.READY, minutes=2)
 
-    assert keys(find(world)) == [ready, unknown]
+    found = find(world)
+
+    assert found.items == tuple(Item(key=key, asked_for=False) for key in (ready, unknown))
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(1, 1), (2, 1), (3, 1), (6, 3)])
@@ -237,7 +239,7 @@ def test_sweep_of_one_key_looks_at_it_before_it_is_due() -> None:
     found = find(World(), key=KEY)
 
     item = Item(key=JobKey(KEY), asked_for=True)
-    assert found == Found(items=(item,), oldest_age=timedelta(0))
+    assert (found.items, found.oldest_age, found.asking) == ((item,), timedelta(0), 0)
 
 
 def test_a_sweep_of_one_key_or_one_type_finds_only_that() -> None:
@@ -256,11 +258,24 @@ def test_a_sweep_of_one_key_or_one_type_finds_only_that() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"limit": 0}, {"limit": 201}, {"limit": "all"}, {"from": "yesterday"}, {"jobs": "all"}],
+    [
+        {"limit": 0},
+        {"limit": 201},
+        {"limit": "5"},
+        {"limit": "all"},
+        {"from": "yesterday"},
+        {"jobs": "all"},
+    ],
 )
 def test_a_wrong_sweep_is_refused_with_a_sentence(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidMessageError, match="not a valid sweep"):
         Sweep.of(wrong)
+
+
+def test_sweep_takes_the_smallest_limit_and_the_shortest_key_and_is_not_dry() -> None:
+    sweep = Sweep.of({"limit": 1, "key": "k"})
+
+    assert (sweep.limit, sweep.key, sweep.dry_run) == (1, "k", False)
 
 
 def test_one_order_that_can_never_be_a_job_does_not_stop_the_sweep() -> None:

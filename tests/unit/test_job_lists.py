@@ -272,3 +272,7 @@ def test_cursor_names_only_what_was_shown_of_its_own_moment() -> None:
 
     assert both == Cursor(START, frozenset({JobKey("a"), JobKey("b")}))
     assert both.past(later) == Cursor(later.since, frozenset({JobKey("c")}))
+
+
+def test_page_holds_25_jobs_unless_another_number_is_asked_for() -> None:
+    assert len(many(30).inspector().page().jobs) == 25

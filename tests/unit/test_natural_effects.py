@@ -1,6 +1,7 @@
 """A natural effect, a set or an upsert, is simply run again: there is nothing to ask."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -69,3 +70,11 @@ def test_a_natural_effect_that_was_asked_about_looks_again_as_well() -> None:
 
     after = decision.on(job, now=NOW, actor="reconciler")
     assert (after.status, decision.run_at) == (Status.READY, NOW)
+
+
+def test_natural_effect_that_is_unknown_runs_again_whatever_its_key() -> None:
+    job = a_job(status=Status.UNKNOWN, lease_until=NOW - timedelta(hours=1), key_scope="other")
+
+    decision = decide(job, NATURAL, CannotAsk(), now=NOW, scope="live")
+
+    assert (decision.event, decision.reason) == (Event.RETURN, "safe to run again")

@@ -6,11 +6,16 @@ from contextlib import suppress
 
 import pytest
 
+from oncely.contract import Call
+from oncely.contracts.receipt_send import Receipt, ReceiptSend
+from oncely.domain.answers import NotSent
 from oncely.domain.lifecycle import Status
+from oncely.providers import Mail
 from oncely.services.outcomes import Duplicate, Finished, NeedsReview, NothingSent, Unknown
 from tests.support.mortal import DiedError, Fate, Mortal
 from tests.support.payments import Fault
 from tests.support.world import World, charge
+from tests.unit.samples import a_job
 
 KEY = "receipt.send:order_18452"
 RECEIPT = {"job": "receipt.send", "v": 1, "order_id": "18452"}
@@ -173,3 +178,53 @@ def test_receipt_tags_differ_between_deployments() -> None:
         world.run(RECEIPT)
 
     assert worlds[0].mail.tags != worlds[1].mail.tags
+
+
+@pytest.mark.parametrize(
+    ("order", "why"),
+    [
+        (None, "order 18452 does not exist"),
+        ({"status": "paid", "amount": 0}, "an amount is a whole number"),
+        ({"status": "payment_pending"}, "is not paid"),
+    ],
+)
+def test_order_that_no_receipt_can_be_written_for_needs_review(
+    order: dict[str, object] | None, why: str
+) -> None:
+    world = World()
+    if order is not None:
+        world.add_order("18452", **order)
+
+    outcome = world.run(RECEIPT)
+
+    assert isinstance(outcome, NeedsReview)
+    assert why in outcome.reason
+    assert world.mail.calls == []
+
+
+def test_receipt_of_an_order_without_a_customer_is_sent() -> None:
+    world = World()
+    world.add_order(status="paid", customer_id=7)
+
+    assert isinstance(world.run(RECEIPT), Finished)
+    assert world.job(KEY).customer_id is None
+
+
+def test_receipt_is_not_sent_when_receipts_are_switched_off_meanwhile() -> None:
+    world = World(mail=None)
+    mail = Mail(to="ada@example.com", subject="Receipt", text="Thank you.")
+
+    answer = ReceiptSend(world.tools).act(Call(job=a_job(), facts=Receipt(mail)))
+
+    assert isinstance(answer, NotSent)
+
+
+@pytest.mark.parametrize(
+    ("ref", "words"),
+    [
+        (None, "No receipt was sent: none was wanted, or receipts are off."),
+        ("mail_1", "One receipt was handed to the mail service (mail_1)."),
+    ],
+)
+def test_receipt_is_told_by_its_reference(ref: str | None, words: str) -> None:
+    assert ReceiptSend.done_words(a_job(provider_ref=ref)) == words

@@ -286,12 +286,12 @@ def test_asking_about_a_review_whose_order_is_gone_names_our_own_rows() -> None:
 def test_repair_of_a_row_that_changes_meanwhile_shows_the_row_as_it_is(what: Repair) -> None:
     world = unknown() if what is Repair.ASK else in_review(Fault.TIMEOUT_BEFORE)
     version, store = world.job(KEY).version, world.store
+    once = iter(["meanwhile"])
 
     def somebody_notes() -> None:
-        row = store.jobs[KEY]
-        store.jobs[KEY] = row.apply(
-            Event.NOTE, now=world.clock.now(), actor="bob", reason="meanwhile"
-        )
+        for reason in once:
+            row, now = store.jobs[KEY], world.clock.now()
+            store.jobs[KEY] = row.apply(Event.NOTE, now=now, actor="bob", reason=reason)
 
     world.store = Meanwhile(store, "get", somebody_notes)
     outcome = world.repairer().repair(an_order(what, version))

@@ -94,3 +94,17 @@ def test_an_export_never_grows_past_what_one_answer_holds() -> None:
     assert more
     assert 10 < len(list(csv.DictReader(io.StringIO(text)))) < 25
     assert len(json.dumps(text)) < 20_500
+
+
+def test_export_holds_exactly_as_many_bytes_as_an_answer_may() -> None:
+    world = World()
+    world.add_order("1")
+    world.run(charge("1"))
+    text, _ = spreadsheet(world.inspector().every(), most=10)
+    size = len(json.dumps(text.partition("\r\n")[2]))
+
+    whole, more = spreadsheet(world.inspector().every(), most=10, most_bytes=size)
+    cut, less = spreadsheet(world.inspector().every(), most=10, most_bytes=size - 1)
+
+    assert (whole, more) == (text, False)
+    assert (cut, less) == (text.partition("\r\n")[0] + "\r\n", True)

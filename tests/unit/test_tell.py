@@ -161,3 +161,18 @@ def test_row_that_moved_on_while_the_alert_was_sent_is_left_alone(
 
     assert telling is Telling.TOLD
     assert world.job(KEY).evidence[-1].event is event
+
+
+def test_alert_is_recorded_in_five_tries_at_most() -> None:
+    world = untold()
+    store, swaps = world.store, iter(range(99))
+
+    def somebody_notes() -> None:
+        row, now = world.job(KEY), world.clock.now()
+        text = f"note {next(swaps)}"
+        store.jobs[KEY] = row.apply(Event.NOTE, now=now, actor="ada", reason=text)
+
+    telling = world.teller(store=Meanwhile(store, "swap", somebody_notes)).tell(KEY)
+
+    assert (telling, next(swaps)) == (Telling.TOLD, 1 + 5)
+    assert world.job(KEY).evidence[-1].event is Event.NOTE

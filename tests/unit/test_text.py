@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.text import masked
+from oncely.domain.text import masked, one_line
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,8 @@ def test_masking(text: str, shown: str) -> None:
 
 def test_masking_a_huge_text_takes_no_longer_than_reading_it() -> None:
     assert masked("a" * 300_000) == "a" * 300_000
+
+
+def test_line_holds_at_most_500_characters_and_no_break() -> None:
+    assert one_line("x" * 501) == "x" * 500
+    assert one_line("one\ntwo\x07", 6) == "one tw"

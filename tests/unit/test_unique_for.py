@@ -117,17 +117,21 @@ def test_a_window_whose_job_is_gone_is_free(reports: Reports) -> None:
 class NeverFree:
     """A window that changes hands between every look and the next try."""
 
+    tries = 0
+
     def create(
         self, job: Job, window: Window, *, instead_of: JobKey | None = None
     ) -> CreateResult | WindowHeld:
+        self.tries += 1
         return WindowHeld(JobKey("report.build:~gone"))
 
 
 def test_a_window_that_keeps_changing_hands_is_not_fought_for_for_ever(reports: Reports) -> None:
+    windows = NeverFree()
     enqueuer = Enqueuer(
         registry=Registry([ReportBuild]),
         store=reports.store,
-        windows=NeverFree(),
+        windows=windows,
         outbox=lambda _: reports.outbox,
         clock=reports.clock,
         new_token=new_token,
@@ -135,3 +139,5 @@ def test_a_window_that_keeps_changing_hands_is_not_fought_for_for_ever(reports: 
 
     with pytest.raises(UnavailableError, match="kept changing hands"):
         enqueuer.enqueue(report("b"), unique_for=HOUR)
+
+    assert windows.tries == 3

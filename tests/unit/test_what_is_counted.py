@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from oncely.domain.answers import (
+    Absent,
     NotSent,
     OwnerGone,
     Processing,
@@ -44,9 +45,11 @@ def test_an_outage_is_counted_apart_and_forgotten_when_the_provider_speaks() -> 
 
     down = decide(job, TERMS, Unreachable("down"), now=NOW)
     back = decide(job, TERMS, Processing("not yet"), now=NOW)
+    absent = decide(job, TERMS, Absent("none", proved=True), now=NOW)
 
     assert down.changes["unreachable"] == 4
     assert back.changes["unreachable"] == 0
+    assert (absent.event, absent.changes["unreachable"]) == (Event.RETURN, 0)
 
 
 def test_what_was_not_sent_gives_its_attempt_back() -> None:

@@ -32,7 +32,7 @@ _TURN: Final = timedelta(minutes=1)  # each sweep of the schedule looks at other
 class Sweep(BaseModel):
     """What to look for; the same input from the schedule, the page, the command and by hand."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     job_type: str | None = None
     key: Annotated[str, Field(min_length=1, max_length=MAX_KEY)] | None = None

@@ -1,0 +1,92 @@
+"""sync.contact: an archived, merged or missing contact is marked, and only by newer knowledge."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oncely.contracts.sync_contact import SyncContact
+from oncely.services.outcomes import Finished
+from tests.support.world import World
+from tests.unit.samples import a_job
+
+EARLY, SAME, LATE = "2026-11-16T01:00:00Z", "2026-11-16T02:00:00Z", "2026-11-16T02:30:00Z"
+SOURCE = {"source": "hubspot", "source_id": "4419"}
+
+
+def run(world: World, event_id: str, record: dict[str, object] | None = None) -> object:
+    """Work one event; gives what it did."""
+    given = {} if record is None else {"record": record}
+    outcome = world.run({"job": "sync.contact", "v": 1, **SOURCE, "event_id": event_id, **given})
+    assert isinstance(outcome, Finished)
+    return outcome.result["result"]
+
+
+def contact(at: str, *, archived: bool = False) -> dict[str, object]:
+    return {"id": "4419", "properties": {}, "updatedAt": at, "archived": archived}
+
+
+def stored(world: World) -> Any:  # noqa: ANN401  # a row of any columns
+    return world.tools.rows.get("records", {"record_id": "hubspot#4419"})
+
+
+@pytest.mark.parametrize(
+    ("at", "result"), [(EARLY, "skipped_stale"), (SAME, "gone"), (LATE, "gone")]
+)
+def test_archived_contact_is_gone_unless_we_know_a_newer_one(at: str, result: str) -> None:
+    world = World()
+    run(world, "1", contact(SAME))
+
+    assert run(world, "2", contact(at, archived=True)) == result
+    assert stored(world)["gone"] is (result == "gone")
+
+
+def test_archived_record_counts_though_the_source_was_asked_later() -> None:
+    world = World()
+    run(world, "1", contact(EARLY))
+    run(world, "2")
+
+    assert run(world, "3", contact(SAME, archived=True)) == "gone"
+    assert stored(world)["source_updated_at"].startswith("2026-11-16T02:00:00")
+
+
+def test_contact_that_is_missing_twice_is_marked_once() -> None:
+    world = World()
+    run(world, "1", contact(SAME))
+
+    results = [run(world, event) for event in ("2", "3")]
+
+    assert results == ["gone", "gone"]
+    assert (stored(world)["gone"], stored(world)["version"]) == (True, 2)
+
+
+def test_contact_that_was_merged_into_another_is_gone() -> None:
+    world = World()
+    merged = world.crm.add(email="ada@example.com")
+    world.crm.contacts["4419"] = replace(world.crm.contacts[merged], record_id=merged)
+
+    assert run(world, "1") == "gone"
+    assert stored(world)["gone"] is True
+
+
+def test_mark_of_an_unknown_contact_names_its_source() -> None:
+    world = World()
+
+    run(world, "1")
+
+    row = stored(world)
+    assert {name: row[name] for name in SOURCE} == SOURCE
+    assert (row["gone"], row["version"]) == (True, 1)
+    assert row["gone_at"] == "2026-11-16T03:00:00.000000Z"
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ({"result": "skipped_stale"}, "The contact's event was handled: skipped stale."),
+        (None, "The contact's event was handled: noted."),
+        ({}, "The contact's event was handled: noted."),
+    ],
+)
+def test_event_is_told_by_what_it_did(result: dict[str, str] | None, words: str) -> None:
+    assert SyncContact.done_words(a_job(result=result)) == words

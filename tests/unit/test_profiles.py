@@ -1,0 +1,31 @@
+"""What each provider offers, as docs/providers.md states it."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.profiles import HUBSPOT, SES, STRIPE, Profile, StopRules
+
+
+@pytest.mark.parametrize(
+    ("profile", "longest_run", "key_window", "lookup_lag"),
+    [
+        (STRIPE, 40, timedelta(hours=24), timedelta(0)),
+        (HUBSPOT, 20, None, timedelta(seconds=10)),
+        (SES, 10, None, None),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_provider_is_known_by_its_times(
+    profile: Profile, longest_run: int, key_window: timedelta | None, lookup_lag: timedelta | None
+) -> None:
+    assert profile.longest_run == timedelta(seconds=longest_run)
+    assert profile.request_timeout == timedelta(seconds=10)
+    assert (profile.key_window, profile.lookup_lag) == (key_window, lookup_lag)
+    assert profile.key_margin == timedelta(hours=1)
+
+
+def test_job_stops_by_itself_after_a_day_8_attempts_or_5_timeouts() -> None:
+    stop = StopRules()
+
+    assert (stop.age, stop.attempts, stop.timeouts_in_a_row) == (timedelta(days=1), 8, 5)

@@ -1,0 +1,51 @@
+"""The registry: a mistake of a contract's author, and a fault that pydantic has no words for."""
+
+import json
+from typing import Literal
+
+import pytest
+from pydantic import field_validator
+
+from oncely.contract import Message
+from oncely.domain.errors import InvalidMessageError, InvariantError
+from oncely.registry import Registry
+from tests.unit.errand_contract import Errand, ErrandMessage
+
+
+class AnyJob(Message):
+    """A message that does not say which job it asks for."""
+
+    errand_id: str
+
+
+class OtherJob(ErrandMessage):
+    job: Literal["errand.walk"]  # type: ignore[assignment]  # the mistake
+
+
+class Picky(ErrandMessage):
+    @field_validator("errand_id")
+    @classmethod
+    def never(cls, value: str) -> str:
+        raise ValueError("an errand is never run twice")
+
+
+@pytest.mark.parametrize("message", [AnyJob, OtherJob])
+def test_message_that_names_another_job_is_a_mistake_of_the_contract(
+    message: type[Message],
+) -> None:
+    contract = type("Wrong", (Errand,), {"message": message})
+
+    with pytest.raises(InvariantError, match=r"contract Wrong: the field job of its message"):
+        Registry([contract])
+
+
+def test_fault_that_a_contract_words_itself_is_told_in_its_words() -> None:
+    contract = type("PickyErrand", (Errand,), {"message": Picky})
+    body = json.dumps({"job": "errand.run", "v": 1, "errand_id": "secret"})
+
+    with pytest.raises(InvalidMessageError) as caught:
+        Registry([contract]).parse(body)
+
+    assert str(caught.value) == (
+        "not a valid errand.run message: errand_id is wrong: an errand is never run twice"
+    )

@@ -1,0 +1,57 @@
+"""The body of a repair: what a page may send, and how anything else is refused."""
+
+import json
+
+import pytest
+
+from oncely.domain.errors import InvalidRequestError
+from oncely.domain.keys import JobKey
+from oncely.domain.repairs import Repair
+from oncely.services.repair_order import RepairOrder
+from repair_jobs.repair_request import RepairRequest
+from tests.unit.samples import KEY
+
+BODY = {"key": KEY, "repair": "fail", "version": 3, "reason": "the customer called"}
+
+
+def order(**more: object) -> RepairOrder:
+    return RepairRequest.of(json.dumps({**BODY, **more})).order(actor="ada")
+
+
+def test_body_becomes_the_order_of_the_user_who_signed_in() -> None:
+    assert order() == RepairOrder(
+        key=JobKey(KEY),
+        repair=Repair.FAIL,
+        version=3,
+        reason="the customer called",
+        actor="ada",
+        reference=None,
+        dry_run=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "kept"), [(" ch_1 ", "ch_1"), ("  ", None), ("", None), (None, None)]
+)
+def test_reference_is_kept_without_the_space_around_it(
+    reference: str | None, kept: str | None
+) -> None:
+    assert order(reference=reference).reference == kept
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("not JSON", "not a repair: body: Invalid JSON"),
+        (json.dumps({**BODY, "version": "3"}), "not a repair: version: Input should be a valid"),
+        (json.dumps({**BODY, "dry_run": "no"}), "not a repair: dry_run: Input should be a valid"),
+        (json.dumps({**BODY, "actor": "eve"}), "not a repair: actor: Extra inputs"),
+        (json.dumps({**BODY, "repair": "charge"}), "there is no such repair; there are ask"),
+    ],
+)
+def test_other_bodies_are_refused_with_the_field(body: str, why: str) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        RepairRequest.of(body).order(actor="ada")
+
+    assert str(caught.value).startswith(why)
+    assert "eve" not in str(caught.value)
