@@ -18,7 +18,7 @@ from aws_lambda_powertools.utilities.idempotency import (
     idempotent_function,
 )
 
-from oncely.domain.answers import Answer, Done, Prepared, Refused
+from oncely.domain.answers import Answer, Done, Prepared, Refused, StillOpen
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.money import Money
 from oncely.domain.writes import Expect, Json, LocalWrite
@@ -121,7 +121,7 @@ class ChargeFunction:
                 charge_id = result["charge_id"]
                 self._save(order, status="paid", charge_id=charge_id)
                 return {"charge_id": charge_id}
-            case Refused(code=code):
+            case Refused(code=code) | StillOpen(code=code):
                 self._save(order, status="payment_failed")
                 return {"declined": code}
             case _:
