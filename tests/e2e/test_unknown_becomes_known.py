@@ -80,8 +80,12 @@ def test_a_decline_that_comes_late_fails_the_job_and_the_order(deployment: Deplo
 
     done = deployment.reconcile(key=left.key)
 
-    assert outcome(done, left.key) == "failed"
+    assert outcome(done, left.key) == "ready", "the reconciler closes nothing"
+    deployment.job_when(left.key, "failed")
     assert _order(deployment, "late-decline")["status"] == "payment_failed"
+    intent = deployment.sandbox.ledger.intent(left.ref)
+    assert intent is not None
+    assert intent.status == "canceled"
 
 
 def test_two_charges_for_one_job_are_for_a_person(deployment: Deployment) -> None:
