@@ -46,14 +46,14 @@ BOUNDARIES: Final = (
     Mutation(
         "orders whose ids look alike share a mail tag",
         KEYS,
-        'return hashlib.sha256(f"{job}{_SEPARATOR}{fence}".encode()).hexdigest()',
-        'return re.sub("[^A-Za-z0-9_-]", "_", f"{job}{_SEPARATOR}{fence}")',
+        "return hashlib.sha256(named.encode()).hexdigest()",
+        'return re.sub("[^A-Za-z0-9_-]", "_", named)',
         ("tests/unit/test_receipt_send.py",),
     ),
     Mutation(
         "all claims of a job share a mail tag",
         KEYS,
-        'return hashlib.sha256(f"{job}{_SEPARATOR}{fence}".encode()).hexdigest()',
+        "return hashlib.sha256(named.encode()).hexdigest()",
         "return hashlib.sha256(job.encode()).hexdigest()",
         ("tests/unit/test_receipt_send.py",),
     ),
