@@ -32,7 +32,6 @@ NOT_SEEN = {
     "Reconciler lambda:InvokeFunction *": "the engine calls functions without asking",
     "SchedulerRoleForTarget-* states:StartExecution *": "the same, for the schedule",
     "MailWorker/Worker ses:SendEmail *": "SES is a sandbox here; one mail was sent all the same",
-    "* dynamodb:GetItem Tables/Jobs": "a write whose reply was lost is read back",
     "* dynamodb:ConditionCheckItem Tables/Jobs": "any contract may ask that another job has failed",
     "Stream/Publish sqs:SendMessage *": "a contract's follow-up may go to any queue",
     # Contracts name their tables, not whether they read them or write them.
@@ -45,6 +44,8 @@ NOT_SEEN = {
     "Support/Repair secretsmanager:GetSecretValue ProviderKeys/*": "the same",
     "Support/Repair sqs:SendMessage *": "the same",
 }
+# The same, but some runs do see it.
+RARELY_SEEN = {"* dynamodb:GetItem Tables/Jobs": "a write whose reply was lost is read back"}
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +120,8 @@ def unused(used: set[Permission], local: Assembly) -> list[str]:
 
 
 def test_nothing_is_allowed_that_nothing_used(unused: list[str]) -> None:
-    excused = {one for pattern in NOT_SEEN for one in fnmatch.filter(unused, pattern)}
+    patterns = (*NOT_SEEN, *RARELY_SEEN)
+    excused = {one for pattern in patterns for one in fnmatch.filter(unused, pattern)}
     long = [one for one in unused if one not in excused]
 
     assert not long, "\n".join(long)

@@ -52,10 +52,10 @@ def shell(
     deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, str]]:
     """A folder and an environment as the pages take them for granted."""
-    for order_id in ("18452", "7"):
-        scenarios.order(deployment, order_id)
-        deployment.send("PaymentsQueueUrl", scenarios.charge(order_id))
-        deployment.job_when(f"payment.charge:order_{order_id}", "finished")
+    deployment.once(scenarios.pays)
+    scenarios.order(deployment, "7")
+    deployment.send("PaymentsQueueUrl", scenarios.charge("7"))
+    deployment.job_when("payment.charge:order_7", "finished")
     folder = tmp_path_factory.mktemp("shell")
     (folder / "jobs.jsonl").write_text(json.dumps(scenarios.charge("18452")) + "\n")
     return folder, {

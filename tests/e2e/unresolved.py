@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.domain.answers import Prepared
@@ -20,7 +21,6 @@ from tests.e2e.scenarios import PAID, order
 AMOUNT: Final = 4900
 LONG: Final = 300.0
 API_KEY: Final = "sk_test_oncely"
-IDENTITY: Final = "leftbehind"  # of the deployment whose worker left the job
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def leave_behind(
         claimed_at=now - age,
         first_sent_at=now - age,
         key_scope=_stripe(stack).scope(),
-        deployment=IDENTITY,
+        deployment=identity(stack),
         lease_until=now - age + timedelta(minutes=2),
         due_at=now - age + timedelta(minutes=2) if due else None,
         since=now - age,
@@ -93,11 +93,12 @@ def pay(
         method=method,
         job_key=key,
         order_id=order_id,
-        deployment=IDENTITY,
+        deployment=identity(stack),
     )
     stripe = _stripe(stack)
     create, confirm = (
-        provider_key(key, step, number, deployment=IDENTITY) for step in ("create", "confirm")
+        provider_key(key, step, number, deployment=identity(stack))
+        for step in ("create", "confirm")
     )
     prepared = stripe.prepare(payment, key=create)
     assert isinstance(prepared, Prepared)
@@ -117,6 +118,15 @@ def changes_at_stripe(stack: Deployment, ref: str, *, amount: int) -> None:
 def _stripe(stack: Deployment) -> StripePayments:
     """The account that the deployed functions have the key of."""
     return StripePayments.with_key(API_KEY, api_base=stack.sandbox.url)
+
+
+def identity(stack: Deployment) -> str:
+    """The identity of the deployed stack, as its workers read it."""
+    return stack.once(_identity)
+
+
+def _identity(stack: Deployment) -> str:
+    return DeploymentIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])()
 
 
 def store(stack: Deployment) -> DynamoJobStore:
