@@ -209,3 +209,31 @@ def test_what_customers_typed_is_only_text() -> None:
         assert "\u202e" not in said.output
         assert "\nforged: line" not in said.output
         assert "[red]x[/red]" in said.output or "%5Bred" in said.output
+
+
+def test_answer_comes_first_then_the_jobs_then_each_history_under_its_key(
+    paid: FakePlace,
+) -> None:
+    said = oncely("find", "18452", place=paid)
+
+    lines = said.stdout.splitlines()
+    alone = lines.index(KEY)
+    assert (lines[1], lines[alone - 1]) == ("", "")
+    assert lines[alone + 1].startswith("Charged once: 12.50 EUR")
+    assert said.stderr == ""
+
+
+def test_archive_that_fails_is_complained_about_beside_the_answer(paid: FakePlace) -> None:
+    paid.world.archive.broken = True
+
+    said = oncely("find", "18452", place=paid)
+
+    assert said.stdout.splitlines()[0] == "18452: charged once, 12.50 EUR."
+    assert "expired jobs could not be looked for" in said.stderr
+
+
+def test_list_that_is_whole_gives_no_hint(paid: FakePlace) -> None:
+    said = oncely("list", place=paid)
+
+    assert KEY in said.stdout
+    assert said.stderr == ""

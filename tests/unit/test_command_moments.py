@@ -1,0 +1,58 @@
+"""Times as people type and read them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ops_cli.exits import CommandError, Exit
+from ops_cli.moments import ago, moment, span
+from tests.unit.samples import NOW
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("30s", timedelta(seconds=30)),
+        ("90m", timedelta(minutes=90)),
+        (" 24h ", timedelta(hours=24)),
+        ("7d", timedelta(days=7)),
+        ("2w", timedelta(weeks=2)),
+    ],
+)
+def test_span_is_a_number_and_a_unit(text: str, length: timedelta) -> None:
+    assert span(text) == length
+    assert moment(text, now=NOW) == NOW - length
+
+
+@pytest.mark.parametrize("text", ["", "24", "h", "-1h", "1.5h", "24 h", "1234567s"])
+def test_anything_else_is_no_span(text: str) -> None:
+    with pytest.raises(CommandError, match="is no time span") as caught:
+        span(text)
+
+    assert caught.value.code is Exit.USAGE
+
+
+def test_moment_is_a_time_in_utc_and_a_span_beyond_all_time_its_beginning() -> None:
+    assert moment(" 2026-11-16T03:00 ", now=NOW) == NOW
+    assert moment("999999w", now=NOW) == datetime.min.replace(tzinfo=UTC)
+    with pytest.raises(CommandError, match="is no time: write"):
+        moment("yesterday", now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "0 s"),
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 minute"),
+        (120, "2 minutes"),
+        (3_599, "59 minutes"),
+        (3_600, "1 hour"),
+        (86_399, "23 hours"),
+        (86_400, "1 day"),
+        (172_800, "2 days"),
+    ],
+)
+def test_age_is_told_in_the_largest_unit_that_fits(seconds: int, words: str) -> None:
+    assert ago(NOW - timedelta(seconds=seconds), now=NOW) == words
