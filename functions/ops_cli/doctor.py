@@ -21,7 +21,7 @@ _STYLES: Final = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 
 @at_a_place
 def doctor(place: Place, *, json: AsJson = False) -> None:
-    """Check queues, functions, tables, keys, mail, alarms and jobs; say what to mend."""
+    """Check queues, functions, tables, keys, mail, alarms and jobs; say what to fix."""
     found: list[Finding] = []
     _ = place.outputs  # a missing stack is said at once
     for finding in _findings(place):

@@ -178,7 +178,7 @@ class _Repair:
         if why := cannot_be_claimed(row, standing):
             provider = self.contract.terms.profile.name
             return LocalRowsRefuse(
-                f"{answer.reason}, and no worker can close it: {why}. Mend our own rows, or cancel "
+                f"{answer.reason}, and no worker can close it: {why}. Fix our own rows, or cancel "
                 f"it at {provider}; then mark it as failed"
             )
         decision = close_first(
