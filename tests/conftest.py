@@ -12,7 +12,7 @@ from tests.support import engines
 from tests.support.dynamo import NO_PROFILE, Dynamo
 
 # End-to-end suites that deploy a stack of their own; the others share one.
-_OWN_STACK = frozenset({"test_demo.py", "test_deploying.py", "test_local.py"})
+_OWN_STACK = frozenset({"test_deploying.py", "test_local.py"})
 _OVER_SOCKETS = frozenset({"ministack", "dynamodb_local", "dynamo", "place"})
 
 

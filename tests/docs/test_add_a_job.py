@@ -67,6 +67,15 @@ def test_the_guide_s_line_registers_the_job(follower: Path) -> None:
     assert "payment.charge (queue payments)" in done.stdout
 
 
+def test_the_guide_s_job_is_imported_without_its_provider_s_sdk(follower: Path) -> None:
+    """Functions that never call the provider ship without its layer."""
+    check = "import sys, oncely.contracts; print('stripe' in sys.modules)"
+
+    done = _python(follower, "-c", check)
+
+    assert done.stdout == "False\n", done.stderr
+
+
 @pytest.fixture
 def guide(follower: Path) -> Any:  # noqa: ANN401  # a module that no type checker has seen
     spec = importlib.util.spec_from_file_location("payment_refund", follower / CONTRACT)

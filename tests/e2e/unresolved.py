@@ -103,7 +103,7 @@ def pay(
     prepared = stripe.prepare(payment, key=create)
     assert isinstance(prepared, Prepared)
     if confirmed:
-        stripe.execute(prepared.ref, payment, key=confirm)
+        stripe.execute(prepared.ref, payment, key=confirm, verified=True)
     return prepared.ref
 
 

@@ -78,7 +78,8 @@ def test_a_provider_that_turns_us_away_is_tried_less_and_less_often() -> None:
         (Status.STARTED, Processing("not yet"), 1),
         (Status.UNKNOWN, Processing("not yet"), 1),
         (Status.UNKNOWN, Absent("none", proved=True), 15),  # until its new message was worked
-        (Status.STARTED, NotSent("429", timedelta(hours=5)), 60 + 15),  # no provider may ask more
+        (Status.STARTED, NotSent("429", timedelta(hours=5)), 5 * 60),  # the row sends it then
+        (Status.STARTED, NotSent("429", timedelta(hours=30)), 24 * 60),  # no provider may ask more
         (Status.STARTED, NotSent("429", timedelta(minutes=2)), 2 + 15),
     ],
 )

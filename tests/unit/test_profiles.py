@@ -11,7 +11,7 @@ from oncely.domain.profiles import HUBSPOT, SES, STRIPE, Profile, StopRules
     ("profile", "longest_run", "key_window", "lookup_lag"),
     [
         (STRIPE, 40, timedelta(hours=24), timedelta(0)),
-        (HUBSPOT, 20, None, timedelta(seconds=10)),
+        (HUBSPOT, 40, None, timedelta(seconds=10)),
         (SES, 10, None, None),
     ],
     ids=lambda value: getattr(value, "name", None),
