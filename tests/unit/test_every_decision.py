@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import get_args
 
-from oncely.domain.answers import Answer, Done, Odd, Refused
+from oncely.domain.answers import Answer, Done, NotSent, Odd, Refused
 from oncely.domain.decide import decide
 from oncely.domain.due import told
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
@@ -59,6 +59,12 @@ def test_once_a_person_was_told_nothing_is_due_until_that_person_rules() -> None
 def test_no_person_is_told_of_anything_else() -> None:
     for case in cases():
         assert case.decision.alert is (case.decision.event is Event.ESCALATE), case
+
+
+def test_alarm_is_raised_only_when_our_side_is_turned_away() -> None:
+    for case in cases():
+        expected = isinstance(case.answer, NotSent) and case.answer.alarm
+        assert case.decision.alarm is (expected and case.status is Status.STARTED), case
 
 
 def test_a_definite_yes_always_ends_the_job() -> None:
