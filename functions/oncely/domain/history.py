@@ -97,7 +97,8 @@ class HistoryLine:
     def from_dict(cls, line: Mapping[str, Any]) -> "HistoryLine":
         """The line that JSON holds; fields that this version does not know are left alone."""
         names = (field.name for field in fields(cls))
-        return cls(**{name: _value(name, line[name]) for name in names if name in line})
+        held: dict[str, Any] = {name: _value(name, line[name]) for name in names if name in line}
+        return cls(**held)
 
 
 def history_line(
