@@ -46,7 +46,7 @@ class OncelyStack(Stack):
             id_,
             env=env,
             description="Oncely: background jobs that run once, however often they are delivered",
-            termination_protection=stage.keep_data,
+            termination_protection=stage.retain_data,
         )
         if stage.is_local:
             providers = CfnParameter(
@@ -135,7 +135,7 @@ class OncelyStack(Stack):
             "AlertTopicArn": around.alerts.topic.topic_arn,
             "AdminUrl": self.support.url,
             "UserPoolId": self.support.people.pool.user_pool_id,
-            "RowRetentionDays": str(around.stage.row_retention),
+            "RowRetentionDays": str(around.stage.row_retention_days),
             **around.stage.provider_addresses(),
         }
         for name, value in outputs.items():

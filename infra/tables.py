@@ -89,8 +89,8 @@ def _new_table(scope: Construct, name: str, plan: Plan, stage: Stage) -> dynamod
         point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
             point_in_time_recovery_enabled=True
         ),
-        deletion_protection=stage.keep_data,
-        removal_policy=RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY,
+        deletion_protection=stage.retain_data,
+        removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
         stream=dynamodb.StreamViewType.NEW_IMAGE if plan.streams else None,
         time_to_live_attribute=TTL if plan.expires else None,
     )
