@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from oncely.contract import AnyContract
 
@@ -65,6 +65,16 @@ class Stage(BaseModel):
     row_retention_days: Count = 90  # an ended job's row, after it was archived
     log_retention_days: Count = 30
 
+    # The tables that the stack makes. With `provisioned`, each table and index has these units
+    # per second; throttled jobs are retried, so too few delay jobs and lose none.
+    table_class: Literal["standard", "standard_infrequent_access"] = "standard"
+    billing_mode: Literal["on_demand", "provisioned"] = "on_demand"
+    read_capacity_units: Count | None = None
+    write_capacity_units: Count | None = None
+
+    # A CloudWatch dashboard costs $3 a month; the alarms and the admin page do without it.
+    dashboard: bool = False
+
     # Whether people who sign in to the support view need a second factor.
     sign_in_mfa: Literal["optional", "required"] = "optional"
 
@@ -80,6 +90,17 @@ class Stage(BaseModel):
     hubspot_properties: Text | None = None
     hubspot_id_property: Text | None = None
     ses_api_base: Text | None = None
+
+    @model_validator(mode="after")
+    def _has_units_if_provisioned(self) -> Self:
+        provisioned = self.billing_mode == "provisioned"
+        units = (self.read_capacity_units, self.write_capacity_units)
+        if any((one is not None) != provisioned for one in units):
+            raise ValueError(
+                "read_capacity_units and write_capacity_units go with billing_mode=provisioned: "
+                "set all three, or none of them"
+            )
+        return self
 
     @property
     def is_local(self) -> bool:

@@ -53,6 +53,8 @@ def test_the_cdks_own_context_is_no_setting() -> None:
         ({"stage": "qa"}, "there is no stage 'qa'; there are dev, prod, local"),
         ({"alert_emial": "x"}, "there is no setting alert_emial; there are alert_email, "),
         ({"invoices_table": "x"}, "there is no setting invoices_table"),
+        ({"billing_mode": "provisioned"}, "go with billing_mode=provisioned: set all three"),
+        ({"write_capacity_units": "5"}, "go with billing_mode=provisioned: set all three"),
         ({"batch_size": "11"}, "batch_size: Input should be less than or equal to 10"),
         (
             {"worker_concurrency": "1"},
