@@ -63,7 +63,8 @@ class Stage(BaseModel):
     queue_retention: Annotated[int, Field(ge=1, le=14)] = 4
     dead_letter_retention: Annotated[int, Field(ge=1, le=14)] = 14
     replay_window: Count = 30  # a producer may replay its messages this long after the first send
-    row_retention: Count = 90  # an ended job's row, after it was archived
+    # The ended row of a natural effect; a contract's proof_retention says the same of any other.
+    row_retention: Count = 90
     log_retention: Count = 30
 
     # Whether people who sign in to the support view need a second factor.
@@ -110,8 +111,12 @@ class Stage(BaseModel):
         }
 
     def provider_addresses(self) -> dict[str, str]:
-        """Outputs for tools outside of the stack, if the providers are not the real ones."""
-        given = {"StripeApiBase": self.stripe_api_base, "HubspotApiBase": self.hubspot_api_base}
+        """Outputs for tools outside of the stack: addresses that are not the usual ones."""
+        given = {
+            "StripeApiBase": self.stripe_api_base,
+            "HubspotApiBase": self.hubspot_api_base,
+            "SenderAddress": self.sender_address,
+        }
         return {name: value for name, value in given.items() if value}
 
     @classmethod
