@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from oncely.adapters.deployment_identity import DeploymentIdentity
+from oncely.adapters.deployment_identity import DynamoTableIdentity
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.domain.answers import Prepared
@@ -125,7 +125,10 @@ def identity(stack: Deployment) -> str:
 
 
 def _identity(stack: Deployment) -> str:
-    return DeploymentIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])()
+    table = DynamoTableIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])
+    found = table.identity()
+    assert found is not None
+    return found.deployment
 
 
 def store(stack: Deployment) -> DynamoJobStore:

@@ -46,6 +46,8 @@ CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # Another payment of the same job is looked for among this many of the customer's newest.
 PAGE_SIZE: Final = 100
 MAX_PAGES: Final = 3
+# After a restore a row may lack its reference: nothing less than all of them proves absence.
+MAX_PAGES_AFTER_RESTORE: Final = 20
 NOT_ALL_SEEN: Final = (
     f"only the customer's newest {PAGE_SIZE * MAX_PAGES} payments were searched for another one"
 )
@@ -201,9 +203,10 @@ class StripePayments:
         if isinstance(answer, Unreachable | Processing | Odd):
             return answer
         try:
-            others, all_seen = self._others(ref, payment)
+            made, all_seen = self._made_for(payment, pages=MAX_PAGES)
         except stripe.StripeError as error:
-            return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
+            return _unlisted(error)
+        others = [one.id for one in made if one.id != ref and one.status in MOVES_MONEY]
         if others:
             return also_found(answer, ref, others)
         return answer if all_seen else replace(answer, reason=f"{answer.reason}; {NOT_ALL_SEEN}")
@@ -226,21 +229,31 @@ class StripePayments:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
         return from_intent(intent, payment, livemode=self.livemode)
 
-    def _others(self, ref: str, payment: Payment) -> tuple[list[str], bool]:
-        """Payments that carry our job's key beside ours, and have moved money or still may.
+    def find(self, payment: Payment) -> Prepared | Answer:
+        """List the customer's payments; of several of this job, the one that came furthest."""
+        try:
+            made, all_seen = self._made_for(payment, pages=MAX_PAGES_AFTER_RESTORE)
+        except stripe.StripeError as error:
+            return _unlisted(error)
+        if made:
+            return Prepared(min(made, key=_how_far).id)
+        if all_seen:
+            return Absent("the customer has no payment of this job", proved=True)
+        return Odd(
+            f"the customer has more than {PAGE_SIZE * MAX_PAGES_AFTER_RESTORE} payments: "
+            "look for one of this job by hand"
+        )
 
-        The customer's newest come first. The second value tells whether all of them were seen.
-        """
-        found: list[str] = []
+    def _made_for(self, payment: Payment, *, pages: int) -> tuple[list[stripe.PaymentIntent], bool]:
+        """The payments that carry our job's key, the newest first, and whether all were seen."""
+        found: list[stripe.PaymentIntent] = []
         asked: dict[str, Any] = {"customer": payment.customer, "limit": PAGE_SIZE}
-        for _ in range(MAX_PAGES):
+        for _ in range(pages):
             page = self.client.v1.payment_intents.list(asked)  # type: ignore[arg-type]  # its fields by name
             found += [
-                intent.id
+                intent
                 for intent in page.data
-                if intent.id != ref
-                and made_for(intent) == (payment.deployment, payment.job_key)
-                and intent.status in MOVES_MONEY
+                if made_for(intent) == (payment.deployment, payment.job_key)
             ]
             if not page.has_more or not page.data:
                 return found, True
@@ -270,6 +283,17 @@ class StripePayments:
                 return Unclear(f"cancelling {ref}: {in_words(error)}")
             case answer:
                 return answer
+
+
+def _unlisted(error: stripe.StripeError) -> Unreachable:
+    return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
+
+
+def _how_far(intent: stripe.PaymentIntent) -> int:
+    """Money first; then what was declined or canceled, which ended the job; an open one last."""
+    if intent.status in MOVES_MONEY:
+        return 0
+    return 2 if intent.status == "requires_confirmation" else 1
 
 
 def _metadata(payment: Payment) -> dict[str, str]:

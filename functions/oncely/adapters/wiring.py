@@ -9,6 +9,7 @@ from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.event_bridge import EventBridgeBus
 from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.system import SystemClock, spread
+from oncely.adapters.table_guard import table_guard
 from oncely.adapters.toolbox import Toolbox
 from oncely.contract import AnyContract
 from oncely.registry import Registry
@@ -56,6 +57,7 @@ def wire_reconciler(
         spread=spread,
         outbox=tools.outbox,
         publisher=publisher,
+        guard=table_guard(clients, settings.jobs_table),
     )
 
 
@@ -82,4 +84,5 @@ def wire_finder(settings: FinderSettings, contracts: Iterable[type[AnyContract]]
         store=tools.jobs(),
         index=DynamoDueIndex(clients.dynamodb, settings.jobs_table),
         clock=SystemClock(),
+        guard=table_guard(clients, settings.jobs_table),
     )
