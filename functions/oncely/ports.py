@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Protocol, TypeAlias
 
 from oncely.domain.claims import Claim
+from oncely.domain.gaps import Gap
+from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
@@ -172,6 +174,16 @@ class Archive(Protocol):
 
     def keep_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None:
         """Keep a rejected message with its reason."""
+
+
+class HistoryStore(Protocol):
+    """Keeps history lines in objects, by day and job type."""
+
+    def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
+        """Write one object; the same name takes the place of what it held."""
+
+    def record_gap(self, gap: Gap) -> None:
+        """Write down that a part of the history is missing, until a backfill closes it."""
 
 
 class EventBus(Protocol):

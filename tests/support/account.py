@@ -40,7 +40,7 @@ def _table(name: str) -> dict[str, Any]:
         "GlobalSecondaryIndexes": [
             {"IndexName": index, "IndexStatus": "ACTIVE"} for index in INDEXES.get(name, ())
         ],
-        "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
+        "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
     }
 
 
