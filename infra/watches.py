@@ -192,6 +192,7 @@ def about_the_history(writer: lambda_.Function, *, gaps: sqs.Queue) -> Iterator[
             "No job is affected, but a restore is refused until the gap is closed."
         ),
         section="the-history-has-a-gap",
+        begin="archive gaps",
     )
     yield Watch(
         name="HistoryBehind",

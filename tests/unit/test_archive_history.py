@@ -1,19 +1,15 @@
 """The history's writer: one object per day and type, the same when retried, nothing dropped."""
 
-import gzip
 import importlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from archive_history.handler import handler
-from infra.stream_history import BATCH_SIZE, WINDOW_SECONDS
-from oncely.adapters.job_rows import to_attributes
 from oncely.adapters.s3_history import S3HistoryStore
 from oncely.adapters.stream_gaps import gap_from_failure
 from oncely.adapters.stream_records import batch_name, row_changes
@@ -21,37 +17,17 @@ from oncely.adapters.table_generation import TableGeneration
 from oncely.domain.errors import UnavailableError
 from oncely.domain.gaps import Gap
 from oncely.domain.history import HistoryLine, Record
-from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
+from oncely.domain.lifecycle import Status
 from oncely.services.archive_history import HistoryWriter
-from tests.unit.samples import NOW, a_claim, a_job
+from tests.support.stream import FakeS3, finished, record
+from tests.unit.samples import NOW, a_job
 
 # X-Ray opens its socket when it is imported; here that is still allowed.
 importlib.import_module("aws_xray_sdk.core")
 
 undressed: Any = vars(handler)["__wrapped__"]
 TABLE = "0a1b2c3d-table"
-
-
-@dataclass
-class FakeS3:
-    """As much of S3's client as a writer calls."""
-
-    objects: dict[str, bytes] = field(default_factory=dict)
-    puts: int = 0
-
-    def put_object(self, *, Key: str, Body: bytes, **_: object) -> None:  # noqa: N803  # S3's name
-        self.puts += 1
-        self.objects[Key] = Body
-
-    def lines(self) -> list[HistoryLine]:
-        return [
-            HistoryLine.from_dict(json.loads(line))
-            for name, body in self.objects.items()
-            if name.endswith(".jsonl.gz")
-            for line in gzip.decompress(body).decode().splitlines()
-        ]
 
 
 @pytest.fixture
@@ -63,30 +39,6 @@ def s3() -> FakeS3:
 def writer(s3: FakeS3) -> HistoryWriter:
     client: Any = s3
     return HistoryWriter(S3HistoryStore(client, "archive"))
-
-
-def record(
-    old: Job | None, new: Job | None, *, number: int = 1, at: datetime = NOW, by: str = ""
-) -> dict[str, Any]:
-    """As Lambda hands it over; `by` removed the row."""
-    job = new or old
-    assert job is not None
-    images = {"OldImage": old, "NewImage": new}
-    return {
-        "eventSource": "aws:dynamodb",
-        "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/jobs/stream/2026",
-        **({"userIdentity": {"type": "Service", "principalId": by}} if by else {}),
-        "dynamodb": {
-            "ApproximateCreationDateTime": at.timestamp(),
-            "Keys": {"job_key": {"S": job.job_key}},
-            "SequenceNumber": f"{number:021d}",
-            **{name: to_attributes(row) for name, row in images.items() if row is not None},
-        },
-    }
-
-
-def finished(job: Job, at: datetime = NOW) -> Job:
-    return job.apply(Event.CONFIRM, now=at, actor="worker", reason="paid")
 
 
 def write(writer: HistoryWriter, records: list[dict[str, Any]]) -> int:
@@ -336,60 +288,3 @@ def test_handler_writes_lines_of_a_stream_and_gaps_of_the_queue(
     assert [line.generation for line in s3.lines()] == [TABLE]
     (gap,) = (body for name, body in s3.objects.items() if name.startswith("history/gaps/"))
     assert Gap.from_dict(json.loads(gap)).records == 31
-
-
-# Lambda hands over at most this much at once; the images of a batch count as their JSON.
-MAX_PAYLOAD = 6 * 1024 * 1024
-# A new on-demand table has four partitions, so its stream has four shards.
-SHARDS = 4
-JOBS_A_SECOND = 100
-TYPES = ("payment.charge", "receipt.send", "sync.contact", "sync.import", "sync.push")
-
-
-def test_at_most_one_put_for_fifty_jobs_at_100_jobs_a_second(
-    writer: HistoryWriter, s3: FakeS3
-) -> None:
-    """One shard's share of a window, with every shipped type in it: the worst mix."""
-    jobs = JOBS_A_SECOND * WINDOW_SECONDS // SHARDS
-    records = [change for number in range(jobs) for change in life(number)]
-
-    for batch in batches(records):
-        write(writer, batch)
-
-    assert s3.puts / jobs <= 0.02, f"{s3.puts} objects for {jobs} jobs"
-    ended = [line for line in s3.lines() if line.status == "finished"]
-    assert len(ended) == jobs
-
-
-def life(number: int) -> list[dict[str, Any]]:
-    """A job that is enqueued, claimed, saves a reference, ends, and is published."""
-    job_type = TYPES[number % len(TYPES)]
-    key = JobKey(f"{job_type}:order_{number:08d}")
-    asked = a_job(status=Status.READY, job_key=key, job_type=job_type, fence=0, attempts=0)
-    claim = a_claim()
-    taken = replace(
-        asked, status=Status.STARTED, fence=1, version=2, owner=claim.owner, deployment="d" * 16
-    )
-    kept = taken.apply(
-        Event.KEEP, now=NOW, actor="worker", reason="created", provider_ref="pi_" + "3" * 24
-    )
-    done = finished(kept)
-    rows = [None, asked, taken, kept, done, replace(done, due_at=None, version=done.version + 1)]
-    return [
-        record(old, new, number=number * 10 + step)
-        for step, (old, new) in enumerate(pairwise(rows))
-    ]
-
-
-def batches(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """As Lambda cuts them: by number and by size; the window is the caller's."""
-    found: list[list[dict[str, Any]]] = [[]]
-    size = 0
-    bytes_ = max(len(json.dumps(one)) for one in records[:25])  # the rest differs in digits only
-    for one in records:
-        if len(found[-1]) == BATCH_SIZE or size + bytes_ > MAX_PAYLOAD:
-            found.append([])
-            size = 0
-        found[-1].append(one)
-        size += bytes_
-    return found

@@ -96,6 +96,11 @@ def stream_of_new_rows(account: Account) -> None:
     account.tables["jobs"]["StreamSpecification"]["StreamViewType"] = "NEW_IMAGE"
 
 
+def history_with_a_gap(account: Account) -> None:
+    gap = {"name": "a", "recorded_at": "2026-05-17T12:00:00Z"}
+    account.objects["history/gaps/a.gap.json"] = json.dumps(gap).encode()
+
+
 def rows_go_early(account: Account) -> None:
     account.functions["publish"]["Environment"]["Variables"]["RETENTION_DAYS"] = "18"
 
@@ -183,6 +188,7 @@ def paused_mail(account: Account) -> None:
         (index_in_the_making, "its index charge_requested is CREATING"),
         (table_without_stream, "its stream does not show old and new rows"),
         (stream_of_new_rows, "so the history is not written"),
+        (history_with_a_gap, "1 gaps since 2026-05-17: changes of jobs are missing"),
         (rows_go_early, "rows are kept 18 days, a job could run again for 18"),
         (empty_key, "it is empty: no job of it can run"),
         (key_never_put_in, "it was never put in"),

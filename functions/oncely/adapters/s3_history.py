@@ -4,12 +4,13 @@ import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
 from oncely.adapters.aws_s3 import translated
-from oncely.domain.gaps import Gap
+from oncely.domain.gaps import BackfillProgress, Gap
 from oncely.domain.history import HistoryLine
+from oncely.domain.times import time_text
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -20,6 +21,7 @@ SUFFIX: Final = ".jsonl.gz"
 GAPS: Final = f"{ROOT}gaps/"
 OPEN: Final = ".gap.json"
 CLOSED: Final = ".closed.json"
+PROGRESS: Final = f"{GAPS}backfill.json"
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,25 @@ class S3HistoryStore:
 
     def record_gap(self, gap: Gap) -> None:
         """Write down that a part of the history is missing, until a backfill closes it."""
-        put_json(self.client, self.bucket, f"{GAPS}{gap.name}{OPEN}", gap.to_dict())
+        self._put_json(f"{GAPS}{gap.name}{OPEN}", gap.to_dict())
 
+    def close_gap(self, gap: Gap, *, at: datetime) -> None:
+        """Write down that a backfill has seen all that a gap lost."""
+        content = {"name": gap.name, "closed_at": time_text(at)}
+        self._put_json(f"{GAPS}{gap.name}{CLOSED}", content)
 
-def put_json(client: "S3Client", bucket: str, key: str, content: object) -> None:
-    """Write a small document."""
-    with translated(bucket):
-        client.put_object(
-            Bucket=bucket,
-            Key=key,
-            Body=json.dumps(content, indent=1).encode(),
-            ContentType="application/json",
-        )
+    def save_backfill(self, progress: BackfillProgress) -> None:
+        """Write down how far a backfill came."""
+        self._put_json(PROGRESS, progress.to_dict())
+
+    def _put_json(self, key: str, content: object) -> None:
+        with translated(self.bucket):
+            self.client.put_object(
+                Bucket=self.bucket,
+                Key=key,
+                Body=json.dumps(content, indent=1).encode(),
+                ContentType="application/json",
+            )
 
 
 def folder(day: date, job_type: str | None = None) -> str:

@@ -43,7 +43,7 @@ def _change(record: Mapping[str, Any]) -> RowChange:
         expired = record.get("userIdentity", {}).get("principalId") == _TTL
         return RowChange(job_key=key, at=at, old=before, expired=expired)
     except UnreadableRowError:
-        return RowChange(job_key=key, at=at, unreadable=True, version=_version(new or old or {}))
+        return RowChange(job_key=key, at=at, unreadable=True, version=version_of(new or old or {}))
 
 
 def _job_or_none(row: Mapping[str, Any] | None) -> Job | None:
@@ -52,7 +52,7 @@ def _job_or_none(row: Mapping[str, Any] | None) -> Job | None:
     return None
 
 
-def _version(row: Mapping[str, Any]) -> int | None:
+def version_of(row: Mapping[str, Any]) -> int | None:
     """The version of a row that cannot be read as a whole."""
     try:
         return int(row["version"]["N"])

@@ -2,16 +2,43 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final, Self
 
 from oncely.domain.times import time_text
 
-_TIMES: Final = frozenset({"first_at", "last_at", "recorded_at"})
+_TIMES: Final = frozenset({"first_at", "last_at", "recorded_at", "started_at", "rows_from"})
+# A row says when its change was decided; the stream, when the table took it. The first may be
+# earlier by a worker's slow write and by what two clocks differ.
+_WRITE_DELAY: Final = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gap:
+class _Document:
+    """A small record that is stored as JSON."""
+
+    def to_dict(self) -> dict[str, object]:
+        """The fields that have a value."""
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: time_text(value) if isinstance(value, datetime) else value
+            for name, value in held.items()
+            if value is not None
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """Read it back; fields that this version does not know are left alone."""
+        names = [field.name for field in fields(cls) if field.name in stored]
+        held: dict[str, Any] = {
+            name: datetime.fromisoformat(stored[name]) if name in _TIMES else stored[name]
+            for name in names
+        }
+        return cls(**held)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap(_Document):
     """A part of one shard of the stream. Its rows' changes are not in the history."""
 
     name: str  # the same for the same part
@@ -32,23 +59,27 @@ class Gap:
         """
         if self.recorded_at > scanned_since:
             return False
-        return rows_from is None or (self.first_at is not None and rows_from <= self.first_at)
+        if rows_from is None or self.first_at is None:
+            return rows_from is None
+        return rows_from <= self.first_at - _WRITE_DELAY
 
-    def to_dict(self) -> dict[str, object]:
-        """The gap as JSON holds it."""
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: time_text(value) if isinstance(value, datetime) else value
-            for name, value in held.items()
-            if value is not None
-        }
 
-    @classmethod
-    def from_dict(cls, gap: Mapping[str, Any]) -> "Gap":
-        """The gap that JSON holds; fields that this version does not know are left alone."""
-        names = [field.name for field in fields(cls) if field.name in gap]
-        held: dict[str, Any] = {
-            name: datetime.fromisoformat(gap[name]) if name in _TIMES else gap[name]
-            for name in names
-        }
-        return cls(**held)
+@dataclass(frozen=True, kw_only=True)
+class BackfillProgress(_Document):
+    """How far a scan of the job table came; one that was interrupted goes on from there."""
+
+    generation: str
+    started_at: datetime
+    rows_from: datetime | None = None  # rows that changed before are left out
+    after: str | None = None  # the last job key whose line is written
+    batches: int = 0
+    rows: int = 0
+    lines: int = 0
+    done: bool = False
+
+    def continues(self, wanted: "BackfillProgress") -> bool:
+        """Whether it was interrupted, and doing the rest of it does what is wanted."""
+        return not self.done and (self.generation, self.rows_from) == (
+            wanted.generation,
+            wanted.rows_from,
+        )
