@@ -80,9 +80,7 @@ class S3HistoryReader:
     ) -> list[HistoryLine]:
         """Everything about an order, a customer, a reference or a job key, the oldest first."""
         wanted = (
-            line
-            for line in self.lines(since=since, until=until)
-            if business_id in (line.job_key, line.subject, line.customer_id, line.provider_ref)
+            line for line in self.lines(since=since, until=until) if business_id in _ids(line)
         )
         return sorted(deduplicated(wanted), key=lambda line: (line.at, line.version or 0))
 
@@ -150,6 +148,11 @@ class S3HistoryReader:
     def _bytes(self, name: str) -> bytes:
         with translated(self.bucket):
             return self.client.get_object(Bucket=self.bucket, Key=name)["Body"].read()
+
+
+def _ids(line: HistoryLine) -> tuple[object, ...]:
+    named = (line.job_key, line.subject, line.customer_id, line.provider_ref)
+    return (*named, *(line.message or {}).values())
 
 
 def _first_at(name: str) -> datetime:
