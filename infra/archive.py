@@ -10,6 +10,7 @@ from infra.job_function import JobFunction
 from infra.stages import Stage
 
 _REJECTS: Final = "rejects/*"
+_HISTORY: Final = "history/*"
 
 
 class Archive(Construct):
@@ -49,6 +50,11 @@ class Archive(Construct):
         """Let a function archive rejected messages."""
         function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_REJECTS)])
         self._acknowledge(function, _REJECTS)
+
+    def let_write_history(self, function: JobFunction) -> None:
+        """Let a function write history lines and gaps."""
+        function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_HISTORY)])
+        self._acknowledge(function, _HISTORY)
 
     def _acknowledge(self, function: JobFunction, prefix: str) -> None:
         resource = self.bucket.node.default_child
