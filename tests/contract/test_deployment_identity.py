@@ -100,7 +100,7 @@ def test_a_table_describes_what_protects_it(dynamo: Dynamo) -> None:
     set_up(dynamo)
 
     bare = look.with_protection(look.facts())
-    assert bare.missing == ("a stream", "point-in-time recovery")
+    assert bare.missing == ("stream", "point-in-time recovery")
     dynamo.protect()
     protected = look.with_protection(look.facts())
 

@@ -105,6 +105,7 @@ def test_stored_events_are_never_renamed() -> None:
         "TELL": "tell",
         "PUBLISH": "publish",
         "CONTRADICT": "contradict",
+        "RESTORE": "restore",
         "NOTE": "note",
         "RULE_FINISHED": "rule_finished",
         "RULE_FAILED": "rule_failed",

@@ -46,7 +46,7 @@ class TableFacts:
     def missing(self) -> tuple[str, ...]:
         """What the table certainly lacks."""
         told = {
-            "a stream": self.has_stream,
+            "stream": self.has_stream,
             "TTL": self.has_ttl,
             "point-in-time recovery": self.has_recovery,
         }
@@ -69,7 +69,7 @@ def refusal(identity: Identity | None, facts: TableFacts, *, now: datetime) -> s
         )
     if facts.missing:
         return (
-            f"{table} has no {', no '.join(one.removeprefix('a ') for one in facts.missing)}. "
+            f"{table} has no {', no '.join(facts.missing)}. "
             "Nothing was claimed. Enable what is missing, or deploy the stack again"
         )
     if identity.opens_at is not None and now < identity.opens_at:
