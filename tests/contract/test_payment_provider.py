@@ -135,6 +135,16 @@ def test_preparing_moves_nothing(bench: Bench) -> None:
     assert isinstance(bench.provider.look_up(ref, asked), Absent)
 
 
+def test_preparing_again_under_the_same_key_says_that_this_call_made_nothing(bench: Bench) -> None:
+    asked = bench.payment()
+
+    first, second = (bench.provider.prepare(asked, key=key("create:1")) for _ in range(2))
+
+    assert isinstance(first, Prepared)
+    assert not first.replayed
+    assert second == Prepared(first.ref, replayed=True)
+
+
 def test_executing_moves_the_money_once_and_names_the_charge(bench: Bench) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)

@@ -150,9 +150,30 @@ KNOWLEDGE: Final = (
     Mutation(
         "every payment counts as verified",
         ACTING,
-        "job, verified = saved, True",
-        "job, verified = saved, False",
+        "        verified = False\n",
+        "        verified = True\n",
         ("tests/unit/test_payment_ownership.py",),
+    ),
+    Mutation(
+        "what an earlier call made counts as made by this run",
+        ACTING,
+        "job, verified = saved, not replayed",
+        "job, verified = saved, True",
+        ("tests/unit/test_payment_ownership.py",),
+    ),
+    Mutation(
+        "a replay of Stripe's is taken for a new payment",
+        STRIPE,
+        "return Prepared(intent.id, replayed=is_replay(intent))",
+        "return Prepared(intent.id)",
+        ("tests/contract/test_payment_provider.py",),
+    ),
+    Mutation(
+        "a confirmation charges whatever the payment says by then",
+        STRIPE,
+        '                    "amount_to_confirm": payment.money.amount,\n',
+        "",
+        ("tests/integration/test_stripe_payments.py",),
     ),
     Mutation(
         "what a replay of our key brings counts as ours",

@@ -152,6 +152,8 @@ class FakePayments:
             return Unclear("timeout")
         if self.honours_keys and key in self._by_key:
             answer = self._by_key[key]
+            if isinstance(answer, Prepared):
+                answer = replace(answer, replayed=True)
         else:
             answer = self._by_key[key] = perform()
         return Unclear("timeout") if fault is Fault.TIMEOUT_AFTER else answer

@@ -219,6 +219,12 @@ def _names(intent: stripe.PaymentIntent) -> dict[str, Json]:
     return {"payment_intent": intent.id, "request_id": _request_id(intent)}
 
 
+def is_replay(intent: stripe.PaymentIntent) -> bool:
+    """Whether Stripe repeats an earlier answer, which shows the intent as it was then."""
+    response = intent.last_response
+    return response is not None and response.headers.get("Idempotent-Replayed") == "true"
+
+
 def _request_id(intent: stripe.PaymentIntent) -> str | None:
     response = intent.last_response
     return response.request_id if response is not None else None

@@ -19,6 +19,7 @@ from oncely.adapters.stripe_answers import (
     if_closed,
     in_words,
     is_definite,
+    is_replay,
     made_for,
     refuses_our_key,
     turned_away,
@@ -145,7 +146,7 @@ class StripePayments:
         # A replay of the key may bring an intent that was made, or changed, by somebody else.
         if differs := difference(intent, payment, livemode=self.livemode):
             return Odd(f"{intent.id} came back for our key, but {differs}", intent.id)
-        return Prepared(intent.id)
+        return Prepared(intent.id, replayed=is_replay(intent))
 
     def execute(
         self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
