@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from oncely.contract import AnyContract, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, OwnerGone, Unreachable
-from oncely.domain.decide import decide
+from oncely.domain.decide import decide, of_another_deployment
 from oncely.domain.due import Step, due_step, looked_at, no_longer_the_same, send_again
 from oncely.domain.errors import BadInputError, OncelyError
 from oncely.domain.fingerprint import fingerprint
@@ -57,6 +57,7 @@ class Reconciler:
     spread: Callable[[], float]
     outbox: Callable[[str], Outbox]
     publisher: Publisher
+    deployment: Callable[[], str | None]  # its identity; a row of another one is left alone
     actor: str = ACTOR  # or the person who asked for this very job
 
     def resolve(
@@ -188,12 +189,16 @@ class _Look:
     def _ask(self, row: Job, old: Status) -> Resolution:
         # Before the question: an answer may be old by the time that it is judged.
         asked_at = self.reconciler.clock.now()
+        terms = self.contract.terms
         try:
-            former = former_run(self.reconciler.publisher.archive, row, self.contract.terms)
+            elsewhere = of_another_deployment(row, terms, self.reconciler.deployment())
+            former = former_run(self.reconciler.publisher.archive, row, terms)
         except OncelyError as error:
             return self._answered(row, old, Unreachable(str(error)), asked_at)
+        if elsewhere is not None:
+            return self._told(row, self._write(row, elsewhere), old)
         if former is not None:
-            decision = restored(row, former, self.contract.terms, now=asked_at)
+            decision = restored(row, former, terms, now=asked_at)
             settled = self._write(replace(row, evidence=former.evidence), decision)
             return self._told(row, settled, old)
         heard = heard_about(row, self.contract, self.message)
