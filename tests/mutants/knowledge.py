@@ -296,6 +296,13 @@ KNOWLEDGE: Final = (
         ("tests/unit/test_ruling.py",),
     ),
     Mutation(
+        "an operator fails a job whose other payment took the money",
+        STRIPE,
+        "return also_found(answer, ref, others) if others else answer",
+        "return answer",
+        ("tests/contract/test_payment_provider.py",),
+    ),
+    Mutation(
         "an operator fails an open job that nobody here can read",
         "functions/oncely/domain/repairs.py",
         "        case Status.NEEDS_REVIEW if repair is Repair.FAIL and may_be_open:\n",
