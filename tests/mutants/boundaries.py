@@ -103,6 +103,20 @@ BOUNDARIES: Final = (
         POISON,
     ),
     Mutation(
+        "a number that is rounded to one that cannot be stored is taken",
+        REGISTRY,
+        "    _check_number(repr(number))",
+        "    del text",
+        POISON,
+    ),
+    Mutation(
+        "an empty name is taken",
+        REGISTRY,
+        'if "" in found:',
+        "if None in found:",
+        POISON,
+    ),
+    Mutation(
         "a message that is nested too deep is taken",
         REGISTRY,
         "if is_too_deep(decoded):",
