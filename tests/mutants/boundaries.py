@@ -17,8 +17,8 @@ BOUNDARIES: Final = (
     Mutation(
         "a mail is sent over a connection that was idle",
         SES,
-        "with closing(self.new_client()) as client:",
-        "for client in [self.__dict__.setdefault('kept', self.new_client())]:",
+        "with closing(made) as client:",
+        "for client in [self.__dict__.setdefault('kept', made)]:",
         ("tests/integration/test_ses_mail.py", "-k", "forgot"),
     ),
     Mutation(
@@ -35,6 +35,13 @@ BOUNDARIES: Final = (
         "if status in _UNAUTHORIZED or _is_misconfigured(error):",
         "if status in _UNAUTHORIZED:",
         ("tests/integration/test_ses_mail.py", "-k", "configuration"),
+    ),
+    Mutation(
+        "a mail for which no client could be made may have been sent",
+        SES,
+        "            return _not_asked(error)\n        try:\n",
+        "            return Unclear(str(error))\n        try:\n",
+        ("tests/integration/test_ses_mail.py", "-k", "cannot_be_made"),
     ),
     Mutation(
         "a sender that is not verified counts as a decline",
@@ -92,6 +99,13 @@ BOUNDARIES: Final = (
         "functions/ops_cli/checkup/concurrency.py",
         "if limit >= wanted:",
         "if limit:",
+        DOCTOR,
+    ),
+    Mutation(
+        "a key that no header can carry looks healthy",
+        "functions/ops_cli/checkup/keys.py",
+        "if not (value.isascii() and value.isprintable()):",
+        "if False:",
         DOCTOR,
     ),
     # Messages.
