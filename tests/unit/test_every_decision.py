@@ -63,9 +63,7 @@ def test_no_person_is_told_of_anything_else() -> None:
 
 def test_alarm_is_raised_only_when_our_side_is_turned_away() -> None:
     for case in cases():
-        answer = case.answer
-        # Closing a declined payment can be turned away like any other request.
-        unsent = answer.unsent if isinstance(answer, StillOpen) else answer
+        unsent = case.answer.unsent if isinstance(case.answer, StillOpen) else case.answer
         expected = isinstance(unsent, NotSent) and unsent.alarm
         assert case.decision.alarm is (expected and case.status is Status.STARTED), case
 
