@@ -104,8 +104,9 @@ HUBSPOT: Final = Profile(
             "support of v1 to v3 in September 2027; newer versions are dates, such as 2026-09."
         ),
         (
-            "The id of a contact is a number, and our id is one segment of the path. Any other "
-            "id, such as “..”, is an anomaly before a request is sent."
+            "The id of a contact is a number, and our id is one segment of the path. No request "
+            "is sent for any other id, such as “..”: there is no contact to read under it, and "
+            "an operator decides about a push."
         ),
         (
             "Keys of private apps begin with “pat-”, service keys do not have to. `oncely doctor` "
