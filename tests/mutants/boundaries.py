@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutation import Mutation
 
 FRESH: Final = "functions/oncely/adapters/fresh_connections.py"
+HUBSPOT: Final = "functions/oncely/adapters/hubspot.py"
 KEYS: Final = "functions/oncely/domain/keys.py"
 SES: Final = "functions/oncely/adapters/ses_mail.py"
 WORKER: Final = "infra/queue_worker.py"
@@ -24,9 +25,16 @@ BOUNDARIES: Final = (
     Mutation(
         "HubSpot is called over a connection that was idle",
         FRESH,
-        "with PoolManager(num_pools=1, **self.connection_pool_kw) as once:",
+        "with timed(PoolManager(num_pools=1, **self.connection_pool_kw)) as once:",
         "for once in [super()]:",
         ("tests/integration/test_hubspot_crm.py", "-k", "forgot"),
+    ),
+    Mutation(
+        "an answer of HubSpot's that trickles in holds a call",
+        HUBSPOT,
+        "            _ = response.data  # read within the deadline, and kept\n",
+        "",
+        ("tests/integration/test_request_deadline.py", "-k", "hubspot"),
     ),
     # Answers.
     Mutation(

@@ -9,8 +9,10 @@ from typing import Any, Final
 
 import requests
 import stripe
+from requests.adapters import HTTPAdapter
+from urllib3 import PoolManager
 
-from oncely.adapters.request_deadline import DeadlineAdapter, whole_request_within
+from oncely.adapters.request_deadline import timed, whole_request_within
 from oncely.adapters.stripe_answers import (
     MOVES_MONEY,
     also_found,
@@ -62,6 +64,17 @@ def mode_of(api_key: str) -> bool | None:
     """
     named = _MODE.match(api_key)
     return None if named is None else named[1] == "live"
+
+
+class DeadlineAdapter(HTTPAdapter):
+    """Mounted on a session, it lets `whole_request_within` limit every request."""
+
+    def init_poolmanager(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  # as inherited
+        super().init_poolmanager(*args, **named)
+        timed(self.poolmanager)
+
+    def proxy_manager_for(self, *args: Any, **named: Any) -> PoolManager:  # noqa: ANN401  # as inherited
+        return timed(super().proxy_manager_for(*args, **named))
 
 
 class DeadlineClient(stripe.RequestsClient):
