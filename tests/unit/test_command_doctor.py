@@ -104,6 +104,10 @@ def key_never_put_in(account: Account) -> None:
     account.secrets["stripe"] = refused("ResourceNotFoundException")
 
 
+def key_of_two_lines(account: Account) -> None:
+    account.secrets["stripe"] = "sk_live_secret\nsk_live_secret"
+
+
 def made_up_key(account: Account) -> None:
     account.hubspot = KeyCheck(accepted=False, reason="HTTP 401 INVALID_AUTHENTICATION")
 
@@ -181,6 +185,7 @@ def paused_mail(account: Account) -> None:
         (rows_go_early, "rows are kept 18 days, a job could run again for 18"),
         (empty_key, "it is empty: no job of it can run"),
         (key_never_put_in, "it was never put in"),
+        (key_of_two_lines, "a character that no API key has"),
         (made_up_key, "HubSpot rejects it: HTTP 401 INVALID_AUTHENTICATION"),
         (no_schedule, "it is off: unknown jobs stay unknown"),
         (silent_reconciler, "it did not run in the last five minutes"),
