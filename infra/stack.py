@@ -47,7 +47,7 @@ class OncelyStack(Stack):
             id_,
             env=env,
             description="Oncely: background jobs that run once, however often they are delivered",
-            termination_protection=stage.keep_data,
+            termination_protection=stage.retain_data,
         )
         if stage.is_local:
             providers = CfnParameter(
@@ -83,7 +83,7 @@ class OncelyStack(Stack):
         Tags.of(self).add("stage", stage.name)
 
     def _watch(self) -> None:
-        """Alarms and a dashboard over all of it."""
+        """Alarms over all of it, and a dashboard if the stage has one."""
         queues, machine = self.around.queues, self.reconciler.machine
         emitted = Emitted(self.stack_name)
         Alarms(
@@ -103,18 +103,19 @@ class OncelyStack(Stack):
                 *about_the_history(self.history.writer.function, gaps=self.history.gaps),
             ),
         )
-        Dashboard(
-            self,
-            "Dashboard",
-            emitted=emitted,
-            workers={name: worker.worker.function for name, worker in self.workers.items()},
-            queues={
-                **queues.by_name,
-                "dead letters": queues.dead_letters,
-                "rejects": queues.rejects,
-            },
-            machine=machine,
-        )
+        if self.around.stage.dashboard:
+            Dashboard(
+                self,
+                "Dashboard",
+                emitted=emitted,
+                workers={name: worker.worker.function for name, worker in self.workers.items()},
+                queues={
+                    **queues.by_name,
+                    "dead letters": queues.dead_letters,
+                    "rejects": queues.rejects,
+                },
+                machine=machine,
+            )
 
     def _tell_outputs(self) -> None:
         """The names that outside tools rely on."""
@@ -127,6 +128,7 @@ class OncelyStack(Stack):
             "RejectsQueueUrl": around.queues.rejects.queue_url,
             "DeadLetterQueueUrl": around.queues.dead_letters.queue_url,
             "MissedQueueUrl": self.publisher.missed.queue_url,
+            "GapsQueueUrl": self.history.gaps.queue_url,
             **{
                 f"{camel(name)}TableName": around.tables.table(name).table_name
                 for name in around.tables.names
@@ -138,7 +140,7 @@ class OncelyStack(Stack):
             "AlertTopicArn": around.alerts.topic.topic_arn,
             "AdminUrl": self.support.url,
             "UserPoolId": self.support.people.pool.user_pool_id,
-            "RowRetentionDays": str(around.stage.row_retention),
+            "RowRetentionDays": str(around.stage.row_retention_days),
             **around.stage.provider_addresses(),
         }
         for name, value in outputs.items():

@@ -21,8 +21,8 @@ def failure_queue(scope: Construct, id_: str, *, around: Surroundings) -> sqs.Qu
         id_,
         encryption=sqs.QueueEncryption.SQS_MANAGED,
         enforce_ssl=stage.tls_only,
-        visibility_timeout=Duration.seconds(stage.visibility),
-        retention_period=Duration.days(stage.dead_letter_retention),
+        visibility_timeout=Duration.seconds(stage.visibility_timeout_seconds),
+        retention_period=Duration.days(stage.dead_letter_retention_days),
     )
     Validations.of(queue).acknowledge(
         Acknowledgment(

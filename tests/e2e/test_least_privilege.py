@@ -31,7 +31,6 @@ NOT_SEEN = {
     "History/Write dynamodb:GetShardIterator *": "the same",
     "History/Write sqs:SendMessage* History/Gaps": "Lambda reports there what it gave up on",
     "* kms:* Alerts/Key": "SNS uses the key for whoever publishes",
-    "* s3:ListBucket *": "S3 looks at it to say `not there` instead of `forbidden`",
     "* sqs:SendMessageBatch *": "the engine's own name for sending; AWS has none",
     "Reconciler lambda:InvokeFunction *": "the engine calls functions without asking",
     "SchedulerRoleForTarget-* states:StartExecution *": "the same, for the schedule",
