@@ -19,6 +19,7 @@ from oncely.services.outcomes import Broken, Conflict, Orphaned, Same
 
 if TYPE_CHECKING:
     # Each function imports its own service; this module would bring it the others' as well.
+    from oncely.domain.gaps import Gap
     from oncely.services.dead_letters import Received
     from oncely.services.reconcile import Resolution
     from oncely.services.repair_order import Outcome as Repair
@@ -165,6 +166,14 @@ class Telemetry:
         """Tell that an ended job could not be published yet."""
         self.logger.error("not published", extra={"job_key": key, "error": safe_line(str(error))})
         self._count(signals.NOT_PUBLISHED)
+
+    def history_written(self, *, changes: int, objects: int) -> None:
+        """Log how much of the stream a batch of the history held."""
+        self.logger.info("history", extra={"changes": changes, "objects": objects})
+
+    def history_gap(self, gap: "Gap") -> None:
+        """Log that a part of the stream did not reach the history."""
+        self.logger.error("history gap", extra={"gap": gap.to_dict()})
 
     def _record(self, one: "Worked") -> None:
         told_as = signals.told(one.outcome)

@@ -15,6 +15,7 @@ from oncely.registry import Registry
 from oncely.settings import (
     DeadLetterSettings,
     FinderSettings,
+    HistorySettings,
     PublisherSettings,
     ReaderSettings,
     RejectSettings,
@@ -27,6 +28,7 @@ from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly, Function
 from tests.support.engines import missing
 
 SETTINGS: dict[str, type[Settings]] = {
+    "archive_history": HistorySettings,
     "archive_rejects": RejectSettings,
     "count_outcomes": Settings,
     "find_due": FinderSettings,
