@@ -1,4 +1,4 @@
-"""The stream consumer: each ended job is published and archived, none skipped."""
+"""The stream consumer: what each ended job owes is sent, none skipped."""
 
 import json
 from datetime import timedelta
@@ -45,7 +45,7 @@ class StreamPublisher(Construct):
             self,
             "Publish",
             entry="publish_ended",
-            description="publishes and archives jobs that have ended",
+            description="sends what ended jobs owe: follow-ups and events",
             stage=stage,
             layers=around.layers,
             timeout=stage.reconciler_timeout_seconds,

@@ -161,19 +161,6 @@ class JobFinder(Protocol):
         """Read these rows, consistently; one that is gone is left out."""
 
 
-class Archive(Protocol):
-    """Keeps ended jobs for good, and rejected messages."""
-
-    def keep(self, job: Job) -> None:
-        """Keep a job as it is now; one that is older than what is kept changes nothing."""
-
-    def find(self, key: JobKey) -> Job | None:
-        """Give an archived job by its key, in one request."""
-
-    def keep_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None:
-        """Keep a rejected message with its reason."""
-
-
 class EventBus(Protocol):
     """Tells other systems."""
 

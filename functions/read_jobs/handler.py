@@ -28,7 +28,7 @@ def settings() -> ReaderSettings:
 def jobs() -> Inspector:
     """Wire once per execution environment."""
     known = settings()
-    return inspector(known.jobs_table, known.archive_bucket, CONTRACTS, clients=Clients())
+    return inspector(known.jobs_table, CONTRACTS, clients=Clients())
 
 
 @cache
@@ -57,8 +57,7 @@ def find(request: Request) -> Reply:
     """One box: an order, a customer, a reference, a job key."""
     found = jobs().find(request.query.get("q", ""))
     views = [view.as_short_json() for view in found.jobs]
-    trouble = {} if found.trouble is None else {"trouble": found.trouble}
-    return Reply.of({"query": found.query, "jobs": [*views], **trouble})
+    return Reply.of({"query": found.query, "jobs": [*views]})
 
 
 def list_jobs(request: Request) -> Reply:

@@ -10,7 +10,6 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.adapters.clients import Clients
 from oncely.adapters.deployment_identity import DeploymentIdentity
-from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.sqs import SqsInbox
 from oncely.adapters.system import SystemClock, new_token, spread
@@ -43,12 +42,12 @@ def worker() -> BatchWorker:
         tools=tools,
         store=tools.jobs(),
         alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),
-        archive=S3Archive(clients.s3, settings.archive_bucket),
         clock=SystemClock(),
         new_token=new_token,
         spread=spread,
         stack=settings.stack_name,
         deployment=DeploymentIdentity(clients.dynamodb, settings.jobs_table),
+        row_retention=timedelta(days=settings.retention_days),
     )
     return BatchWorker(
         runner=runner,

@@ -92,7 +92,7 @@ class Observer:
                 key=row["job_key"]["S"],
                 status=Status(row["status"]["S"]),
                 reason=row.get("last_error", {}).get("S", ""),
-                archived="due_at" not in row,
+                published="due_at" not in row,
             )
             for row in rows
             if "status" in row

@@ -17,7 +17,7 @@ class JobSeen:
     key: str
     status: Status
     reason: str = ""
-    archived: bool = False
+    published: bool = False
 
     @property
     def job_type(self) -> str:
@@ -55,7 +55,7 @@ class Verdict:
     lost: tuple[str, ...]
     unresolved: tuple[str, ...]
     disagreeing: tuple[str, ...]
-    not_archived: tuple[str, ...]
+    unpublished: tuple[str, ...]
 
     @property
     def kept(self) -> bool:
@@ -74,8 +74,8 @@ def judge(facts: Facts) -> Verdict:
             if job.status in UNRESOLVED
         ),
         disagreeing=tuple(_disagreeing(facts)),
-        not_archived=tuple(
-            job.key for job in facts.jobs.values() if job.status in ENDED and not job.archived
+        unpublished=tuple(
+            job.key for job in facts.jobs.values() if job.status in ENDED and not job.published
         ),
     )
 

@@ -194,28 +194,6 @@ def is_missed_by_the_stream(stack: Deployment) -> dict[str, Any]:
     return done
 
 
-def is_replayed_after_its_row_expired(stack: Deployment) -> dict[str, Any]:
-    """The message comes again when table and order have forgotten: the archive has not."""
-    key = "payment.charge:order_expired"
-    order(stack, "expired")
-    stack.send("PaymentsQueueUrl", charge("expired"))
-    _may_expire(stack, key)
-    stack.client("dynamodb").delete_item(
-        TableName=stack.outputs["JobsTableName"], Key={"job_key": {"S": key}}
-    )
-    order(stack, "expired")
-    stack.send("PaymentsQueueUrl", charge("expired"))
-    return _may_expire(stack, key)
-
-
-def _may_expire(stack: Deployment, key: str) -> dict[str, Any]:
-    return eventually(
-        lambda: row if (row := stack.job(key)) and "expires_at" in row else None,
-        f"{key} is archived",
-        lambda: stack.job(key),
-    )
-
-
 def is_found_by_the_schedule(stack: Deployment) -> dict[str, Any]:
     """The job that nobody knew about is asked about within a minute."""
     return stack.job_when(stack.once(loses_an_answer), "finished")
@@ -306,7 +284,6 @@ ALL: Final[tuple[Callable[[Deployment], object], ...]] = (
     was_a_dead_letter_before,
     was_asked_for_and_never_sent,
     is_missed_by_the_stream,
-    is_replayed_after_its_row_expired,
     imports_contacts,
     pushes_a_contact,
     loses_the_answer_to_a_push,

@@ -27,7 +27,6 @@ NOT_SEEN = {
     "Stream/Publish dynamodb:GetShardIterator *": "the same",
     "Stream/Publish sqs:SendMessage* Stream/Missed": "Lambda tells there what it gave up on",
     "* kms:* Alerts/Key": "SNS uses the key for whoever publishes",
-    "* s3:ListBucket *": "S3 looks at it to say `not there` instead of `forbidden`",
     "* sqs:SendMessageBatch *": "the engine's own name for sending; AWS has none",
     "Reconciler lambda:InvokeFunction *": "the engine calls functions without asking",
     "SchedulerRoleForTarget-* states:StartExecution *": "the same, for the schedule",

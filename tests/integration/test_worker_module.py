@@ -146,7 +146,7 @@ def test_the_probe_of_the_test_above_sees_what_a_module_does(
         "QUEUE_URL",
         "REJECTS_QUEUE_URL",
         "ALERT_TOPIC_ARN",
-        "ARCHIVE_BUCKET",
+        "RETENTION_DAYS",
         "JOBS_TABLE",
         "ORDERS_TABLE",
         "STRIPE_SECRET",

@@ -130,7 +130,7 @@ class Stage:
             "QUEUE_URL": self.queue,
             "REJECTS_QUEUE_URL": self.rejects,
             "ALERT_TOPIC_ARN": self.topic,
-            "ARCHIVE_BUCKET": f"archive-{self._name}",
+            "RETENTION_DAYS": "90",
             "JOBS_TABLE": self.dynamo.jobs_table,
             "ORDERS_TABLE": self.dynamo.tables["orders"],
             "STRIPE_SECRET": self.secret,

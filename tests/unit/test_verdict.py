@@ -16,7 +16,7 @@ MISSING = "payment.charge:order_missing"
 
 
 def seen(key: str, status: Status = Status.FINISHED, **more: Any) -> JobSeen:  # noqa: ANN401  # fields
-    return JobSeen(key=key, status=status, archived=True, **more)
+    return JobSeen(key=key, status=status, published=True, **more)
 
 
 KEPT = Facts(
@@ -101,9 +101,9 @@ def test_a_mail_that_may_have_gone_out_is_a_persons_and_breaks_nothing() -> None
     assert judge(replace(KEPT, jobs=with_status(RECEIPT, Status.NEEDS_REVIEW))).kept
 
 
-def test_an_ended_job_that_is_not_archived_yet_is_told_and_breaks_nothing() -> None:
-    late = {**KEPT.jobs, PUSH: replace(KEPT.jobs[PUSH], archived=False)}
+def test_an_ended_job_that_is_unpublished_yet_is_told_and_breaks_nothing() -> None:
+    late = {**KEPT.jobs, PUSH: replace(KEPT.jobs[PUSH], published=False)}
     verdict = judge(replace(KEPT, jobs=late))
 
-    assert verdict.not_archived == (PUSH,)
+    assert verdict.unpublished == (PUSH,)
     assert verdict.kept
