@@ -1,14 +1,13 @@
-"""Logs, metrics and traces: one record for each delivery, made in the handler's own thread."""
+"""Logs and metrics: one record for each delivery, made in the handler's own thread."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from oncely import signals
@@ -34,11 +33,10 @@ Handler: TypeAlias = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Telemetry:
-    """The three of them, made once per execution environment."""
+    """Both of them, made once per execution environment."""
 
     logger: Logger
     metrics: Metrics
-    tracer: Tracer
 
     @classmethod
     def create(cls) -> "Telemetry":
@@ -47,14 +45,11 @@ class Telemetry:
         return cls(
             Logger(service=service),
             Metrics(namespace=signals.NAMESPACE, service=service),
-            # X-Ray's patches lose their context in our threads; `tracing` carries it instead.
-            Tracer(service=service, auto_patch=False),
         )
 
     def around(self, handler: Handler) -> Handler:
-        """The handler with its context in every log line, its metrics flushed, its trace opened."""
-        traced = self.tracer.capture_lambda_handler(handler, capture_response=False)
-        counted = self.metrics.log_metrics(traced)
+        """The handler with its context in every log line, and its metrics flushed."""
+        counted = self.metrics.log_metrics(handler)
         observed: Handler = self.logger.inject_lambda_context(counted)
         return observed
 
@@ -62,23 +57,6 @@ class Telemetry:
         """Tell what became of each delivery."""
         for one in worked:
             self._record(one)
-
-    def tracing(self) -> Callable[[], AbstractContextManager[object]]:
-        """Carry the invocation's segment into the job threads."""
-        recorder: Any = self.tracer.provider
-        parent = None if self.tracer.disabled else recorder.get_trace_entity()
-
-        @contextmanager
-        def traced() -> Iterator[None]:
-            if parent is None:
-                yield
-                return
-            recorder.set_trace_entity(parent)
-            with recorder.in_subsegment("## job"):
-                yield
-            recorder.clear_trace_entities()
-
-        return traced
 
     def measure(self, metric: str, time: timedelta) -> None:
         """Give a length of time to a metric, in seconds."""

@@ -71,7 +71,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     worked = worker().work(
         [_delivery(record) for record in event["Records"]],
         deadline=Deadline(clock.now() + time_left, clock),
-        tracing=telemetry().tracing(),
     )
     telemetry().record(worked)
     kept = (one.delivery.message_id for one in worked if not one.acked)

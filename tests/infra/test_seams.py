@@ -48,8 +48,6 @@ module, _, name = handler.rpartition(".")
 assert callable(getattr(importlib.import_module(module), name))
 for late in json.loads(sys.stdin.read()):
     importlib.import_module(late)
-# As Lambda does before the first call: tracing is on, and Powertools fetches what it needs for it.
-os.environ["LAMBDA_TASK_ROOT"] = "/var/task"
 importlib.import_module("oncely.telemetry").Telemetry.create()
 files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
 print(json.dumps([[file for file in files if file], sorted(sys.modules)]))
