@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
-from oncely import signals
+from oncely import lambda_init, signals
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.text import safe_line
+from oncely.lambda_init import once
 from oncely.services.outcomes import Broken, Conflict, Orphaned, Same
 
 if TYPE_CHECKING:
@@ -183,9 +184,9 @@ def telemetry() -> Telemetry:
 
 
 def observed(function: Handler) -> Handler:
-    """Dress a handler when it is first called: Powertools reads the environment to do it."""
+    """Dress a handler, which is the last that its module makes; elsewhere at its first call."""
 
-    @cache
+    @once
     def dressed() -> Handler:
         return telemetry().around(function)
 
@@ -193,4 +194,5 @@ def observed(function: Handler) -> Handler:
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ANN401  # Lambda's
         return dressed()(event, context)
 
+    lambda_init.end()
     return handler

@@ -52,6 +52,27 @@ importlib.import_module("oncely.telemetry").Telemetry.create()
 files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
 print(json.dumps([[file for file in files if file], sorted(sys.modules)]))
 """
+# As Lambda's init phase does it: the function's variables are there, and no network is needed.
+INIT = """
+import gc, importlib, sys
+handler, *paths = sys.argv[1:]
+sys.path[:0] = paths
+def audit(event, args):
+    if event.startswith("socket."):
+        raise RuntimeError(f"{event}{args}")
+sys.addaudithook(audit)
+module = importlib.import_module(handler.rpartition(".")[0])
+made = [one for one in vars(module).values() if hasattr(one, "cache_info")]
+assert all(one.cache_info().currsize == 1 for one in made), made
+assert gc.isenabled() and gc.get_freeze_count()
+"""
+LAMBDA = {
+    "AWS_LAMBDA_FUNCTION_NAME": "function",
+    "AWS_REGION": "eu-west-1",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+}
 # What a function with this layer imports when it first needs it.
 LATE = {"payments": "oncely.adapters.stripe_payments", "sync": "oncely.adapters.hubspot"}
 
@@ -120,6 +141,22 @@ def test_every_handler_imports_from_its_asset_and_layers_alone(
 def test_importing_a_handler_needs_no_environment(loaded: dict[str, Imported]) -> None:
     # `imported_by` gave them none.
     assert len(loaded) >= SHIPPED_FUNCTIONS
+
+
+def test_everything_is_made_in_init_without_a_connection(
+    prod: Assembly, unpacked: dict[str, Path]
+) -> None:
+    for function in prod.functions.values():
+        paths = [function.folder, *(unpacked[name] for name in function.layers)]
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-B", "-c", INIT, function.properties["Handler"], *paths],
+            cwd="/",
+            env={**LAMBDA, **function.variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{function.name}: {done.stderr}"
 
 
 def test_every_environment_parses_as_that_functions_settings(prod: Assembly) -> None:
