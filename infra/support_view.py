@@ -105,7 +105,7 @@ class SupportView(Construct):
             stage=around.stage,
             layers=around.layers,
             timeout=TIMEOUT,
-            memory=around.stage.worker_memory,
+            memory=around.stage.worker_memory_mb,
             environment={
                 **tables.variables(),
                 "ARCHIVE_BUCKET": around.archive.name,
@@ -132,7 +132,7 @@ class SupportView(Construct):
             stage=around.stage,
             layers=around.layers,
             timeout=TIMEOUT,
-            memory=around.stage.worker_memory,
+            memory=around.stage.worker_memory_mb,
             secrets=demand.secrets,
             environment=around.asking_variables(),
         )

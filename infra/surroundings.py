@@ -35,7 +35,7 @@ class Surroundings:
         return {
             "ARCHIVE_BUCKET": self.archive.name,
             "EVENT_BUS_NAME": self.bus.event_bus_name,
-            "RETENTION_DAYS": str(self.stage.row_retention),
+            "RETENTION_DAYS": str(self.stage.row_retention_days),
             **self.queues.urls(),
         }
 
