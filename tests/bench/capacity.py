@@ -19,6 +19,7 @@ Units: TypeAlias = Counter[str]  # by index; the table itself is TABLE
 TABLE: Final = ""
 WRITE_BYTES: Final = 1024
 READ_BYTES: Final = 4096
+STORED_OVERHEAD: Final = 100  # bytes of storage for an item, and for each entry of an index
 # A transaction writes each item twice: once to prepare, once to commit. Its indexes follow the
 # commit, so they are written once.
 TRANSACTION: Final = 2
@@ -49,16 +50,31 @@ def write_units(
     return units
 
 
+def partition_units(
+    plan: Plan, before: Item | None, after: Item | None
+) -> Counter[tuple[str, str]]:
+    """What one write consumes of each index, by the value of the index's partition key."""
+    units: Counter[tuple[str, str]] = Counter()
+    for index in plan.indexes:
+        old, new = (_entry(plan, index, item) for item in (before, after))
+        if old is not None and new is not None and _index_key(old) == _index_key(new):
+            units[index.name, _partition(index, new)] += _index_units(old, new)
+            continue
+        for entry in filter(None, (old, new)):
+            units[index.name, _partition(index, entry)] += _index_units(None, entry)
+    return +units
+
+
 def read_units(items: Iterable[Item], *, consistent: bool) -> float:
     """What one read consumes; one that finds nothing costs as much as one that finds little."""
     whole = _rounded(sum(map(item_bytes, items)), READ_BYTES)
     return whole if consistent else whole / 2
 
 
-def entry_bytes(plan: Plan, item: Item) -> dict[str, int]:
-    """The size of an item's entry in each index that it is in."""
-    entries = {index.name: _entry(plan, index, item) for index in plan.indexes}
-    return {name: item_bytes(entry) for name, entry in entries.items() if entry is not None}
+def stored_bytes(plan: Plan, item: Item) -> int:
+    """What storage is billed for: the item and its index entries, each with an overhead."""
+    entries = filter(None, (_entry(plan, index, item) for index in plan.indexes))
+    return sum(STORED_OVERHEAD + item_bytes(one) for one in (item, *entries))
 
 
 def _index_units(before: Item | None, after: Item | None) -> int:
@@ -99,6 +115,10 @@ def _entry(plan: Plan, index: Index, item: Item | None) -> Item | None:
     entry = _Entry((name, item[name]) for name in copied if name in item)
     entry.index_key = index.key.names
     return entry
+
+
+def _partition(index: Index, entry: Item) -> str:
+    return str(entry[index.key.partition]["S"])
 
 
 def _rounded(size: int, unit: int) -> int:

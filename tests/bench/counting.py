@@ -6,16 +6,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.bench.capacity import TABLE
+from infra.table_plans import JOBS, PLANS, TTL
+from oncely.adapters.job_rows import Attributes
+from oncely.domain.jobs import Job
+from oncely.domain.keys import job_key
+from tests.bench.capacity import TABLE, item_bytes, stored_bytes
 from tests.bench.metering import Bill, Call, Meter, total
-from tests.bench.shipped_jobs import Sample, new_world, samples
+from tests.bench.shipped_jobs import Sample, new_world, order, samples
 from tests.support.dynamo import Dynamo
 from tests.support.many_rows import fill_with_due, items_read
-from tests.support.world import World
+from tests.support.world import World, charge
 
 # The ports that stand for a priced service; one that the engine does not have counts nothing.
 PORTS: Final = ("archive", "bus", "outbox", "alerts")
 DUE_JOBS: Final = 10
+MANY: Final = 24  # payments: enough to meet every shard of an index
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +62,9 @@ class Counted:
     contradicting: Step | None  # the same key with other values
     unknown: Step | None  # a run without an answer, its resolution and publication
     row_bytes: int  # the ended row
-    largest_bytes: int  # at any time
+    stored_bytes: int  # the ended row and its entries in the indexes, as storage is billed
+    kept_days: float  # until the row expires
+    largest_bytes: int  # of the row, at any time
 
     @property
     def write_units(self) -> float:
@@ -82,6 +89,7 @@ class Counts:
     jobs: tuple[Counted, ...]
     idle_sweep: Step
     sweep: Step  # of DUE_JOBS jobs that are due
+    hot: Counter[tuple[str, str, str]]  # units of MANY payments, by table, index and partition
     calls: tuple[Call, ...] = field(default=(), repr=False)
 
     def job(self, name: str) -> Counted:
@@ -141,15 +149,27 @@ class _Place:
 
     def resolve(self) -> None:
         """What a sweep does about the job once it is due."""
-        job = self.world.job(self.sample.key)
+        job = self.look()
         assert job.due_at is not None, f"{job.job_key} is {job.status} and not due"
         self.world.clock.time = max(self.world.clock.time, job.due_at)
         self.world.reconcile(self.sample.key)
-        assert self.world.job(self.sample.key).ended, "the sweep did not resolve the job"
+        assert self.look().ended, "the sweep did not resolve the job"
+
+    def look(self) -> Job:
+        """The job as it is, without being metered."""
+        dynamo = self.meter.dynamo
+        job = dynamo.store(dynamo.admin).get(self.sample.key)
+        assert job is not None
+        return job
+
+    def kept_days(self, row: Attributes) -> float:
+        """How long the row will stay in the table."""
+        seconds = float(row[TTL]["N"]) - self.world.clock.time.timestamp()
+        return round(seconds / 86_400)
 
     def _publish(self) -> None:
         # The stream's filter: ended rows that are still due.
-        job = self.world.job(self.sample.key)
+        job = self.look()
         assert job.ended, f"{job.job_key} is {job.status}"
         if job.due_at is not None:
             self.world.publisher().publish(self.sample.key)
@@ -165,10 +185,11 @@ def count(url: str, *, engine_counts: bool = False) -> Counts:
 
     jobs = tuple(_count_job(sample, meter) for sample in samples())
     idle_sweep, sweep = _sweeps(meter())
+    hot = _partitions(meter())
     for one in meters:
         one.dynamo.close()
     calls = tuple(call for one in meters for call in one.calls)
-    return Counts(jobs=jobs, idle_sweep=idle_sweep, sweep=sweep, calls=calls)
+    return Counts(jobs=jobs, idle_sweep=idle_sweep, sweep=sweep, hot=hot, calls=calls)
 
 
 def _count_job(sample: Sample, new_meter: Callable[[], Meter]) -> Counted:
@@ -183,8 +204,10 @@ def _count_job(sample: Sample, new_meter: Callable[[], Meter]) -> Counted:
         duplicate=place.run(),
         contradicting=place.run(sample.contradicting) if sample.contradicting else None,
         unknown=_unknown(sample, new_meter),
-        row_bytes=place.meter.size(row),
-        largest_bytes=place.meter.largest["jobs"],
+        row_bytes=item_bytes(row),
+        stored_bytes=stored_bytes(PLANS[JOBS], row),
+        kept_days=place.kept_days(row),
+        largest_bytes=place.meter.largest[JOBS],
     )
 
 
@@ -213,6 +236,18 @@ def _sweeps(meter: Meter) -> tuple[Step, Step]:
     idle = sweep()
     fill_with_due(meter.dynamo, DUE_JOBS)
     return idle, sweep()
+
+
+def _partitions(meter: Meter) -> Counter[tuple[str, str, str]]:
+    """Many payments, and which partitions of the indexes they write to."""
+    dynamo = meter.dynamo
+    world = new_world(store=dynamo.store(), rows=dynamo.rows())
+    for number in range(MANY):
+        order_id = f"ord_{number:010d}"
+        order(world, order_id, customer_id=f"cus_{number:010d}")
+        world.run(charge(order_id))
+        world.publisher().publish(job_key("payment.charge", order_id, prefix="order_"))
+    return Counter(meter.hot)
 
 
 def by_place(bill: Bill) -> str:

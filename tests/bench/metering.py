@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from infra.table_plans import JOBS, PLANS
-from tests.bench.capacity import TABLE, TRANSACTION, Item, item_bytes, read_units, write_units
+from tests.bench.capacity import (
+    TABLE,
+    TRANSACTION,
+    Item,
+    item_bytes,
+    partition_units,
+    read_units,
+    write_units,
+)
 from tests.support.dynamo import Dynamo
 
 Place: TypeAlias = tuple[str, str]  # a table's short name and an index, or TABLE
@@ -40,6 +48,8 @@ class Meter:
     engine_counts: bool = False  # DynamoDB Local does; the others answer nothing or a guess
     calls: list[Call] = field(default_factory=list)
     largest: dict[str, int] = field(default_factory=dict)  # bytes of an item, by table
+    # Units by table, index and partition of the index: one partition takes 1,000 a second.
+    hot: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -59,11 +69,6 @@ class Meter:
         made: list[Call] = []
         yield made
         made += self.calls[first:]
-
-    @staticmethod
-    def size(item: Item) -> int:
-        """The size of an item, in bytes."""
-        return item_bytes(item)
 
     def _before(self, params: Any, model: Any, context: Any, **_: object) -> None:  # noqa: ANN401  # botocore's
         if model.name in _FREE:
@@ -86,7 +91,7 @@ class Meter:
                 PLANS[short], old, new, transactional=operation == "TransactWriteItems"
             )
             writes.update({(short, index): count for index, count in units.items()})
-            self._remember(short, new)
+            self._remember(short, old, new)
         call = Call(
             operation=operation,
             writes=writes,
@@ -125,10 +130,11 @@ class Meter:
         admin = self.dynamo.admin
         return admin.get_item(TableName=table, Key=dict(key), ConsistentRead=True).get("Item")
 
-    def _remember(self, table: str, item: Item | None) -> None:
-        size = 0 if item is None else item_bytes(item)
+    def _remember(self, table: str, old: Item | None, new: Item | None) -> None:
         with self._lock:
-            self.largest[table] = max(self.largest.get(table, 0), size)
+            self.largest[table] = max(self.largest.get(table, 0), item_bytes(new or {}))
+            for (index, partition), units in partition_units(PLANS[table], old, new).items():
+                self.hot[table, index, partition] += units
 
 
 def total(calls: list[Call], which: Callable[[Call], Bill]) -> Bill:

@@ -109,7 +109,7 @@ def new_world(**ports: Any) -> World:  # noqa: ANN401  # any port of the world
         crm=FakeCrm(),
         clock=TickingClock(),
         tokens=tokens,
-        deployment="d" * 32,
+        deployment="d" * 16,
         **ports,
     )
 
@@ -119,18 +119,18 @@ def _tokens() -> Callable[[], str]:
     return lambda: f"{next(numbers):032x}"
 
 
-def _order(world: World, **changes: object) -> None:
-    world.add_order(
-        ORDER,
-        customer_id="cus_internal_48151623",
-        payment_customer="cus_P9xYkQm2Tz7RbL",
-        payment_method="pm_1OqLk2Hx9TzVb3NsWq8RtYuI",
-        **changes,
-    )
+def order(world: World, order_id: str = ORDER, **changes: object) -> None:
+    """An order that asks for payment."""
+    ids = {
+        "customer_id": "cus_internal_48151623",
+        "payment_customer": "cus_P9xYkQm2Tz7RbL",
+        "payment_method": "pm_1OqLk2Hx9TzVb3NsWq8RtYuI",
+    }
+    world.add_order(order_id, **{**ids, **changes})
 
 
 def _paid(world: World) -> None:
-    _order(world, status="paid", charge_id=f"ch_{'0' * 24}")
+    order(world, status="paid", charge_id=f"ch_{'0' * 24}")
 
 
 def _contact(world: World) -> None:
@@ -170,7 +170,7 @@ def samples() -> tuple[Sample, ...]:
             contract=found["payment.charge"],
             message={"job": "payment.charge", "v": 1, "order_id": ORDER},
             contradicting={"job": "payment.charge", "v": 1, "order_id": ORDER, "amount": 1},
-            arrange=_order,
+            arrange=order,
             lose_the_answer=lambda world: world.payments.fails("execute", Fault.TIMEOUT_AFTER),
         ),
         Sample(

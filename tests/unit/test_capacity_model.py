@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from infra.table_plans import Index, Key, Plan
-from tests.bench.capacity import TABLE, entry_bytes, item_bytes, read_units, write_units
+from tests.bench.capacity import (
+    TABLE,
+    item_bytes,
+    partition_units,
+    read_units,
+    stored_bytes,
+    write_units,
+)
 
 PLAN = Plan(
     key=Key(partition="id"),
@@ -85,8 +92,6 @@ def test_index_entry_is_rounded_up_by_its_own_size() -> None:
     large = item(status="a", note="x" * 1500)
 
     assert write_units(plan, None, large) == {TABLE: 2, "all": 2}
-    assert entry_bytes(plan, large) == {"all": item_bytes(large)}
-    assert entry_bytes(plan, item()) == {}
 
 
 def test_read_units() -> None:
@@ -96,3 +101,18 @@ def test_read_units() -> None:
     assert read_units([item()], consistent=False) == 0.5
     assert read_units([item(), large], consistent=True) == 2
     assert read_units([large, large], consistent=False) == 1.5
+
+
+def test_stored_size_includes_index_entries_and_an_overhead_for_each() -> None:
+    kept = item(status="a", x="y")
+
+    assert stored_bytes(PLAN, item()) == 100 + 3
+    assert stored_bytes(PLAN, kept) == (100 + 12) + (100 + 10)
+
+
+def test_moved_entry_costs_both_partitions() -> None:
+    before, after = item(status="a", note="b"), item(status="b", note="b")
+
+    assert partition_units(PLAN, before, after) == {("listed", "a"): 1, ("listed", "b"): 1}
+    assert partition_units(PLAN, before, before) == {}
+    assert partition_units(PLAN, before, item(status="a", note="c")) == {("listed", "a"): 1}
