@@ -31,6 +31,7 @@ def measure(engine: Engine) -> Figures:
         cpu_one_by_one, powertools_cpu, cpu_at_once = cpu.measure(
             (one_by_one, 1), (powertools, 1), (oncely, AT_ONCE)
         )
+        over_powertools = cpu.over_each_other(one_by_one, powertools)
         _say("calls and CPU")
         batch, powertools_batch, bare_batch = batches.measure(oncely, powertools)
         _say("batches")
@@ -50,6 +51,7 @@ def measure(engine: Engine) -> Figures:
             cpu=cpu_one_by_one,
             cpu_at_once=cpu_at_once,
             powertools_cpu=powertools_cpu,
+            cpu_over_powertools=over_powertools,
             latency=batches.LATENCY,
             batch=batch,
             powertools_batch=powertools_batch,

@@ -113,6 +113,7 @@ class Figures:
     cpu: Cpu
     cpu_at_once: Cpu
     powertools_cpu: Cpu
+    cpu_over_powertools: float  # one by one, the same job in the same rounds
     latency: float
     batch: Batch
     powertools_batch: Batch

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tests.bench.figures import Calls, Costs, Figures
 
+CPU_OVER_POWERTOOLS = 1.15
 CPU = 1.10
 IMPORT = 1.4
 BATCH = 1.3
@@ -36,14 +37,14 @@ def rows(f: Figures) -> Iterator[Row]:
         met=_calls(f.calls) == "2 · 1 · 0",
     )
     yield Row(
-        what="CPU of a job over its bare AWS calls, one by one",
-        goal=f"≤ {CPU:.2f}",
-        oncely=f"{f.cpu.ratio:.2f}",
-        powertools=f"{f.powertools_cpu.ratio:.2f}",
-        met=f.cpu.ratio <= CPU,
+        what="CPU of a job, one by one, over the same job on Powertools",
+        goal=f"≤ {CPU_OVER_POWERTOOLS:.2f}",
+        oncely=f"{f.cpu_over_powertools:.2f}",
+        powertools="1",
+        met=f.cpu_over_powertools <= CPU_OVER_POWERTOOLS,
     )
     yield Row(
-        what="the same, ten jobs at once as it ships",
+        what="CPU of a job over its bare AWS calls, ten at once as it ships",
         goal=f"≤ {CPU:.2f}",
         oncely=f"{f.cpu_at_once.ratio:.2f}",
         powertools="one by one only",

@@ -84,7 +84,8 @@ def _mended(f: Figures) -> str:
   dictionary replaces and the services of other functions are not imported, and a regular
   expression that took 8 ms to compile is spelled the other way round.\
 {still if f.worker_import.ratio > IMPORT else ""}
-- **CPU**: text, which most attributes of a row are, does not go through the SDK's serializer.
+- **CPU**: rows do not go through the SDK's serializer, which inspects each value for every type.
+  The SDK checks no request to DynamoDB, which does so itself, and has one name for all of them.
 """
 
 
