@@ -61,5 +61,5 @@ class Archive(Construct):
         assert isinstance(resource, s3.CfnBucket)  # noqa: S101  # for the type checker
         function.acknowledge(
             f"AwsSolutions-IAM5[Resource::<{self.bucket.stack.get_logical_id(resource)}.Arn>/{prefix}]",
-            reason="One object for each message, under a prefix of its own.",
+            reason="Objects are named when they are written, under a prefix of their own.",
         )

@@ -130,6 +130,7 @@ class OncelyStack(Stack):
             "RejectsQueueUrl": around.queues.rejects.queue_url,
             "DeadLetterQueueUrl": around.queues.dead_letters.queue_url,
             "MissedQueueUrl": self.publisher.missed.queue_url,
+            "GapsQueueUrl": self.history.gaps.queue_url,
             **{
                 f"{camel(name)}TableName": around.tables.table(name).table_name
                 for name in around.tables.names

@@ -26,6 +26,8 @@ class Bench(Protocol):
 
     def pays_out(self, ref: str, *, succeeded: bool) -> None: ...
 
+    def refunds(self, ref: str) -> None: ...
+
     def payment(self, kind: str = "good") -> Payment: ...
 
 
@@ -51,6 +53,9 @@ class FakeBench:
 
     def pays_out(self, ref: str, *, succeeded: bool) -> None:
         self.provider.settle(ref, status="succeeded" if succeeded else "declined")
+
+    def refunds(self, ref: str) -> None:
+        self.provider.settle(ref, status="refunded")
 
     def payment(self, kind: str = "good") -> Payment:
         self.provider.declines = kind == "declined"
@@ -86,6 +91,9 @@ class StripeBench:
 
     def pays_out(self, ref: str, *, succeeded: bool) -> None:
         self.sandbox.settle(ref, succeeded=succeeded)
+
+    def refunds(self, ref: str) -> None:
+        self.provider.client.v1.refunds.create({"payment_intent": ref})
 
     def payment(self, kind: str = "good") -> Payment:
         methods = {

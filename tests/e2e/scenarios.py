@@ -272,6 +272,24 @@ def is_left_without_its_order(stack: Deployment) -> dict[str, Any]:
     return stack.job_when(key, "needs_review")
 
 
+def loses_a_part_of_its_history(stack: Deployment) -> None:
+    """Lambda gives up on a part of the stream: a gap is open until a scan closes it."""
+    failure = {
+        "requestContext": {"condition": "MaxRecordAgeExceeded"},
+        "DDBStreamBatchInfo": {
+            "shardId": "shardId-00000001573689847184-864758bb",
+            "startSequenceNumber": "800000000003126276362",
+            "endSequenceNumber": "800000000003126276362",
+            "approximateArrivalOfFirstRecord": "2026-05-14T00:13:19Z",
+            "approximateArrivalOfLastRecord": "2026-05-14T00:13:19Z",
+            "batchSize": 1,
+            "streamArn": "arn:aws:dynamodb:us-east-1:000000000000:table/jobs/stream/2026",
+        },
+    }
+    stack.send("GapsQueueUrl", failure)
+    eventually(lambda: stack.archived("history/gaps/") or None, "the gap is recorded")
+
+
 ALL: Final[tuple[Callable[[Deployment], object], ...]] = (
     loses_an_answer,
     pays,
@@ -291,4 +309,5 @@ ALL: Final[tuple[Callable[[Deployment], object], ...]] = (
     is_left_by_its_worker,
     is_left_without_its_order,
     is_found_by_the_schedule,
+    loses_a_part_of_its_history,
 )

@@ -221,7 +221,7 @@ def test_only_a_function_that_feeds_its_own_queue_may_loop(prod: Assembly) -> No
 def test_the_outputs_are_those_that_outside_tools_rely_on(prod: Assembly) -> None:
     assert set(prod.template["Outputs"]) >= {
         *("PaymentsQueueUrl", "SyncQueueUrl", "MailQueueUrl"),
-        *("RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl"),
+        *("RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl", "GapsQueueUrl"),
         *("JobsTableName", "OrdersTableName", "RecordsTableName", "ImportEventsTableName"),
         *("ReconcilerArn", "ArchiveBucketName", "EventBusName", "AlertTopicArn"),
         *("StripeSecretArn", "HubspotSecretArn"),

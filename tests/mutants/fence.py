@@ -185,8 +185,8 @@ FENCE: Final = (
     Mutation(
         "any payment of the customer is taken for this job's",
         STRIPE,
-        "if made_for(intent) == (payment.deployment, payment.job_key)",
-        "if made_for(intent)[1] == payment.job_key",
+        "if made_for(intent) == made]",
+        "if made_for(intent)[1] == made[1]]",
         SEARCH,
     ),
     Mutation(
@@ -200,7 +200,7 @@ FENCE: Final = (
         "some of the customer's payments prove that there is none",
         STRIPE,
         "        if all_seen:\n            return Absent(",
-        "        if all_seen or not made:\n            return Absent(",
+        "        if all_seen or not found:\n            return Absent(",
         SEARCH,
     ),
 )

@@ -130,7 +130,8 @@ def a_restored_row(world: World, **changes: object) -> Job:
         actor="producer",
         reason="sent",
     )
-    row = replace(row, status=Status.UNKNOWN, **changes)  # type: ignore[arg-type]  # fields by name
+    held = {"deployment": "dev", **changes}
+    row = replace(row, status=Status.UNKNOWN, **held)  # type: ignore[arg-type]  # fields by name
     world.store.jobs[KEY] = row
     return row
 
@@ -148,7 +149,7 @@ def test_the_reconciler_finds_the_payment_of_a_row_without_a_reference() -> None
 
 def test_the_reconciler_saves_a_payment_that_was_only_prepared() -> None:
     world = after_restore(charged_before(execute=Fault.REFUSED_CONNECTION))
-    a_restored_row(world, fence=1, deployment="dev")
+    a_restored_row(world, fence=1)
 
     world.reconcile(KEY)
     assert world.job(KEY).provider_ref == "pi_1"
@@ -163,7 +164,7 @@ def test_an_open_payment_of_a_restored_row_is_closed_before_it_fails() -> None:
     payments = charged_before(execute=Fault.REFUSED_CONNECTION)
     payments.settle("pi_1", status="declined")
     world = after_restore(payments)
-    a_restored_row(world, fence=1, deployment="dev")
+    a_restored_row(world, fence=1)
 
     job = world.until_quiet(KEY)
 
@@ -225,7 +226,7 @@ def repaired(world: World, repair: Repair, *, dry_run: bool = False) -> Outcome:
 @pytest.mark.parametrize("repair", [Repair.RETURN, Repair.FAIL])
 def test_a_repair_saves_the_lost_reference_first(repair: Repair) -> None:
     world = after_restore(charged_before())
-    a_restored_row(world, fence=1)
+    a_restored_row(world, fence=1, deployment=None)
     world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
 
     first = repaired(world, repair)

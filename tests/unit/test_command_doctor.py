@@ -125,6 +125,10 @@ def key_never_put_in(account: Account) -> None:
     account.secrets["stripe"] = refused("ResourceNotFoundException")
 
 
+def key_of_two_lines(account: Account) -> None:
+    account.secrets["stripe"] = "sk_live_secret\nsk_live_secret"
+
+
 def made_up_key(account: Account) -> None:
     account.hubspot = KeyCheck(accepted=False, reason="HTTP 401 INVALID_AUTHENTICATION")
 
@@ -207,6 +211,7 @@ def paused_mail(account: Account) -> None:
         (no_recovery, "has no point-in-time recovery"),
         (no_identity, "has no identity item"),
         (restored_table, "names the table id T1, and DynamoDB says T2"),
+        (key_of_two_lines, "a character that no API key has"),
         (made_up_key, "HubSpot rejects it: HTTP 401 INVALID_AUTHENTICATION"),
         (no_schedule, "it is off: unknown jobs stay unknown"),
         (silent_reconciler, "it did not run in the last five minutes"),

@@ -170,6 +170,14 @@ def test_what_has_not_ended_becomes_unknown_and_is_due_now(status: Status, where
     assert row.age_begins == LATER
 
 
+def test_a_job_that_nobody_claimed_becomes_this_deployments() -> None:
+    bench = Bench((job(status=Status.READY, deployment=None),))
+
+    bench.replaced()
+
+    assert bench.row().deployment == "dev"
+
+
 def test_the_newest_of_several_lines_counts() -> None:
     started, saved = job(status=Status.STARTED, version=2), job(status=Status.STARTED, version=3)
     saved = replace(saved, provider_ref="pi_1")
@@ -355,10 +363,13 @@ def test_a_copy_gets_its_own_identity_and_parks_what_is_open() -> None:
 
 
 def test_what_is_done_stays_as_it_is() -> None:
-    assert restored(FINISHED, None, now=LATER) is None
-    assert restored(FINISHED, backfill_line(FINISHED, generation="T1"), now=LATER) is None
+    assert restored(FINISHED, None, deployment="dev", now=LATER) is None
+    assert (
+        restored(FINISHED, backfill_line(FINISHED, generation="T1"), deployment="dev", now=LATER)
+        is None
+    )
     assert parked(FINISHED, now=LATER) is None
-    assert restored(None, None, now=LATER) is None
+    assert restored(None, None, deployment="dev", now=LATER) is None
 
 
 def test_a_new_row_of_an_expired_key_is_newer_than_the_old_one() -> None:
@@ -367,4 +378,4 @@ def test_a_new_row_of_an_expired_key_is_newer_than_the_old_one() -> None:
 
     row = again(NOW + timedelta(days=1))
 
-    assert restored(row, line(replace(again(NOW), version=9)), now=LATER) is None
+    assert restored(row, line(replace(again(NOW), version=9)), deployment="dev", now=LATER) is None

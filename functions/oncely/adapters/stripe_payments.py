@@ -9,16 +9,20 @@ from typing import Any, Final
 
 import requests
 import stripe
+from requests.adapters import HTTPAdapter
+from urllib3 import PoolManager
 
-from oncely.adapters.request_deadline import DeadlineAdapter, whole_request_within
+from oncely.adapters.request_deadline import timed, whole_request_within
 from oncely.adapters.stripe_answers import (
     MOVES_MONEY,
     also_found,
+    customer_of,
     difference,
     from_intent,
     if_closed,
     in_words,
     is_definite,
+    is_replay,
     made_for,
     refuses_our_key,
     turned_away,
@@ -62,6 +66,17 @@ def mode_of(api_key: str) -> bool | None:
     """
     named = _MODE.match(api_key)
     return None if named is None else named[1] == "live"
+
+
+class DeadlineAdapter(HTTPAdapter):
+    """Mounted on a session, it lets `whole_request_within` limit every request."""
+
+    def init_poolmanager(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  # as inherited
+        super().init_poolmanager(*args, **named)
+        timed(self.poolmanager)
+
+    def proxy_manager_for(self, *args: Any, **named: Any) -> PoolManager:  # noqa: ANN401  # as inherited
+        return timed(super().proxy_manager_for(*args, **named))
 
 
 class DeadlineClient(stripe.RequestsClient):
@@ -147,7 +162,7 @@ class StripePayments:
         # A replay of the key may bring an intent that was made, or changed, by somebody else.
         if differs := difference(intent, payment, livemode=self.livemode):
             return Odd(f"{intent.id} came back for our key, but {differs}", intent.id)
-        return Prepared(intent.id)
+        return Prepared(intent.id, replayed=is_replay(intent))
 
     def execute(
         self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
@@ -195,20 +210,31 @@ class StripePayments:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
         if made_for(intent) != (deployment, job_key):
             return Refused(f"{ref} is not this job's payment", code="not_ours")
-        return if_closed(intent)
+        answer = if_closed(intent)
+        if not isinstance(answer, Refused):
+            return answer
+        try:
+            made, customer = (deployment, job_key), customer_of(intent)
+            found, _ = self._made_for(made, customer, pages=MAX_PAGES)
+        except stripe.StripeError as error:
+            return _unlisted(error)
+        # What was returned in full does not stand against it, for this one or for another.
+        also = _others(found, ref)
+        others = [one.id for one in also if not isinstance(if_closed(one), Refused)]
+        return also_found(answer, ref, others) if others else answer
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
         """Read the intent, and then whether the same job has moved money through another one."""
         answer = self._read(ref, payment)
         if isinstance(answer, Unreachable | Processing | Odd):
             return answer
+        made = (payment.deployment, payment.job_key)
         try:
-            made, all_seen = self._made_for(payment, pages=MAX_PAGES)
+            found, all_seen = self._made_for(made, payment.customer, pages=MAX_PAGES)
         except stripe.StripeError as error:
             return _unlisted(error)
-        others = [one.id for one in made if one.id != ref and one.status in MOVES_MONEY]
-        if others:
-            return also_found(answer, ref, others)
+        if others := _others(found, ref):
+            return also_found(answer, ref, [one.id for one in others])
         return answer if all_seen else replace(answer, reason=f"{answer.reason}; {NOT_ALL_SEEN}")
 
     def _verified(self, ref: str, payment: Payment) -> Answer:
@@ -231,30 +257,33 @@ class StripePayments:
 
     def find(self, payment: Payment) -> Prepared | Answer:
         """List the customer's payments; of several of this job, the one that came furthest."""
+        made, pages = (payment.deployment, payment.job_key), MAX_PAGES_AFTER_RESTORE
         try:
-            made, all_seen = self._made_for(payment, pages=MAX_PAGES_AFTER_RESTORE)
+            found, all_seen = self._made_for(made, payment.customer, pages=pages)
         except stripe.StripeError as error:
             return _unlisted(error)
-        if made:
-            return Prepared(min(made, key=_how_far).id)
+        if found:
+            return Prepared(min(found, key=_how_far).id)
         if all_seen:
             return Absent("the customer has no payment of this job", proved=True)
         return Odd(
-            f"the customer has more than {PAGE_SIZE * MAX_PAGES_AFTER_RESTORE} payments: "
-            "look for one of this job by hand"
+            f"the customer has more than {PAGE_SIZE * pages} payments: look for one of this job "
+            "by hand"
         )
 
-    def _made_for(self, payment: Payment, *, pages: int) -> tuple[list[stripe.PaymentIntent], bool]:
-        """The payments that carry our job's key, the newest first, and whether all were seen."""
+    def _made_for(
+        self, made: tuple[str | None, str], customer: str | None, *, pages: int
+    ) -> tuple[list[stripe.PaymentIntent], bool]:
+        """The payments made for a job, the newest first, and whether all were seen."""
         found: list[stripe.PaymentIntent] = []
-        asked: dict[str, Any] = {"customer": payment.customer, "limit": PAGE_SIZE}
+        asked: dict[str, Any] = {
+            "customer": customer,
+            "limit": PAGE_SIZE,
+            "expand": ["data.latest_charge"],
+        }
         for _ in range(pages):
             page = self.client.v1.payment_intents.list(asked)  # type: ignore[arg-type]  # its fields by name
-            found += [
-                intent
-                for intent in page.data
-                if made_for(intent) == (payment.deployment, payment.job_key)
-            ]
+            found += [intent for intent in page.data if made_for(intent) == made]
             if not page.has_more or not page.data:
                 return found, True
             asked = {**asked, "starting_after": page.data[-1].id}
@@ -283,6 +312,11 @@ class StripePayments:
                 return Unclear(f"cancelling {ref}: {in_words(error)}")
             case answer:
                 return answer
+
+
+def _others(found: list[stripe.PaymentIntent], ref: str) -> list[stripe.PaymentIntent]:
+    """Those beside this one which moved money or still may."""
+    return [one for one in found if one.id != ref and one.status in MOVES_MONEY]
 
 
 def _unlisted(error: stripe.StripeError) -> Unreachable:

@@ -29,7 +29,9 @@ def is_unreadable(line: HistoryLine) -> bool:
     )
 
 
-def restored(row: Job | None, line: HistoryLine | None, *, now: datetime) -> Job | None:
+def restored(
+    row: Job | None, line: HistoryLine | None, *, deployment: str, now: datetime
+) -> Job | None:
     """The row of a replaced table. Returns None if it stays as it is.
 
     What has not ended becomes unknown: the reconciler asks for it by deployment and job key.
@@ -54,6 +56,8 @@ def restored(row: Job | None, line: HistoryLine | None, *, now: datetime) -> Job
         actor=ACTOR,
         reason=reason,
         owner=None,
+        # One that no worker had claimed, as far as is known, is this deployment's all the same.
+        deployment=job.deployment or deployment,
         lease_until=now,
         due_at=now,
         # The time without the table is no fault of the job's.

@@ -10,7 +10,7 @@ from typing import Final
 
 from oncely.contract import AnyContract, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, OwnerGone, Unreachable
-from oncely.domain.decide import decide
+from oncely.domain.decide import decide, of_another_deployment
 from oncely.domain.due import Step, due_step, looked_at, no_longer_the_same, send_again
 from oncely.domain.errors import BadInputError
 from oncely.domain.fingerprint import fingerprint
@@ -214,6 +214,9 @@ class _Look:
     def _ask(self, row: Job, old: Status) -> Resolution:
         # Before the question: an answer may be old by the time that it is judged.
         asked_at = self.reconciler.clock.now()
+        deployment = self.table.deployment
+        if elsewhere := of_another_deployment(row, self.contract.terms, deployment):
+            return self._told(row, self._write(row, elsewhere), old)
         heard = heard_about(row, self.contract, self.message, self.table)
         return self._answered(row, old, heard, asked_at)
 

@@ -90,7 +90,7 @@ class RestoreProofs:
         if isinstance(deployment, CannotRestore):
             return deployment
         return self._declare(
-            found, deployment, self._restored_rows(newest), replays_for, dry_run, report
+            found, deployment, self._restored_rows(newest, deployment), replays_for, dry_run, report
         )
 
     def declare_copy(
@@ -146,16 +146,16 @@ class RestoreProofs:
         return replace(done, identity=identity)
 
     def _restored_rows(
-        self, newest: dict[str, HistoryLine]
+        self, newest: dict[str, HistoryLine], deployment: str
     ) -> Iterator[tuple[Job | None, Job | None]]:
         for page in self.scan.pages():
             for row in page.jobs:
                 line = newest.pop(row.job_key, None)
-                yield row, restored(row, line, now=self.clock.now())
+                yield row, restored(row, line, deployment=deployment, now=self.clock.now())
             for key, _ in page.unreadable:
                 newest.pop(key, None)  # a newer version's row: no worker can claim it
         for line in newest.values():
-            yield None, restored(None, line, now=self.clock.now())
+            yield None, restored(None, line, deployment=deployment, now=self.clock.now())
 
     def _parked_rows(self) -> Iterator[tuple[Job | None, Job | None]]:
         for page in self.scan.pages():
