@@ -266,7 +266,7 @@ FENCE: Final = (
         "a copy keeps what is open",
         RESTORE,
         "    if row.unresolved:\n        decision",
-        "    if row.unresolved and row.owner:\n        decision",
+        "    if row.status is None:\n        decision",
         PROOFS,
     ),
 )
