@@ -34,7 +34,7 @@ class Reconciler(Construct):
             description="counts what a sweep of the reconciler did",
             stage=around.stage,
             layers=around.layers,
-            timeout=around.stage.reconciler_timeout,
+            timeout=around.stage.reconciler_timeout_seconds,
         )
         self.machine = self._machine(around)
         scheduler.Schedule(
@@ -59,7 +59,7 @@ class Reconciler(Construct):
             description="finds jobs that are due",
             stage=around.stage,
             layers=around.layers,
-            timeout=around.stage.reconciler_timeout,
+            timeout=around.stage.reconciler_timeout_seconds,
             environment=tables.variables(demand.tables),
         )
         function.allow("dynamodb:Query", on=tables.index_arns(JOBS, DUE))
@@ -82,8 +82,8 @@ class Reconciler(Construct):
             description="asks what became of one job, and records it",
             stage=stage,
             layers=around.layers,
-            timeout=stage.reconciler_timeout,
-            memory=stage.worker_memory,
+            timeout=stage.reconciler_timeout_seconds,
+            memory=stage.worker_memory_mb,
             secrets=around.demand.secrets,
             environment=around.asking_variables(),
         )
@@ -99,7 +99,7 @@ class Reconciler(Construct):
             description="tells a person of one job",
             stage=around.stage,
             layers=around.layers,
-            timeout=around.stage.reconciler_timeout,
+            timeout=around.stage.reconciler_timeout_seconds,
             environment={**around.alerts.variables(), **around.tables.variables()},
         )
         function.allow("dynamodb:GetItem", "dynamodb:UpdateItem", on=[around.tables.arn(JOBS)])
@@ -109,7 +109,7 @@ class Reconciler(Construct):
     def _machine(self, around: Surroundings) -> sfn.StateMachine:
         called = {FIND: self.find, RESOLVE: self.resolve, TELL: self.tell, COUNT: self.count}
         arns = {name: called[name].function.function_arn for name in called}
-        asl = definition(at_once=around.stage.resolved_at_once)
+        asl = definition(at_once=around.stage.reconciler_concurrency)
         role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("states.amazonaws.com"))
         role.add_to_policy(
             iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(arns.values()))

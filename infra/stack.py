@@ -46,7 +46,7 @@ class OncelyStack(Stack):
             id_,
             env=env,
             description="Oncely: background jobs that run once, however often they are delivered",
-            termination_protection=stage.keep_data,
+            termination_protection=stage.retain_data,
         )
         if stage.is_local:
             providers = CfnParameter(
@@ -81,7 +81,7 @@ class OncelyStack(Stack):
         Tags.of(self).add("stage", stage.name)
 
     def _watch(self) -> None:
-        """Alarms and a dashboard over all of it."""
+        """Alarms over all of it, and a dashboard if the stage has one."""
         queues, machine = self.around.queues, self.reconciler.machine
         emitted = Emitted(self.stack_name)
         Alarms(
@@ -100,18 +100,19 @@ class OncelyStack(Stack):
                 *about_the_reconciler(machine),
             ),
         )
-        Dashboard(
-            self,
-            "Dashboard",
-            emitted=emitted,
-            workers={name: worker.worker.function for name, worker in self.workers.items()},
-            queues={
-                **queues.by_name,
-                "dead letters": queues.dead_letters,
-                "rejects": queues.rejects,
-            },
-            machine=machine,
-        )
+        if self.around.stage.dashboard:
+            Dashboard(
+                self,
+                "Dashboard",
+                emitted=emitted,
+                workers={name: worker.worker.function for name, worker in self.workers.items()},
+                queues={
+                    **queues.by_name,
+                    "dead letters": queues.dead_letters,
+                    "rejects": queues.rejects,
+                },
+                machine=machine,
+            )
 
     def _tell_outputs(self) -> None:
         """The names that outside tools rely on."""
@@ -135,7 +136,7 @@ class OncelyStack(Stack):
             "AlertTopicArn": around.alerts.topic.topic_arn,
             "AdminUrl": self.support.url,
             "UserPoolId": self.support.people.pool.user_pool_id,
-            "RowRetentionDays": str(around.stage.row_retention),
+            "RowRetentionDays": str(around.stage.row_retention_days),
             **around.stage.provider_addresses(),
         }
         for name, value in outputs.items():

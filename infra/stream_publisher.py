@@ -33,7 +33,7 @@ class StreamPublisher(Construct):
             "Missed",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=stage.tls_only,
-            retention_period=Duration.days(stage.dead_letter_retention),
+            retention_period=Duration.days(stage.dead_letter_retention_days),
         )
         Validations.of(self.missed).acknowledge(
             Acknowledgment(
@@ -48,7 +48,7 @@ class StreamPublisher(Construct):
             description="sends what ended jobs owe: follow-ups and events",
             stage=stage,
             layers=around.layers,
-            timeout=stage.reconciler_timeout,
+            timeout=stage.reconciler_timeout_seconds,
             environment={
                 **tables.variables(),
                 **around.publishing_variables(),

@@ -105,7 +105,7 @@ class SupportView(Construct):
             stage=around.stage,
             layers=around.layers,
             timeout=TIMEOUT,
-            memory=around.stage.worker_memory,
+            memory=around.stage.worker_memory_mb,
             environment={
                 **tables.variables(),
                 # The engine serves the sign-in page of every pool at its own address.
@@ -130,7 +130,7 @@ class SupportView(Construct):
             stage=around.stage,
             layers=around.layers,
             timeout=TIMEOUT,
-            memory=around.stage.worker_memory,
+            memory=around.stage.worker_memory_mb,
             secrets=demand.secrets,
             environment=around.asking_variables(),
         )

@@ -40,7 +40,7 @@ class Surroundings:
 
     def retention_variables(self) -> dict[str, str]:
         """What a function needs to know to end a job."""
-        return {"RETENTION_DAYS": str(self.stage.row_retention)}
+        return {"RETENTION_DAYS": str(self.stage.row_retention_days)}
 
     def asking_variables(self) -> dict[str, str]:
         """What a function needs to know to ask what became of any job, and to record it."""

@@ -34,7 +34,7 @@ _LOG_KILOBYTES: Final = 1.5
 
 def model(oncely: Oncely, batch: Batch, powertools_batch: Batch) -> tuple[Price, ...]:
     """The bill by service, of jobs without rows of their own and a provider that takes 200 ms."""
-    gigabytes: float = Stage.model_fields["worker_memory"].default / 1024
+    gigabytes: float = Stage.model_fields["worker_memory_mb"].default / 1024
     units = math.ceil(_row_bytes(oncely) / _UNIT_BYTES) * (_ROW_WRITES + _INDEX_WRITES)
     requests = 1 + 2 / BATCH  # sent; received and deleted by the batch
 

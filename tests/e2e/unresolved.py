@@ -1,6 +1,5 @@
 """Jobs that a crash or a lost answer left behind, put into a deployed stack as they would be."""
 
-import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -15,7 +14,7 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.ports import Created
 from oncely.providers import Payment
-from tests.e2e.deployment import Deployment, eventually
+from tests.e2e.deployment import Deployment
 from tests.e2e.scenarios import PAID, order
 
 AMOUNT: Final = 4900
@@ -147,16 +146,4 @@ def job(stack: Deployment, key: str) -> Job:
 
 def sweep(stack: Deployment, **given: object) -> dict[str, Any]:
     """One execution with many items: on a small machine each new function takes its time."""
-    states = stack.client("stepfunctions")
-    started = states.start_execution(
-        stateMachineArn=stack.outputs["ReconcilerArn"], input=json.dumps(given)
-    )
-
-    def ended() -> dict[str, Any] | None:
-        found: dict[str, Any] = states.describe_execution(executionArn=started["executionArn"])
-        return None if found["status"] == "RUNNING" else found
-
-    seen = eventually(ended, "the sweep has ended", patience=LONG)
-    assert seen["status"] == "SUCCEEDED", seen
-    done: dict[str, Any] = json.loads(seen["output"])
-    return done
+    return stack.reconcile(patience=LONG, **given)

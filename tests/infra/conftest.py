@@ -24,3 +24,17 @@ def stub_layers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def prod(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """The stack as it goes to production."""
     return Assembly.of(tmp_path_factory.mktemp("prod"), **PROD)
+
+
+@pytest.fixture(scope="session")
+def optional(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """The same with what is off by default, and tables that are paid for in another way."""
+    return Assembly.of(
+        tmp_path_factory.mktemp("optional"),
+        **PROD,
+        dashboard="true",
+        table_class="standard_infrequent_access",
+        billing_mode="provisioned",
+        read_capacity_units="50",
+        write_capacity_units="100",
+    )

@@ -25,6 +25,12 @@ def test_the_alarms_are_counted(prod: Assembly) -> None:
     assert f"over three metrics | {watched * 0.10:.2f} |" in COSTS
 
 
+def test_the_dashboard_is_off_unless_asked_for(prod: Assembly) -> None:
+    assert prod.of_type("AWS::CloudWatch::Dashboard") == {}
+    assert "| dashboard |" not in COSTS
+    assert "`-c dashboard=true` adds a dashboard: 3.00 a month" in COSTS
+
+
 def test_the_metrics_are_counted() -> None:
     names = {name for name, value in vars(signals).items() if isinstance(value, str)}
     metrics = {name for name in names if name.isupper()} - {"NAMESPACE"}

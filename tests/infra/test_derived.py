@@ -67,8 +67,8 @@ def derived(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         jobs_table="restored-jobs",
         jobs_stream_arn="arn:aws:dynamodb:eu-west-1:123456789012:table/restored-jobs/stream/2026",
         stripe_secret_arn="arn:aws:secretsmanager:eu-west-1:123456789012:secret:stripe-a1b2c3",
-        stripe_reading_secret_arn=READING,
-        invoices_max_concurrency="3",
+        stripe_read_only_secret_arn=READING,
+        invoices_worker_concurrency="3",
     )
 
 

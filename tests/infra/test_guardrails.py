@@ -17,38 +17,41 @@ from oncely.domain.profiles import Safety
 
 BROKEN = [
     pytest.param(
-        {"visibility": "719"},
-        r"come back after 719 s \(visibility\), while its function may run for 120 s "
-        r"\(worker_timeout\): visibility must be at least 6 times that, 720 s",
+        {"visibility_timeout_seconds": "719"},
+        r"come back after 719 s \(visibility_timeout_seconds\), while its function may run for "
+        r"120 s \(worker_timeout_seconds\): visibility_timeout_seconds must be at least 6 times "
+        r"that, 720 s",
         id="visibility",
     ),
     pytest.param(
-        {"reconciler_timeout": "121"},
-        r"come back after 720 s \(visibility\), while its function may run for 121 s "
-        r"\(reconciler_timeout\): visibility must be at least 6 times that, 726 s",
+        {"reconciler_timeout_seconds": "121"},
+        r"come back after 720 s \(visibility_timeout_seconds\), while its function may run for "
+        r"121 s \(reconciler_timeout_seconds\): visibility_timeout_seconds must be at least 6 "
+        r"times that, 726 s",
         id="visibility of dead letters and rejects",
     ),
     pytest.param(
-        {"worker_timeout": "48", "visibility": "288"},
+        {"worker_timeout_seconds": "48", "visibility_timeout_seconds": "288"},
         r"One payment.charge may take 48 s \(4 calls of 10 s to Stripe, and 8 s to record the "
-        r"end\), but its function is stopped after 48 s \(worker_timeout\)",
+        r"end\), but its function is stopped after 48 s \(worker_timeout_seconds\)",
         id="provider calls and commit in the worker",
     ),
     pytest.param(
-        {"reconciler_timeout": "40"},
-        r"One payment.charge may take 48 s .* stopped after 40 s \(reconciler_timeout\)",
+        {"reconciler_timeout_seconds": "40"},
+        r"One payment.charge may take 48 s .* stopped after 40 s \(reconciler_timeout_seconds\)",
         id="provider calls and commit in the reconciler",
     ),
     pytest.param(
-        {"visibility": "132"},
-        r"The lease of a payment.charge lasts 132 s \(worker_timeout \+ the request timeout of "
-        r"Stripe \+ 2 s of clock skew\), but its message comes back after 132 s \(visibility\)",
+        {"visibility_timeout_seconds": "132"},
+        r"The lease of a payment.charge lasts 132 s \(worker_timeout_seconds \+ the request "
+        r"timeout of Stripe \+ 2 s of clock skew\), but its message comes back after 132 s "
+        r"\(visibility_timeout_seconds\)",
         id="lease",
     ),
     pytest.param(
-        {"queue_retention": "14"},
-        r"Dead letters would be kept for 14 days \(dead_letter_retention\), .* "
-        r"for 14 days \(queue_retention\) already",
+        {"queue_retention_days": "14"},
+        r"Dead letters would be kept for 14 days \(dead_letter_retention_days\), .* "
+        r"for 14 days \(queue_retention_days\) already",
         id="dead letter retention",
     ),
 ]
@@ -81,34 +84,40 @@ class Forgetful(PaymentCharge):
     [
         pytest.param(
             SyncContact,
-            {"row_retention": "30"},
-            r"ended sync.contact would be kept for 30 days \(row_retention\), but the job could be "
-            r"run again for 30 days \(replay_window\): row_retention must be longer",
+            {"row_retention_days": "30"},
+            r"ended sync.contact would be kept for 30 days \(row_retention_days\), but the job "
+            r"could be run again for 30 days \(replay_window_days\): "
+            r"row_retention_days must be longer",
             id="natural effect and the replay window",
         ),
         pytest.param(
             SyncContact,
-            {"row_retention": "18", "replay_window": "7"},
-            r"kept for 18 days \(row_retention\), but the job could be run again for 18 days "
-            r"\(queue_retention \+ dead_letter_retention\)",
+            {"row_retention_days": "18", "replay_window_days": "7"},
+            r"kept for 18 days \(row_retention_days\), but the job could be run again for 18 days "
+            r"\(queue_retention_days \+ dead_letter_retention_days\)",
             id="natural effect and the queues",
         ),
         pytest.param(
             PaymentCharge,
-            {"replay_window": "2555"},
+            {"replay_window_days": "2555"},
             r"ended payment.charge would be kept for 2555 days \(proof_retention\), but the job "
-            r"could be run again for 2555 days \(replay_window\): proof_retention must be longer",
+            r"could be run again for 2555 days \(replay_window_days\): "
+            r"proof_retention must be longer",
             id="money and the replay window",
         ),
         pytest.param(
             Forgetful,
-            {"replay_window": "1", "queue_retention": "1", "dead_letter_retention": "2"},
+            {
+                "replay_window_days": "1",
+                "queue_retention_days": "1",
+                "dead_letter_retention_days": "2",
+            },
             r"kept for 0.5 days \(proof_retention\), but the job could be run again for 3 days",
             id="what a contract states",
         ),
         pytest.param(
             ReceiptSend,
-            {"replay_window": "400"},
+            {"replay_window_days": "400"},
             r"kept for 400 days \(proof_retention\), but the job could be run again for 400 days",
             id="default",
         ),
@@ -138,12 +147,12 @@ def test_provider_window_counts_for_the_proof() -> None:
 
 
 def test_a_stack_that_breaks_a_guardrail_is_not_built() -> None:
-    with pytest.raises(GuardrailError, match="visibility must be at least 6 times"):
-        build({"stage": "prod", "visibility": "719"})
+    with pytest.raises(GuardrailError, match="visibility_timeout_seconds must be at least 6 times"):
+        build({"stage": "prod", "visibility_timeout_seconds": "719"})
 
 
 def test_every_fault_is_told_at_once() -> None:
-    broken = Stage.of({"visibility": "10", "row_retention": "1"}, CONTRACTS)
+    broken = Stage.of({"visibility_timeout_seconds": "10", "row_retention_days": "1"}, CONTRACTS)
 
     with pytest.raises(GuardrailError) as refused:
         refuse_unsafe(broken, CONTRACTS)

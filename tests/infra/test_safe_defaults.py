@@ -35,8 +35,22 @@ def test_every_table_can_be_taken_back_in_time_and_cannot_be_deleted(prod: Assem
         recovery = properties["PointInTimeRecoverySpecification"]
         assert recovery["PointInTimeRecoveryEnabled"] is True
         assert properties["DeletionProtectionEnabled"] is True
-        assert properties["BillingMode"] == "PAY_PER_REQUEST"
+        assert (properties["BillingMode"], properties["TableClass"]) == (
+            "PAY_PER_REQUEST",
+            "STANDARD",
+        )
         assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("Retain", "Retain")
+
+
+def test_tables_can_be_paid_for_in_another_way(optional: Assembly) -> None:
+    units = {"ReadCapacityUnits": 50, "WriteCapacityUnits": 100}
+
+    for table in optional.of_type("AWS::DynamoDB::Table").values():
+        properties = table["Properties"]
+        assert properties["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
+        assert properties["ProvisionedThroughput"] == units
+        for index in properties.get("GlobalSecondaryIndexes", ()):
+            assert index["ProvisionedThroughput"] == units
 
 
 def test_the_job_table_expires_rows_and_streams_their_new_image(prod: Assembly) -> None:
