@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oncely.adapters.job_rows import LISTED, SHARD, attribute, listed, serialized, shard_of
+from oncely.adapters.job_rows import ATTENTION, SHARD, attention, attribute, serialized, shard_of
 from oncely.domain.claims import Claim
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
@@ -51,8 +51,7 @@ def claim_update(claim: Claim) -> dict[str, Any]:
         f"{status} = {e.value(attribute('status', Status.STARTED))}",
         f"{e.name('owner')} = {e.value(attribute('owner', claim.owner))}",
         *(f"{n} = if_not_exists({n}, {zero}) + {one}" for n in map(e.name, _COUNTED_BY_A_CLAIM)),
-        f"{e.name(LISTED)} = {e.value(serialized(listed(Status.STARTED, claim.job_key)))}",
-        *(f"{e.name(name)} = {now}" for name in ("claimed_at", "since", "updated_at")),
+        *(f"{e.name(name)} = {now}" for name in ("claimed_at", "updated_at")),
         *(f"{e.name(name)} = {lease}" for name in ("lease_until", "due_at")),
     ]
     first = {
@@ -96,8 +95,12 @@ def swap_update(before: Job, after: Job) -> dict[str, Any]:
         if getattr(after, name) != getattr(before, name)
     }
     sets = {name: attribute(name, value) for name, value in changed.items() if value is not None}
+    removes = [name for name, value in changed.items() if value is None]
     if after.status is not before.status:
-        sets[LISTED] = serialized(listed(after.status, after.job_key))
+        if where := attention(after.status, after.job_key):
+            sets[ATTENTION] = serialized(where)
+        elif attention(before.status, before.job_key):
+            removes.append(ATTENTION)
     expected = [
         # The row must exist: an append after its removal would make one without a status.
         f"attribute_exists({e.name('job_key')})",
@@ -110,7 +113,7 @@ def swap_update(before: Job, after: Job) -> dict[str, Any]:
     ]
     return {
         "Key": {"job_key": attribute("job_key", before.job_key)},
-        **_update(e, sets, [name for name, value in changed.items() if value is None]),
+        **_update(e, sets, removes),
         "ConditionExpression": " AND ".join(expected),
         **e.parameters(),
     }

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
+from oncely.domain import lifecycle
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Evidence, Job
 from oncely.domain.keys import JobKey
@@ -22,10 +23,10 @@ Attributes: TypeAlias = dict[str, Any]  # the SDK's own form: {"status": {"S": "
 # since one partition of an index takes a thousand writes a second.
 SHARD: Final = "due_shard"
 SHARDS: Final = 8
-# The partition of the index by status, `<status>#<shard>`: sharded for the same reason, and less,
-# since a person waits for every shard of a list. Four take two thousand jobs a second.
-LISTED: Final = "listed"
-LISTED_SHARDS: Final = 4
+# The partition of the sparse index of what operators act on, `<status>#<shard>`: sharded for the
+# same reason, and less, since an operator waits for every shard of a list.
+ATTENTION: Final = "attention"
+ATTENTION_SHARDS: Final = 4
 
 _TO: Final = TypeSerializer()
 _FROM: Final = TypeDeserializer()
@@ -58,9 +59,11 @@ def shard_of(key: JobKey) -> str:
     return str(_spread(key) % SHARDS)
 
 
-def listed(status: Status, key: JobKey) -> str:
-    """Where a job stands in the index by status."""
-    return f"{status}#{_spread(key) % LISTED_SHARDS}"
+def attention(status: Status, key: JobKey) -> str | None:
+    """Where a job stands in the index of what operators act on. Returns None if it does not."""
+    if status not in lifecycle.ATTENTION:
+        return None
+    return f"{status}#{_spread(key) % ATTENTION_SHARDS}"
 
 
 def _spread(key: JobKey) -> int:
@@ -71,11 +74,9 @@ def to_attributes(job: Job) -> Attributes:
     """The row of a job; a field without a value has no attribute."""
     held = {name: getattr(job, name) for name in _NAMES}
     row = {name: attribute(name, value) for name, value in held.items() if value is not None}
-    return {
-        **row,
-        SHARD: serialized(shard_of(job.job_key)),
-        LISTED: serialized(listed(job.status, job.job_key)),
-    }
+    if where := attention(job.status, job.job_key):
+        row[ATTENTION] = serialized(where)
+    return {**row, SHARD: serialized(shard_of(job.job_key))}
 
 
 def from_attributes(row: Mapping[str, Any]) -> Job:

@@ -104,6 +104,8 @@ ENDED: Final = frozenset(
 )
 # What the machine still has to bring to an end; a review is a person's.
 UNRESOLVED: Final = frozenset(Status) - ENDED - {Status.NEEDS_REVIEW}
+# What operators act on, so that it is listed for them.
+ATTENTION: Final = frozenset({Status.NEEDS_REVIEW, Status.UNKNOWN, Status.FAILED})
 
 
 def after(status: Status | None, event: Event) -> Status:
