@@ -291,7 +291,7 @@ def test_counts_are_shown_with_their_names() -> None:
     assert some.as_json() == {
         **none.as_json(),
         "pending": 1,
-        "oldest_unresolved_at": "2026-11-16T03:00:00.000000Z",
+        "oldest_unresolved_at": "2026-11-16T03:00:00.000Z",
         "more": ["pending"],
     }
 

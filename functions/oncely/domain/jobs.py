@@ -9,6 +9,7 @@ from oncely.domain.actors import in_words, is_person
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ABSENT, ATTENTION, ENDED, UNRESOLVED, Event, Status, after
 from oncely.domain.text import one_line
+from oncely.domain.times import whole_milliseconds
 from oncely.domain.writes import Json
 
 # A row must never grow to DynamoDB's 400 kB: entries are counted, and each is cut.
@@ -151,7 +152,7 @@ class Job:
             "updated_at": now,
             "evidence": with_entry(self.evidence, entry),
             "since": self._since(status, now),
-            **changes,
+            **{name: _as_kept(value) for name, value in changes.items()},
         }
         return replace(self, **changed)  # type: ignore[arg-type]  # a mapping of fields by name
 
@@ -163,6 +164,11 @@ class Job:
     def still_stands_in(self, row: "Job") -> bool:
         """Whether `row` has the same owner and status: others have at most added evidence."""
         return row.owner == self.owner and row.status is self.status
+
+
+def _as_kept(value: object) -> object:
+    """A wait with a random part ends at a time that no row could hold."""
+    return whole_milliseconds(value) if isinstance(value, datetime) else value
 
 
 def with_entry(evidence: tuple[Evidence, ...], entry: Evidence) -> tuple[Evidence, ...]:
