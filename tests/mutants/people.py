@@ -155,8 +155,9 @@ PEOPLE: Final = (
     Mutation(
         "a job stays in the list of the status that it had",
         EXPRESSIONS,
-        "removes.append(ATTENTION)",
-        "pass",
+        "if where := attention(after.status, after.job_key):",
+        "if where := attention(before.status, after.job_key)\\\n"
+        "        or attention(after.status, after.job_key):",
         ("tests/contract/test_job_finder.py", "-k", "moto"),
     ),
 )
