@@ -103,9 +103,9 @@ def _cost_rows(costs: Costs) -> Iterator[Row]:
         met=all(one <= most for one, most in zip(dollars, DOLLARS, strict=True)),
     )
     yield Row(
-        what="S3 requests of the smallest job: on the claim path · PutObject",
+        what="S3 requests of the smallest job: on the claim path · PutObject at 100/s",
         goal=f"0 · ≤ {S3_PUTS:g}",
-        oncely=f"{costs.s3_on_the_claim_path} · {costs.s3_puts}",
+        oncely=f"{costs.s3_on_the_claim_path} · {costs.s3_puts:.4g}",
         powertools="none",
         met=costs.s3_on_the_claim_path == 0 and costs.s3_puts <= S3_PUTS,
     )
