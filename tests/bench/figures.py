@@ -111,7 +111,6 @@ class Figures:
     worker_ready: Import
     powertools_import: Import
     cpu: Cpu
-    cpu_at_once: Cpu
     powertools_cpu: Cpu
     cpu_over_powertools: float  # one by one, the same job in the same rounds
     latency: float

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from tests.bench.figures import Calls, Costs, Figures
 
 CPU_OVER_POWERTOOLS = 1.15
-CPU = 1.10
 IMPORT = 1.4
 BATCH = 1.3
 WRITE_UNITS = {"natural": 4, "smallest keyed": 4, "payment.charge": 12, "receipt.send": 6}
@@ -42,13 +41,6 @@ def rows(f: Figures) -> Iterator[Row]:
         oncely=f"{f.cpu_over_powertools:.2f}",
         powertools="1",
         met=f.cpu_over_powertools <= CPU_OVER_POWERTOOLS,
-    )
-    yield Row(
-        what="CPU of a job over its bare AWS calls, ten at once as it ships",
-        goal=f"≤ {CPU:.2f}",
-        oncely=f"{f.cpu_at_once.ratio:.2f}",
-        powertools="one by one only",
-        met=f.cpu_at_once.ratio <= CPU,
     )
     yield Row(
         what="CPU of importing the worker over one bare `boto3.client`",
