@@ -26,7 +26,7 @@ def refuse_unsafe(stage: Stage, contracts: Iterable[type[AnyContract]]) -> None:
         *(fault for kind in kinds for fault in _time_for_one_job(stage, kind)),
         *_lease(stage, max(kinds, key=lambda kind: kind.terms.profile.request_timeout)),
         *_dead_letters(stage),
-        *_row_retention(stage, kinds),
+        *(fault for kind in kinds for fault in _proof_retention(stage, kind)),
     )
     if faults:
         raise GuardrailError("\n".join(faults))
@@ -84,26 +84,32 @@ def _dead_letters(stage: Stage) -> Iterator[str]:
         )
 
 
-def _row_retention(stage: Stage, kinds: tuple[type[AnyContract], ...]) -> Iterator[str]:
+def _proof_retention(stage: Stage, kind: type[AnyContract]) -> Iterator[str]:
     """The proof that a job ran must outlive everything that could run it again."""
-    longest = {
+    row_retention = timedelta(days=stage.row_retention_days)
+    kept = kind.kept_for(row_retention)
+    by_stage = kind.proof_retention is None and kept == row_retention
+    name = "row_retention_days" if by_stage else "proof_retention"
+    ways = {
         "queue_retention_days + dead_letter_retention_days": timedelta(
             days=stage.queue_retention_days + stage.dead_letter_retention_days
         ),
         "replay_window_days": timedelta(days=stage.replay_window_days),
-        **{
-            f"the key window of {kind.terms.profile.name}": window
-            for kind in kinds
-            if (window := kind.terms.profile.key_window) is not None
-        },
+        f"the key window of {kind.terms.profile.name}": (
+            kind.terms.profile.key_window or timedelta(0)
+        ),
     }
-    name, least = max(longest.items(), key=lambda item: item[1])
-    if timedelta(days=stage.row_retention_days) <= least:
+    way, least = max(ways.items(), key=lambda item: item[1])
+    if kept <= least:
         yield (
-            f"The row of an ended job would be kept for {stage.row_retention_days} days "
-            f"(row_retention_days), but it could be run again for {least / timedelta(days=1):g} "
-            f"days ({name}): row_retention_days must be longer."
+            f"The row of an ended {kind.job_type} would be kept for {_days(kept)} days ({name}), "
+            f"but the job could be run again for {_days(least)} days ({way}): "
+            f"{name} must be longer."
         )
+
+
+def _days(time: timedelta) -> str:
+    return f"{time / timedelta(days=1):g}"
 
 
 def _seconds(time: timedelta) -> float:

@@ -34,7 +34,7 @@ class QueueWorker(Construct):
                 "QUEUE_URL": own.queue_url,
                 "REJECTS_QUEUE_URL": around.queues.rejects.queue_url,
                 **around.alerts.variables(),
-                "ARCHIVE_BUCKET": around.archive.name,
+                **around.retention_variables(),
                 "MAX_RECEIVES": str(stage.max_receive_count),
                 "SIDE_BY_SIDE": str(stage.batch_concurrency),
                 **around.tables.variables(demand.tables),
@@ -69,7 +69,6 @@ class QueueWorker(Construct):
             on=[around.queues.rejects.queue_arn, *around.queues.arns(demand.sends_to)],
         )
         around.alerts.let_tell(worker)
-        around.archive.let_find_jobs(worker)
         for action in demand.actions:
             self._allow(action, around.stage)
 

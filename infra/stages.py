@@ -62,7 +62,8 @@ class Stage(BaseModel):
     queue_retention_days: Annotated[int, Field(ge=1, le=14)] = 4
     dead_letter_retention_days: Annotated[int, Field(ge=1, le=14)] = 14
     replay_window_days: Count = 30  # a producer may replay its messages this long after sending
-    row_retention_days: Count = 90  # an ended job's row, after it was archived
+    # The ended row of a natural effect; a contract's proof_retention says the same of any other.
+    row_retention_days: Count = 90
     log_retention_days: Count = 30
 
     # The tables that the stack makes. With `provisioned`, each table and index has these units
@@ -130,8 +131,12 @@ class Stage(BaseModel):
         }
 
     def provider_addresses(self) -> dict[str, str]:
-        """Outputs for tools outside of the stack, if the providers are not the real ones."""
-        given = {"StripeApiBase": self.stripe_api_base, "HubspotApiBase": self.hubspot_api_base}
+        """Outputs for tools outside of the stack: addresses that are not the usual ones."""
+        given = {
+            "StripeApiBase": self.stripe_api_base,
+            "HubspotApiBase": self.hubspot_api_base,
+            "SenderAddress": self.sender_address,
+        }
         return {name: value for name, value in given.items() if value}
 
     @classmethod

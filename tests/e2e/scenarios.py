@@ -205,28 +205,6 @@ def is_missed_by_the_stream(stack: Deployment) -> dict[str, Any]:
     return done
 
 
-def is_replayed_after_its_row_expired(stack: Deployment) -> dict[str, Any]:
-    """The message comes again when table and order have forgotten: the archive has not."""
-    key = "payment.charge:order_expired"
-    order(stack, "expired")
-    stack.send("PaymentsQueueUrl", charge("expired"))
-    _may_expire(stack, key)
-    stack.client("dynamodb").delete_item(
-        TableName=stack.outputs["JobsTableName"], Key={"job_key": {"S": key}}
-    )
-    order(stack, "expired")
-    stack.send("PaymentsQueueUrl", charge("expired"))
-    return _may_expire(stack, key)
-
-
-def _may_expire(stack: Deployment, key: str) -> dict[str, Any]:
-    return eventually(
-        lambda: row if (row := stack.job(key)) and "expires_at" in row else None,
-        f"{key} is archived",
-        lambda: stack.job(key),
-    )
-
-
 def is_found_by_the_schedule(stack: Deployment) -> dict[str, Any]:
     """The job that nobody knew about is asked about within a minute."""
     return stack.job_when(stack.once(loses_an_answer), "finished")
@@ -305,6 +283,24 @@ def is_left_without_its_order(stack: Deployment) -> dict[str, Any]:
     return stack.job_when(key, "needs_review")
 
 
+def loses_a_part_of_its_history(stack: Deployment) -> None:
+    """Lambda gives up on a part of the stream: a gap is open until a scan closes it."""
+    failure = {
+        "requestContext": {"condition": "MaxRecordAgeExceeded"},
+        "DDBStreamBatchInfo": {
+            "shardId": "shardId-00000001573689847184-864758bb",
+            "startSequenceNumber": "800000000003126276362",
+            "endSequenceNumber": "800000000003126276362",
+            "approximateArrivalOfFirstRecord": "2026-05-14T00:13:19Z",
+            "approximateArrivalOfLastRecord": "2026-05-14T00:13:19Z",
+            "batchSize": 1,
+            "streamArn": "arn:aws:dynamodb:us-east-1:000000000000:table/jobs/stream/2026",
+        },
+    }
+    stack.send("GapsQueueUrl", failure)
+    eventually(lambda: stack.archived("history/gaps/") or None, "the gap is recorded")
+
+
 ALL: Final[tuple[Callable[[Deployment], object], ...]] = (
     loses_an_answer,
     pays,
@@ -317,7 +313,6 @@ ALL: Final[tuple[Callable[[Deployment], object], ...]] = (
     was_a_dead_letter_before,
     was_asked_for_and_never_sent,
     is_missed_by_the_stream,
-    is_replayed_after_its_row_expired,
     imports_contacts,
     pushes_a_contact,
     loses_the_answer_to_a_push,
@@ -325,4 +320,5 @@ ALL: Final[tuple[Callable[[Deployment], object], ...]] = (
     is_left_by_its_worker,
     is_left_without_its_order,
     is_found_by_the_schedule,
+    loses_a_part_of_its_history,
 )

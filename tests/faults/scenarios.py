@@ -98,6 +98,12 @@ def a_record_of_a_deleted_contact(rows: MemoryRows) -> None:
     rows.rows["records", tuple(CONTACT.values())]["crm_id"] = "1"
 
 
+class PublishedCharge(PaymentCharge):
+    """A charge whose end other systems hear of."""
+
+    publishes_events = True
+
+
 def the_amount_changes(rows: MemoryRows) -> list[Mapping[str, object]]:
     rows.rows["orders", tuple(ORDER.values())]["amount"] = 9900
     return []
@@ -335,6 +341,7 @@ SCENARIOS: Final = (
         check=each_stack_has_its_charge,
     ),
     charging("with-receipt", lambda _: FakePayments(), receipts=True),
+    charging("with-event", lambda _: FakePayments(), PublishedCharge, receipts=True),
     Scenario(
         name="receipt.send",
         contracts=(ReceiptSend,),

@@ -1,12 +1,19 @@
 """Guardrails: numbers that would break the promise are refused, in a sentence with both."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
 from infra.app import build
 from infra.guardrails import GuardrailError, refuse_unsafe
 from infra.stages import Stage
+from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.contracts.payment_charge import PaymentCharge
+from oncely.contracts.receipt_send import ReceiptSend
+from oncely.contracts.sync_contact import SyncContact
+from oncely.domain.profiles import Safety
 
 BROKEN = [
     pytest.param(
@@ -47,18 +54,6 @@ BROKEN = [
         r"for 14 days \(queue_retention_days\) already",
         id="dead letter retention",
     ),
-    pytest.param(
-        {"row_retention_days": "30"},
-        r"kept for 30 days \(row_retention_days\), but it could be run again for 30 days "
-        r"\(replay_window_days\)",
-        id="row retention and the replay window",
-    ),
-    pytest.param(
-        {"row_retention_days": "18", "replay_window_days": "7"},
-        r"kept for 18 days \(row_retention_days\), but it could be run again for 18 days "
-        r"\(queue_retention_days \+ dead_letter_retention_days\)",
-        id="row retention and the queues",
-    ),
 ]
 
 
@@ -78,6 +73,77 @@ def test_a_configuration_that_breaks_a_guardrail_is_refused_with_both_numbers(
         refuse_unsafe(stage, (PaymentCharge,))
 
 
+class Forgetful(PaymentCharge):
+    """A charge whose proof is kept for half a day."""
+
+    proof_retention = timedelta(hours=12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "context", "sentence"),
+    [
+        pytest.param(
+            SyncContact,
+            {"row_retention_days": "30"},
+            r"ended sync.contact would be kept for 30 days \(row_retention_days\), but the job "
+            r"could be run again for 30 days \(replay_window_days\): row_retention_days must be ",
+            id="natural effect and the replay window",
+        ),
+        pytest.param(
+            SyncContact,
+            {"row_retention_days": "18", "replay_window_days": "7"},
+            r"kept for 18 days \(row_retention_days\), but the job could be run again for 18 days "
+            r"\(queue_retention_days \+ dead_letter_retention_days\)",
+            id="natural effect and the queues",
+        ),
+        pytest.param(
+            PaymentCharge,
+            {"replay_window_days": "2555"},
+            r"ended payment.charge would be kept for 2555 days \(proof_retention\), but the job "
+            r"could be run again for 2555 days \(replay_window_days\): proof_retention must be ",
+            id="money and the replay window",
+        ),
+        pytest.param(
+            Forgetful,
+            {
+                "replay_window_days": "1",
+                "queue_retention_days": "1",
+                "dead_letter_retention_days": "2",
+            },
+            r"kept for 0.5 days \(proof_retention\), but the job could be run again for 3 days",
+            id="what a contract states",
+        ),
+        pytest.param(
+            ReceiptSend,
+            {"replay_window_days": "400"},
+            r"kept for 400 days \(proof_retention\), but the job could be run again for 400 days",
+            id="default",
+        ),
+    ],
+)
+def test_proof_that_expires_before_a_replay_is_refused_with_both_numbers(
+    kind: type[AnyContract], context: dict[str, str], sentence: str
+) -> None:
+    stage = Stage.of({"stage": "prod", **context}, CONTRACTS)
+
+    with pytest.raises(GuardrailError, match=sentence):
+        refuse_unsafe(stage, (kind,))
+
+
+def test_provider_window_counts_for_the_proof() -> None:
+    class LongWindow(Forgetful):
+        proof_retention = timedelta(days=100)
+        terms = replace(
+            PaymentCharge.terms,
+            profile=replace(PaymentCharge.terms.profile, key_window=timedelta(days=100)),
+        )
+
+    stage = Stage.of({"stage": "prod"}, CONTRACTS)
+
+    with pytest.raises(GuardrailError, match=r"100 days \(the key window of Stripe\)"):
+        refuse_unsafe(stage, (LongWindow,))
+
+
 def test_a_stack_that_breaks_a_guardrail_is_not_built() -> None:
     with pytest.raises(GuardrailError, match="visibility_timeout_seconds must be at least 6 times"):
         build({"stage": "prod", "visibility_timeout_seconds": "719"})
@@ -89,4 +155,5 @@ def test_every_fault_is_told_at_once() -> None:
     with pytest.raises(GuardrailError) as refused:
         refuse_unsafe(broken, CONTRACTS)
 
-    assert len(str(refused.value).splitlines()) == 4
+    natural = [kind for kind in CONTRACTS if kind.terms.safety is Safety.NATURAL]
+    assert len(str(refused.value).splitlines()) == 3 + len(natural)

@@ -92,6 +92,15 @@ def table_without_stream(account: Account) -> None:
     account.tables["jobs"]["StreamSpecification"] = {}
 
 
+def stream_of_new_rows(account: Account) -> None:
+    account.tables["jobs"]["StreamSpecification"]["StreamViewType"] = "NEW_IMAGE"
+
+
+def history_with_a_gap(account: Account) -> None:
+    gap = {"name": "a", "recorded_at": "2026-05-17T12:00:00Z"}
+    account.objects["history/gaps/a.gap.json"] = json.dumps(gap).encode()
+
+
 def rows_go_early(account: Account) -> None:
     account.functions["publish"]["Environment"]["Variables"]["RETENTION_DAYS"] = "18"
 
@@ -181,7 +190,9 @@ def paused_mail(account: Account) -> None:
         (other_expiry, "rows expire by ttl, not by expires_at"),
         (no_index, "is missing"),
         (index_in_the_making, "its index charge_requested is CREATING"),
-        (table_without_stream, "its stream is off"),
+        (table_without_stream, "its stream does not show old and new rows"),
+        (stream_of_new_rows, "so the history is not written"),
+        (history_with_a_gap, "1 gaps since 2026-05-17: changes of jobs are missing"),
         (rows_go_early, "rows are kept 18 days, a job could run again for 18"),
         (empty_key, "it is empty: no job of it can run"),
         (key_never_put_in, "it was never put in"),

@@ -27,10 +27,17 @@ def test_every_move_is_the_next_version_and_leaves_its_line_of_evidence() -> Non
         assert case.after.evidence[-1].event is case.decision.event, case
 
 
-def test_whatever_is_decided_falls_due_again() -> None:
+def test_whatever_is_decided_falls_due_again_unless_it_ended() -> None:
     for case in cases():
-        assert case.after.due_at is not None, case
-        assert case.after.due_at >= NOW, case
+        if not case.after.ended:
+            assert case.after.due_at is not None, case
+            assert case.after.due_at >= NOW, case
+
+
+def test_an_end_leaves_its_due_time_to_what_it_owes() -> None:
+    for case in cases():
+        if case.after.ended:
+            assert case.after.due_at == case.job.due_at, case
 
 
 def test_only_a_job_that_is_ready_again_says_when_it_may_run() -> None:

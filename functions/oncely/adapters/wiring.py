@@ -8,7 +8,6 @@ from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.event_bridge import EventBridgeBus
-from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.system import SystemClock, spread
 from oncely.adapters.toolbox import Toolbox
@@ -33,11 +32,10 @@ def wire_publisher(
         registry=Registry(contracts),
         tools=tools,
         store=tools.jobs(),
-        archive=S3Archive(clients.s3, settings.archive_bucket),
         bus=EventBridgeBus(clients.events, settings.event_bus_name),
         outbox=tools.outbox,
         clock=SystemClock(),
-        retention=timedelta(days=settings.retention_days),
+        row_retention=timedelta(days=settings.retention_days),
     )
 
 

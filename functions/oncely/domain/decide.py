@@ -83,11 +83,11 @@ def decide(
     """
     match answer:
         case Done():
-            return confirm(job, answer, now)
+            return confirm(job, answer)
         case Refused(code=code) if code in terms.stop.person_looks_at:
             return escalate(answer.reason, result=answer.result or None)
         case Refused():
-            return refuse(job, answer, now)
+            return refuse(job, answer)
         case StillOpen() if job.status is Status.STARTED:
             return _close_later(job, answer, now, spread)
         case StillOpen():
@@ -113,7 +113,6 @@ def late_answer(row: Job, answer: Done | Refused, *, fence: int) -> Decision:
             reason=told,
             changes={
                 "expires_at": None,
-                "beyond_archive": True,
                 "last_error": one_line(told),
             },
             alert=True,

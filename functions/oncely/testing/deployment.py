@@ -19,7 +19,6 @@ from oncely.testing.memory import MemoryDueIndex, MemoryJobStore
 from oncely.testing.point_provider import PointProvider
 from oncely.testing.points import (
     PointAlerts,
-    PointArchive,
     PointBus,
     PointClock,
     PointIndex,
@@ -30,7 +29,7 @@ from oncely.testing.points import (
 )
 from oncely.testing.scenario import Scenario
 
-# Rows outlive every retry by far.
+# The rows of natural effects; every other row stays longer.
 RETENTION: Final = timedelta(days=90)
 
 
@@ -112,30 +111,30 @@ class Deployment:
     ) -> None:
         self.clock = PointClock(points)
         self.alerts = PointAlerts(points)
-        self.archive = PointArchive(points)
+        self.bus = PointBus(points)
         self.registry = Registry(scenario.contracts)
         guarded = PointStore(points, store, hooks.wrote)
         tools = Tools(points, store, guarded, providers, hooks.sent)
+        self.tools = tools
         self.runner = JobRunner(
             registry=self.registry,
             tools=tools,
             store=guarded,
             alerts=self.alerts,
-            archive=self.archive,
             clock=self.clock,
             new_token=points.schedule.new_token,
             spread=lambda: 0.0,
             deployment=lambda: scenario.deployment,
+            row_retention=RETENTION,
         )
         self.publisher = Publisher(
             registry=self.registry,
             tools=tools,
             store=guarded,
-            archive=self.archive,
-            bus=PointBus(points),
+            bus=self.bus,
             outbox=tools.outbox,
             clock=self.clock,
-            retention=RETENTION,
+            row_retention=RETENTION,
         )
         self.finder = Finder(
             registry=self.registry,
