@@ -10,6 +10,7 @@ from infra.job_function import JobFunction
 from infra.stages import Stage
 
 _REJECTS: Final = "rejects/*"
+_HISTORY: Final = "history/*"
 
 
 class Archive(Construct):
@@ -50,10 +51,15 @@ class Archive(Construct):
         function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_REJECTS)])
         self._acknowledge(function, _REJECTS)
 
+    def let_write_history(self, function: JobFunction) -> None:
+        """Let a function write history lines and gaps."""
+        function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_HISTORY)])
+        self._acknowledge(function, _HISTORY)
+
     def _acknowledge(self, function: JobFunction, prefix: str) -> None:
         resource = self.bucket.node.default_child
         assert isinstance(resource, s3.CfnBucket)  # noqa: S101  # for the type checker
         function.acknowledge(
             f"AwsSolutions-IAM5[Resource::<{self.bucket.stack.get_logical_id(resource)}.Arn>/{prefix}]",
-            reason="One object for each message, under a prefix of its own.",
+            reason="Objects are named when they are written, under a prefix of their own.",
         )

@@ -20,11 +20,12 @@ from infra.queue_worker import QueueWorker
 from infra.queues import Queues
 from infra.reconciler import Reconciler
 from infra.stages import PROVIDERS_ADDRESS, Stage
+from infra.stream_history import StreamHistory
 from infra.stream_publisher import StreamPublisher
 from infra.support_view import SupportView
 from infra.surroundings import Surroundings
 from infra.tables import Tables
-from infra.watches import about_jobs, about_queues, about_the_reconciler
+from infra.watches import about_jobs, about_queues, about_the_history, about_the_reconciler
 from oncely.contract import AnyContract
 from oncely.settings import camel
 
@@ -72,6 +73,7 @@ class OncelyStack(Stack):
         }
         self.reconciler = Reconciler(self, "Reconciler", around=self.around)
         self.publisher = StreamPublisher(self, "Stream", around=self.around)
+        self.history = StreamHistory(self, "History", around=self.around)
         self.dead_letters = DeadLetterConsumer(self, "DeadLetters", around=self.around)
         self.rejects = RejectConsumer(self, "Rejects", around=self.around)
         self.support = SupportView(self, "Support", around=self.around)
@@ -98,6 +100,7 @@ class OncelyStack(Stack):
                     missed=self.publisher.missed,
                 ),
                 *about_the_reconciler(machine),
+                *about_the_history(self.history.writer.function, gaps=self.history.gaps),
             ),
         )
         if self.around.stage.dashboard:
@@ -125,6 +128,7 @@ class OncelyStack(Stack):
             "RejectsQueueUrl": around.queues.rejects.queue_url,
             "DeadLetterQueueUrl": around.queues.dead_letters.queue_url,
             "MissedQueueUrl": self.publisher.missed.queue_url,
+            "GapsQueueUrl": self.history.gaps.queue_url,
             **{
                 f"{camel(name)}TableName": around.tables.table(name).table_name
                 for name in around.tables.names

@@ -102,7 +102,7 @@ def _new_table(scope: Construct, name: str, plan: Plan, stage: Stage) -> dynamod
         ),
         deletion_protection=stage.retain_data,
         removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
-        stream=dynamodb.StreamViewType.NEW_IMAGE if plan.streams else None,
+        stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES if plan.streams else None,
         time_to_live_attribute=TTL if plan.expires else None,
     )
     for index in plan.indexes:

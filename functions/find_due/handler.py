@@ -2,20 +2,20 @@
 
 import os
 from dataclasses import asdict
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.adapters.wiring import wire_finder
 from oncely.contracts import CONTRACTS
+from oncely.lambda_init import once
 from oncely.services.find_due import Finder, Sweep
 from oncely.settings import FinderSettings
 from oncely.signals import OLDEST_UNRESOLVED_AGE
 from oncely.telemetry import observed, telemetry
 
 
-@cache
+@once
 def finder() -> Finder:
     """Wire once per execution environment."""
     return wire_finder(FinderSettings.from_env(os.environ, CONTRACTS), CONTRACTS)

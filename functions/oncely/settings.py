@@ -174,6 +174,13 @@ class ReaderSettings(Settings):
     stack_name: Text
 
 
+class HistorySettings(Settings):
+    """Archives what the stream shows."""
+
+    jobs_table: Text
+    archive_bucket: Text
+
+
 class RejectSettings(Settings):
     """Archives rejected messages."""
 

@@ -1,7 +1,6 @@
 """Lambda: the step of the reconciler that resolves one job; the state machine branches on it."""
 
 import os
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -9,13 +8,14 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from oncely.adapters.wiring import wire_reconciler
 from oncely.contracts import CONTRACTS
 from oncely.domain.keys import JobKey
+from oncely.lambda_init import once
 from oncely.services.reconcile import Reconciler
 from oncely.services.sweep_report import failed, line
 from oncely.settings import ResolverSettings
 from oncely.telemetry import observed, telemetry
 
 
-@cache
+@once
 def reconciler() -> Reconciler:
     """Wire once per execution environment."""
     return wire_reconciler(ResolverSettings.from_env(os.environ, CONTRACTS), CONTRACTS)

@@ -1,7 +1,6 @@
 """Lambda: the step of the reconciler that tells a person of one job; of two at once, one does."""
 
 import os
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -9,13 +8,14 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from oncely.adapters.wiring import wire_teller
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
+from oncely.lambda_init import once
 from oncely.services.reconcile import GONE
 from oncely.services.tell import Teller, Telling
 from oncely.settings import TellerSettings
 from oncely.telemetry import observed, telemetry
 
 
-@cache
+@once
 def teller() -> Teller:
     """Wire once per execution environment."""
     return wire_teller(TellerSettings.from_env(os.environ))

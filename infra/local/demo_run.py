@@ -117,7 +117,8 @@ class DemoRun:
             self._quiet_since = 0.0
             return False
         self._quiet_since = self._quiet_since or view.seconds
-        return not now.unpublished or view.seconds - self._quiet_since > PUBLISH_PATIENCE
+        behind = (*now.unpublished, *now.not_in_history)
+        return not behind or view.seconds - self._quiet_since > PUBLISH_PATIENCE
 
     def _is_stuck(self, view: View) -> bool:
         """Whether no job has moved for longer than any of them waits."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from infra.local.sandbox import FaultKind
+from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey
@@ -137,6 +138,15 @@ def is_held_by_another(stack: Deployment) -> None:
         )
 
 
+def identity(stack: Deployment) -> str:
+    """The identity of the deployed stack, as its workers read it."""
+    return stack.once(_identity)
+
+
+def _identity(stack: Deployment) -> str:
+    return DeploymentIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])()
+
+
 def claim(stack: Deployment, key: str, message: Mapping[str, object], *, lease: timedelta) -> None:
     """Take a job as another worker would."""
     now = datetime.now(tz=UTC)
@@ -151,6 +161,7 @@ def claim(stack: Deployment, key: str, message: Mapping[str, object], *, lease: 
             now=now,
             lease_until=now + lease,
             message=json.loads(json.dumps(message)),
+            deployment=identity(stack),
         )
     )
 
@@ -183,7 +194,11 @@ def is_missed_by_the_stream(stack: Deployment) -> dict[str, Any]:
     """The stream shows nothing for a while; the reconciler publishes instead."""
     functions = stack.client("lambda")
     mappings = functions.list_event_source_mappings()["EventSourceMappings"]
-    (stream,) = (one for one in mappings if "dynamodb" in one["EventSourceArn"])
+    (stream,) = (
+        one
+        for one in mappings
+        if "dynamodb" in one["EventSourceArn"] and "StreamPublish" in one["FunctionArn"]
+    )
     functions.update_event_source_mapping(UUID=stream["UUID"], Enabled=False)
     order(stack, "missed")
     stack.send("PaymentsQueueUrl", charge("missed"))
@@ -270,6 +285,24 @@ def is_left_without_its_order(stack: Deployment) -> dict[str, Any]:
     claim(stack, key, charge("gone"), lease=-timedelta(minutes=1))
     stack.reconcile(key=key)
     return stack.job_when(key, "needs_review")
+
+
+def loses_a_part_of_its_history(stack: Deployment) -> None:
+    """Lambda gives up on a part of the stream: a gap is open until a scan closes it."""
+    failure = {
+        "requestContext": {"condition": "MaxRecordAgeExceeded"},
+        "DDBStreamBatchInfo": {
+            "shardId": "shardId-00000001573689847184-864758bb",
+            "startSequenceNumber": "800000000003126276362",
+            "endSequenceNumber": "800000000003126276362",
+            "approximateArrivalOfFirstRecord": "2026-05-14T00:13:19Z",
+            "approximateArrivalOfLastRecord": "2026-05-14T00:13:19Z",
+            "batchSize": 1,
+            "streamArn": "arn:aws:dynamodb:us-east-1:000000000000:table/jobs/stream/2026",
+        },
+    }
+    stack.send("GapsQueueUrl", failure)
+    eventually(lambda: stack.archived("history/gaps/") or None, "the gap is recorded")
 
 
 ALL: Final[tuple[Callable[[Deployment], object], ...]] = (

@@ -246,6 +246,7 @@ FORGED: Final = replace(
     ),
     provider_ref="pi_victim",
 )
+COPIED: Final = replace(FORGED, provider_ref="pi_1", deployment="staging", fence=1)
 
 
 def after_staging() -> FakePayments:
@@ -328,6 +329,14 @@ SCENARIOS: Final = (
     charging(
         "two-stacks",
         lambda _: after_staging(),
+        effects=lambda ended: len(charges_of(ended, "dev")),
+        check=each_stack_has_its_charge,
+    ),
+    # A row of staging's, as a copied table has it; staging goes on with it as well.
+    charging(
+        "copied-row",
+        lambda _: after_staging(),
+        jobs=(COPIED,),
         effects=lambda ended: len(charges_of(ended, "dev")),
         check=each_stack_has_its_charge,
     ),

@@ -32,6 +32,7 @@ def test_there_is_an_alarm_for_everything_a_person_must_know(prod: Assembly) -> 
         *("NotLookedAt", "NotTold"),
         *(f"OldestMessage{camel(kind.needs.queue)}" for kind in CONTRACTS),
         *("OldestMessageDeadLetters", "OldestMessageRejects", "MissedByTheStream"),
+        *("HistoryGap", "HistoryBehind"),
     }
 
 

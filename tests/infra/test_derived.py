@@ -111,7 +111,9 @@ def test_who_only_asks_can_have_a_key_that_only_reads(derived: Assembly, asking:
 
 def test_what_is_there_already_is_used_and_not_made(derived: Assembly) -> None:
     worker = derived.functions["PaymentsWorker/Worker"]
-    stream = derived.of_type("AWS::Lambda::EventSourceMapping")["Stream/Stream"]["Properties"]
+    stream = derived.of_type("AWS::Lambda::EventSourceMapping")["Stream/Publish/Stream"][
+        "Properties"
+    ]
 
     assert set(derived.of_type("AWS::DynamoDB::Table")) == {"Tables/Records", "Tables/ImportEvents"}
     assert "ProviderKeys/Stripe" not in derived.of_type("AWS::SecretsManager::Secret")

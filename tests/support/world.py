@@ -204,6 +204,7 @@ class World:
             spread=lambda: 0.0,
             outbox=lambda _queue: self.outbox,
             publisher=self.publisher(),
+            deployment=lambda: self.deployment,
         )
 
     def enqueuer(self) -> Enqueuer:

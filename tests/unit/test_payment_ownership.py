@@ -126,6 +126,21 @@ def test_a_payment_that_this_run_prepared_is_confirmed_without_another_read() ->
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
+def test_a_payment_that_a_replayed_key_brings_is_read_before_it_is_confirmed() -> None:
+    """Such as after a restore: a replay shows the payment as it was made, not as it is."""
+    world = World()
+    world.add_order()
+    made = world.payments.prepare(OURS, key=ProviderKey(f"{KEY}:create:1"))
+    changed = replace(OURS, customer="cus_victim")
+    world.payments.intents[made.ref] = Intent(made.ref, changed)
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, NeedsReview)
+    assert world.payments.charges == []
+    assert world.payments.calls[-1] == ("verify", made.ref)
+
+
 OTHERS = [
     {"metadata": {"job_key": "payment.charge:order_9"}},
     {"metadata": {}},

@@ -1,6 +1,5 @@
 """The stream's consumer: what failed is named, and everything else of its batch is done."""
 
-import importlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,10 +9,6 @@ import pytest
 
 from publish_ended.handler import handler
 from tests.support.world import World, charge
-
-# X-Ray opens its socket when it is imported; here that is still allowed.
-importlib.import_module("aws_xray_sdk.core")
-
 
 undressed: Any = vars(handler)["__wrapped__"]
 

@@ -35,6 +35,7 @@ KEPT = Facts(
     to_import=frozenset({"4"}),
     put_aside=Counter(["not JSON"]),
     wrong=frozenset({"not JSON"}),
+    history=dict.fromkeys((PAYMENT, RECEIPT, PUSH), "finished"),
 )
 
 
@@ -47,7 +48,7 @@ def with_status(key: str, status: Status) -> dict[str, JobSeen]:
 
 
 def test_one_charge_one_mail_one_contact_and_a_reasoned_review_keep_the_promise() -> None:
-    assert judge(KEPT) == Verdict((), (), (), (), ())
+    assert judge(KEPT) == Verdict((), (), (), (), (), ())
     assert judge(KEPT).kept
 
 
@@ -94,6 +95,14 @@ def test_what_breaks_the_promise_is_told_in_a_sentence(
     verdict = judge(replace(KEPT, **changes))
 
     assert getattr(verdict, part) == (sentence,)
+    assert not verdict.kept
+
+
+@pytest.mark.parametrize("told", [None, "started", "failed"])
+def test_ended_job_that_the_history_lacks_breaks_the_promise(told: str | None) -> None:
+    verdict = judge(replace(KEPT, history={**KEPT.history, PUSH: told}))
+
+    assert verdict.not_in_history == (f"{PUSH} is finished, and the history says {told}",)
     assert not verdict.kept
 
 

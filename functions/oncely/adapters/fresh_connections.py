@@ -5,6 +5,8 @@ from typing import Any
 from urllib3 import BaseHTTPResponse, PoolManager
 from urllib3.util.ssl_ import create_urllib3_context
 
+from oncely.adapters.request_deadline import timed
+
 
 class FreshConnections(PoolManager):
     """Never reuses a connection.
@@ -26,5 +28,5 @@ class FreshConnections(PoolManager):
         **options: Any,  # noqa: ANN401  # as inherited
     ) -> BaseHTTPResponse:
         """Send one request; its connection closes once the response is read."""
-        with PoolManager(num_pools=1, **self.connection_pool_kw) as once:
+        with timed(PoolManager(num_pools=1, **self.connection_pool_kw)) as once:
             return once.urlopen(method, url, **options)

@@ -9,16 +9,20 @@ from typing import Any, Final
 
 import requests
 import stripe
+from requests.adapters import HTTPAdapter
+from urllib3 import PoolManager
 
-from oncely.adapters.request_deadline import DeadlineAdapter, whole_request_within
+from oncely.adapters.request_deadline import timed, whole_request_within
 from oncely.adapters.stripe_answers import (
     MOVES_MONEY,
     also_found,
+    customer_of,
     difference,
     from_intent,
     if_closed,
     in_words,
     is_definite,
+    is_replay,
     made_for,
     refuses_our_key,
     turned_away,
@@ -60,6 +64,17 @@ def mode_of(api_key: str) -> bool | None:
     """
     named = _MODE.match(api_key)
     return None if named is None else named[1] == "live"
+
+
+class DeadlineAdapter(HTTPAdapter):
+    """Mounted on a session, it lets `whole_request_within` limit every request."""
+
+    def init_poolmanager(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  # as inherited
+        super().init_poolmanager(*args, **named)
+        timed(self.poolmanager)
+
+    def proxy_manager_for(self, *args: Any, **named: Any) -> PoolManager:  # noqa: ANN401  # as inherited
+        return timed(super().proxy_manager_for(*args, **named))
 
 
 class DeadlineClient(stripe.RequestsClient):
@@ -145,7 +160,7 @@ class StripePayments:
         # A replay of the key may bring an intent that was made, or changed, by somebody else.
         if differs := difference(intent, payment, livemode=self.livemode):
             return Odd(f"{intent.id} came back for our key, but {differs}", intent.id)
-        return Prepared(intent.id)
+        return Prepared(intent.id, replayed=is_replay(intent))
 
     def execute(
         self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
@@ -193,19 +208,29 @@ class StripePayments:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
         if made_for(intent) != (deployment, job_key):
             return Refused(f"{ref} is not this job's payment", code="not_ours")
-        return if_closed(intent)
+        answer = if_closed(intent)
+        if not isinstance(answer, Refused):
+            return answer
+        try:
+            found, _ = self._others(ref, (deployment, job_key), customer_of(intent))
+        except stripe.StripeError as error:
+            return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
+        # What was returned in full does not stand against it, for this one or for another.
+        others = [one.id for one in found if not isinstance(if_closed(one), Refused)]
+        return also_found(answer, ref, others) if others else answer
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
         """Read the intent, and then whether the same job has moved money through another one."""
         answer = self._read(ref, payment)
         if isinstance(answer, Unreachable | Processing | Odd):
             return answer
+        made = (payment.deployment, payment.job_key)
         try:
-            others, all_seen = self._others(ref, payment)
+            found, all_seen = self._others(ref, made, payment.customer)
         except stripe.StripeError as error:
             return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
-        if others:
-            return also_found(answer, ref, others)
+        if found:
+            return also_found(answer, ref, [one.id for one in found])
         return answer if all_seen else replace(answer, reason=f"{answer.reason}; {NOT_ALL_SEEN}")
 
     def _verified(self, ref: str, payment: Payment) -> Answer:
@@ -226,21 +251,25 @@ class StripePayments:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
         return from_intent(intent, payment, livemode=self.livemode)
 
-    def _others(self, ref: str, payment: Payment) -> tuple[list[str], bool]:
-        """Payments that carry our job's key beside ours, and have moved money or still may.
+    def _others(
+        self, ref: str, made: tuple[str | None, str], customer: str | None
+    ) -> tuple[list[stripe.PaymentIntent], bool]:
+        """Payments made for the same job beside this one, which moved money or still may.
 
         The customer's newest come first. The second value tells whether all of them were seen.
         """
-        found: list[str] = []
-        asked: dict[str, Any] = {"customer": payment.customer, "limit": PAGE_SIZE}
+        found: list[stripe.PaymentIntent] = []
+        asked: dict[str, Any] = {
+            "customer": customer,
+            "limit": PAGE_SIZE,
+            "expand": ["data.latest_charge"],
+        }
         for _ in range(MAX_PAGES):
             page = self.client.v1.payment_intents.list(asked)  # type: ignore[arg-type]  # its fields by name
             found += [
-                intent.id
+                intent
                 for intent in page.data
-                if intent.id != ref
-                and made_for(intent) == (payment.deployment, payment.job_key)
-                and intent.status in MOVES_MONEY
+                if intent.id != ref and made_for(intent) == made and intent.status in MOVES_MONEY
             ]
             if not page.has_more or not page.data:
                 return found, True

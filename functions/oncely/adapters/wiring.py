@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from oncely.adapters.clients import Clients
+from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.event_bridge import EventBridgeBus
@@ -56,6 +57,7 @@ def wire_reconciler(
         spread=spread,
         outbox=tools.outbox,
         publisher=publisher,
+        deployment=DeploymentIdentity(clients.dynamodb, settings.jobs_table),
     )
 
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from oncely.contract import AnyContract, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, OwnerGone, Unreachable
-from oncely.domain.decide import decide
+from oncely.domain.decide import decide, of_another_deployment
 from oncely.domain.due import Step, due_step, looked_at, no_longer_the_same, send_again
-from oncely.domain.errors import BadInputError
+from oncely.domain.errors import BadInputError, OncelyError
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -55,6 +55,7 @@ class Reconciler:
     spread: Callable[[], float]
     outbox: Callable[[str], Outbox]
     publisher: Publisher
+    deployment: Callable[[], str | None]  # its identity; a row of another one is left alone
     actor: str = ACTOR  # or the person who asked for this very job
 
     def resolve(
@@ -196,6 +197,12 @@ class _Look:
     def _ask(self, row: Job, old: Status) -> Resolution:
         # Before the question: an answer may be old by the time that it is judged.
         asked_at = self.reconciler.clock.now()
+        try:
+            deployment = self.reconciler.deployment()
+        except OncelyError as error:
+            return self._answered(row, old, Unreachable(str(error)), asked_at)
+        if elsewhere := of_another_deployment(row, self.contract.terms, deployment):
+            return self._told(row, self._write(row, elsewhere), old)
         heard = heard_about(row, self.contract, self.message)
         return self._answered(row, old, heard.answer, asked_at, heard.facts)
 

@@ -151,6 +151,7 @@ class Deployment:
             spread=lambda: 0.0,
             outbox=tools.outbox,
             publisher=self.publisher,
+            deployment=lambda: scenario.deployment,
         )
         self.teller = Teller(store=guarded, alerts=self.alerts, clock=self.clock, actor=ACTOR)
         self.dead_letters = DeadLetters(
