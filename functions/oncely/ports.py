@@ -222,7 +222,10 @@ class FinishedJobs(Protocol):
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None, limit: int
     ) -> Sequence[Listed]:
-        """The jobs that finished in this time, those that did last first."""
+        """The jobs that ended in this time, both ends included, those that did last first.
+
+        Failed ones may be among them: the rows tell.
+        """
 
 
 class EventBus(Protocol):

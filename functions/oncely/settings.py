@@ -141,6 +141,8 @@ class PublisherSettings(ToolSettings):
 class ResolverSettings(PublisherSettings):
     """Resolves what is due."""
 
+    archive_bucket: str = ""  # for whoever lists done jobs as well
+
     @classmethod
     def wanted(cls, contracts: tuple[type[AnyContract], ...]) -> Mapping[str, set[str]]:
         """Everything: it asks for any contract."""
@@ -169,6 +171,7 @@ class ReaderSettings(Settings):
     """Reads jobs for people, and serves the page."""
 
     jobs_table: Text
+    archive_bucket: Text
     sign_in_url: Text
     client_id: Text
     stack_name: Text
