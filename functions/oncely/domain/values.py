@@ -32,7 +32,8 @@ def _constructor(cls: type) -> Callable[..., None]:
     # Names that no field has: parameters are called like their fields.
     scope: dict[str, Any] = {"__missing": MISSING}
     lines = ["__held = self.__dict__"]
-    for field in fields(cls):
+    known = fields(cls)
+    for field in known:
         name, given = field.name, field.name
         scope[f"__default_{name}"] = field.default  # missing, if it has a factory
         if field.default_factory is not MISSING:
@@ -41,8 +42,8 @@ def _constructor(cls: type) -> Callable[..., None]:
         lines.append(f"__held[{name!r}] = {given}")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
-    placed = [_parameter(field) for field in fields(cls) if not field.kw_only]
-    named = [_parameter(field) for field in fields(cls) if field.kw_only]
+    placed = [_parameter(field) for field in known if not field.kw_only]
+    named = [_parameter(field) for field in known if field.kw_only]
     parameters = ", ".join(["self", *placed, *(["*", *named] if named else [])])
     body = "\n ".join(lines)
     exec(f"def __init__({parameters}):\n {body}", scope)  # noqa: S102  # names of fields only
