@@ -60,7 +60,7 @@ def test_no_list_count_or_sweep_shows_the_identity(dynamo: Dynamo) -> None:
     identity(dynamo)()
     finder = dynamo.finder()
 
-    assert list(finder.listed(tuple(Status))) == []
+    assert list(finder.attention(tuple(Status))) == []
     assert finder.count(tuple(Status), since=None, most=10) == 0
     due = DynamoDueIndex(dynamo.client, dynamo.jobs_table).due(since=None, until=FAR)
     assert list(due) == []
