@@ -50,8 +50,7 @@ def _meanings(f: Figures) -> str:
   Oncely, {f.powertools_cpu.milliseconds:.1f} ms with {f.powertools_cpu.aws_calls} for Powertools.
   The bare calls are the same requests, recorded and made again for other keys
   ({f.cpu.bare_milliseconds:.1f} and {f.powertools_cpu.bare_milliseconds:.1f} ms). Rounds take
-  turns; the median of their ratios is shown. Oncely's third call asks the archive whether an
-  expired run had this key; a `natural` effect spares it.
+  turns; the median of their ratios is shown.
 - **Importing** happens at a cold start: {f.worker_import.milliseconds:.0f} ms for
   `work_queue.handler`, {f.client.milliseconds:.0f} ms for `boto3.client("dynamodb")`; process time
   in fresh interpreters, taking turns. Oncely makes its four clients with the first message; ready
@@ -66,9 +65,9 @@ def _meanings(f: Figures) -> str:
 
 These are the times of one small machine that does other things as well. Figures of one run can be
 compared with each other, those of two runs hardly. Six runs while this was written, with 6 to 15
-processes wanting the two processors, gave 1.31 to 1.55 for the import, 1.14 to 1.25 for the CPU of
-a job one by one, and 1.22 to 1.60 for the best batch (four runs). What is within a tenth of its
-goal is neither met nor missed for sure. Counts are exact.
+processes wanting the two processors, gave 1.31 to 1.55 for the import, 1.11 to 1.14 for the CPU of
+a job over Powertools' (four runs), and 1.22 to 1.60 for the best batch (four runs). What is within
+a tenth of its goal is neither met nor missed for sure. Counts are exact.
 """
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from infra.local.sandbox import FaultKind
+from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey
@@ -137,6 +138,15 @@ def is_held_by_another(stack: Deployment) -> None:
         )
 
 
+def identity(stack: Deployment) -> str:
+    """The identity of the deployed stack, as its workers read it."""
+    return stack.once(_identity)
+
+
+def _identity(stack: Deployment) -> str:
+    return DeploymentIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])()
+
+
 def claim(stack: Deployment, key: str, message: Mapping[str, object], *, lease: timedelta) -> None:
     """Take a job as another worker would."""
     now = datetime.now(tz=UTC)
@@ -151,6 +161,7 @@ def claim(stack: Deployment, key: str, message: Mapping[str, object], *, lease: 
             now=now,
             lease_until=now + lease,
             message=json.loads(json.dumps(message)),
+            deployment=identity(stack),
         )
     )
 

@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
-
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Evidence, Job
 from oncely.domain.keys import JobKey
@@ -29,9 +27,6 @@ LISTED_SHARDS: Final = 4
 
 # An integer that the SDK need not check for more digits than DynamoDB keeps.
 _LARGE: Final = 10**18
-
-_TO: Final = TypeSerializer()
-_FROM: Final = TypeDeserializer()
 
 # TTL wants seconds since the epoch; every other time is text that sorts and that people can read.
 _EPOCH_SECONDS: Final = frozenset({"expires_at"})
@@ -115,10 +110,12 @@ def serialized(value: object) -> Attributes:
             return {"L": [serialized(inner) for inner in value]}
         case dict() | Mapping():  # a dict is told from others at once, a mapping is not
             return {"M": {name: serialized(inner) for name, inner in value.items()}}
-        case float():
-            return dict(_TO.serialize(Decimal(str(value))))
         case _:
-            return dict(_TO.serialize(value))
+            # boto3 takes a while to import, and rows hardly ever hold any other type.
+            from boto3.dynamodb.types import TypeSerializer  # noqa: PLC0415  # as said
+
+            number = Decimal(str(value)) if isinstance(value, float) else value
+            return dict(TypeSerializer().serialize(number))
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, object]:
@@ -139,7 +136,9 @@ def _plain(found: Any) -> object:  # noqa: ANN401  # the SDK's own form
         case "M":
             return plain(held)
         case _:
-            return _FROM.deserialize(found)
+            from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415  # as above
+
+            return TypeDeserializer().deserialize(found)
 
 
 def _spelled(name: str, value: object) -> object:

@@ -3,9 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import boto3
+from typing import TYPE_CHECKING, Any
 
 from oncely.adapters.clients import Clients
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
@@ -24,6 +22,9 @@ from oncely.services.reconcile import Reconciler
 from oncely.services.repair import Repairer
 from oncely.settings import ResolverSettings, camel, queue_variable, secret_variable, table_variable
 
+if TYPE_CHECKING:
+    import boto3
+
 _PROVIDERS = ("STRIPE_API_BASE", "HUBSPOT_API_BASE", "HUBSPOT_ID_PROPERTY")
 
 
@@ -41,7 +42,7 @@ class SupportDesk:
 def support_desk(
     outputs: Mapping[str, str],
     *,
-    session: boto3.Session,
+    session: "boto3.Session",
     actor: str,
     environ: Mapping[str, str] = os.environ,
     contracts: Iterable[type[AnyContract]] = CONTRACTS,
