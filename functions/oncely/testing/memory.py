@@ -24,6 +24,8 @@ from oncely.ports import (
     Overtaken,
     RequirementUnmet,
     SwapResult,
+    TableOpen,
+    TableState,
     Window,
     WindowHeld,
     Written,
@@ -130,6 +132,16 @@ class MemoryJobStore:
     def expire(self, key: JobKey) -> None:
         """Remove a row as TTL does."""
         del self.jobs[key]
+
+
+@dataclass
+class MemoryGuard:
+    """A job table that is what `state` says."""
+
+    state: TableState = field(default_factory=lambda: TableOpen(deployment=None))
+
+    def check(self) -> TableState:
+        return self.state
 
 
 @dataclass
