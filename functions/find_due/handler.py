@@ -26,6 +26,8 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Find what a sweep should look at."""
     sweep = Sweep.of(event)
     found = finder().find(sweep)
+    if found.refused:
+        telemetry().table_refused(found.refused)
     if found.trouble:
         telemetry().could_not_look(found.trouble)
     telemetry().measure(OLDEST_UNRESOLVED_AGE, found.oldest_age)

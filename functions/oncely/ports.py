@@ -101,6 +101,35 @@ class JobStore(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableOpen:
+    """The job table holds the proofs of this deployment."""
+
+    deployment: str | None  # its identity, for provider keys
+    replays_until: datetime | None = None  # a job made before then asks before it acts
+
+    def knows_every_job(self, now: datetime) -> bool:
+        """Whether a job without a row has never run: a restore may have lost its row."""
+        return self.replays_until is None or now >= self.replays_until
+
+
+@dataclass(frozen=True)
+class TableRefused:
+    """Nothing may be claimed or written: the table may not hold the proofs."""
+
+    reason: str
+
+
+TableState: TypeAlias = TableOpen | TableRefused
+
+
+class TableGuard(Protocol):
+    """Refuses a job table that was restored, copied, emptied or left unprotected."""
+
+    def check(self) -> TableState:
+        """Whether jobs may be claimed now. Never raises, and asks DynamoDB seldom."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Due:
     """A row that somebody should look at, as the index shows it."""
 
@@ -124,14 +153,17 @@ class DueIndex(Protocol):
         """The rows of these that fell due in this time, the longest due first, read as taken."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Listed:
-    """A job as the index by status shows it."""
+    """A job as a list shows it before its row is read, and the time that the list goes by."""
 
     job_key: JobKey
-    job_type: str
-    since: datetime  # when it got its present status
-    created_at: datetime
+    at: datetime
+
+    @property
+    def job_type(self) -> str:
+        """Each key begins with it."""
+        return self.job_key.partition(":")[0]
 
 
 class JobFinder(Protocol):
@@ -146,7 +178,7 @@ class JobFinder(Protocol):
     def by_reference(self, ref: str, *, most: int) -> list[JobKey]:
         """The jobs that carry a provider's reference."""
 
-    def listed(
+    def attention(
         self,
         statuses: Sequence[Status],
         *,
@@ -154,10 +186,10 @@ class JobFinder(Protocol):
         until: datetime | None = None,
         oldest_first: bool = False,
     ) -> Iterator[Listed]:
-        """The jobs of these statuses by when each got there, read as they are taken."""
+        """The jobs of these that operators act on, by when each got there, read as taken."""
 
     def count(self, statuses: Sequence[Status], *, since: datetime | None, most: int) -> int:
-        """How many jobs of these statuses got there since then; counting ends at `most`."""
+        """How many of those got there since then; counting ends at `most`."""
 
     def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
         """Read these rows, consistently; one that is gone is left out."""
@@ -211,6 +243,15 @@ class RowScan(Protocol):
 
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
         """Every row, consistently, page by page; `after` goes on behind a key."""
+
+
+class FinishedJobs(Protocol):
+    """Lists what is done from the history; the table has no index of it."""
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
+    ) -> Sequence[Listed]:
+        """The jobs that finished in this time, those that did last first."""
 
 
 class EventBus(Protocol):

@@ -151,6 +151,12 @@ class ResolverSettings(PublisherSettings):
         }
 
 
+class SetUpSettings(Settings):
+    """Gives a new job table its identity."""
+
+    jobs_table: Text
+
+
 class TellerSettings(Settings):
     """Tells people."""
 

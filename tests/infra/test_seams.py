@@ -21,6 +21,7 @@ from oncely.settings import (
     RejectSettings,
     ResolverSettings,
     Settings,
+    SetUpSettings,
     TellerSettings,
     WorkerSettings,
 )
@@ -37,6 +38,7 @@ SETTINGS: dict[str, type[Settings]] = {
     "receive_dead_letters": DeadLetterSettings,
     "repair_jobs": ResolverSettings,
     "resolve_job": ResolverSettings,
+    "set_up_table": SetUpSettings,
     "tell_person": TellerSettings,
     "work_queue": WorkerSettings,
 }

@@ -41,6 +41,7 @@ def items_read(dynamo: Dynamo) -> tuple[int, int]:
         store=dynamo.store(),
         index=DynamoDueIndex(client, dynamo.jobs_table),
         clock=world.clock,
+        guard=world.table,
     )
     found = finder.find(Sweep.of({"job_type": "payment.charge"}))
     return len(found.items), sum(read)

@@ -11,7 +11,7 @@ from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.writes import LocalWrite
-from oncely.ports import Alerts, JobStore, Outbox, Table
+from oncely.ports import Alerts, JobStore, Outbox, Table, TableGuard, TableOpen
 from oncely.providers import Crm, Mailer, PaymentProvider
 from oncely.registry import Registry
 from oncely.services.deadline import Deadline
@@ -23,7 +23,14 @@ from oncely.services.reconcile import Reconciler, Resolution
 from oncely.services.repair import Repairer
 from oncely.services.run_job import JobRunner
 from oncely.services.tell import Teller
-from oncely.testing.memory import MemoryJobFinder, MemoryJobStore, MemoryWindows
+from oncely.testing.memory import (
+    MemoryDueIndex,
+    MemoryFinishedJobs,
+    MemoryGuard,
+    MemoryJobFinder,
+    MemoryJobStore,
+    MemoryWindows,
+)
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeAlerts, FakeBus, FakeClock, FakeOutbox, Tokens
 from tests.support.mail import FakeMailer
@@ -123,6 +130,7 @@ class World:
     contracts: tuple[type[AnyContract], ...] = CONTRACTS
     tokens: Tokens = field(default_factory=Tokens)
     deployment: str | None = None  # the identity that rows and provider keys carry
+    guard: TableGuard | None = None  # of a test that closes the table; else it is open
 
     def __post_init__(self) -> None:
         if self.rows is None:
@@ -139,6 +147,10 @@ class World:
             contacts=self.crm,
             mail=self.mail,
         )
+
+    @property
+    def table(self) -> TableGuard:
+        return self.guard or MemoryGuard(TableOpen(deployment=self.deployment))
 
     @property
     def registry(self) -> Registry:
@@ -160,7 +172,7 @@ class World:
             new_token=self.tokens,
             spread=lambda: 0.0,
             stack="Oncely-test",
-            deployment=lambda: self.deployment,
+            guard=self.table,
             row_retention=ROW_RETENTION,
         )
 
@@ -198,7 +210,7 @@ class World:
             spread=lambda: 0.0,
             outbox=lambda _queue: self.outbox,
             publisher=self.publisher(),
-            deployment=lambda: self.deployment,
+            guard=self.table,
         )
 
     def enqueuer(self) -> Enqueuer:
@@ -218,6 +230,8 @@ class World:
             registry=self.registry,
             store=self.store,
             finder=MemoryJobFinder(self.store),
+            index=MemoryDueIndex(self.store),
+            finished=MemoryFinishedJobs(self.store),
             clock=self.clock,
         )
 

@@ -109,6 +109,18 @@ def rows_go_early(account: Account) -> None:
     account.functions["publish_ended"]["Environment"]["Variables"]["RETENTION_DAYS"] = "18"
 
 
+def no_recovery(account: Account) -> None:
+    account.recovery = "DISABLED"
+
+
+def no_identity(account: Account) -> None:
+    account.identity = {}
+
+
+def restored_table(account: Account) -> None:
+    account.tables["jobs"]["TableId"] = "T2"
+
+
 def empty_key(account: Account) -> None:
     account.secrets["stripe"] = " "
 
@@ -201,6 +213,9 @@ def paused_mail(account: Account) -> None:
         (rows_go_early, "rows are kept 18 days, a job could run again for 18"),
         (empty_key, "it is empty: no job of it can run"),
         (key_never_put_in, "it was never put in"),
+        (no_recovery, "has no point-in-time recovery"),
+        (no_identity, "has no identity item"),
+        (restored_table, "names the table id T1, and DynamoDB says T2"),
         (key_of_two_lines, "a character that no API key has"),
         (made_up_key, "HubSpot rejects it: HTTP 401 INVALID_AUTHENTICATION"),
         (no_schedule, "it is off: unknown jobs stay unknown"),
@@ -235,10 +250,6 @@ def rolled_back(account: Account) -> None:
 def new_stack(account: Account) -> None:
     account.stack["CreationTime"] = datetime.now(UTC)
     account.sweeps.clear()
-
-
-def no_recovery(account: Account) -> None:
-    account.recovery = "DISABLED"
 
 
 def no_versions(account: Account) -> None:
@@ -283,8 +294,9 @@ def jobs_for_many_people(account: Account) -> None:
 
 
 def forgotten_job(account: Account) -> None:
-    account.world.clock.time = datetime.now(UTC) - timedelta(hours=2)
+    account.world.clock.time = datetime.now(UTC) - timedelta(hours=2, minutes=15)
     oncely("send", "payment.charge", "order_id=1", place=account.place())
+    account.world.clock.time = datetime.now(UTC)
 
 
 def mail_on_probation(account: Account) -> None:
@@ -309,7 +321,6 @@ def small_account(account: Account) -> None:
     [
         (rolled_back, "the last deployment was rolled back"),
         (new_stack, "it has not run yet; the stack is new"),
-        (no_recovery, "it cannot be restored to a point in time"),
         (mail_on_probation, "AWS reviews this account's mail, and may stop it"),
         (mail_not_readable, "could not be checked"),
         (sender_not_readable, "could not be checked"),

@@ -30,6 +30,7 @@ def find(world: World, **sweep: object) -> Found:
         store=world.store,
         index=MemoryDueIndex(world.store),
         clock=world.clock,
+        guard=world.table,
     )
     return finder.find(Sweep.of(sweep))
 
@@ -79,7 +80,7 @@ def test_an_order_that_is_merely_pending_is_never_charged() -> None:
 
 def test_an_order_whose_message_is_on_its_way_is_left_alone() -> None:
     world = World()
-    world.add_order(charge_requested_at="2026-11-16T02:59:30.000000Z")
+    world.add_order(charge_requested_at="2026-11-16T02:59:30.000Z")
 
     found = find(world)
 
@@ -179,6 +180,7 @@ def test_job_whose_row_cannot_be_read_is_as_old_as_the_index_says(store: str) ->
         store=_BrokenStore() if store == "broken" else MemoryJobStore(),  # type: ignore[arg-type]  # only `get` is used
         index=index,
         clock=world.clock,
+        guard=world.table,
     )
 
     assert finder.find(Sweep.of({})).oldest_age == timedelta(days=1)
@@ -456,6 +458,7 @@ def test_a_newer_versions_rows_hide_none_that_can_be_brought_on() -> None:
         store=world.store,
         index=_NewerRowsFirst(),
         clock=world.clock,
+        guard=world.table,
     )
 
     found = keys(finder.find(Sweep.of({})))

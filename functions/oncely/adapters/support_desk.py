@@ -3,9 +3,11 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from oncely.adapters.clients import Clients
+from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.dynamodb_windows import DynamoWindows
 from oncely.adapters.job_finder import DynamoJobFinder
@@ -15,6 +17,7 @@ from oncely.adapters.wiring import wire_reconciler
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import NotConfiguredError
+from oncely.ports import Listed
 from oncely.registry import Registry
 from oncely.services.enqueue import Enqueuer
 from oncely.services.inspect import Inspector
@@ -26,6 +29,17 @@ if TYPE_CHECKING:
     import boto3
 
 _PROVIDERS = ("STRIPE_API_BASE", "HUBSPOT_API_BASE", "HUBSPOT_ID_PROPERTY")
+
+
+class NoFinishedJobs:
+    """Lists nothing as done: the history is not read yet."""
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
+    ) -> list[Listed]:
+        """No jobs."""
+        del since, until, job_type, limit
+        return []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +99,8 @@ def inspector(
         registry=Registry(contracts),
         store=DynamoJobStore(client=clients.dynamodb, table=jobs_table, tables={}),
         finder=finder,
+        index=DynamoDueIndex(clients.dynamodb, jobs_table),
+        finished=NoFinishedJobs(),
         clock=SystemClock(),
     )
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from oncely.adapters.clients import Clients
-from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.event_bridge import EventBridgeBus
 from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.system import SystemClock, spread
+from oncely.adapters.table_guard import table_guard
 from oncely.adapters.toolbox import Toolbox
 from oncely.contract import AnyContract
 from oncely.registry import Registry
@@ -57,7 +57,7 @@ def wire_reconciler(
         spread=spread,
         outbox=tools.outbox,
         publisher=publisher,
-        deployment=DeploymentIdentity(clients.dynamodb, settings.jobs_table),
+        guard=table_guard(clients, settings.jobs_table),
     )
 
 
@@ -84,4 +84,5 @@ def wire_finder(settings: FinderSettings, contracts: Iterable[type[AnyContract]]
         store=tools.jobs(),
         index=DynamoDueIndex(clients.dynamodb, settings.jobs_table),
         clock=SystemClock(),
+        guard=table_guard(clients, settings.jobs_table),
     )

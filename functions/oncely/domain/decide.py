@@ -133,7 +133,16 @@ def prepared(ref: str) -> Decision:
     """The provider's reference, saved before it is acted on."""
     return Decision(
         event=Event.KEEP,
-        reason=f"prepared {ref} at the provider; it has moved nothing yet",
+        reason=f"prepared {ref}",
+        changes={"provider_ref": ref},
+    )
+
+
+def found_again(ref: str) -> Decision:
+    """The reference of an earlier run, which the row had lost in a restore."""
+    return Decision(
+        event=Event.KEEP,
+        reason=f"the row was restored without its reference; {ref} was found at the provider",
         changes={"provider_ref": ref},
     )
 

@@ -15,7 +15,7 @@ from oncely.domain.keys import MAX_KEY, JobKey
 from oncely.domain.lifecycle import UNRESOLVED, Status
 from oncely.domain.times import instant
 from oncely.domain.writes import Json
-from oncely.ports import Clock, Due, DueIndex, JobStore, Tools
+from oncely.ports import Clock, Due, DueIndex, JobStore, TableGuard, TableRefused, Tools
 from oncely.registry import Registry
 
 MOST: Final = 200
@@ -74,6 +74,7 @@ class Found:
     oldest_age: timedelta
     asking: int = 0  # how much work our own rows ask for, with a job or without
     trouble: str | None = None  # why work that was never sent could not be looked for
+    refused: str | None = None  # why nothing of this table may be looked at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +86,13 @@ class Finder:
     store: JobStore
     index: DueIndex
     clock: Clock
+    guard: TableGuard
 
     def find(self, sweep: Sweep) -> Found:
         """What a sweep should resolve, the longest due first."""
+        table = self.guard.check()
+        if isinstance(table, TableRefused):
+            return Found(items=(), oldest_age=timedelta(0), refused=table.reason)
         if sweep.key is not None:
             asked_for = Item(key=JobKey(sweep.key), asked_for=True)
             return Found(items=(asked_for,), oldest_age=timedelta(0))
@@ -97,7 +102,9 @@ class Finder:
             due = self._shared_out(due, sweep, now)
         items = [Item(key=one.job_key) for one in due]
         asking, trouble = 0, None
-        if room := sweep.limit - len(items):
+        room = sweep.limit - len(items)
+        # After a restore an order without a job may have been paid by one whose row is lost.
+        if room and table.knows_every_job(now):
             try:
                 asked_for_work = list(self._asked_for(sweep, now))
                 asking = len(asked_for_work)
