@@ -30,8 +30,9 @@ def _quick(*, frozen: bool = False, kw_only: bool = False) -> Callable[[C], C]:
 def _constructor(cls: type) -> Callable[..., None]:
     """Write each field into the instance; only this differs from class to class."""
     # Names that no field has: parameters are called like their fields.
-    scope: dict[str, Any] = {"__missing": MISSING}
-    lines = ["__held = self.__dict__"]
+    # Not through __dict__: an instance whose dictionary was asked for is slower to read.
+    scope: dict[str, Any] = {"__missing": MISSING, "__set": object.__setattr__}
+    lines = ["pass"]
     known = fields(cls)
     for field in known:
         name, given = field.name, field.name
@@ -39,7 +40,7 @@ def _constructor(cls: type) -> Callable[..., None]:
         if field.default_factory is not MISSING:
             scope[f"__make_{name}"] = field.default_factory
             given = f"__make_{name}() if {name} is __missing else {name}"
-        lines.append(f"__held[{name!r}] = {given}")
+        lines.append(f"__set(self, {name!r}, {given})")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     placed = [_parameter(field) for field in known if not field.kw_only]
