@@ -4,7 +4,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
@@ -17,7 +17,6 @@ from oncely.domain.lifecycle import Event
 from oncely.domain.money import Money
 from oncely.domain.profiles import Safety, Terms
 from oncely.domain.proof import default_retention
-from oncely.domain.values import dataclass
 from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import Tools
 

@@ -1,6 +1,7 @@
 """What the core needs from outside, as Protocols of few verbs; adapters do not inherit them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Protocol, TypeAlias
 
@@ -10,7 +11,6 @@ from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.values import dataclass
 from oncely.domain.writes import Json, LocalWrite
 from oncely.providers import Crm, Mailer, PaymentProvider
 

@@ -1,13 +1,13 @@
 """The providers outside, as the jobs that ship see them: payments, a CRM and mail."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from oncely.domain.answers import Answer, NotSent, Odd, Prepared, Unreachable
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.money import Money
-from oncely.domain.values import dataclass
 from oncely.domain.writes import Json
 
 

@@ -1,10 +1,10 @@
 """What the functions emit: names of metrics, and how each outcome is logged and counted."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from oncely.domain.text import safe_line
-from oncely.domain.values import dataclass
 from oncely.services.outcomes import (
     Broken,
     Conflict,

@@ -50,8 +50,7 @@ def _meanings(f: Figures) -> str:
   Oncely, {f.powertools_cpu.milliseconds:.1f} ms with {f.powertools_cpu.aws_calls} for Powertools.
   The bare calls are the same requests, recorded and made again for other keys
   ({f.cpu.bare_milliseconds:.1f} and {f.powertools_cpu.bare_milliseconds:.1f} ms). Rounds take
-  turns; the median of their ratios is shown. Oncely's third call asks the archive whether an
-  expired run had this key; a `natural` effect spares it.
+  turns; the median of their ratios is shown.
 - **Importing** happens at a cold start: {f.worker_import.milliseconds:.0f} ms for
   `work_queue.handler`, {f.client.milliseconds:.0f} ms for `boto3.client("dynamodb")`; user time
   in fresh interpreters, taking turns. On Lambda the import also makes settings, clients and
@@ -68,9 +67,9 @@ def _meanings(f: Figures) -> str:
 
 These are the times of one small machine that does other things as well. Figures of one run can be
 compared with each other, those of two runs hardly. Six runs while this was written, with 6 to 15
-processes wanting the two processors, gave 1.31 to 1.55 for the import, 1.14 to 1.25 for the CPU of
-a job one by one, and 1.22 to 1.60 for the best batch (four runs). What is within a tenth of its
-goal is neither met nor missed for sure. Counts are exact.
+processes wanting the two processors, gave 1.31 to 1.55 for the import, 1.11 to 1.14 for the CPU of
+a job over Powertools' (four runs), and 1.22 to 1.60 for the best batch (four runs). What is within
+a tenth of its goal is neither met nor missed for sure. Counts are exact.
 """
 
 
@@ -80,8 +79,9 @@ def _mended(_: Figures) -> str:
 - **Batch**: five jobs ran side by side, so ten took two rounds, 2.0 at the least. Now all ten run
   at once, in fewer functions at a time: a provider sees no more calls than before.
 - **Import**: it was 1.77, and 2.03 until ready. Messages and settings are built when first used,
-  the services of other functions and boto3 itself are not imported, frozen dataclasses share
-  their methods instead of compiling each, and the garbage collector rests in the init phase.
+  the services of other functions and boto3 itself are not imported, and the garbage collector
+  rests in the init phase. Of what is left above boto3, pydantic and Powertools' logger, half is
+  the making of some ninety frozen dataclasses, the answers and outcomes that the code is made of.
 - **CPU**: rows do not go through the SDK's serializer, which inspects each value for every type.
   The SDK checks no request to DynamoDB, which does so itself, and has one name for all of them.
 """

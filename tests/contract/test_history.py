@@ -63,6 +63,7 @@ def line(order: int, at: datetime, status: Status = Status.FINISHED, **more: Any
         job_type=job_type,
         status=status,
         updated_at=at,
+        message={"order_id": str(order)},
         **more,
     )
     return replace(backfill_line(job, generation="table-1"), record=Record.CHANGE)
@@ -215,6 +216,6 @@ def test_lines_can_be_narrowed_to_days_and_read_by_any_id(
 
         day = date(2026, 5, 17)
         assert set(map(str, history.lines(since=day, until=day))) == {str(paid)}
-        for text in ("18452", "pi_1", "customer_1", paid.job_key):
+        for text in ("18452", "pi_1", "customer_1", "1", paid.job_key):
             assert history.about(text) == [paid]
         assert history.about("18452", until=day - timedelta(days=1)) == []

@@ -348,8 +348,8 @@ KNOWLEDGE: Final = (
     Mutation(
         "a payment of another deployment ends a job in a sweep",
         RECONCILE,
-        "        if elsewhere is not None:\n",
-        "        if False:\n",
+        "if elsewhere := of_another_deployment(row, self.contract.terms, deployment):",
+        "if elsewhere := None:",
         ("tests/unit/test_two_deployments.py",),
     ),
     Mutation(

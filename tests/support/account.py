@@ -60,6 +60,7 @@ def _function(name: str, **variables: str) -> dict[str, Any]:
     return {
         "FunctionName": name,
         "FunctionArn": f"arn:function:{name}",
+        "Handler": f"{name}.handler.handler",
         "State": "Active",
         "LastUpdateStatus": "Successful",
         "Timeout": 120,
@@ -97,7 +98,8 @@ class Account:
             ),
             "receive": _function("receive"),
             "archive": _function("archive"),
-            "publish": _function("publish", RETENTION_DAYS="35"),
+            "publish_ended": _function("publish_ended", RETENTION_DAYS="35"),
+            "archive_history": _function("archive_history"),
         }
     )
     mappings: dict[str, dict[str, Any]] = field(
@@ -105,7 +107,10 @@ class Account:
             **{arn(name): _mapping(arn(name), name) for name in QUEUES},
             arn("dead_letter"): _mapping(arn("dead_letter"), "receive"),
             arn("rejects"): _mapping(arn("rejects"), "archive"),
-            "arn:table/jobs/stream/1": _mapping("arn:table/jobs/stream/1", "publish"),
+            **{
+                f"arn:table/jobs/stream/1#{name}": _mapping("arn:table/jobs/stream/1", name)
+                for name in ("publish_ended", "archive_history")
+            },
         }
     )
     concurrency: dict[str, int] = field(default_factory=dict)

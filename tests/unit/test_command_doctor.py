@@ -57,7 +57,11 @@ def whole_batches(account: Account) -> None:
 
 
 def no_stream(account: Account) -> None:
-    del account.mappings["arn:table/jobs/stream/1"]
+    del account.mappings["arn:table/jobs/stream/1#publish_ended"]
+
+
+def no_history(account: Account) -> None:
+    account.mappings["arn:table/jobs/stream/1#archive_history"]["State"] = "Disabled"
 
 
 def no_concurrency(account: Account) -> None:
@@ -102,7 +106,7 @@ def history_with_a_gap(account: Account) -> None:
 
 
 def rows_go_early(account: Account) -> None:
-    account.functions["publish"]["Environment"]["Variables"]["RETENTION_DAYS"] = "18"
+    account.functions["publish_ended"]["Environment"]["Variables"]["RETENTION_DAYS"] = "18"
 
 
 def empty_key(account: Account) -> None:
@@ -183,6 +187,7 @@ def paused_mail(account: Account) -> None:
         (no_source, "no function is fed from it"),
         (whole_batches, "one bad message brings its whole batch back"),
         (no_stream, "no function is fed from it"),
+        (no_history, "its function is not fed: the mapping is off"),
         (no_concurrency, "its reserved concurrency is 0"),
         (failed_function, "it does not run"),
         (short_function, "one payment.charge may take 48 s, it is stopped after 20 s"),

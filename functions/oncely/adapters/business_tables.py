@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
@@ -10,7 +11,6 @@ from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
 from oncely.adapters.expressions import local_update
 from oncely.adapters.job_rows import plain, serialized
 from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.values import dataclass
 from oncely.domain.writes import LocalWrite
 
 if TYPE_CHECKING:

@@ -2,14 +2,13 @@
 
 import secrets
 import threading
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
 
 from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
 from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
-from oncely.domain.values import dataclass
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import ClientError
@@ -15,7 +16,6 @@ from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job, landed
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.values import dataclass
 from oncely.domain.writes import LocalWrite
 from oncely.ports import (
     Claimed,

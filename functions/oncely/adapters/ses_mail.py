@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,6 @@ from botocore.parsers import ResponseParserError
 from oncely.adapters.aws import code_of
 from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
 from oncely.domain.keys import ProviderKey
-from oncely.domain.values import dataclass
 from oncely.providers import Mail
 
 if TYPE_CHECKING:

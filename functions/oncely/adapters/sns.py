@@ -1,11 +1,11 @@
 """SNS: tells a person."""
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from oncely.domain.values import dataclass
 from oncely.ports import Alert
 
 if TYPE_CHECKING:

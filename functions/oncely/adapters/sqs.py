@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,6 @@ from botocore.exceptions import ClientError
 
 from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
 from oncely.domain.errors import NotConfiguredError
-from oncely.domain.values import dataclass
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
@@ -28,7 +28,6 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.domain.profiles import STRIPE, Safety, Terms
 from oncely.domain.times import time_text
-from oncely.domain.values import dataclass
 from oncely.domain.writes import Expect, LocalWrite
 from oncely.providers import Payment
 

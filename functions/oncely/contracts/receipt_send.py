@@ -1,6 +1,7 @@
 """receipt.send: mail the receipt of a paid order, at most once."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -12,7 +13,6 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, claim_tag, job_key
 from oncely.domain.money import Money
 from oncely.domain.profiles import SES, Safety, Terms
-from oncely.domain.values import dataclass
 from oncely.providers import Mail
 
 _OFF = "receipts are off: no sender address is configured"

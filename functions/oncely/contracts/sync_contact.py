@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -14,7 +15,6 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, job_key
 from oncely.domain.profiles import HUBSPOT, Safety, Terms
 from oncely.domain.times import instant, time_text
-from oncely.domain.values import dataclass
 from oncely.domain.writes import Expect, Json, LocalWrite
 from oncely.providers import CrmRecord, Gone
 

@@ -1,7 +1,7 @@
 """sync.import: page through the CRM and send one sync.contact for each record."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -23,7 +23,6 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, job_key
 from oncely.domain.profiles import HUBSPOT, Safety, Terms
 from oncely.domain.times import instant, time_text
-from oncely.domain.values import dataclass
 from oncely.domain.writes import Json
 from oncely.providers import CrmRecord, Page
 

@@ -1,6 +1,7 @@
 """sync.push: bring our current record to the CRM; an older push never lands over a newer one."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
@@ -21,7 +22,6 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_PART, JobKey, job_key
 from oncely.domain.profiles import HUBSPOT, Safety, StopRules, Terms
 from oncely.domain.times import instant, time_text
-from oncely.domain.values import dataclass
 from oncely.domain.writes import Expect, Json, LocalWrite
 from oncely.providers import CrmRecord, Gone, Taken
 

@@ -1,11 +1,10 @@
 """What a provider can tell us, as values: `decide` turns each into a move of the life cycle."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
-from oncely.domain.values import dataclass
 from oncely.domain.writes import Json, LocalWrite
 
 

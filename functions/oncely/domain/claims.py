@@ -1,7 +1,7 @@
 """The claim that makes a worker the owner of a row: what it writes, and why it is refused."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
 
@@ -9,7 +9,6 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ABSENT, Event, Status, after
 from oncely.domain.moves import Decision, escalate
-from oncely.domain.values import dataclass
 from oncely.domain.writes import Json
 
 

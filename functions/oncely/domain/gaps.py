@@ -1,12 +1,11 @@
 """Gaps of the history: changes that the stream's consumer gave up on before they were written."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
 from oncely.domain.times import time_text
-from oncely.domain.values import dataclass
 
 _TIMES: Final = frozenset({"first_at", "last_at", "recorded_at", "started_at", "rows_from"})
 # A row says when its change was decided; the stream, when the table took it. The first may be

@@ -6,7 +6,7 @@ and never a nested record of a message: those may name people.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from math import isfinite
@@ -18,7 +18,6 @@ from oncely.domain.keys import is_job_type
 from oncely.domain.lifecycle import Event
 from oncely.domain.text import one_line
 from oncely.domain.times import time_text
-from oncely.domain.values import dataclass
 
 Scalar: TypeAlias = str | int | float | bool | None
 

@@ -1,7 +1,7 @@
 """The record of one job, its evidence, and how an event changes it."""
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -9,7 +9,6 @@ from oncely.domain.actors import in_words, is_person
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ABSENT, ENDED, UNRESOLVED, Event, Status, after
 from oncely.domain.text import one_line
-from oncely.domain.values import dataclass
 from oncely.domain.writes import Json
 
 # A row must never grow to DynamoDB's 400 kB: entries are counted, and each is cut.

@@ -1,11 +1,11 @@
 """Money as a whole number of minor units, so that nothing is ever rounded."""
 
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Self
 
 from oncely.domain.errors import InvalidMoneyError
-from oncely.domain.values import dataclass
 
 # Currencies that do not have two decimals, as Stripe counts them: it still takes two of UGX and
 # ISK, which have none by ISO 4217. Amounts are minor units all the same.

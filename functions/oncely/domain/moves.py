@@ -1,7 +1,7 @@
 """The moves that a decision can make: which fields each changes, and how long each waits."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -10,7 +10,6 @@ from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
 from oncely.domain.profiles import Terms
 from oncely.domain.text import one_line
-from oncely.domain.values import dataclass
 
 # A message that was sent is worked within this time, or the row is taken to have lost it.
 MESSAGE_GRACE: Final = timedelta(minutes=15)

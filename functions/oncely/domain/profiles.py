@@ -1,11 +1,11 @@
 """What decisions rest on: how safe an effect is, what its provider offers, and when to stop."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
 from oncely.domain.keys import MAX_PROVIDER_KEY
-from oncely.domain.values import dataclass
 
 
 class Safety(StrEnum):

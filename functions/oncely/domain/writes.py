@@ -1,10 +1,8 @@
 """The local writes that belong to an end: data, so that a store can put them in one transaction."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
-
-from oncely.domain.values import dataclass
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 

@@ -1,7 +1,7 @@
 """Acts, once: a reference is saved before it is used, and what a call raises is an answer."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
@@ -12,7 +12,6 @@ from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.moves import Decision
 from oncely.domain.profiles import Safety
-from oncely.domain.values import dataclass
 from oncely.domain.writes import Json
 from oncely.services.deadline import Deadline
 

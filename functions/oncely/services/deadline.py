@@ -1,8 +1,8 @@
 """When an invocation is killed: nothing is started that would not be done by then."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from oncely.domain.values import dataclass
 from oncely.ports import Clock
 
 

@@ -1,12 +1,12 @@
 """How a run of a worker can end, as a closed union; entry points translate it."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.values import dataclass
 from oncely.ports import Result
 
 

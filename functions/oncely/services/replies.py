@@ -1,9 +1,9 @@
 """What becomes of a queue message, given how its job went."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias, assert_never
 
-from oncely.domain.values import dataclass
 from oncely.services.outcomes import (
     Broken,
     Conflict,

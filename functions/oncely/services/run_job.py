@@ -1,6 +1,7 @@
 """One run of a worker: check, claim, act once, end in one transaction."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, assert_never
 
@@ -14,7 +15,6 @@ from oncely.domain.jobs import CLOCK_SKEW, Job
 from oncely.domain.keys import JobKey, findable
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import Decision
-from oncely.domain.values import dataclass
 from oncely.domain.writes import LocalWrite
 from oncely.ports import (
     Alerts,

@@ -1,6 +1,7 @@
 """Writes a decision to the row, and sees through what can happen to that write."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -11,7 +12,6 @@ from oncely.domain.due import mine_to_tell
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.moves import Decision
-from oncely.domain.values import dataclass
 from oncely.domain.writes import LocalWrite
 from oncely.ports import Clock, JobStore, LocalRefused, Overtaken, Written
 from oncely.services.ending import with_proof

@@ -1,12 +1,12 @@
 """Tells a person of a job that needs review: one alert, however many try to at once."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from oncely.domain.due import Step, due_step, looked_at, may_tell, told
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.values import dataclass
 from oncely.ports import Alerts, Clock, JobStore, Overtaken, Written
 from oncely.services import alert_texts
 

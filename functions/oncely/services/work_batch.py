@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
-from oncely.domain.values import dataclass
 from oncely.ports import Clock, Inbox
 from oncely.services.deadline import Deadline
 from oncely.services.outcomes import Broken, Outcome
