@@ -107,7 +107,7 @@ class SupportView(Construct):
             timeout=TIMEOUT,
             memory=around.stage.worker_memory,
             environment={
-                **tables.variables(),
+                **tables.names_of(JOBS),
                 "ARCHIVE_BUCKET": around.archive.name,
                 # The engine serves the sign-in page of every pool at its own address.
                 "SIGN_IN_URL": self._engine or self.people.sign_in_url,

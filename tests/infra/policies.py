@@ -55,9 +55,9 @@ def spelled(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # whatever 
 
 def _spelled_condition(condition: Mapping[str, Mapping[str, Any]]) -> str:
     """A condition in words; an operator that is not known here must be added first."""
-    words = {"StringEquals": "="}
+    words = {"StringEquals": "=", "ForAllValues:StringLike": "like"}
     return " and ".join(
-        f"{key} {words[operator]} {value}"
+        f"{key} {words[operator]} {' or '.join(_many(value))}"
         for operator, pairs in condition.items()
         for key, value in pairs.items()
     )

@@ -15,12 +15,13 @@ from oncely.registry import Registry
 from oncely.settings import (
     DeadLetterSettings,
     FinderSettings,
+    GroupSettings,
     PublisherSettings,
     ReaderSettings,
     RejectSettings,
     ResolverSettings,
     Settings,
-    TellerSettings,
+    SweepSettings,
     WorkerSettings,
 )
 from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly, Function
@@ -28,14 +29,13 @@ from tests.support.engines import missing
 
 SETTINGS: dict[str, type[Settings]] = {
     "archive_rejects": RejectSettings,
-    "count_outcomes": Settings,
     "find_due": FinderSettings,
+    "finish_sweep": SweepSettings,
     "publish_ended": PublisherSettings,
     "read_jobs": ReaderSettings,
     "receive_dead_letters": DeadLetterSettings,
     "repair_jobs": ResolverSettings,
-    "resolve_job": ResolverSettings,
-    "tell_person": TellerSettings,
+    "resolve_jobs": GroupSettings,
     "work_queue": WorkerSettings,
 }
 

@@ -98,7 +98,9 @@ def test_a_row_reads_like_this() -> None:
     assert row["job_key"] == {"S": "payment.charge:order_18452"}
     assert row["status"] == {"S": "started"}
     assert row["attempts"] == {"N": "1"}
-    assert row["listed"] == {"S": f"started#{int(row['due_shard']['S']) % 4}"}
+    action, _, shard = row["due"]["S"].partition("#")
+    assert action == "ask"
+    assert row["listed"] == {"S": f"started#{int(shard) % 4}"}
     assert row["due_at"] == {"S": "2026-11-16T03:01:00.000000Z"}
     assert row["expires_at"] == {"N": str(int(NOW.timestamp()))}
     assert row["message"] == {"S": '{"job":"payment.charge","v":1,"order_id":"18452"}'}

@@ -36,7 +36,10 @@ class Toolbox:
         """Give the job table."""
         settings = self._settings
         return DynamoJobStore(
-            client=self._clients.dynamodb, table=settings.jobs_table, tables=settings.tables
+            client=self._clients.dynamodb,
+            table=settings.jobs_table,
+            tables=settings.tables,
+            due_shards=settings.due_shards,
         )
 
     def table(self, name: str) -> "Table":

@@ -11,6 +11,7 @@ from ops_cli.checkup.functions import functions, sources
 from ops_cli.checkup.jobs import jobs
 from ops_cli.checkup.keys import keys
 from ops_cli.checkup.mail import mail, sender
+from ops_cli.checkup.orders import orders
 from ops_cli.checkup.people import people
 from ops_cli.checkup.queues import queues
 from ops_cli.checkup.retention import retention
@@ -28,6 +29,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     sources,
     concurrency,
     tables,
+    orders,
     retention,
     keys,
     mail,

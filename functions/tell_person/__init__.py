@@ -1,1 +1,0 @@
-"""A step of the reconciler: a person is told."""
