@@ -105,7 +105,8 @@ class Reconciler(Construct):
             description="asks what became of a group of jobs, and records it",
             stage=stage,
             layers=around.layers,
-            timeout=stage.reconciler_timeout,
+            # The last job of a group begins only while there is time for all its calls.
+            timeout=2 * stage.reconciler_timeout,
             memory=stage.worker_memory,
             secrets=around.demand.secrets,
             environment={

@@ -63,7 +63,7 @@ class Stage(BaseModel):
     sweep_interval_minutes: Annotated[int, Field(ge=1, le=10)] = 1
     sweep_page_size: Annotated[int, Field(ge=1, le=1000)] = 1000
     sweep_group_size: Annotated[int, Field(ge=1, le=100)] = 25
-    sweep_groups_at_once: Annotated[int, Field(ge=1, le=40)] = 4
+    sweep_groups_at_once: Annotated[int, Field(ge=1, le=40)] = 8
     sweep_jobs_at_once: Annotated[int, Field(ge=1, le=30)] = 10  # of each group
     # What all groups together may ask of a provider; Stripe takes 100 live and 25 in test mode.
     stripe_reads_per_second: Count = 100

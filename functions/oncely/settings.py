@@ -86,6 +86,9 @@ class ToolSettings(Settings):
     hubspot_properties: str = ""  # names of contact properties to read, with commas
     hubspot_id_property: Text = "oncely_id"  # the unique property that carries our id
     sender_address: str | None = None  # none: no mail is sent
+    # What this function may ask of each provider; none: as fast as it answers.
+    stripe_reads_per_second: Rate | None = None
+    hubspot_reads_per_second: Rate | None = None
 
 
 class WorkerSettings(ToolSettings):
@@ -173,9 +176,6 @@ class GroupSettings(ResolverSettings):
     alert_topic_arn: Text
     stack_name: str = ""
     sweep_jobs_at_once: Annotated[int, Field(ge=1)] = 10
-    # Its part of what each provider may be asked; none: as fast as it answers.
-    stripe_reads_per_second: Rate | None = None
-    hubspot_reads_per_second: Rate | None = None
 
 
 class DeadLetterSettings(Settings):

@@ -16,11 +16,11 @@ def every_state(machine: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def test_every_target_is_there() -> None:
-    assert list(missing_targets(definition(groups_at_once=4))) == []
+    assert list(missing_targets(definition(groups_at_once=8))) == []
 
 
 def test_a_target_that_is_not_there_is_found() -> None:
-    machine = definition(groups_at_once=4)
+    machine = definition(groups_at_once=8)
     machine["States"]["Find"]["Next"] = "Nowhere"
     states = machine["States"]["Each group"]["ItemProcessor"]["States"]
     states["Resolve"]["Catch"][0]["Next"] = "Never"
@@ -31,7 +31,7 @@ def test_a_target_that_is_not_there_is_found() -> None:
 def test_it_only_calls_functions_and_tries_again_what_lambda_itself_failed() -> None:
     tasks = {
         name: one
-        for name, one in every_state(definition(groups_at_once=4))
+        for name, one in every_state(definition(groups_at_once=8))
         if one["Type"] == "Task"
     }
 
@@ -44,7 +44,7 @@ def test_it_only_calls_functions_and_tries_again_what_lambda_itself_failed() -> 
 
 def test_group_is_one_state_and_a_page_three_more() -> None:
     """What a resolved unknown costs: 4 transitions for 25 jobs, 43 for the thousand of a page."""
-    machine = definition(groups_at_once=4)
+    machine = definition(groups_at_once=8)
     group = machine["States"]["Each group"]["ItemProcessor"]
 
     assert list(machine["States"]) == ["Find", "Each group", "Finish"]
@@ -52,11 +52,11 @@ def test_group_is_one_state_and_a_page_three_more() -> None:
 
 
 def test_group_whose_worker_dies_is_tried_one_job_at_a_time_and_then_becomes_a_result() -> None:
-    each = definition(groups_at_once=4)["States"]["Each group"]
+    each = definition(groups_at_once=8)["States"]["Each group"]
     states = each["ItemProcessor"]["States"]
     (first,), (second,) = states["Resolve"]["Catch"], states["One at a time"]["Catch"]
 
-    assert each["MaxConcurrency"] == 4
+    assert each["MaxConcurrency"] == 8
     assert (first["ErrorEquals"], first["Next"]) == (["States.ALL"], "One at a time")
     assert states["One at a time"]["Parameters"]["Payload"]["at_once"] == 1
     assert (second["ErrorEquals"], second["Next"]) == (["States.ALL"], "Not looked at")
@@ -67,7 +67,7 @@ def test_group_whose_worker_dies_is_tried_one_job_at_a_time_and_then_becomes_a_r
 
 
 def test_no_execution_fails_for_what_an_item_ended_in() -> None:
-    kinds = {state["Type"] for _, state in every_state(definition(groups_at_once=4))}
+    kinds = {state["Type"] for _, state in every_state(definition(groups_at_once=8))}
 
     assert "Fail" not in kinds
 
@@ -80,7 +80,7 @@ def test_the_template_holds_this_definition_and_its_functions(prod: Assembly) ->
         for name, value in properties["DefinitionSubstitutions"].items()
     }
 
-    assert json.loads(properties["DefinitionString"]) == definition(groups_at_once=4)
+    assert json.loads(properties["DefinitionString"]) == definition(groups_at_once=8)
     assert functions == {
         "FindArn": "Reconciler/Find/Function",
         "ResolveArn": "Reconciler/Resolve/Function",
@@ -117,5 +117,5 @@ def test_its_functions_start_the_machine_by_the_name_that_it_has(prod: Assembly)
 def test_groups_that_run_at_once_share_what_a_provider_takes(prod: Assembly) -> None:
     variables = prod.functions["Reconciler/Resolve"].variables
 
-    assert variables["STRIPE_READS_PER_SECOND"] == "25"
-    assert variables["HUBSPOT_READS_PER_SECOND"] == "2.5"
+    assert variables["STRIPE_READS_PER_SECOND"] == "12.5"
+    assert variables["HUBSPOT_READS_PER_SECOND"] == "1.25"

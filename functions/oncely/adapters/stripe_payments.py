@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -10,6 +10,7 @@ from typing import Any, Final
 import requests
 import stripe
 
+from oncely.adapters.pace import AT_ONCE
 from oncely.adapters.request_deadline import DeadlineAdapter, whole_request_within
 from oncely.adapters.stripe_answers import (
     MOVES_MONEY,
@@ -27,6 +28,7 @@ from oncely.adapters.stripe_answers import (
 from oncely.domain.answers import (
     Absent,
     Answer,
+    Done,
     NotSent,
     Odd,
     Prepared,
@@ -63,10 +65,11 @@ def mode_of(api_key: str) -> bool | None:
 
 
 class DeadlineClient(stripe.RequestsClient):
-    """Sends a request once, and gives it up when its whole time is over."""
+    """Sends a request once, in its turn, and gives it up when its whole time is over."""
 
-    def __init__(self, limit: timedelta) -> None:
+    def __init__(self, limit: timedelta, pace: Callable[[], None]) -> None:
         seconds = limit.total_seconds()
+        self._pace = pace
         super().__init__(timeout=(min(CONNECT_TIMEOUT.total_seconds(), seconds), seconds))
         self._limit = limit
 
@@ -84,6 +87,7 @@ class DeadlineClient(stripe.RequestsClient):
             for scheme in ("http://", "https://"):
                 session.mount(scheme, DeadlineAdapter())
             self._thread_local.session = session
+        self._pace()
         with whole_request_within(self._limit):
             return super().request(method, url, headers, post_data, **named)
 
@@ -93,6 +97,7 @@ def stripe_client(
     *,
     api_base: str | None = None,
     request_timeout: timedelta = STRIPE.request_timeout,
+    pace: Callable[[], None] = AT_ONCE,
 ) -> stripe.StripeClient:
     """A client that never sends a request twice by itself."""
     # Off: it would write a file under HOME and send figures of the last request along.
@@ -102,8 +107,17 @@ def stripe_client(
         stripe_version=API_VERSION,
         max_network_retries=0,
         base_addresses={"api": api_base} if api_base else {},
-        http_client=DeadlineClient(request_timeout),
+        http_client=DeadlineClient(request_timeout, pace),
     )
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """What a customer's newest payments show about one job."""
+
+    ours: stripe.PaymentIntent | None
+    others: list[str]  # those that carry the job's key beside ours, and have moved money or may
+    all: bool  # whether there are no older ones
 
 
 @dataclass(frozen=True)
@@ -115,10 +129,13 @@ class StripePayments:
     livemode: bool | None = None  # of our API key; None if the key does not tell
 
     @classmethod
-    def with_key(cls, api_key: str, *, api_base: str | None = None) -> "StripePayments":
+    def with_key(
+        cls, api_key: str, *, api_base: str | None = None, pace: Callable[[], None] = AT_ONCE
+    ) -> "StripePayments":
         """Wire the SDK; the scope is a digest, so that no key is stored with a job."""
         credential = hashlib.sha256(api_key.encode()).hexdigest()[:12]
-        return cls(stripe_client(api_key, api_base=api_base), credential, mode_of(api_key))
+        client = stripe_client(api_key, api_base=api_base, pace=pace)
+        return cls(client, credential, mode_of(api_key))
 
     def scope(self) -> str:
         """Within what our keys are unique."""
@@ -196,17 +213,27 @@ class StripePayments:
         return if_closed(intent)
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
-        """Read the intent, and then whether the same job has moved money through another one."""
-        answer = self._read(ref, payment)
-        if isinstance(answer, Unreachable | Processing | Odd):
-            return answer
+        """List the customer's payments: ours, and whether the job moved money through another.
+
+        A list that shows ours as paid answers in one request. Anything else is read by its id.
+        """
         try:
-            others, all_seen = self._others(ref, payment)
+            listed = self._listed(ref, payment)
         except stripe.StripeError as error:
             return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
-        if others:
-            return also_found(answer, ref, others)
-        return answer if all_seen else replace(answer, reason=f"{answer.reason}; {NOT_ALL_SEEN}")
+        answer = self._if_paid(listed.ours, payment) or self._read(ref, payment)
+        if isinstance(answer, Unreachable | Processing | Odd):
+            return answer
+        if listed.others:
+            return also_found(answer, ref, listed.others)
+        return answer if listed.all else replace(answer, reason=f"{answer.reason}; {NOT_ALL_SEEN}")
+
+    def _if_paid(self, ours: stripe.PaymentIntent | None, payment: Payment) -> Done | None:
+        # Only a charge that is shown tells whether it was refunded.
+        if ours is None or not isinstance(ours.latest_charge, stripe.Charge):
+            return None
+        answer = from_intent(ours, payment, livemode=self.livemode)
+        return answer if isinstance(answer, Done) else None
 
     def _verified(self, ref: str, payment: Payment) -> Answer:
         """Read an intent of another run before anything is done with it."""
@@ -226,15 +253,18 @@ class StripePayments:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
         return from_intent(intent, payment, livemode=self.livemode)
 
-    def _others(self, ref: str, payment: Payment) -> tuple[list[str], bool]:
-        """Payments that carry our job's key beside ours, and have moved money or still may.
-
-        The customer's newest come first. The second value tells whether all of them were seen.
-        """
+    def _listed(self, ref: str, payment: Payment) -> "_Listed":
+        """The customer's payments, the newest first, as far as this job is concerned."""
+        ours: stripe.PaymentIntent | None = None
         found: list[str] = []
-        asked: dict[str, Any] = {"customer": payment.customer, "limit": PAGE_SIZE}
+        asked: dict[str, Any] = {
+            "customer": payment.customer,
+            "limit": PAGE_SIZE,
+            "expand": ["data.latest_charge"],
+        }
         for _ in range(MAX_PAGES):
             page = self.client.v1.payment_intents.list(asked)  # type: ignore[arg-type]  # its fields by name
+            ours = next((intent for intent in page.data if intent.id == ref), ours)
             found += [
                 intent.id
                 for intent in page.data
@@ -243,9 +273,9 @@ class StripePayments:
                 and intent.status in MOVES_MONEY
             ]
             if not page.has_more or not page.data:
-                return found, True
+                return _Listed(ours, found, all=True)
             asked = {**asked, "starting_after": page.data[-1].id}
-        return found, False
+        return _Listed(ours, found, all=False)
 
     def _state_after(self, error: stripe.StripeError, ref: str, payment: Payment) -> Answer:
         unsent = turned_away_unsent(error)
