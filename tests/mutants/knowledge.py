@@ -206,8 +206,8 @@ KNOWLEDGE: Final = (
     Mutation(
         "a search that ended early says that there is no other payment",
         STRIPE,
-        "        return found, False\n",
-        "        return found, True\n",
+        "        return _Listed(ours, found, all=False)\n",
+        "        return _Listed(ours, found, all=True)\n",
         ("tests/integration/test_stripe_payments.py",),
     ),
     Mutation(

@@ -9,6 +9,7 @@ from tests.mutants.knowledge import KNOWLEDGE
 from tests.mutants.mutation import Mutation
 from tests.mutants.ownership import OWNERSHIP
 from tests.mutants.people import PEOPLE
+from tests.mutants.sweeps import SWEEPS
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
     *OWNERSHIP,
@@ -17,4 +18,5 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *PEOPLE,
     *BOUNDARIES,
     *CRM,
+    *SWEEPS,
 )
