@@ -87,8 +87,9 @@ soak: $(LOCAL_STACK) ## Real processes under kills, outages, faults and skewed c
 	@$(WITH_VENV) ONCELY_TEST_SIZE=full $(VENV)/bin/python -m pytest -m mass
 	@PYTHONPATH=functions:. $(VENV)/bin/python -m tests.soak $(ARGS)
 
-docs: $(DEV) ## Write the pages of docs/ that the code tells itself
+docs: $(DEV) ## Write the pages of docs/ that the code tells itself, and count what jobs cost
 	@$(VENV)/bin/python -m ops_cli.render_docs
+	@PYTHONPATH=functions:. $(VENV)/bin/python -m tests.bench.cost_pages
 
 fmt: $(DEV) ## Format the code and repair what the linter can repair
 	@$(VENV)/bin/ruff check --fix-only $(SOURCES)

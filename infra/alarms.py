@@ -43,7 +43,7 @@ class Alarms(Construct):
                 # `oncely doctor` takes this apart again.
                 alarm_description=(
                     f"{watch.meaning} Begin with: oncely {watch.begin} --stack {stack} "
-                    f"Runbook: {stage.runbook}#{watch.section}"
+                    f"Runbook: {stage.runbook_url}#{watch.section}"
                 ),
             )
             alarm.add_alarm_action(tell)

@@ -23,7 +23,7 @@ class Alerts(Construct):
             "Key",
             description="Oncely: alerts on their way to people",
             enable_key_rotation=True,
-            removal_policy=RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY,
+            removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
         )
         self.key.grant(alarms, "kms:Decrypt", "kms:GenerateDataKey*")
         self.topic = sns.Topic(

@@ -11,6 +11,7 @@ from aws_cdk import App, Environment, Validations
 from cdk_nag import AwsSolutionsChecks
 
 from infra import REPOSITORY
+from infra.bytecode import MISSING, BytecodeError, lambda_python
 from infra.guardrails import GuardrailError
 from infra.layers import LayerError
 from infra.stack import OncelyStack
@@ -31,6 +32,8 @@ def build(context: Mapping[str, Any] | None = None, *, folder: Path | None = Non
     # On one machine there is no AWS to guard, and its engine speaks plain HTTP.
     if not stage.is_local:
         Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
+        if lambda_python() is None:
+            sys.stderr.write(f"{MISSING}\n")
     return app
 
 
@@ -49,7 +52,7 @@ def main() -> None:
     """Write the cloud assembly, or one sentence that says what is wrong."""
     try:
         build().synth()
-    except (GuardrailError, LayerError, StageError) as error:
+    except (BytecodeError, GuardrailError, LayerError, StageError) as error:
         sys.exit(f"Not synthesized: {error}")
 
 

@@ -1,4 +1,4 @@
-"""The archive: ended jobs and rejected messages, kept when everything else is gone."""
+"""The archive: what is kept when everything else is gone, such as rejected messages."""
 
 from typing import Final
 
@@ -9,12 +9,12 @@ from constructs import Construct
 from infra.job_function import JobFunction
 from infra.stages import Stage
 
-_JOBS: Final = "jobs/*"
 _REJECTS: Final = "rejects/*"
+_HISTORY: Final = "history/*"
 
 
 class Archive(Construct):
-    """A bucket that no `cdk destroy` empties: it holds the proof that jobs ran."""
+    """A bucket that no `cdk destroy` empties."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
         super().__init__(scope, id_)
@@ -28,7 +28,6 @@ class Archive(Construct):
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             removal_policy=RemovalPolicy.RETAIN,
             lifecycle_rules=[
-                # A job is archived again only when its end was contested; the last one counts.
                 s3.LifecycleRule(
                     noncurrent_version_expiration=Duration.days(365),
                     abort_incomplete_multipart_upload_after=Duration.days(1),
@@ -47,27 +46,20 @@ class Archive(Construct):
         """The bucket's name."""
         return self.bucket.bucket_name
 
-    def let_find_jobs(self, function: JobFunction) -> None:
-        """Let a function look an ended job up by its key."""
-        function.allow("s3:GetObject", on=[self.bucket.arn_for_objects(_JOBS)])
-        # Without it S3 answers "forbidden" for an object that is not there.
-        function.allow("s3:ListBucket", on=[self.bucket.bucket_arn])
-        self._acknowledge(function, _JOBS)
-
-    def let_keep_jobs(self, function: JobFunction) -> None:
-        """Let a function archive ended jobs; it looks before it writes over one."""
-        function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_JOBS)])
-        self.let_find_jobs(function)
-
     def let_keep_rejects(self, function: JobFunction) -> None:
         """Let a function archive rejected messages."""
         function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_REJECTS)])
         self._acknowledge(function, _REJECTS)
+
+    def let_write_history(self, function: JobFunction) -> None:
+        """Let a function write history lines and gaps."""
+        function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_HISTORY)])
+        self._acknowledge(function, _HISTORY)
 
     def _acknowledge(self, function: JobFunction, prefix: str) -> None:
         resource = self.bucket.node.default_child
         assert isinstance(resource, s3.CfnBucket)  # noqa: S101  # for the type checker
         function.acknowledge(
             f"AwsSolutions-IAM5[Resource::<{self.bucket.stack.get_logical_id(resource)}.Arn>/{prefix}]",
-            reason="One object for each job, under a prefix of its own.",
+            reason="Objects are named when they are written, under a prefix of their own.",
         )

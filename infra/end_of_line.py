@@ -30,7 +30,7 @@ class DeadLetterConsumer(Construct):
             description="brings the jobs of dead letters to a known state",
             stage=around.stage,
             layers=around.layers,
-            timeout=around.stage.reconciler_timeout,
+            timeout=around.stage.reconciler_timeout_seconds,
             environment={
                 **around.alerts.variables(),
                 "REJECTS_QUEUE_URL": queues.rejects.queue_url,
@@ -62,7 +62,7 @@ class RejectConsumer(Construct):
             description="archives rejected messages",
             stage=around.stage,
             layers=around.layers,
-            timeout=around.stage.reconciler_timeout,
+            timeout=around.stage.reconciler_timeout_seconds,
             environment={"ARCHIVE_BUCKET": around.archive.name},
         )
         around.archive.let_keep_rejects(self.consumer)

@@ -26,7 +26,7 @@ def refuse_unsafe(stage: Stage, contracts: Iterable[type[AnyContract]]) -> None:
         *(fault for kind in kinds for fault in _time_for_one_job(stage, kind)),
         *_lease(stage, max(kinds, key=lambda kind: kind.terms.profile.request_timeout)),
         *_dead_letters(stage),
-        *_row_retention(stage, kinds),
+        *(fault for kind in kinds for fault in _proof_retention(stage, kind)),
     )
     if faults:
         raise GuardrailError("\n".join(faults))
@@ -34,22 +34,23 @@ def refuse_unsafe(stage: Stage, contracts: Iterable[type[AnyContract]]) -> None:
 
 def _visibility(stage: Stage) -> Iterator[str]:
     # Dead letters and rejects are worked by functions that have the reconciler's time.
-    for name in ("worker_timeout", "reconciler_timeout"):
+    visibility = stage.visibility_timeout_seconds
+    for name in ("worker_timeout_seconds", "reconciler_timeout_seconds"):
         timeout: int = getattr(stage, name)
         least = VISIBILITY_FACTOR * timeout
-        if stage.visibility < least:
+        if visibility < least:
             yield (
-                f"A message would come back after {stage.visibility} s (visibility), while its "
-                f"function may run for {timeout} s ({name}): "
-                f"visibility must be at least {VISIBILITY_FACTOR} times that, {least} s."
+                f"A message would come back after {visibility} s (visibility_timeout_seconds), "
+                f"while its function may run for {timeout} s ({name}): visibility_timeout_seconds "
+                f"must be at least {VISIBILITY_FACTOR} times that, {least} s."
             )
 
 
 def _time_for_one_job(stage: Stage, kind: type[AnyContract]) -> Iterator[str]:
     """All calls at their timeouts and the commit must fit, or the function dies halfway."""
     profile = kind.terms.profile
-    timeouts = {"worker_timeout": stage.worker_timeout}
-    timeouts["reconciler_timeout"] = stage.reconciler_timeout
+    timeouts = {"worker_timeout_seconds": stage.worker_timeout_seconds}
+    timeouts["reconciler_timeout_seconds"] = stage.reconciler_timeout_seconds
     for name, timeout in timeouts.items():
         if kind.time_needed() >= timedelta(seconds=timeout):
             yield (
@@ -62,47 +63,53 @@ def _time_for_one_job(stage: Stage, kind: type[AnyContract]) -> Iterator[str]:
 
 def _lease(stage: Stage, kind: type[AnyContract]) -> Iterator[str]:
     """A message that returns inside the lease finds its job held, and spends a receive on it."""
-    lease = stage.worker_timeout + _seconds(kind.terms.profile.request_timeout + CLOCK_SKEW)
-    if lease >= stage.visibility:
+    lease = stage.worker_timeout_seconds + _seconds(kind.terms.profile.request_timeout + CLOCK_SKEW)
+    if lease >= stage.visibility_timeout_seconds:
         yield (
-            f"The lease of a {kind.job_type} lasts {lease:g} s (worker_timeout + the request "
-            f"timeout of {kind.terms.profile.name} + {_seconds(CLOCK_SKEW)} s of clock skew), "
-            f"but its message comes back after {stage.visibility} s (visibility), "
-            "before the lease is over."
+            f"The lease of a {kind.job_type} lasts {lease:g} s (worker_timeout_seconds + the "
+            f"request timeout of {kind.terms.profile.name} + {_seconds(CLOCK_SKEW)} s of clock "
+            f"skew), but its message comes back after {stage.visibility_timeout_seconds} s "
+            "(visibility_timeout_seconds), before the lease is over."
         )
 
 
 def _dead_letters(stage: Stage) -> Iterator[str]:
     """SQS counts a dead letter's age from its first send, so the later queue must keep longer."""
-    if stage.dead_letter_retention <= stage.queue_retention:
+    if stage.dead_letter_retention_days <= stage.queue_retention_days:
         yield (
-            f"Dead letters would be kept for {stage.dead_letter_retention} days "
-            f"(dead_letter_retention), counted from the first send, and a queue keeps a message "
-            f"for {stage.queue_retention} days (queue_retention) already: "
-            "dead_letter_retention must be longer."
+            f"Dead letters would be kept for {stage.dead_letter_retention_days} days "
+            "(dead_letter_retention_days), counted from the first send, and a queue keeps a "
+            f"message for {stage.queue_retention_days} days (queue_retention_days) already: "
+            "dead_letter_retention_days must be longer."
         )
 
 
-def _row_retention(stage: Stage, kinds: tuple[type[AnyContract], ...]) -> Iterator[str]:
+def _proof_retention(stage: Stage, kind: type[AnyContract]) -> Iterator[str]:
     """The proof that a job ran must outlive everything that could run it again."""
-    longest = {
-        "queue_retention + dead_letter_retention": timedelta(
-            days=stage.queue_retention + stage.dead_letter_retention
+    row_retention = timedelta(days=stage.row_retention_days)
+    kept = kind.kept_for(row_retention)
+    by_stage = kind.proof_retention is None and kept == row_retention
+    name = "row_retention_days" if by_stage else "proof_retention"
+    ways = {
+        "queue_retention_days + dead_letter_retention_days": timedelta(
+            days=stage.queue_retention_days + stage.dead_letter_retention_days
         ),
-        "replay_window": timedelta(days=stage.replay_window),
-        **{
-            f"the key window of {kind.terms.profile.name}": window
-            for kind in kinds
-            if (window := kind.terms.profile.key_window) is not None
-        },
+        "replay_window_days": timedelta(days=stage.replay_window_days),
+        f"the key window of {kind.terms.profile.name}": (
+            kind.terms.profile.key_window or timedelta(0)
+        ),
     }
-    name, least = max(longest.items(), key=lambda item: item[1])
-    if timedelta(days=stage.row_retention) <= least:
+    way, least = max(ways.items(), key=lambda item: item[1])
+    if kept <= least:
         yield (
-            f"The row of an ended job would be kept for {stage.row_retention} days "
-            f"(row_retention), but it could be run again for {least / timedelta(days=1):g} days "
-            f"({name}): row_retention must be longer."
+            f"The row of an ended {kind.job_type} would be kept for {_days(kept)} days ({name}), "
+            f"but the job could be run again for {_days(least)} days ({way}): "
+            f"{name} must be longer."
         )
+
+
+def _days(time: timedelta) -> str:
+    return f"{time / timedelta(days=1):g}"
 
 
 def _seconds(time: timedelta) -> float:

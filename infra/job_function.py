@@ -43,7 +43,7 @@ class JobFunction(Construct):
             self,
             "Function",
             description=f"Oncely: {description}",
-            code=function_code(entry),
+            code=function_code(entry, stage=stage),
             handler=handler_of(entry),
             runtime=PYTHON,
             architecture=ARCHITECTURE,

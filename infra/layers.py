@@ -17,6 +17,14 @@ from pathlib import Path
 from typing import Final
 
 from infra import REPOSITORY
+from infra.bytecode import (
+    CACHE_TAG,
+    MISSING,
+    PYTHON_ON_LAMBDA,
+    BytecodeError,
+    compile_for_lambda,
+    lambda_python,
+)
 
 BUILD: Final = REPOSITORY / ".build" / "layers"
 REQUIREMENTS: Final = REPOSITORY / "requirements"
@@ -30,8 +38,8 @@ SYNC: Final = "sync"  # HubSpot's SDK, laid over it
 # On one machine there is no Lambda that brings boto3, so this one does, in the place of `runtime`.
 LOCAL: Final = "local"
 
-_PYTHON_ON_LAMBDA: Final = "3.13"
 _PLATFORM_ON_LAMBDA: Final = "manylinux2014_aarch64"
+_FOUND_AT: Final = "/opt/python"  # where Lambda unpacks layers
 # Zip files know no time before this; a fixed one makes the same files the same archive.
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 # What pip leaves that no import reads, and that tells where and how it was installed.
@@ -62,8 +70,8 @@ class Target:
     def lambda_(cls) -> "Target":
         """Lambda, whatever machine builds it."""
         return cls(
-            f"lambda-{_PYTHON_ON_LAMBDA}-{_PLATFORM_ON_LAMBDA}",
-            ("--platform", _PLATFORM_ON_LAMBDA, "--python-version", _PYTHON_ON_LAMBDA),
+            f"lambda-{PYTHON_ON_LAMBDA}-{_PLATFORM_ON_LAMBDA}",
+            ("--platform", _PLATFORM_ON_LAMBDA, "--python-version", PYTHON_ON_LAMBDA),
         )
 
     @classmethod
@@ -90,7 +98,9 @@ class Layer:
         """Says what is inside: the pins carry hashes, so equal inputs give equal code."""
         # What is unpacked on this machine is found by where it lies.
         where = (str(BUILD),) if self.target.is_here else ()
-        inputs = (RECIPE, self.target.name, *self.target.pip, *where, *_pins(self.requirements))
+        bytecode = (CACHE_TAG,) if not self.target.is_here and lambda_python() else ()
+        made = (*self.target.pip, *where, *bytecode)
+        inputs = (RECIPE, self.target.name, *made, *_pins(self.requirements))
         return hashlib.sha256("\n".join(inputs).encode()).hexdigest()
 
     @property
@@ -116,6 +126,8 @@ class Layer:
             self._install(folder)
             if self.target.is_here:
                 folder = self._leave_unpacked(folder)
+            else:
+                compile_for_lambda(folder, found_at=_FOUND_AT)
             archive = Path(scratch) / "layer.zip"
             _pack(folder, archive)
             # Two builds at once make the same file; whoever is last replaces it in one step.
@@ -225,11 +237,13 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def main(names: Sequence[str]) -> None:
     """Build the layers of the named targets, or of all, and print each when it is done."""
+    if "local" not in names and lambda_python() is None:
+        sys.stderr.write(f"{MISSING}\n")
     try:
         for archive in build(TARGETS[name] for name in names or TARGETS):
             size = archive.stat().st_size / 1e6
             print(f"{size:6.1f} MB  {archive.relative_to(REPOSITORY)}", flush=True)  # noqa: T201  # progress
-    except LayerError as error:
+    except (BytecodeError, LayerError) as error:
         sys.exit(str(error))
 
 

@@ -24,8 +24,8 @@ _STEPS: Final = {
 def log_group_of(scope: Construct, *, stage: Stage, name: str | None = None) -> logs.LogGroup:
     """The log group of a construct, kept at least as long as the stage says."""
     # One with a fixed name that was left behind would be in the way of the next deployment.
-    stays = stage.keep_data and name is None
-    steps = (step for days, step in _STEPS.items() if stage.log_retention <= days)
+    stays = stage.retain_data and name is None
+    steps = (step for days, step in _STEPS.items() if stage.log_retention_days <= days)
     return logs.LogGroup(
         scope,
         "Logs",

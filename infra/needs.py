@@ -50,6 +50,11 @@ class Demand:
         """The AWS actions that they perform themselves, such as ses:SendEmail."""
         return _once(name for kind in self.contracts for name in kind.needs.actions)
 
+    @property
+    def publishes_events(self) -> bool:
+        """Whether any of them puts its ends on the event bus."""
+        return any(kind.publishes_events for kind in self.contracts)
+
 
 def _once(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))

@@ -40,8 +40,8 @@ class People(Construct):
             ),
             # No phone and no mail to recover by: an administrator sets a new password.
             account_recovery=cognito.AccountRecovery.NONE,
-            deletion_protection=stage.keep_data,
-            removal_policy=RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY,
+            deletion_protection=stage.retain_data,
+            removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
         )
         for name, what in _GROUPS.items():
             cognito.CfnUserPoolGroup(

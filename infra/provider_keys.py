@@ -16,7 +16,7 @@ class ProviderKeys(Construct):
     def __init__(self, scope: Construct, id_: str, *, stage: Stage, names: Iterable[str]) -> None:
         super().__init__(scope, id_)
         self._arns = {name: self._arn(name, stage) for name in names}
-        self._reading = {**self._arns, **stage.reading_secrets}
+        self._reading = {**self._arns, **stage.read_only_secrets}
 
     def arns(self, names: Iterable[str], *, reading: bool = False) -> list[str]:
         """The ARNs of these secrets; `reading`: of keys that need not act."""
@@ -42,7 +42,7 @@ class ProviderKeys(Construct):
             self,
             camel(name),
             description=f"Oncely: the API key of {name}; put it in as plain text",
-            removal_policy=RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY,
+            removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
         )
         # The construct would make a random password up, which no provider knows.
         resource = secret.node.default_child

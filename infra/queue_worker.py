@@ -25,8 +25,8 @@ class QueueWorker(Construct):
             description=f"works the queue {queue!r}",
             stage=stage,
             layers=around.layers,
-            timeout=stage.worker_timeout,
-            memory=stage.worker_memory,
+            timeout=stage.worker_timeout_seconds,
+            memory=stage.worker_memory_mb,
             secrets=demand.secrets,
             feeds_itself=queue in demand.sends_to,
             environment={
@@ -34,9 +34,9 @@ class QueueWorker(Construct):
                 "QUEUE_URL": own.queue_url,
                 "REJECTS_QUEUE_URL": around.queues.rejects.queue_url,
                 **around.alerts.variables(),
-                "ARCHIVE_BUCKET": around.archive.name,
-                "MAX_RECEIVES": str(stage.max_receives),
-                "SIDE_BY_SIDE": str(stage.side_by_side),
+                **around.retention_variables(),
+                "MAX_RECEIVES": str(stage.max_receive_count),
+                "SIDE_BY_SIDE": str(stage.batch_concurrency),
                 **around.tables.variables(demand.tables),
                 **around.keys.variables(demand.secrets),
                 **around.queues.urls(demand.sends_to),
@@ -69,7 +69,6 @@ class QueueWorker(Construct):
             on=[around.queues.rejects.queue_arn, *around.queues.arns(demand.sends_to)],
         )
         around.alerts.let_tell(worker)
-        around.archive.let_find_jobs(worker)
         for action in demand.actions:
             self._allow(action, around.stage)
 

@@ -22,17 +22,17 @@ class Queues(Construct):
     def __init__(self, scope: Construct, id_: str, *, stage: Stage, names: Iterable[str]) -> None:
         super().__init__(scope, id_)
         self._stage = stage
-        kept = Duration.days(stage.dead_letter_retention)
+        kept = Duration.days(stage.dead_letter_retention_days)
         self.dead_letters = self._queue("DeadLetters", retention=kept)
         self.rejects = self._queue("Rejects", retention=kept)
         self._acknowledge_end_of_line(self.rejects)
         self._queues = {
             name: self._queue(
                 camel(name),
-                retention=Duration.days(stage.queue_retention),
+                retention=Duration.days(stage.queue_retention_days),
                 largest=LARGEST_BODY,
                 dead_letters=sqs.DeadLetterQueue(
-                    queue=self.dead_letters, max_receive_count=stage.max_receives
+                    queue=self.dead_letters, max_receive_count=stage.max_receive_count
                 ),
             )
             for name in names
@@ -66,7 +66,7 @@ class Queues(Construct):
             id_,
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=self._stage.tls_only,
-            visibility_timeout=Duration.seconds(self._stage.visibility),
+            visibility_timeout=Duration.seconds(self._stage.visibility_timeout_seconds),
             retention_period=retention,
             max_message_size_bytes=largest,
             dead_letter_queue=dead_letters,

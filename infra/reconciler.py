@@ -72,7 +72,7 @@ class Reconciler(Construct):
             description="finds jobs that are due, and starts a sweep if there are any",
             stage=stage,
             layers=around.layers,
-            timeout=stage.reconciler_timeout,
+            timeout=stage.reconciler_timeout_seconds,
             environment={
                 **tables.variables(demand.tables),
                 "RECONCILER_ARN": self._arn,
@@ -106,8 +106,8 @@ class Reconciler(Construct):
             stage=stage,
             layers=around.layers,
             # The last job of a group begins only while there is time for all its calls.
-            timeout=2 * stage.reconciler_timeout,
-            memory=stage.worker_memory,
+            timeout=2 * stage.reconciler_timeout_seconds,
+            memory=stage.worker_memory_mb,
             secrets=around.demand.secrets,
             environment={
                 **around.asking_variables(),
@@ -130,7 +130,7 @@ class Reconciler(Construct):
             description="says what a sweep did, and starts the next if more is due",
             stage=around.stage,
             layers=around.layers,
-            timeout=around.stage.reconciler_timeout,
+            timeout=around.stage.reconciler_timeout_seconds,
             environment={**around.tables.names_of(JOBS), "RECONCILER_ARN": self._arn},
         )
         self._let_sweep(function, around.tables)

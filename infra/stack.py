@@ -20,11 +20,12 @@ from infra.queue_worker import QueueWorker
 from infra.queues import Queues
 from infra.reconciler import Reconciler
 from infra.stages import PROVIDERS_ADDRESS, Stage
+from infra.stream_history import StreamHistory
 from infra.stream_publisher import StreamPublisher
 from infra.support_view import SupportView
 from infra.surroundings import Surroundings
 from infra.tables import Tables
-from infra.watches import about_jobs, about_queues, about_the_reconciler
+from infra.watches import about_jobs, about_queues, about_the_history, about_the_reconciler
 from oncely.contract import AnyContract
 from oncely.settings import camel
 
@@ -46,7 +47,7 @@ class OncelyStack(Stack):
             id_,
             env=env,
             description="Oncely: background jobs that run once, however often they are delivered",
-            termination_protection=stage.keep_data,
+            termination_protection=stage.retain_data,
         )
         if stage.is_local:
             providers = CfnParameter(
@@ -72,6 +73,7 @@ class OncelyStack(Stack):
         }
         self.reconciler = Reconciler(self, "Reconciler", around=self.around)
         self.publisher = StreamPublisher(self, "Stream", around=self.around)
+        self.history = StreamHistory(self, "History", around=self.around)
         self.dead_letters = DeadLetterConsumer(self, "DeadLetters", around=self.around)
         self.rejects = RejectConsumer(self, "Rejects", around=self.around)
         self.support = SupportView(self, "Support", around=self.around)
@@ -81,7 +83,7 @@ class OncelyStack(Stack):
         Tags.of(self).add("stage", stage.name)
 
     def _watch(self) -> None:
-        """Alarms and a dashboard over all of it."""
+        """Alarms over all of it, and a dashboard if the stage has one."""
         queues, machine = self.around.queues, self.reconciler.machine
         emitted = Emitted(self.stack_name)
         Alarms(
@@ -98,20 +100,22 @@ class OncelyStack(Stack):
                     missed=self.publisher.missed,
                 ),
                 *about_the_reconciler(machine),
+                *about_the_history(self.history.writer.function, gaps=self.history.gaps),
             ),
         )
-        Dashboard(
-            self,
-            "Dashboard",
-            emitted=emitted,
-            workers={name: worker.worker.function for name, worker in self.workers.items()},
-            queues={
-                **queues.by_name,
-                "dead letters": queues.dead_letters,
-                "rejects": queues.rejects,
-            },
-            machine=machine,
-        )
+        if self.around.stage.dashboard:
+            Dashboard(
+                self,
+                "Dashboard",
+                emitted=emitted,
+                workers={name: worker.worker.function for name, worker in self.workers.items()},
+                queues={
+                    **queues.by_name,
+                    "dead letters": queues.dead_letters,
+                    "rejects": queues.rejects,
+                },
+                machine=machine,
+            )
 
     def _tell_outputs(self) -> None:
         """The names that outside tools rely on."""
@@ -124,6 +128,7 @@ class OncelyStack(Stack):
             "RejectsQueueUrl": around.queues.rejects.queue_url,
             "DeadLetterQueueUrl": around.queues.dead_letters.queue_url,
             "MissedQueueUrl": self.publisher.missed.queue_url,
+            "GapsQueueUrl": self.history.gaps.queue_url,
             **{
                 f"{camel(name)}TableName": around.tables.table(name).table_name
                 for name in around.tables.names
@@ -135,7 +140,7 @@ class OncelyStack(Stack):
             "AlertTopicArn": around.alerts.topic.topic_arn,
             "AdminUrl": self.support.url,
             "UserPoolId": self.support.people.pool.user_pool_id,
-            "RowRetentionDays": str(around.stage.row_retention),
+            "RowRetentionDays": str(around.stage.row_retention_days),
             **around.stage.provider_addresses(),
         }
         for name, value in outputs.items():

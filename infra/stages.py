@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from oncely.contract import AnyContract
 from oncely.domain.due import DUE_SHARDS
@@ -19,8 +19,8 @@ PROVIDERS_ADDRESS: Final = "ProvidersAddress"
 # Longer names for what is there already; `<name>` is one that the contracts speak of.
 _TABLE: Final = "_table"
 _SECRET: Final = "_secret_arn"  # noqa: S105  # the end of a name
-_READING_SECRET: Final = "_reading_secret_arn"  # noqa: S105  # as above
-_CONCURRENCY: Final = "_max_concurrency"
+_READING_SECRET: Final = "_read_only_secret_arn"  # noqa: S105  # as above
+_CONCURRENCY: Final = "_worker_concurrency"
 
 
 class StageError(Exception):
@@ -37,27 +37,27 @@ class Stage(BaseModel):
     # Who is told; none: alerts go to the topic only.
     alert_email: Text | None = None
     # Where the runbook is that alarms point into.
-    runbook: Text = "docs/operations.md"
+    runbook_url: Text = "docs/operations.md"
 
     # What is there already, by short name; the stack makes the others.
     existing_tables: Mapping[str, Text] = {}
     jobs_stream_arn: Text | None = None  # with an existing job table only
     existing_secrets: Mapping[str, Text] = {}
     # Keys that can only read, for whoever asks what became of a job; without, the worker's.
-    reading_secrets: Mapping[str, Text] = {}
+    read_only_secrets: Mapping[str, Text] = {}
 
-    # The worker of a queue: a batch runs in `batch_size / side_by_side` rounds.
-    worker_timeout: Count = 120  # seconds
-    visibility: Count = 720  # seconds; six timeouts, as Lambda asks for
+    # The worker of a queue: a batch runs in `batch_size / batch_concurrency` rounds.
+    worker_timeout_seconds: Count = 120
+    visibility_timeout_seconds: Count = 720  # six timeouts, as Lambda asks for
     batch_size: Annotated[int, Field(ge=1, le=10)] = 10
-    side_by_side: Annotated[int, Field(ge=1, le=10)] = 10
-    max_receives: Annotated[int, Field(ge=2, le=1000)] = 5
+    batch_concurrency: Annotated[int, Field(ge=1, le=10)] = 10
+    max_receive_count: Annotated[int, Field(ge=2, le=1000)] = 5
     # Functions of one queue at the same time: with ten jobs each, at most 20 calls to a
     # provider at once; Stripe's test mode takes 25 a second.
-    max_concurrency: Annotated[int, Field(ge=2, le=1000)] = 2
-    queue_max_concurrency: Mapping[str, Annotated[int, Field(ge=2, le=1000)]] = {}
-    worker_memory: Count = 512  # MB; CPU comes with memory, and importing an SDK is CPU
-    reconciler_timeout: Count = 60  # seconds, of each of its functions
+    worker_concurrency: Annotated[int, Field(ge=2, le=1000)] = 2
+    queue_worker_concurrency: Mapping[str, Annotated[int, Field(ge=2, le=1000)]] = {}
+    worker_memory_mb: Count = 512  # CPU comes with memory, and importing an SDK is CPU
+    reconciler_timeout_seconds: Count = 60  # of each of its functions; twice that for a group
 
     # Sweeps of the reconciler: a page of jobs, in groups, some groups at once, one task each.
     sweep_interval_minutes: Annotated[int, Field(ge=1, le=10)] = 1
@@ -72,18 +72,28 @@ class Stage(BaseModel):
     # be raised at any time; lowered, jobs that are due in the higher ones are no longer found.
     due_shards: Annotated[int, Field(ge=DUE_SHARDS, le=1000)] = DUE_SHARDS
 
-    # How long things are kept, in days.
-    queue_retention: Annotated[int, Field(ge=1, le=14)] = 4
-    dead_letter_retention: Annotated[int, Field(ge=1, le=14)] = 14
-    replay_window: Count = 30  # a producer may replay its messages this long after the first send
-    row_retention: Count = 90  # an ended job's row, after it was archived
-    log_retention: Count = 30
+    queue_retention_days: Annotated[int, Field(ge=1, le=14)] = 4
+    dead_letter_retention_days: Annotated[int, Field(ge=1, le=14)] = 14
+    replay_window_days: Count = 30  # a producer may replay its messages this long after sending
+    # The ended row of a natural effect; a contract's proof_retention says the same of any other.
+    row_retention_days: Count = 90
+    log_retention_days: Count = 30
+
+    # The tables that the stack makes. With `provisioned`, each table and index has these units
+    # per second; throttled jobs are retried, so too few delay jobs and lose none.
+    table_class: Literal["standard", "standard_infrequent_access"] = "standard"
+    billing_mode: Literal["on_demand", "provisioned"] = "on_demand"
+    read_capacity_units: Count | None = None
+    write_capacity_units: Count | None = None
+
+    # A CloudWatch dashboard costs $3 a month; the alarms and the admin page do without it.
+    dashboard: bool = False
 
     # Whether people who sign in to the support view need a second factor.
     sign_in_mfa: Literal["optional", "required"] = "optional"
 
     # Whether deleting the stack, or a table, must not delete data.
-    keep_data: bool = False
+    retain_data: bool = False
     # The local engine speaks plain HTTP; everything else must speak TLS.
     tls_only: bool = True
 
@@ -95,6 +105,17 @@ class Stage(BaseModel):
     hubspot_id_property: Text | None = None
     ses_api_base: Text | None = None
 
+    @model_validator(mode="after")
+    def _has_units_if_provisioned(self) -> Self:
+        provisioned = self.billing_mode == "provisioned"
+        units = (self.read_capacity_units, self.write_capacity_units)
+        if any((one is not None) != provisioned for one in units):
+            raise ValueError(
+                "read_capacity_units and write_capacity_units go with billing_mode=provisioned: "
+                "set all three, or none of them"
+            )
+        return self
+
     @property
     def is_local(self) -> bool:
         """Whether this is the stack on one machine."""
@@ -102,7 +123,7 @@ class Stage(BaseModel):
 
     def concurrency_of(self, queue: str) -> int:
         """How many functions may work a queue at the same time."""
-        return self.queue_max_concurrency.get(queue, self.max_concurrency)
+        return self.queue_worker_concurrency.get(queue, self.worker_concurrency)
 
     def with_providers_at(self, address: str) -> Self:
         """The same stage, with every provider at one address."""
@@ -123,8 +144,12 @@ class Stage(BaseModel):
         }
 
     def provider_addresses(self) -> dict[str, str]:
-        """Outputs for tools outside of the stack, if the providers are not the real ones."""
-        given = {"StripeApiBase": self.stripe_api_base, "HubspotApiBase": self.hubspot_api_base}
+        """Outputs for tools outside of the stack: addresses that are not the usual ones."""
+        given = {
+            "StripeApiBase": self.stripe_api_base,
+            "HubspotApiBase": self.hubspot_api_base,
+            "SenderAddress": self.sender_address,
+        }
         return {name: value for name, value in given.items() if value}
 
     @classmethod
@@ -142,17 +167,17 @@ class Stage(BaseModel):
 
 
 _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "dev": {"row_retention": 35, "log_retention": 14, "stripe_reads_per_second": 25},
-    "prod": {"keep_data": True, "log_retention": 90, "sign_in_mfa": "required"},
+    "dev": {"row_retention_days": 35, "log_retention_days": 14, "stripe_reads_per_second": 25},
+    "prod": {"retain_data": True, "log_retention_days": 90, "sign_in_mfa": "required"},
     "local": {
         # Short, so that what a killed worker held is asked about in a minute, not in two.
-        "worker_timeout": 60,
-        "visibility": 360,
+        "worker_timeout_seconds": 60,
+        "visibility_timeout_seconds": 360,
         # Each of these at once is a process of its own there, on a machine with few processors.
-        "max_concurrency": 3,
+        "worker_concurrency": 3,
         "sweep_groups_at_once": 2,
-        "row_retention": 35,
-        "log_retention": 1,
+        "row_retention_days": 35,
+        "log_retention_days": 1,
         "tls_only": False,
     },
 }
@@ -171,8 +196,8 @@ def _grouped(given: Mapping[str, Any], contracts: tuple[type[AnyContract], ...])
     groups = {
         "existing_tables": {f"{name}{_TABLE}": name for name in tables},
         "existing_secrets": {f"{name}{_SECRET}": name for name in secrets},
-        "reading_secrets": {f"{name}{_READING_SECRET}": name for name in secrets},
-        "queue_max_concurrency": {f"{name}{_CONCURRENCY}": name for name in queues},
+        "read_only_secrets": {f"{name}{_READING_SECRET}": name for name in secrets},
+        "queue_worker_concurrency": {f"{name}{_CONCURRENCY}": name for name in queues},
     }
     settings = {name: value for name, value in given.items() if name in Stage.model_fields}
     for group, names in groups.items():

@@ -105,10 +105,9 @@ class SupportView(Construct):
             stage=around.stage,
             layers=around.layers,
             timeout=TIMEOUT,
-            memory=around.stage.worker_memory,
+            memory=around.stage.worker_memory_mb,
             environment={
                 **tables.names_of(JOBS),
-                "ARCHIVE_BUCKET": around.archive.name,
                 # The engine serves the sign-in page of every pool at its own address.
                 "SIGN_IN_URL": self._engine or self.people.sign_in_url,
                 "CLIENT_ID": client.user_pool_client_id,
@@ -118,7 +117,6 @@ class SupportView(Construct):
         indexes = (BY_SUBJECT, BY_CUSTOMER, BY_REFERENCE, BY_STATUS)
         function.allow("dynamodb:Query", on=tables.index_arns(JOBS, *indexes))
         function.allow("dynamodb:GetItem", "dynamodb:BatchGetItem", on=[tables.arn(JOBS)])
-        around.archive.let_find_jobs(function)
         return function
 
     def _repairer(self) -> JobFunction:
@@ -132,7 +130,7 @@ class SupportView(Construct):
             stage=around.stage,
             layers=around.layers,
             timeout=TIMEOUT,
-            memory=around.stage.worker_memory,
+            memory=around.stage.worker_memory_mb,
             secrets=demand.secrets,
             environment=around.asking_variables(),
         )

@@ -33,11 +33,14 @@ class Surroundings:
     def publishing_variables(self) -> dict[str, str]:
         """What a function needs to know to publish an end."""
         return {
-            "ARCHIVE_BUCKET": self.archive.name,
             "EVENT_BUS_NAME": self.bus.event_bus_name,
-            "RETENTION_DAYS": str(self.stage.row_retention),
+            **self.retention_variables(),
             **self.queues.urls(),
         }
+
+    def retention_variables(self) -> dict[str, str]:
+        """What a function needs to know to end a job."""
+        return {"RETENTION_DAYS": str(self.stage.row_retention_days)}
 
     def asking_variables(self) -> dict[str, str]:
         """What a function needs to know to ask what became of any job, and to record it."""
@@ -63,10 +66,9 @@ class Surroundings:
         if demand.secrets:
             keys = self.keys.arns(demand.secrets, reading=True)
             function.allow("secretsmanager:GetSecretValue", on=keys)
-        self.archive.let_find_jobs(function)
 
     def let_publish(self, function: JobFunction) -> None:
-        """Let a function publish an end: the event, the follow-ups, the archive."""
-        function.allow("events:PutEvents", on=[self.bus.event_bus_arn])
+        """Let a function send what an ended job owes: the event, the follow-ups."""
+        if self.demand.publishes_events:
+            function.allow("events:PutEvents", on=[self.bus.event_bus_arn])
         function.allow("sqs:SendMessage", on=self.queues.arns())
-        self.archive.let_keep_jobs(function)

@@ -11,6 +11,14 @@ from infra.table_plans import JOBS, PLANS, TTL, Index, Plan
 from oncely.settings import camel, table_variable
 
 _TEXT = dynamodb.AttributeType.STRING
+_CLASSES = {
+    "standard": dynamodb.TableClass.STANDARD,
+    "standard_infrequent_access": dynamodb.TableClass.STANDARD_INFREQUENT_ACCESS,
+}
+_BILLING_MODES = {
+    "on_demand": dynamodb.BillingMode.PAY_PER_REQUEST,
+    "provisioned": dynamodb.BillingMode.PROVISIONED,
+}
 
 
 class Tables(Construct):
@@ -89,22 +97,25 @@ def _new_table(scope: Construct, name: str, plan: Plan, stage: Stage) -> dynamod
         camel(name),
         partition_key=_attribute(plan.key.partition),
         sort_key=_attribute(plan.key.sort) if plan.key.sort else None,
-        billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+        table_class=_CLASSES[stage.table_class],
+        billing_mode=_BILLING_MODES[stage.billing_mode],
+        read_capacity=stage.read_capacity_units,
+        write_capacity=stage.write_capacity_units,
         encryption=dynamodb.TableEncryption.DEFAULT,  # always on, with a key that AWS holds
         point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
             point_in_time_recovery_enabled=True
         ),
-        deletion_protection=stage.keep_data,
-        removal_policy=RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY,
-        stream=dynamodb.StreamViewType.NEW_IMAGE if plan.streams else None,
+        deletion_protection=stage.retain_data,
+        removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
+        stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES if plan.streams else None,
         time_to_live_attribute=TTL if plan.expires else None,
     )
     for index in plan.indexes:
-        _add_index(table, index)
+        _add_index(table, index, stage)
     return table
 
 
-def _add_index(table: dynamodb.Table, index: Index) -> None:
+def _add_index(table: dynamodb.Table, index: Index, stage: Stage) -> None:
     only_keys = not index.include
     table.add_global_secondary_index(
         index_name=index.name,
@@ -114,6 +125,8 @@ def _add_index(table: dynamodb.Table, index: Index) -> None:
             dynamodb.ProjectionType.KEYS_ONLY if only_keys else dynamodb.ProjectionType.INCLUDE
         ),
         non_key_attributes=None if only_keys else list(index.include),
+        read_capacity=stage.read_capacity_units,
+        write_capacity=stage.write_capacity_units,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 
@@ -186,6 +187,31 @@ def about_the_reconciler(machine: sfn.StateMachine) -> Iterator[Watch]:
             meaning="The reconciler fails again and again: unknown jobs stay unknown.",
             section="the-reconciler-fails",
         )
+
+
+def about_the_history(writer: lambda_.Function, *, gaps: sqs.Queue) -> Iterator[Watch]:
+    """What the stream and its consumer say about the history."""
+    yield Watch(
+        name="HistoryGap",
+        metric=gaps.metric_number_of_messages_sent(period=PERIOD, statistic="Sum"),
+        at_least=1,
+        meaning=(
+            "Changes of jobs are missing from the history; the rows have them. "
+            "No job is affected, but a restore is refused until the gap is closed."
+        ),
+        section="the-history-has-a-gap",
+        begin="archive gaps",
+    )
+    yield Watch(
+        name="HistoryBehind",
+        metric=writer.metric("IteratorAge", period=PERIOD, statistic="Maximum"),
+        at_least=Duration.hours(12).to_milliseconds(),
+        meaning=(
+            "The history is 12 hours behind; no job is affected. "
+            "In 10 hours its oldest changes are given up and leave a gap."
+        ),
+        section="the-history-is-behind",
+    )
 
 
 def _share_of_repetitions(emitted: Emitted) -> cloudwatch.MathExpression:

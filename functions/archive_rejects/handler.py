@@ -1,7 +1,6 @@
 """Lambda: archives rejected messages with their reasons, so that they can be mended and sent."""
 
 import os
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.data_classes import SQSEvent
@@ -11,11 +10,12 @@ from oncely.adapters.clients import Clients
 from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.system import SystemClock
 from oncely.domain.writes import Json
+from oncely.lambda_init import once
 from oncely.settings import RejectSettings
 from oncely.telemetry import observed
 
 
-@cache
+@once
 def archive() -> S3Archive:
     """Wire once per execution environment."""
     return S3Archive(Clients().s3, RejectSettings.from_env(os.environ).archive_bucket)

@@ -1,13 +1,13 @@
 """Lambda: the schedule looks whether anything is due; the state machine gets a page of it."""
 
 import os
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.adapters.wiring import wire_finder, wire_sweeps
 from oncely.contracts import CONTRACTS
+from oncely.lambda_init import once
 from oncely.ports import Sweeps
 from oncely.services.find_due import Finder, Sweep
 from oncely.services.sweep_report import groups
@@ -16,19 +16,19 @@ from oncely.signals import OLDEST_UNRESOLVED_AGE
 from oncely.telemetry import observed, telemetry
 
 
-@cache
+@once
 def settings() -> FinderSettings:
     """Read once per execution environment."""
     return FinderSettings.from_env(os.environ, CONTRACTS)
 
 
-@cache
+@once
 def finder() -> Finder:
     """Wire once per execution environment."""
     return wire_finder(settings(), CONTRACTS)
 
 
-@cache
+@once
 def sweeps() -> Sweeps:
     """Wire once per execution environment."""
     return wire_sweeps(settings())

@@ -1,7 +1,6 @@
 """Lambda: the last step of a sweep; says what it did, and starts the next if more is due."""
 
 import os
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -9,13 +8,14 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from oncely.adapters.system import SystemClock
 from oncely.adapters.wiring import wire_finish
 from oncely.domain.times import instant
+from oncely.lambda_init import once
 from oncely.services.finish_sweep import Finish
 from oncely.services.sweep_report import ERROR
 from oncely.settings import SweepSettings
 from oncely.telemetry import observed, telemetry
 
 
-@cache
+@once
 def finish() -> Finish:
     """Wire once per execution environment."""
     return wire_finish(SweepSettings.from_env(os.environ))

@@ -16,6 +16,7 @@ from oncely.domain.keys import MAX_PROVIDER_KEY, JobKey, ProviderKey, provider_k
 from oncely.domain.lifecycle import Event
 from oncely.domain.money import Money
 from oncely.domain.profiles import Safety, Terms
+from oncely.domain.proof import default_retention
 from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import Tools
 
@@ -148,6 +149,10 @@ class Contract(ABC, Generic[M, F]):
     needs: ClassVar[Needs]
     words: ClassVar[Words]
     takes_money: ClassVar[bool] = False  # "was I charged twice?" is answered from those that do
+    # How long the ended row stays as the proof that the job ran. None: the stage's row retention
+    # for a natural effect, seven years for one that takes money, 400 days for any other.
+    proof_retention: ClassVar[timedelta | None] = None
+    publishes_events: ClassVar[bool] = False  # whether each end is put on the event bus
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
@@ -164,11 +169,15 @@ class Contract(ABC, Generic[M, F]):
         return None
 
     @classmethod
-    def keys_of(cls, subject: str) -> Iterator[JobKey]:
-        """The keys that such a business id may have led to, the likeliest first.
+    def kept_for(cls, row_retention: timedelta | None) -> timedelta:
+        """How long the row stays after the job has ended and owes nothing more."""
+        return cls.proof_retention or default_retention(
+            cls.terms.safety, takes_money=cls.takes_money, row_retention=row_retention
+        )
 
-        A row that has expired is looked for in the archive under these, until one is not there.
-        """
+    @classmethod
+    def keys_of(cls, subject: str) -> Iterator[JobKey]:
+        """The keys that such a business id may have led to, the likeliest first."""
         del subject
         return iter(())
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Protocol, TypeAlias
 
 from oncely.domain.claims import Claim
 from oncely.domain.due import Action
+from oncely.domain.gaps import BackfillProgress, Gap
+from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
@@ -176,17 +178,54 @@ class JobFinder(Protocol):
         """Read these rows, consistently; one that is gone is left out."""
 
 
-class Archive(Protocol):
-    """Keeps ended jobs for good, and rejected messages."""
+class HistoryStore(Protocol):
+    """Keeps history lines in objects, by day and job type."""
 
-    def keep(self, job: Job) -> None:
-        """Keep a job as it is now; one that is older than what is kept changes nothing."""
+    def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
+        """Write one object; the same name takes the place of what it held."""
 
-    def find(self, key: JobKey) -> Job | None:
-        """Give an archived job by its key, in one request."""
+    def record_gap(self, gap: Gap) -> None:
+        """Write down that a part of the history is missing, until a backfill closes it."""
 
-    def keep_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None:
-        """Keep a rejected message with its reason."""
+    def close_gap(self, gap: Gap, *, at: datetime) -> None:
+        """Write down that a backfill has seen all that a gap lost."""
+
+    def save_backfill(self, progress: BackfillProgress) -> None:
+        """Write down how far a backfill came."""
+
+
+class HistoryReader(Protocol):
+    """Reads the history; what it gives may have been written twice, but is given once."""
+
+    def newest(self) -> Mapping[str, HistoryLine]:
+        """The newest line of each job that the history knows, by its key."""
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None = None, limit: int
+    ) -> list[HistoryLine]:
+        """The jobs that had ended at `until`, and did so after `since`, the latest first."""
+
+    def open_gaps(self) -> list[Gap]:
+        """The gaps that no backfill has closed, the oldest first."""
+
+    def backfill_progress(self) -> BackfillProgress | None:
+        """How far the last backfill came. Returns None if there was none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPage:
+    """A part of the job table, as a scan reads it."""
+
+    jobs: tuple[Job, ...]
+    unreadable: tuple[tuple[str, int | None], ...]  # keys and versions
+    after: str | None  # where the next part begins; None: this is the last
+
+
+class RowScan(Protocol):
+    """Reads the whole job table; the cost grows with the table."""
+
+    def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
+        """Every row, consistently, page by page; `after` goes on behind a key."""
 
 
 class EventBus(Protocol):

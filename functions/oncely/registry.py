@@ -60,7 +60,7 @@ def _job_type(body: str) -> str:
     try:
         decoded = json.loads(
             body,
-            object_pairs_hook=_no_duplicates,
+            object_pairs_hook=_an_object,
             parse_constant=_no_constant,
             parse_float=_a_float,
             parse_int=_an_integer,
@@ -81,7 +81,9 @@ def _no_constant(name: str) -> NoReturn:
 
 def _a_float(text: str) -> float:
     _check_number(text)
-    return float(text)
+    number = float(text)
+    _check_number(repr(number))  # it is rounded, at the edge to one that is too large
+    return number
 
 
 def _an_integer(text: str) -> int:
@@ -95,9 +97,11 @@ def _check_number(text: str) -> None:
         _refuse(f"the number {text[:40]} {fault}")
 
 
-def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _an_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Parsers differ in which of two equal names they take: take neither."""
     found = dict(pairs)
+    if "" in found:
+        _refuse("the message cannot be stored: a name in it is empty")
     if len(found) != len(pairs):
         raise ValueError("a name stands twice in one object")
     return found

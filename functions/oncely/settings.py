@@ -99,7 +99,7 @@ class WorkerSettings(ToolSettings):
     rejects_queue_url: Text
     alert_topic_arn: Text
     stack_name: str = ""
-    archive_bucket: Text
+    retention_days: Annotated[int, Field(ge=1)]  # of the row of a natural effect that has ended
     # A whole batch at once: each job waits for its provider most of the time, and waiting is paid
     # for by the batch.
     side_by_side: Annotated[int, Field(ge=1, le=10)] = 10
@@ -145,9 +145,8 @@ class FinderSettings(ToolSettings):
 
 
 class PublisherSettings(ToolSettings):
-    """Publishes and archives what has ended."""
+    """Sends what an ended job owes."""
 
-    archive_bucket: Text
     event_bus_name: Text
     retention_days: Annotated[int, Field(ge=1)]
 
@@ -192,10 +191,16 @@ class ReaderSettings(Settings):
     """Reads jobs for people, and serves the page."""
 
     jobs_table: Text
-    archive_bucket: Text
     sign_in_url: Text
     client_id: Text
     stack_name: Text
+
+
+class HistorySettings(Settings):
+    """Archives what the stream shows."""
+
+    jobs_table: Text
+    archive_bucket: Text
 
 
 class RejectSettings(Settings):

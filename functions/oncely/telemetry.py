@@ -1,24 +1,25 @@
-"""Logs, metrics and traces: one record for each delivery, made in the handler's own thread."""
+"""Logs and metrics: one record for each delivery, made in the handler's own thread."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
-from oncely import signals
+from oncely import lambda_init, signals
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.text import safe_line
+from oncely.lambda_init import once
 from oncely.services.outcomes import Broken, Conflict, Orphaned, Same
 
 if TYPE_CHECKING:
     # Each function imports its own service; this module would bring it the others' as well.
+    from oncely.domain.gaps import Gap
     from oncely.services.dead_letters import Received
     from oncely.services.reconcile import Resolution
     from oncely.services.repair_order import Outcome as Repair
@@ -35,11 +36,10 @@ Handler: TypeAlias = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Telemetry:
-    """The three of them, made once per execution environment."""
+    """Both of them, made once per execution environment."""
 
     logger: Logger
     metrics: Metrics
-    tracer: Tracer
 
     @classmethod
     def create(cls) -> "Telemetry":
@@ -48,14 +48,11 @@ class Telemetry:
         return cls(
             Logger(service=service),
             Metrics(namespace=signals.NAMESPACE, service=service),
-            # X-Ray's patches lose their context in our threads; `tracing` carries it instead.
-            Tracer(service=service, auto_patch=False),
         )
 
     def around(self, handler: Handler) -> Handler:
-        """The handler with its context in every log line, its metrics flushed, its trace opened."""
-        traced = self.tracer.capture_lambda_handler(handler, capture_response=False)
-        counted = self.metrics.log_metrics(traced)
+        """The handler with its context in every log line, and its metrics flushed."""
+        counted = self.metrics.log_metrics(handler)
         observed: Handler = self.logger.inject_lambda_context(counted)
         return observed
 
@@ -63,23 +60,6 @@ class Telemetry:
         """Tell what became of each delivery."""
         for one in worked:
             self._record(one)
-
-    def tracing(self) -> Callable[[], AbstractContextManager[object]]:
-        """Carry the invocation's segment into the job threads."""
-        recorder: Any = self.tracer.provider
-        parent = None if self.tracer.disabled else recorder.get_trace_entity()
-
-        @contextmanager
-        def traced() -> Iterator[None]:
-            if parent is None:
-                yield
-                return
-            recorder.set_trace_entity(parent)
-            with recorder.in_subsegment("## job"):
-                yield
-            recorder.clear_trace_entities()
-
-        return traced
 
     def measure(self, metric: str, time: timedelta) -> None:
         """Give a length of time to a metric, in seconds."""
@@ -181,6 +161,14 @@ class Telemetry:
         self.logger.error("not published", extra={"job_key": key, "error": safe_line(str(error))})
         self._count(signals.NOT_PUBLISHED)
 
+    def history_written(self, *, changes: int, objects: int) -> None:
+        """Log how much of the stream a batch of the history held."""
+        self.logger.info("history", extra={"changes": changes, "objects": objects})
+
+    def history_gap(self, gap: "Gap") -> None:
+        """Log that a part of the stream did not reach the history."""
+        self.logger.error("history gap", extra={"gap": gap.to_dict()})
+
     def _record(self, one: "Worked") -> None:
         told_as = signals.told(one.outcome)
         fields = {
@@ -220,9 +208,9 @@ def telemetry() -> Telemetry:
 
 
 def observed(function: Handler) -> Handler:
-    """Dress a handler when it is first called: Powertools reads the environment to do it."""
+    """Dress a handler, which is the last that its module makes; elsewhere at its first call."""
 
-    @cache
+    @once
     def dressed() -> Handler:
         return telemetry().around(function)
 
@@ -230,4 +218,5 @@ def observed(function: Handler) -> Handler:
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ANN401  # Lambda's
         return dressed()(event, context)
 
+    lambda_init.end()
     return handler

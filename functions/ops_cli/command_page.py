@@ -19,6 +19,12 @@ _EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "oncely list --type payment.charge --since 24h --limit 100 --json",
     ),
     "contracts": ("oncely contracts payment.charge",),
+    "archive about": ("oncely archive about 18452", "oncely archive about customer_7 --from 30d"),
+    "archive gaps": ("oncely archive gaps",),
+    "archive backfill": (
+        "oncely archive backfill --dry-run",
+        "oncely archive backfill --from 2026-05-01",
+    ),
     "doctor": ("oncely doctor --stack Oncely-prod",),
     "send": (
         "oncely send payment.charge order_id=18452",
@@ -57,7 +63,8 @@ def lines(notice: str) -> Iterator[str]:
     yield from _programs()
     group: Any = typer.main.get_command(app)
     for name, command in group.commands.items():
-        yield from _command(name, command)
+        for inner, one in getattr(command, "commands", {"": command}).items():
+            yield from _command(f"{name} {inner}".strip(), one)
 
 
 def _places() -> Iterator[str]:

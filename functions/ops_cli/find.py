@@ -34,12 +34,10 @@ def find(
     found = inspector.find(text)
     if json:
         jobs = [view.as_short_json() for view in found.jobs]
-        screen.as_json({"query": found.query, "jobs": jobs, "trouble": found.trouble})
+        screen.as_json({"query": found.query, "jobs": jobs})
     elif found.jobs:
         charging = {kind.job_type for kind in inspector.registry if kind.takes_money}
         _answer(found.jobs, [view for view in found.jobs if view.job.job_type in charging])
-    if found.trouble:
-        screen.complain(found.trouble)
     if not found.jobs:
         raise CommandError(
             f"No job is known of {found.query!r}: give the order, the customer, the provider's "

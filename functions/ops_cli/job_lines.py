@@ -61,8 +61,6 @@ def facts(view: View) -> None:
     screen.out().print(status(view), screen.plain(view["headline"], longest=1000), sep=": ")
     told = {label: view.get(name) for label, name in _FACTS.items()}
     told |= {label: time(view.get(name)) for label, name in _TIMES.items()}
-    if view.get("archived"):
-        told["kept"] = "in the archive: its row has expired"
     for label, value in told.items():
         if value not in (None, ""):
             screen.say(f"  {label:<11}", value)

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from oncely.domain.errors import BadInputError, OncelyError
 from ops_cli import (
+    archive,
     contracts,
     doctor,
     find,
@@ -101,6 +102,7 @@ app.command(rich_help_panel=_LOOK)(find.show)
 app.command("list", rich_help_panel=_LOOK)(list_jobs.list_jobs)
 app.command(rich_help_panel=_LOOK)(contracts.contracts)
 app.command(rich_help_panel=_LOOK)(doctor.doctor)
+app.add_typer(archive.app, name="archive", rich_help_panel=_LOOK)
 app.command(rich_help_panel=_ACT)(send.send)
 app.command(rich_help_panel=_ACT)(repair.repair)
 app.command(rich_help_panel=_ACT)(redrive.redrive)

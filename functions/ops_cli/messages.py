@@ -76,5 +76,5 @@ def _typed(value: str, field: Mapping[str, Any]) -> object:
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value  # its contract says what is wrong with it

@@ -57,7 +57,8 @@ def _messages() -> Iterator[str]:
     yield "A message is one JSON object of at most 64 kB."
     yield (
         f"DynamoDB must be able to store it: at most {MAX_DIGITS} digits in a number, numbers from "
-        f"1E{MIN_EXPONENT} up to 9.99E+{MAX_EXPONENT}, at most {MAX_DEPTH} levels of nesting."
+        f"1E{MIN_EXPONENT} up to 9.99E+{MAX_EXPONENT}, at most {MAX_DEPTH} levels of nesting, "
+        "and no name that is empty."
     )
     yield "`job` and `v` are always there; a field that is not listed is refused."
     yield "A message that cannot be worked goes to the rejects queue with the reason."

@@ -1,7 +1,6 @@
 """Lambda: publishes and archives each ended job that the table's stream shows."""
 
 import os
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -11,12 +10,13 @@ from oncely.adapters.wiring import wire_publisher
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.keys import JobKey
+from oncely.lambda_init import once
 from oncely.services.publish import Publisher
 from oncely.settings import PublisherSettings
 from oncely.telemetry import observed, telemetry
 
 
-@cache
+@once
 def publisher() -> Publisher:
     """Wire once per execution environment."""
     settings = PublisherSettings.from_env(os.environ, CONTRACTS)

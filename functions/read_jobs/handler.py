@@ -1,7 +1,6 @@
 """Lambda: the page of the support view, and everything that it reads."""
 
 import os
-from functools import cache
 from http import HTTPStatus
 from typing import Any
 
@@ -12,26 +11,27 @@ from oncely.adapters.http_api import READERS, Reply, Request, Route, Routes, ans
 from oncely.adapters.list_query import ListQuery
 from oncely.adapters.support_desk import inspector
 from oncely.contracts import CONTRACTS
+from oncely.lambda_init import once
 from oncely.services.inspect import Inspector
 from oncely.settings import ReaderSettings
 from oncely.telemetry import observed
 from read_jobs.page_files import PageFiles
 
 
-@cache
+@once
 def settings() -> ReaderSettings:
     """Read once per execution environment."""
     return ReaderSettings.from_env(os.environ)
 
 
-@cache
+@once
 def jobs() -> Inspector:
     """Wire once per execution environment."""
     known = settings()
-    return inspector(known.jobs_table, known.archive_bucket, CONTRACTS, clients=Clients())
+    return inspector(known.jobs_table, CONTRACTS, clients=Clients())
 
 
-@cache
+@once
 def page() -> PageFiles:
     """The page's files, with what they must know of this stack."""
     known = settings()
@@ -57,8 +57,7 @@ def find(request: Request) -> Reply:
     """One box: an order, a customer, a reference, a job key."""
     found = jobs().find(request.query.get("q", ""))
     views = [view.as_short_json() for view in found.jobs]
-    trouble = {} if found.trouble is None else {"trouble": found.trouble}
-    return Reply.of({"query": found.query, "jobs": [*views], **trouble})
+    return Reply.of({"query": found.query, "jobs": [*views]})
 
 
 def list_jobs(request: Request) -> Reply:

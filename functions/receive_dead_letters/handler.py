@@ -1,7 +1,6 @@
 """Lambda: brings each dead letter to a known state; the row carries the job on."""
 
 import os
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.data_classes import SQSEvent
@@ -13,13 +12,14 @@ from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.sqs import SqsInbox
 from oncely.adapters.system import SystemClock
 from oncely.contracts import CONTRACTS
+from oncely.lambda_init import once
 from oncely.registry import Registry
 from oncely.services.dead_letters import DeadLetters, Fate
 from oncely.settings import DeadLetterSettings
 from oncely.telemetry import observed, telemetry
 
 
-@cache
+@once
 def letters() -> DeadLetters:
     """Wire once per execution environment."""
     settings = DeadLetterSettings.from_env(os.environ)

@@ -1,7 +1,6 @@
 """Lambda: what an operator changes, and takes out in bulk."""
 
 import os
-from functools import cache
 from http import HTTPStatus
 from typing import Any, assert_never
 
@@ -14,6 +13,7 @@ from oncely.adapters.support_desk import SupportDesk, desk
 from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import Job
 from oncely.domain.writes import Json
+from oncely.lambda_init import once
 from oncely.services.job_view import view_of
 from oncely.services.repair_order import (
     Changed,
@@ -30,7 +30,7 @@ from repair_jobs.repair_request import RepairRequest
 from repair_jobs.spreadsheet import MOST_EXPORTED, spreadsheet
 
 
-@cache
+@once
 def support() -> SupportDesk:
     """Wire once per execution environment."""
     settings = ResolverSettings.from_env(os.environ, CONTRACTS)

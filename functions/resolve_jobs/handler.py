@@ -2,7 +2,6 @@
 
 import os
 from datetime import timedelta
-from functools import cache
 from random import sample
 from typing import Any
 
@@ -10,6 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.adapters.wiring import wire_group_resolver
 from oncely.contracts import CONTRACTS
+from oncely.lambda_init import once
 from oncely.services.deadline import Deadline
 from oncely.services.find_due import Item
 from oncely.services.resolve_group import GroupResolver
@@ -18,7 +18,7 @@ from oncely.settings import GroupSettings
 from oncely.telemetry import observed, telemetry
 
 
-@cache
+@once
 def resolver() -> GroupResolver:
     """Wire once per execution environment."""
     return wire_group_resolver(GroupSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
@@ -36,7 +36,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         deadline=Deadline(clock.now() + left, clock),
         dry_run=dry_run,
         at_once=event.get("at_once"),
-        tracing=telemetry().tracing(),
     )
     telemetry().handled(handled, dry_run=dry_run)
     return summary(handled, limit=event["bytes"])

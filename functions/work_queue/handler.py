@@ -3,20 +3,19 @@
 import os
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.adapters.clients import Clients
 from oncely.adapters.deployment_identity import DeploymentIdentity
-from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.sqs import SqsInbox
 from oncely.adapters.system import SystemClock, new_token, spread
 from oncely.adapters.toolbox import Toolbox
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import NotConfiguredError
+from oncely.lambda_init import once
 from oncely.registry import Registry
 from oncely.services.deadline import Deadline
 from oncely.services.run_job import JobRunner
@@ -25,7 +24,7 @@ from oncely.settings import WorkerSettings
 from oncely.telemetry import observed, telemetry
 
 
-@cache
+@once
 def worker() -> BatchWorker:
     """Wire once per execution environment."""
     settings = WorkerSettings.from_env(os.environ, CONTRACTS)
@@ -38,17 +37,18 @@ def worker() -> BatchWorker:
     clients = Clients()
     queues = {**settings.queues, settings.queue_name: settings.queue_url}
     tools = Toolbox(settings, clients, queues=queues)
+    tools.prepare()
     runner = JobRunner(
         registry=registry,
         tools=tools,
         store=tools.jobs(),
         alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),
-        archive=S3Archive(clients.s3, settings.archive_bucket),
         clock=SystemClock(),
         new_token=new_token,
         spread=spread,
         stack=settings.stack_name,
         deployment=DeploymentIdentity(clients.dynamodb, settings.jobs_table),
+        row_retention=timedelta(days=settings.retention_days),
     )
     return BatchWorker(
         runner=runner,
@@ -72,7 +72,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     worked = worker().work(
         [_delivery(record) for record in event["Records"]],
         deadline=Deadline(clock.now() + time_left, clock),
-        tracing=telemetry().tracing(),
     )
     telemetry().record(worked)
     kept = (one.delivery.message_id for one in worked if not one.acked)

@@ -75,7 +75,7 @@ def _prepared(stack: LocalStack, *, jobs: int, seed: int, level: Level) -> DemoR
 
 def hurry(account: Account, outputs: Mapping[str, str]) -> None:
     """Let the messages of killed workers return soon after the lease, not after six timeouts."""
-    timeout = Stage.of({"stage": "local"}, CONTRACTS).worker_timeout
+    timeout = Stage.of({"stage": "local"}, CONTRACTS).worker_timeout_seconds
     longest = max(kind.terms.profile.request_timeout for kind in CONTRACTS)
     lease = timeout + (longest + CLOCK_SKEW).total_seconds()
     visibility = str(int(lease) + _AFTER_THE_LEASE)

@@ -35,7 +35,7 @@ IMPATIENT_AFTER: Final = 25.0
 # At once, of those that followed others; the next time, it is the turn of others.
 MOST_SENT_AGAIN: Final = 50
 # The stream is nearly done when the jobs are; what it missed is the reconciler's, minutes later.
-ARCHIVE_PATIENCE: Final = 20.0
+PUBLISH_PATIENCE: Final = 20.0
 # Longer than any lease and sweep, and back-offs are cut short: if nothing moves for so long, it is
 # stuck.
 STUCK_SECONDS: Final = 600.0
@@ -117,7 +117,8 @@ class DemoRun:
             self._quiet_since = 0.0
             return False
         self._quiet_since = self._quiet_since or view.seconds
-        return not now.not_archived or view.seconds - self._quiet_since > ARCHIVE_PATIENCE
+        behind = (*now.unpublished, *now.not_in_history)
+        return not behind or view.seconds - self._quiet_since > PUBLISH_PATIENCE
 
     def _is_stuck(self, view: View) -> bool:
         """Whether no job has moved for longer than any of them waits."""

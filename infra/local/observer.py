@@ -11,6 +11,7 @@ from infra.local.sandbox.ledger import IntentStatus, Ledger
 from infra.local.stack import LocalStack
 from infra.local.verdict import Facts, JobSeen
 from infra.local.workload import Workload
+from oncely.adapters.history_reader import S3HistoryReader
 from oncely.domain.lifecycle import Status
 
 QUEUES: Final = {
@@ -92,7 +93,7 @@ class Observer:
                 key=row["job_key"]["S"],
                 status=Status(row["status"]["S"]),
                 reason=row.get("last_error", {}).get("S", ""),
-                archived="due_at" not in row,
+                published="due_at" not in row,
             )
             for row in rows
             if "status" in row
@@ -126,7 +127,14 @@ class Observer:
             to_import=frozenset(str(n) for n in range(1, workload.contacts + 1)),
             put_aside=Counter(self.rejects()),
             wrong=frozenset(one.body for one in workload.wrong),
+            history=self.history(),
         )
+
+    def history(self) -> dict[str, str | None]:
+        """The newest status of each job that the archive knows."""
+        bucket = self.stack.outputs["ArchiveBucketName"]
+        reader = S3HistoryReader(self.stack.account.client("s3"), bucket)
+        return {key: line.status for key, line in reader.newest().items()}
 
     def rejects(self) -> list[str]:
         """The bodies of the messages that were put aside and archived."""

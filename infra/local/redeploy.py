@@ -3,17 +3,13 @@
 import io
 import zipfile
 from dataclasses import replace
-from pathlib import Path
-from typing import Final
 
-from infra import FUNCTIONS, SHARED
+from infra import FUNCTIONS
 from infra.local.account import STACK, Account
 from infra.local.deploy import assembly_of_stack, deploy
 from infra.local.sources import code_files, digest, stack_files
 from infra.local.state import Running
-
-# What teams test their own contracts with is shipped to no function.
-_AT_HOME: Final = FUNCTIONS / SHARED / "testing"
+from infra.shipped import shipped
 
 
 def redeploy(running: Running) -> tuple[Running, str]:
@@ -55,15 +51,9 @@ def code_of(entry: str) -> bytes:
     """What the function of functions/<entry>/ ships, as the CDK would pack it."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in code_files():
-            if _is_shipped(path, entry):
-                archive.write(path, path.relative_to(FUNCTIONS))
+        for path in shipped(entry):
+            archive.write(path, path.relative_to(FUNCTIONS))
     return packed.getvalue()
-
-
-def _is_shipped(path: Path, entry: str) -> bool:
-    folder = path.relative_to(FUNCTIONS).parts[0]
-    return folder in {SHARED, entry} and not path.is_relative_to(_AT_HOME)
 
 
 def _is_ours(name: str) -> bool:

@@ -102,6 +102,7 @@ class Report:
             (_zero(len(verdict.lost)), "lost"),
             (_zero(len(verdict.unresolved)), "unknown or unfinished left"),
             (_zero(len(verdict.disagreeing)), "times our rows and the provider's books disagree"),
+            (_zero(len(verdict.not_in_history)), "ended jobs that the history does not show"),
             (reviews, "wait for a person, each with its reason"),
         ]
 
@@ -130,7 +131,8 @@ class Report:
 
     def _sentences(self) -> Iterator[str]:
         verdict = self.verdict
-        for sentences in (verdict.doubled, verdict.lost, verdict.unresolved, verdict.disagreeing):
+        disagreeing = (verdict.disagreeing, verdict.not_in_history)
+        for sentences in (verdict.doubled, verdict.lost, verdict.unresolved, *disagreeing):
             yield from sentences[:_MOST_SENTENCES]
 
     def _promise(self) -> RenderableType:

@@ -17,7 +17,7 @@ class JobSeen:
     key: str
     status: Status
     reason: str = ""
-    archived: bool = False
+    published: bool = False
 
     @property
     def job_type(self) -> str:
@@ -45,6 +45,7 @@ class Facts:
     to_import: frozenset[str] = frozenset()  # contacts that the CRM had when the import began
     put_aside: Counter[str] = field(default_factory=Counter)  # the bodies of archived rejects
     wrong: frozenset[str] = frozenset()  # the bodies of messages that no contract takes
+    history: Mapping[str, str | None] = field(default_factory=dict)  # the newest status, by job key
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,14 @@ class Verdict:
     lost: tuple[str, ...]
     unresolved: tuple[str, ...]
     disagreeing: tuple[str, ...]
-    not_archived: tuple[str, ...]
+    unpublished: tuple[str, ...]
+    not_in_history: tuple[str, ...]
 
     @property
     def kept(self) -> bool:
         """Whether the promise was kept."""
-        return not (*self.doubled, *self.lost, *self.unresolved, *self.disagreeing)
+        disagreeing = (*self.disagreeing, *self.not_in_history)
+        return not (*self.doubled, *self.lost, *self.unresolved, *disagreeing)
 
 
 def judge(facts: Facts) -> Verdict:
@@ -74,8 +77,13 @@ def judge(facts: Facts) -> Verdict:
             if job.status in UNRESOLVED
         ),
         disagreeing=tuple(_disagreeing(facts)),
-        not_archived=tuple(
-            job.key for job in facts.jobs.values() if job.status in ENDED and not job.archived
+        unpublished=tuple(
+            job.key for job in facts.jobs.values() if job.status in ENDED and not job.published
+        ),
+        not_in_history=tuple(
+            f"{job.key} is {job.status}, and the history says {facts.history.get(job.key)}"
+            for job in facts.jobs.values()
+            if job.status in ENDED and facts.history.get(job.key) != job.status
         ),
     )
 

@@ -1,4 +1,4 @@
-"""`make bench`: measures everything in one run and writes docs/benchmarks.md, .svg and .json."""
+"""`make bench`: measures everything, and writes docs/benchmarks.*, costs.md and scale.md."""
 
 import os
 import platform
@@ -7,12 +7,14 @@ import tempfile
 from pathlib import Path
 
 from infra.local.engine import Engine, running_engine
-from tests.bench import assets, batches, cpu, dollars, dynamodb_calls, finding, imports, recovery
-from tests.bench.contenders import AT_ONCE, contenders
+from tests.bench import assets, batches, cost_pages, cpu, dynamodb_calls, finding, imports, recovery
+from tests.bench.contenders import contenders
+from tests.bench.cost_figures import costs, smallest_beside_powertools
 from tests.bench.figures import PAGE, PLOT, RAW, Figures, write
 from tests.bench.goals import rows
 from tests.bench.page import render
 from tests.bench.plot import draw
+from tests.support import engines
 
 
 def measure(engine: Engine) -> Figures:
@@ -26,13 +28,14 @@ def measure(engine: Engine) -> Figures:
         _say("imports")
         calls = dynamodb_calls.count(oncely)
         powertools_calls = dynamodb_calls.count(powertools)
-        cpu_one_by_one, powertools_cpu, cpu_at_once = cpu.measure(
-            (one_by_one, 1), (powertools, 1), (oncely, AT_ONCE)
-        )
+        cpu_one_by_one, powertools_cpu = cpu.measure((one_by_one, 1), (powertools, 1))
+        over_powertools = cpu.over_each_other(one_by_one, powertools)
         _say("calls and CPU")
         batch, powertools_batch, bare_batch = batches.measure(oncely, powertools)
         _say("batches")
-        prices = dollars.model(oncely, batch, powertools_batch)
+        with engines.moto() as url:
+            measured = cost_pages.measure(url)
+        _say("costs")
         finds = finding.measure(engine.url)
         _say("sweeps")
         return Figures(
@@ -44,8 +47,8 @@ def measure(engine: Engine) -> Figures:
             worker_ready=imported[imports.READY],
             powertools_import=imported[imports.POWERTOOLS],
             cpu=cpu_one_by_one,
-            cpu_at_once=cpu_at_once,
             powertools_cpu=powertools_cpu,
+            cpu_over_powertools=over_powertools,
             latency=batches.LATENCY,
             batch=batch,
             powertools_batch=powertools_batch,
@@ -53,7 +56,8 @@ def measure(engine: Engine) -> Figures:
             finds=finds,
             recoveries=recovery.measure(),
             shipped=assets.measure(),
-            prices=prices,
+            prices=smallest_beside_powertools(measured),
+            costs=costs(measured),
         )
 
 
@@ -64,6 +68,7 @@ def main() -> None:
         running_engine(Path(folder) / "engine.log") as engine,
     ):
         figures = measure(engine)
+    cost_pages.main()
     write(figures.as_json(), RAW)
     write(render(figures), PAGE)
     write(draw(figures), PLOT)

@@ -10,14 +10,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
-import boto3
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
 from infra.local.engine import Engine
-from oncely.adapters.aws import MESSAGING
-from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.system import SystemClock, new_token, spread
 from oncely.contract import Call
 from oncely.domain.answers import Answer
@@ -29,11 +26,7 @@ from tests.support.fakes import FakeInbox
 from tests.support.worker import FakeContext, delivery
 from tests.support.world import World
 
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
-
 AT_ONCE: Final = 10  # the setting that ships
-_BUCKET: Final = "archive"
 _numbers = itertools.count(1)
 
 
@@ -68,10 +61,9 @@ class Contender(Protocol):
 
 @dataclass
 class Oncely:
-    """The shipped batch worker, store and archive, around a contract of one line."""
+    """The shipped batch worker, and store, around a contract of one line."""
 
     dynamo: Dynamo
-    s3: "S3Client"
     at_once: int = AT_ONCE
     bars: list[tuple[float, float]] = field(default_factory=list)
     latency: float = 0.0
@@ -90,10 +82,9 @@ class Oncely:
         world = World(
             store=self.dynamo.store(), rows=self.dynamo.rows(), clock=clock, contracts=(Timed,)
         )
-        archive = S3Archive(self.s3, _BUCKET)
         self._clock = clock
         self._worker = BatchWorker(
-            runner=replace(world.runner(), archive=archive, new_token=new_token, spread=spread),
+            runner=replace(world.runner(), new_token=new_token, spread=spread),
             inbox=FakeInbox(),
             clock=clock,
             spread=spread,
@@ -103,7 +94,7 @@ class Oncely:
 
     @property
     def clients(self) -> Sequence[Any]:
-        return (self.dynamo.client, self.s3)
+        return (self.dynamo.client,)
 
     def work(self, bodies: Sequence[str], *, latency: float = 0.0) -> None:
         self.latency = latency
@@ -143,12 +134,9 @@ def contenders(engine: Engine) -> Iterator[tuple[Dynamo, Oncely, Oncely, Powerto
     """Oncely as it ships, Oncely one job after the other, and Powertools."""
     os.environ.update(engine.environment())
     dynamo = Dynamo(engine.url)
-    s3 = boto3.client("s3", config=MESSAGING)
-    s3.create_bucket(Bucket=_BUCKET)
-    one_by_one = Oncely(dynamo, s3, at_once=1)
-    yield dynamo, Oncely(dynamo, s3), one_by_one, Powertools(_powertools(dynamo))
+    one_by_one = Oncely(dynamo, at_once=1)
+    yield dynamo, Oncely(dynamo), one_by_one, Powertools(_powertools(dynamo))
     dynamo.close()
-    s3.close()
 
 
 def _powertools(dynamo: Dynamo) -> ModuleType:

@@ -38,6 +38,18 @@ def measure(*contenders: tuple[Contender, int]) -> list[Cpu]:
     ]
 
 
+def over_each_other(contender: Contender, other: Contender) -> float:
+    """CPU of a job over that of the same job elsewhere; the median of rounds that take turns."""
+    ratios = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        contender.work(fresh(BATCH))
+        between = time.process_time()
+        other.work(fresh(BATCH))
+        ratios.append((between - began) / (time.process_time() - between))
+    return median(ratios)
+
+
 def _round(contender: Contender, calls: Sequence[Recorded], at_once: int) -> tuple[float, float]:
     """Seconds for one job: the bare calls, and the whole."""
     jobs = bare_jobs(calls, [uuid.uuid4().hex for _ in range(BATCH)])

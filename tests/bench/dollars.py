@@ -1,67 +1,341 @@
-"""A model of what a million jobs cost: counted calls and measured rows, times list prices."""
+"""What a million jobs cost: counted units, requests and bytes, times list prices."""
 
-import json
-import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from infra.stages import Stage
-from oncely.domain.keys import JobKey
-from tests.bench.batches import BATCH
-from tests.bench.contenders import Oncely, fresh
-from tests.bench.figures import Batch, Price
+from oncely.services import find_due
+from tests.bench import prices
+from tests.bench.counting import Counted, Counts
+from tests.bench.figures import Price
+from tests.bench.inventory import Inventory
+from tests.bench.log_bytes import LogBytes
 
-# US dollars for a million, us-east-1, list prices from memory and without free tier; DynamoDB on
-# demand, Lambda on ARM. docs/costs.md counts a whole order with its receipt at the same prices.
-WRITE_UNIT: Final = 0.625
-READ_UNIT: Final = 0.125
-S3_PUT: Final = 5.0
-S3_GET: Final = 0.4
-SQS_REQUEST: Final = 0.4
-EVENT: Final = 1.0
-INVOCATION: Final = 0.2
-GIGABYTE_SECOND: Final = 13.3334
-LOG_GIGABYTE: Final = 0.5
+WORKER_GIGABYTES: Final[float] = Stage.model_fields["worker_memory_mb"].default / 1024
 
-_UNIT_BYTES: Final = 1024
-# A row's three writes, and what they do to the due index: an entry is made, moved and removed,
-# and moving takes two.
-_ROW_WRITES: Final = 3
-_INDEX_WRITES: Final = 4
-# Assumed, as in docs/costs.md: publishing ten ended jobs, and a job's log lines.
-_PUBLISHING: Final = 0.6 / 10  # seconds a job
-_LOG_KILOBYTES: Final = 1.5
+# Jobs that a sweep of the schedule takes at most. None: as many as the provider's rate allows.
+JOBS_OF_A_SWEEP: Final[int | None] = getattr(find_due, "MOST", None)
+# A new table has this many partitions, and its stream as many shards.
+SHARDS_OF_A_STREAM: Final = 4
+# The rate at which the archive's batches are counted.
+HISTORY_RATE: Final = 100  # jobs a second
 
 
-def model(oncely: Oncely, batch: Batch, powertools_batch: Batch) -> tuple[Price, ...]:
-    """The bill by service, of jobs without rows of their own and a provider that takes 200 ms."""
-    gigabytes: float = Stage.model_fields["worker_memory"].default / 1024
-    units = math.ceil(_row_bytes(oncely) / _UNIT_BYTES) * (_ROW_WRITES + _INDEX_WRITES)
-    requests = 1 + 2 / BATCH  # sent; received and deleted by the batch
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """Assumed: how many messages Lambda delivers at once, and how long they take together."""
 
-    def working(one: Batch) -> float:
-        return (INVOCATION + GIGABYTE_SECOND * gigabytes * one.seconds) / BATCH
+    batch: int
+    seconds: float
 
-    publishing = INVOCATION / BATCH + GIGABYTE_SECOND * _PUBLISHING / 4  # 256 MB
+
+# The smallest job waits 200 ms for its provider, ten side by side (docs/benchmarks.md).
+SMALLEST: Final = Pace(batch=10, seconds=0.25)
+PACES: Final = {
+    "natural": SMALLEST,
+    "smallest keyed": SMALLEST,
+    "payment.charge": Pace(batch=5, seconds=1.5),
+    "receipt.send": Pace(batch=5, seconds=0.3),
+    "sync.contact": Pace(batch=5, seconds=0.5),
+    "sync.import": Pace(batch=1, seconds=2.0),
+    "sync.push": Pace(batch=5, seconds=0.6),
+}
+# Powertools works the same ten one after the other, and writes its row twice (counted by
+# `make bench`): once to claim, once with the result. Its rows expire after an hour.
+POWERTOOLS: Final = Pace(batch=10, seconds=2.08)
+POWERTOOLS_WRITES: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of a bill: what it is for, how it comes about, and dollars."""
+
+    what: str
+    how: str
+    dollars: float
+
+
+def together(lines: Iterable[Line]) -> float:
+    """The sum of a bill."""
+    return sum(line.dollars for line in lines)
+
+
+def million(job: Counted, log: LogBytes, inventory: Inventory) -> tuple[Line, ...]:
+    """A million jobs from their messages to their ends, without storage."""
+    pace = PACES[job.name]
+    requests = job.requests
+    log_bytes = log.of_a_job(pace.batch)
+    puts, gets = requests["archive.keep"], requests["archive.find"]
+    lines = (
+        Line(
+            what="DynamoDB writes",
+            how=f"{job.write_units:g} units",
+            dollars=job.write_units * prices.WRITE_UNIT,
+        ),
+        Line(
+            what="DynamoDB reads",
+            how=f"{job.read_units:g} units",
+            dollars=job.read_units * prices.READ_UNIT,
+        ),
+        Line(
+            what="S3 requests",
+            how=f"{puts} written, {gets} looked for",
+            dollars=puts * prices.S3_PUT + gets * prices.S3_GET,
+        ),
+        *_history(job, inventory),
+        Line(
+            what="EventBridge",
+            how=f"{requests['bus.publish']} event",
+            dollars=requests["bus.publish"] * prices.EVENT,
+        ),
+        Line(
+            what="SQS",
+            how=f"1 sent, and 2 requests for each batch of {pace.batch}",
+            dollars=prices.SQS_REQUEST * (1 + 2 / pace.batch),
+        ),
+        Line(
+            what="Lambda, worker",
+            how=f"{pace.seconds:g} s for a batch of {pace.batch}, {1024 * WORKER_GIGABYTES:g} MB",
+            dollars=_working(pace),
+        ),
+        Line(
+            what="Lambda, publisher",
+            how=f"{prices.PUBLISH_SECONDS:g} s" if job.publish.calls else "nothing is owed",
+            dollars=_publishing() if job.publish.calls else 0,
+        ),
+        Line(
+            what="CloudWatch Logs",
+            how=f"{log_bytes / 1000:.2f} kB",
+            dollars=log_bytes / 1000 * prices.LOG_GIGABYTE,
+        ),
+        Line(
+            what="X-Ray",
+            how=f"{prices.TRACED:.0%} of the invocations",
+            dollars=prices.TRACED * prices.TRACE / pace.batch,
+        ),
+    )
+    return tuple(line for line in lines if line.dollars)
+
+
+def storage(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
+    """A million ended rows until they expire, and their history for as long."""
+    months = job.kept_days / prices.DAYS_IN_A_MONTH
+    gigabytes = job.stored_bytes * 10**6 / prices.GIGABYTE
+    kept = f"{gigabytes:.2f} GB for {job.kept_days:g} days"
     return (
-        _price("DynamoDB writes", WRITE_UNIT * units, WRITE_UNIT * 2),
-        _price("DynamoDB reads", READ_UNIT, 0),
-        _price("S3: the archive is asked once and written once", S3_GET + S3_PUT, 0),
-        _price("EventBridge", EVENT, 0),
-        _price("SQS", SQS_REQUEST * requests, SQS_REQUEST * requests),
-        _price("Lambda: working", working(batch), working(powertools_batch)),
-        _price("Lambda: publishing", publishing, 0),
-        _price("Logs", LOG_GIGABYTE * _LOG_KILOBYTES, 0),
+        Line(
+            what="DynamoDB storage",
+            how=kept,
+            dollars=gigabytes * months * prices.STORED_GIGABYTE,
+        ),
+        Line(
+            what="point-in-time recovery",
+            how=kept,
+            dollars=gigabytes * months * prices.BACKUP_GIGABYTE,
+        ),
+        *_kept_history(job, inventory),
     )
 
 
-def _price(what: str, oncely: float, powertools: float) -> Price:
-    return Price(what=what, oncely=oncely, powertools=powertools)
+def infrequent_access(job: Counted) -> float:
+    """What the table class Standard-IA changes: dearer units, cheaper storage."""
+    months = job.kept_days / prices.DAYS_IN_A_MONTH
+    gigabytes = job.stored_bytes * 10**6 / prices.GIGABYTE
+    return (
+        job.write_units * (prices.WRITE_UNIT_IA - prices.WRITE_UNIT)
+        + job.read_units * (prices.READ_UNIT_IA - prices.READ_UNIT)
+        - gigabytes * months * (prices.STORED_GIGABYTE - prices.STORED_GIGABYTE_IA)
+    )
 
 
-def _row_bytes(oncely: Oncely) -> int:
-    """A finished row as DynamoDB counts it, near enough: names and values."""
-    [body] = fresh(1)
-    oncely.work([body])
-    row = oncely.dynamo.row(JobKey(f"test.ping:{json.loads(body)['number']}"))
-    assert row is not None
-    return sum(len(name) + len(str(*value.values())) for name, value in row.items())
+def resolved(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
+    """What a job costs on top if its outcome is unknown and the first sweep resolves it."""
+    unknown = job.unknown
+    assert unknown is not None
+    writes = unknown.write_units - job.write_units
+    reads = unknown.read_units - job.read_units
+    gets = unknown.requests.get("archive.find", 0) - job.requests["archive.find"]
+    jobs, threads = inventory.jobs_of_an_iteration, inventory.threads_of_an_iteration
+    transitions = inventory.transitions_of_an_iteration / jobs
+    seconds = prices.RESOLVE_SECONDS / threads
+    lines = (
+        Line(
+            what="Step Functions",
+            how=f"{transitions:.2g} transitions",
+            dollars=transitions * prices.TRANSITION,
+        ),
+        Line(
+            what="DynamoDB",
+            how=f"{writes:g} write and {reads:g} read units",
+            dollars=writes * prices.WRITE_UNIT + reads * prices.READ_UNIT,
+        ),
+        Line(
+            what="Lambda, resolver",
+            how=f"{seconds:.2g} s",
+            dollars=prices.INVOCATION / jobs + seconds * WORKER_GIGABYTES * prices.GIGABYTE_SECOND,
+        ),
+        Line(what="S3 requests", how=f"{gets} looked for", dollars=gets * prices.S3_GET),
+    )
+    return tuple(line for line in lines if line.dollars)
+
+
+def idle_month(counts: Counts, inventory: Inventory) -> tuple[Line, ...]:
+    """A month in which nothing happens."""
+    sweeps = inventory.sweeps_each_month
+    polls = inventory.polled_queues * prices.POLLERS * prices.MONTH_SECONDS / prices.POLL_SECONDS
+    alarms = len(inventory.of_type("AWS::CloudWatch::Alarm"))
+    keys = len(inventory.of_type("AWS::KMS::Key"))
+    secrets = len(inventory.of_type("AWS::SecretsManager::Secret"))
+    dashboards = len(inventory.of_type("AWS::CloudWatch::Dashboard"))
+    seconds = prices.SWEEP_SECONDS * prices.SWEEP_GIGABYTES
+    lines = (
+        Line(
+            what="Step Functions",
+            how=f"a sweep each minute, {inventory.idle_transitions} transitions",
+            dollars=sweeps * inventory.idle_transitions * prices.TRANSITION / 10**6,
+        ),
+        Line(
+            what="alarms",
+            how=f"{alarms}, which read {inventory.alarm_metrics} metrics",
+            dollars=inventory.alarm_metrics * prices.ALARM_METRIC,
+        ),
+        Line(
+            what="SQS",
+            how=f"{prices.POLLERS} pollers of Lambda's on each of {inventory.polled_queues} queues",
+            dollars=polls * prices.SQS_REQUEST / 10**6,
+        ),
+        Line(
+            what="KMS",
+            how="the key of the alert topic",
+            dollars=keys * prices.KEY,
+        ),
+        Line(what="secrets", how=f"{secrets}", dollars=secrets * prices.SECRET),
+        Line(
+            what="metrics",
+            how="the age of the oldest unresolved job",
+            dollars=prices.METRIC,
+        ),
+        Line(what="dashboard", how=f"{dashboards}", dollars=dashboards * prices.DASHBOARD),
+        Line(
+            what="schedule, X-Ray",
+            how="one invocation and one trace for each sweep",
+            dollars=sweeps * (prices.SCHEDULE + prices.TRACE) / 10**6,
+        ),
+        Line(
+            what="Lambda",
+            how=f"{prices.SWEEP_SECONDS:g} s for each sweep, 256 MB",
+            dollars=sweeps * (prices.INVOCATION + seconds * prices.GIGABYTE_SECOND) / 10**6,
+        ),
+        Line(
+            what="DynamoDB reads",
+            how=f"{counts.idle_sweep.read_units:g} units for each sweep",
+            dollars=sweeps * counts.idle_sweep.read_units * prices.READ_UNIT / 10**6,
+        ),
+    )
+    return tuple(line for line in lines if line.dollars)
+
+
+def powertools() -> tuple[Line, ...]:
+    """The smallest job on Powertools, at the same prices."""
+    pace = POWERTOOLS
+    platform = prices.PLATFORM_BYTES + prices.PLATFORM_LINES * prices.LINE_BYTES
+    log_bytes = platform / pace.batch
+    return (
+        Line(
+            what="DynamoDB writes",
+            how=f"{POWERTOOLS_WRITES} units",
+            dollars=POWERTOOLS_WRITES * prices.WRITE_UNIT,
+        ),
+        Line(
+            what="SQS",
+            how=f"1 sent, and 2 requests for each batch of {pace.batch}",
+            dollars=prices.SQS_REQUEST * (1 + 2 / pace.batch),
+        ),
+        Line(
+            what="Lambda, worker",
+            how=f"{pace.seconds:g} s for a batch of {pace.batch}, one after the other",
+            dollars=_working(pace),
+        ),
+        Line(
+            what="CloudWatch Logs",
+            how=f"{log_bytes / 1000:.2f} kB, Lambda's own lines",
+            dollars=log_bytes / 1000 * prices.LOG_GIGABYTE,
+        ),
+        Line(
+            what="X-Ray",
+            how=f"{prices.TRACED:.0%} of the invocations",
+            dollars=prices.TRACED * prices.TRACE / pace.batch,
+        ),
+    )
+
+
+def beside(oncely: Iterable[Line], other: Iterable[Line]) -> tuple[Price, ...]:
+    """Two bills side by side, by what they are for."""
+    ours = {line.what: line.dollars for line in oncely}
+    theirs = {line.what: line.dollars for line in other}
+    return tuple(
+        Price(what=what, oncely=ours.get(what, 0), powertools=theirs.get(what, 0))
+        for what in dict.fromkeys((*ours, *theirs))
+    )
+
+
+def _working(pace: Pace) -> float:
+    seconds = pace.seconds * WORKER_GIGABYTES * prices.GIGABYTE_SECOND
+    return (prices.INVOCATION + seconds) / pace.batch
+
+
+def _publishing() -> float:
+    seconds = prices.PUBLISH_SECONDS * prices.PUBLISH_GIGABYTES * prices.GIGABYTE_SECOND
+    return prices.INVOCATION / prices.PUBLISH_BATCH + seconds
+
+
+def history_puts(job: Counted, inventory: Inventory) -> float:
+    """Objects that the archive gets for one job, if jobs of one type come at a steady rate."""
+    mapping = inventory.history
+    if mapping is None:
+        return 0
+    changes = _changes(job)
+    window: float = mapping["MaximumBatchingWindowInSeconds"]
+    waiting = HISTORY_RATE * changes / SHARDS_OF_A_STREAM * window
+    batch: float = min(mapping["BatchSize"], _PAYLOAD_RECORDS, max(1, waiting))
+    return changes / batch
+
+
+# Lambda hands a function 6 MB at most: a record with both images is about 4 kB as JSON.
+_PAYLOAD_RECORDS: Final = 1500
+
+
+def _history(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
+    """Changes that the stream brings to the archive in batches; Lambda reads a stream for free."""
+    puts = history_puts(job, inventory)
+    invocation = prices.INVOCATION + prices.GIGABYTE_SECOND * prices.PUBLISH_GIGABYTES
+    return (
+        Line(
+            what="history",
+            how=f"{_changes(job)} changes, {puts:.4f} objects at {HISTORY_RATE} jobs/s",
+            dollars=puts * (prices.S3_PUT + invocation),
+        ),
+    )
+
+
+def _kept_history(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
+    if inventory.history is None:
+        return ()
+    stored = _changes(job) * prices.HISTORY_LINE_BYTES / 1000  # gigabytes for a million jobs
+    months = job.kept_days / prices.DAYS_IN_A_MONTH
+    return (
+        Line(
+            what="history in S3",
+            how=f"{stored:.2f} GB for {job.kept_days:g} days",
+            dollars=stored * months * prices.S3_GIGABYTE,
+        ),
+    )
+
+
+def _changes(job: Counted) -> int:
+    """Writes to the job's row that went through: each is a record of the stream."""
+    calls = (*job.run.calls, *job.publish.calls)
+    return sum(
+        any(table == "jobs" for table, _ in call.writes) and not call.refused for call in calls
+    )

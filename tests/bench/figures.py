@@ -85,6 +85,21 @@ class Price:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What jobs consume and cost, as docs/costs.md has it."""
+
+    write_units: dict[str, float]  # by job
+    row_bytes: dict[str, int]  # the largest that the row of each job ever was
+    smallest: float  # dollars for a million, as the next three
+    powertools: float
+    order: float  # a payment and its receipt
+    unknown: float  # a payment whose outcome a sweep finds out, on top
+    idle_month: float
+    s3_on_the_claim_path: int
+    s3_puts: float  # of a job, at 100 jobs a second
+
+
+@dataclass(frozen=True, kw_only=True)
 class Figures:
     """All of them."""
 
@@ -96,8 +111,8 @@ class Figures:
     worker_ready: Import
     powertools_import: Import
     cpu: Cpu
-    cpu_at_once: Cpu
     powertools_cpu: Cpu
+    cpu_over_powertools: float  # one by one, the same job in the same rounds
     latency: float
     batch: Batch
     powertools_batch: Batch
@@ -106,6 +121,7 @@ class Figures:
     recoveries: tuple[Recovery, ...]
     shipped: tuple[Shipped, ...]
     prices: tuple[Price, ...]
+    costs: Costs
 
     def as_json(self) -> str:
         """The raw figures, for other pages."""

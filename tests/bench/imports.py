@@ -16,9 +16,10 @@ POWERTOOLS: Final = "import tests.bench.powertools_worker"  # it makes its clien
 
 _VARIABLES: Final = {
     "QUEUE_NAME": "payments",
+    "RETENTION_DAYS": "90",
     **dict.fromkeys(
         (
-            *("QUEUE_URL", "REJECTS_QUEUE_URL", "ALERT_TOPIC_ARN", "ARCHIVE_BUCKET"),
+            *("QUEUE_URL", "REJECTS_QUEUE_URL", "ALERT_TOPIC_ARN"),
             *("JOBS_TABLE", "ORDERS_TABLE", "STRIPE_SECRET", "IDEMPOTENCY_TABLE"),
         ),
         "named",

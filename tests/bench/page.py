@@ -1,10 +1,10 @@
 """Renders docs/benchmarks.md from the figures."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from tests.bench.figures import PAGE, Figures
 from tests.bench.goals import IMPORT, rows
+from tests.bench.tables import table
 
 # The fault explorer writes its table between these, and it stays when the page is written again.
 EXPLORER: Final = "<!-- the fault explorer's table -->"
@@ -36,7 +36,7 @@ Both run on the same local AWS, MiniStack, from the same process, taking turns.
 
 ## Goals and figures
 
-{_table(("what", "goal", "Oncely", "Powertools", ""), lines)}
+{table(("what", "goal", "Oncely", "Powertools", ""), lines)}
 """
 
 
@@ -50,8 +50,7 @@ def _meanings(f: Figures) -> str:
   Oncely, {f.powertools_cpu.milliseconds:.1f} ms with {f.powertools_cpu.aws_calls} for Powertools.
   The bare calls are the same requests, recorded and made again for other keys
   ({f.cpu.bare_milliseconds:.1f} and {f.powertools_cpu.bare_milliseconds:.1f} ms). Rounds take
-  turns; the median of their ratios is shown. Oncely's third call asks the archive whether an
-  expired run had this key; a `natural` effect spares it.
+  turns; the median of their ratios is shown.
 - **Importing** happens at a cold start: {f.worker_import.milliseconds:.0f} ms for
   `work_queue.handler`, {f.client.milliseconds:.0f} ms for `boto3.client("dynamodb")`; process time
   in fresh interpreters, taking turns. Oncely makes its four clients with the first message; ready
@@ -66,9 +65,9 @@ def _meanings(f: Figures) -> str:
 
 These are the times of one small machine that does other things as well. Figures of one run can be
 compared with each other, those of two runs hardly. Six runs while this was written, with 6 to 15
-processes wanting the two processors, gave 1.31 to 1.55 for the import, 1.14 to 1.25 for the CPU of
-a job one by one, and 1.22 to 1.60 for the best batch (four runs). What is within a tenth of its
-goal is neither met nor missed for sure. Counts are exact.
+processes wanting the two processors, gave 1.31 to 1.55 for the import, 1.11 to 1.14 for the CPU of
+a job over Powertools' (four runs), and 1.22 to 1.60 for the best batch (four runs). What is within
+a tenth of its goal is neither met nor missed for sure. Counts are exact.
 """
 
 
@@ -84,7 +83,8 @@ def _mended(f: Figures) -> str:
   dictionary replaces and the services of other functions are not imported, and a regular
   expression that took 8 ms to compile is spelled the other way round.\
 {still if f.worker_import.ratio > IMPORT else ""}
-- **CPU**: text, which most attributes of a row are, does not go through the SDK's serializer.
+- **CPU**: rows do not go through the SDK's serializer, which inspects each value for every type.
+  The SDK checks no request to DynamoDB, which does so itself, and has one name for all of them.
 """
 
 
@@ -95,7 +95,7 @@ def _recoveries(f: Figures) -> str:
 A payment's worker dies at each of its calls. So many sweeps of the reconciler, one a minute once
 the lease is over, bring the job to its end; in memory, and exact.
 
-{_table(("the worker died", "sweeps", "the job ended"), lines)}
+{table(("the worker died", "sweeps", "the job ended"), lines)}
 
 On Powertools nothing looks for such a job: when its message comes again after the function's
 timeout, the whole function runs again.
@@ -107,12 +107,10 @@ def _bill(f: Figures) -> str:
     total = ("**together**", f"**{_oncely(f):.2f}**", f"**{_powertools(f):.2f}**")
     return f"""## A million jobs, modelled
 
-US dollars, list prices of us-east-1 from memory, without free tier: look yours up.
-Calls and the size of the row are counted, the batch's time is the one above; publishing and log
-lines are assumed, as in [costs.md](costs.md), which counts a whole order with its receipt.
-Here a job has no rows of its own, and what the provider takes comes on top.
+US dollars, without storage. Units, requests and log bytes are counted; [costs.md](costs.md) says
+how, and has the other jobs. What the provider takes comes on top.
 
-{_table(("what", "Oncely", "Powertools"), [*lines, total])}
+{table(("what", "Oncely", "Powertools"), [*lines, total])}
 """
 
 
@@ -122,7 +120,7 @@ def _shipped(f: Figures) -> str:
 
 Zipped, in kilobytes. Layers are shared, and boto3 is Lambda's own.
 
-{_table(("function", "code", "layers"), lines)}
+{table(("function", "code", "layers"), lines)}
 """
 
 
@@ -160,9 +158,3 @@ def _oncely(f: Figures) -> float:
 
 def _powertools(f: Figures) -> float:
     return sum(price.powertools for price in f.prices)
-
-
-def _table(head: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
-    return "\n".join(
-        f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *lines)
-    ).replace("|  |", "| |")

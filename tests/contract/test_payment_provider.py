@@ -38,6 +38,8 @@ class Bench(Protocol):
 
     def pays_out(self, ref: str, *, succeeded: bool) -> None: ...
 
+    def refunds(self, ref: str) -> None: ...
+
     def payment(self, kind: str = "good") -> Payment: ...
 
 
@@ -63,6 +65,9 @@ class FakeBench:
 
     def pays_out(self, ref: str, *, succeeded: bool) -> None:
         self.provider.settle(ref, status="succeeded" if succeeded else "declined")
+
+    def refunds(self, ref: str) -> None:
+        self.provider.settle(ref, status="refunded")
 
     def payment(self, kind: str = "good") -> Payment:
         self.provider.declines = kind == "declined"
@@ -97,6 +102,9 @@ class StripeBench:
 
     def pays_out(self, ref: str, *, succeeded: bool) -> None:
         self.sandbox.settle(ref, succeeded=succeeded)
+
+    def refunds(self, ref: str) -> None:
+        self.provider.client.v1.refunds.create({"payment_intent": ref})
 
     def payment(self, kind: str = "good") -> Payment:
         methods = {
@@ -133,6 +141,16 @@ def test_preparing_moves_nothing(bench: Bench) -> None:
 
     assert bench.charges() == 0
     assert isinstance(bench.provider.look_up(ref, asked), Absent)
+
+
+def test_preparing_again_under_the_same_key_says_that_this_call_made_nothing(bench: Bench) -> None:
+    asked = bench.payment()
+
+    first, second = (bench.provider.prepare(asked, key=key("create:1")) for _ in range(2))
+
+    assert isinstance(first, Prepared)
+    assert not first.replayed
+    assert second == Prepared(first.ref, replayed=True)
 
 
 def test_executing_moves_the_money_once_and_names_the_charge(bench: Bench) -> None:
@@ -384,6 +402,28 @@ def test_a_payment_of_somebody_else_is_never_closed(bench: Bench) -> None:
     assert isinstance(bench.provider.close(ref, asked), Odd)
     assert isinstance(bench.provider.look_up(ref, theirs), Absent)
     # For this job it never takes money, so this job may fail.
+    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), Refused)
+
+
+@pytest.mark.parametrize("kind", ["good", "processing"])
+def test_a_canceled_payment_is_not_all_when_another_of_the_same_job_took_money(
+    bench: Bench, kind: str
+) -> None:
+    asked = bench.payment()
+    ref = prepared(bench, asked)
+    bench.provider.close(ref, asked)
+    other = bench.payment(kind)
+    second = bench.provider.prepare(other, key=key("create:2"))
+    assert isinstance(second, Prepared)
+    bench.provider.execute(second.ref, other, key=key("confirm:2"))
+
+    answer = bench.provider.ask_closed(ref, job_key=asked.job_key)
+
+    assert isinstance(answer, Odd)
+    assert second.ref in answer.reason
+    if kind == "processing":
+        bench.pays_out(second.ref, succeeded=True)
+    bench.refunds(second.ref)
     assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), Refused)
 
 

@@ -38,6 +38,7 @@ class Deployment:
         self.once: Callable[[Callable[[Deployment], T]], T] = cache(lambda what: what(self))
         self.account.fill_secrets()
         self._alerts: list[dict[str, str]] = []
+        self._by_hand: set[str] = set()
         self._inbox = self._subscribe()
 
     def send(self, queue: str, message: Mapping[str, object] | str) -> None:
@@ -130,25 +131,34 @@ class Deployment:
         )
         return [one["Key"] for one in found.get("Contents", [])]
 
-    def reconcile(self, **sweep: object) -> dict[str, Any]:
-        """Start the state machine by hand, and wait for what it did."""
+    def start_sweep(self, **sweep: object) -> str:
+        """Start the state machine by hand; gives the execution."""
         execution = self.account.start_sweep(self.outputs["ReconcilerArn"], **sweep)
-        ended = eventually(lambda: self.account.sweep_ended(execution), "the sweep has ended")
+        self._by_hand.add(execution)
+        return execution
+
+    def reconcile(self, *, patience: float = PATIENCE, **sweep: object) -> dict[str, Any]:
+        """Start the state machine by hand, and wait for what it did."""
+        execution = self.start_sweep(**sweep)
+        ended = eventually(
+            lambda: self.account.sweep_ended(execution), "the sweep has ended", patience=patience
+        )
         assert ended["status"] == "SUCCEEDED", ended
         done: dict[str, Any] = json.loads(ended["output"])
         return done
 
-    def sweeps(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """What each sweep so far was asked for, and what it did."""
+    def has_scheduled_sweep(self) -> bool:
+        """Whether a sweep has ended that the schedule started: it asks for everything."""
         states = self.client("stepfunctions")
         listed = states.list_executions(
             stateMachineArn=self.outputs["ReconcilerArn"], statusFilter="SUCCEEDED"
         )
-        ended = [
-            states.describe_execution(executionArn=one["executionArn"])
-            for one in listed["executions"]
-        ]
-        return [(json.loads(one["input"]), json.loads(one["output"])) for one in ended]
+        others = (one["executionArn"] for one in listed["executions"])
+        return any(
+            json.loads(states.describe_execution(executionArn=arn)["input"]) == {}
+            for arn in others
+            if arn not in self._by_hand
+        )
 
     def _subscribe(self) -> str:
         """A queue that hears every alert."""

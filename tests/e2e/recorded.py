@@ -14,6 +14,7 @@ from tests.infra.policies import Permission
 
 # Names of calls, each with the action that IAM knows it by; a transaction is what is in it.
 ACTIONS: Final = {
+    "DescribeTable": "dynamodb:DescribeTable",
     "BatchGetItem": "dynamodb:BatchGetItem",
     "GetItem": "dynamodb:GetItem",
     "PutItem": "dynamodb:PutItem",

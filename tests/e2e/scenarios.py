@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from infra.local.sandbox import FaultKind
+from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.contracts.payment_charge import charge_shard
 from oncely.domain.claims import Claim
@@ -139,6 +140,15 @@ def is_held_by_another(stack: Deployment) -> None:
         )
 
 
+def identity(stack: Deployment) -> str:
+    """The identity of the deployed stack, as its workers read it."""
+    return stack.once(_identity)
+
+
+def _identity(stack: Deployment) -> str:
+    return DeploymentIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])()
+
+
 def claim(stack: Deployment, key: str, message: Mapping[str, object], *, lease: timedelta) -> None:
     """Take a job as another worker would."""
     now = datetime.now(tz=UTC)
@@ -153,6 +163,7 @@ def claim(stack: Deployment, key: str, message: Mapping[str, object], *, lease: 
             now=now,
             lease_until=now + lease,
             message=json.loads(json.dumps(message)),
+            deployment=identity(stack),
         )
     )
 
@@ -185,7 +196,11 @@ def is_missed_by_the_stream(stack: Deployment) -> dict[str, Any]:
     """The stream shows nothing for a while; the reconciler publishes instead."""
     functions = stack.client("lambda")
     mappings = functions.list_event_source_mappings()["EventSourceMappings"]
-    (stream,) = (one for one in mappings if "dynamodb" in one["EventSourceArn"])
+    (stream,) = (
+        one
+        for one in mappings
+        if "dynamodb" in one["EventSourceArn"] and "StreamPublish" in one["FunctionArn"]
+    )
     functions.update_event_source_mapping(UUID=stream["UUID"], Enabled=False)
     order(stack, "missed")
     stack.send("PaymentsQueueUrl", charge("missed"))
@@ -194,28 +209,6 @@ def is_missed_by_the_stream(stack: Deployment) -> dict[str, Any]:
     done = stack.reconcile(key="payment.charge:order_missed")
     functions.update_event_source_mapping(UUID=stream["UUID"], Enabled=True)
     return done
-
-
-def is_replayed_after_its_row_expired(stack: Deployment) -> dict[str, Any]:
-    """The message comes again when table and order have forgotten: the archive has not."""
-    key = "payment.charge:order_expired"
-    order(stack, "expired")
-    stack.send("PaymentsQueueUrl", charge("expired"))
-    _may_expire(stack, key)
-    stack.client("dynamodb").delete_item(
-        TableName=stack.outputs["JobsTableName"], Key={"job_key": {"S": key}}
-    )
-    order(stack, "expired")
-    stack.send("PaymentsQueueUrl", charge("expired"))
-    return _may_expire(stack, key)
-
-
-def _may_expire(stack: Deployment, key: str) -> dict[str, Any]:
-    return eventually(
-        lambda: row if (row := stack.job(key)) and "expires_at" in row else None,
-        f"{key} is archived",
-        lambda: stack.job(key),
-    )
 
 
 def is_found_by_the_schedule(stack: Deployment) -> dict[str, Any]:
@@ -296,6 +289,24 @@ def is_left_without_its_order(stack: Deployment) -> dict[str, Any]:
     return stack.job_when(key, "needs_review")
 
 
+def loses_a_part_of_its_history(stack: Deployment) -> None:
+    """Lambda gives up on a part of the stream: a gap is open until a scan closes it."""
+    failure = {
+        "requestContext": {"condition": "MaxRecordAgeExceeded"},
+        "DDBStreamBatchInfo": {
+            "shardId": "shardId-00000001573689847184-864758bb",
+            "startSequenceNumber": "800000000003126276362",
+            "endSequenceNumber": "800000000003126276362",
+            "approximateArrivalOfFirstRecord": "2026-05-14T00:13:19Z",
+            "approximateArrivalOfLastRecord": "2026-05-14T00:13:19Z",
+            "batchSize": 1,
+            "streamArn": "arn:aws:dynamodb:us-east-1:000000000000:table/jobs/stream/2026",
+        },
+    }
+    stack.send("GapsQueueUrl", failure)
+    eventually(lambda: stack.archived("history/gaps/") or None, "the gap is recorded")
+
+
 ALL: Final[tuple[Callable[[Deployment], object], ...]] = (
     loses_an_answer,
     pays,
@@ -308,7 +319,6 @@ ALL: Final[tuple[Callable[[Deployment], object], ...]] = (
     was_a_dead_letter_before,
     was_asked_for_and_never_sent,
     is_missed_by_the_stream,
-    is_replayed_after_its_row_expired,
     imports_contacts,
     pushes_a_contact,
     loses_the_answer_to_a_push,

@@ -29,7 +29,7 @@ def stack(deployment: Deployment) -> Iterator[Deployment]:
     """The deployed stack, with messages visible again after a second."""
     visible_again_after(deployment, 1)
     yield deployment
-    visible_again_after(deployment, STAGE.visibility)
+    visible_again_after(deployment, STAGE.visibility_timeout_seconds)
 
 
 def visible_again_after(stack: Deployment, seconds: int) -> None:
@@ -99,7 +99,7 @@ def test_a_message_whose_worker_always_dies_becomes_a_dead_letter_and_its_job_is
     finally:
         update_code(Account(stack.engine.url))
 
-    assert failed_batches(stack) - before == STAGE.max_receives
+    assert failed_batches(stack) - before == STAGE.max_receive_count
     assert "stranded_since" in job
     assert scenarios.charges(stack, "deadly") == 0
 

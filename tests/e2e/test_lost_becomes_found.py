@@ -141,28 +141,6 @@ def test_a_dry_run_lists_what_it_would_do_and_writes_nothing(deployment: Deploym
     assert deployment.alerts_about(doubtful.key) == []
 
 
-def test_a_replay_after_the_row_has_expired_is_answered_from_the_archive(
-    deployment: Deployment,
-) -> None:
-    order(deployment, "expired")
-    deployment.send("PaymentsQueueUrl", charge("expired"))
-    key = JobKey("payment.charge:order_expired")
-    deployment.job_when(key, "finished")
-    first = eventually(
-        lambda: row if (row := job(deployment, key)).expires_at else None, "it is archived"
-    )
-    table = deployment.outputs["JobsTableName"]
-    deployment.client("dynamodb").delete_item(TableName=table, Key={"job_key": {"S": key}})
-    order(deployment, "expired")  # as if nothing had ever been paid
-
-    deployment.send("PaymentsQueueUrl", charge("expired"))
-    again = deployment.job_when(key, "finished")
-
-    assert job(deployment, key).result == first.result
-    assert charges(deployment, "expired") == 1
-    assert again["status"] == "finished"
-
-
 def _enqueue(jobs: DynamoJobStore, order_id: str, at: datetime) -> None:
     key = job_key("payment.charge", order_id, prefix="order_")
     jobs.create(

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.in_order]
 # Their own tests run these: a guide in a copy of the source, a stack that stays up, a new file.
 _ELSEWHERE: Final = ("docs/add-a-job.md", "oncely demo", "oncely local", "oncely new-job")
 # A repair that the job's state does not allow is answered so, and a look may find trouble.
-_ANSWERS: Final = {"repair": {0, 1}, "doctor": {0, 4}, "reconcile": {0, 4}}
+_ANSWERS: Final = {"repair": {0, 1}, "doctor": {0, 4}, "reconcile": {0, 4}, "archive": {0, 4}}
 
 
 def commands(page: Page) -> Iterator[str]:

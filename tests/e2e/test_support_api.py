@@ -288,7 +288,7 @@ def test_a_declined_order_is_tried_again_by_an_operator(view: SupportView) -> No
             if (seen := view.get("/api/job", token=token, key=key).json)["expires_at"]
             else None
         ),
-        "its end is archived",
+        "its end is recorded",
     )
     asked = {"key": key, "repair": "again", "version": version, "reason": "a new card"}
 

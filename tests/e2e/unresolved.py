@@ -1,11 +1,9 @@
 """Jobs that a crash or a lost answer left behind, put into a deployed stack as they would be."""
 
-import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.domain.answers import Prepared
@@ -15,8 +13,8 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.ports import Created
 from oncely.providers import Payment
-from tests.e2e.deployment import Deployment, eventually
-from tests.e2e.scenarios import PAID, order
+from tests.e2e.deployment import Deployment
+from tests.e2e.scenarios import PAID, identity, order
 
 AMOUNT: Final = 4900
 LONG: Final = 300.0
@@ -120,15 +118,6 @@ def _stripe(stack: Deployment) -> StripePayments:
     return StripePayments.with_key(API_KEY, api_base=stack.sandbox.url)
 
 
-def identity(stack: Deployment) -> str:
-    """The identity of the deployed stack, as its workers read it."""
-    return stack.once(_identity)
-
-
-def _identity(stack: Deployment) -> str:
-    return DeploymentIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])()
-
-
 def store(stack: Deployment) -> DynamoJobStore:
     """The job table, as the account's owner sees it."""
     return DynamoJobStore(
@@ -147,16 +136,4 @@ def job(stack: Deployment, key: str) -> Job:
 
 def sweep(stack: Deployment, **given: object) -> dict[str, Any]:
     """One execution with many items: on a small machine each new function takes its time."""
-    states = stack.client("stepfunctions")
-    started = states.start_execution(
-        stateMachineArn=stack.outputs["ReconcilerArn"], input=json.dumps(given)
-    )
-
-    def ended() -> dict[str, Any] | None:
-        found: dict[str, Any] = states.describe_execution(executionArn=started["executionArn"])
-        return None if found["status"] == "RUNNING" else found
-
-    seen = eventually(ended, "the sweep has ended", patience=LONG)
-    assert seen["status"] == "SUCCEEDED", seen
-    done: dict[str, Any] = json.loads(seen["output"])
-    return done
+    return stack.reconcile(patience=LONG, **given)

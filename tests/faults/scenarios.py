@@ -99,6 +99,12 @@ def a_record_of_a_deleted_contact(rows: MemoryRows) -> None:
     rows.rows["records", tuple(CONTACT.values())]["crm_id"] = "1"
 
 
+class PublishedCharge(PaymentCharge):
+    """A charge whose end other systems hear of."""
+
+    publishes_events = True
+
+
 def the_amount_changes(rows: MemoryRows) -> list[Mapping[str, object]]:
     rows.rows["orders", tuple(ORDER.values())]["amount"] = 9900
     return []
@@ -256,6 +262,7 @@ FORGED: Final = replace(
     ),
     provider_ref="pi_victim",
 )
+COPIED: Final = replace(FORGED, provider_ref="pi_1", deployment="staging", fence=1)
 
 
 def after_staging() -> FakePayments:
@@ -350,7 +357,16 @@ SCENARIOS: Final = (
         effects=lambda ended: len(charges_of(ended, "dev")),
         check=each_stack_has_its_charge,
     ),
+    # A row of staging's, as a copied table has it; staging goes on with it as well.
+    charging(
+        "copied-row",
+        lambda _: after_staging(),
+        jobs=(COPIED,),
+        effects=lambda ended: len(charges_of(ended, "dev")),
+        check=each_stack_has_its_charge,
+    ),
     charging("with-receipt", lambda _: FakePayments(), receipts=True),
+    charging("with-event", lambda _: FakePayments(), PublishedCharge, receipts=True),
     Scenario(
         name="receipt.send",
         contracts=(ReceiptSend,),

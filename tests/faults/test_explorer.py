@@ -10,7 +10,11 @@ from oncely.contract import AnyContract, Standing
 from oncely.domain import decide
 from oncely.domain.answers import Absent, Answer, Done
 from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
 from oncely.domain.profiles import Safety, Terms
+from oncely.domain.proof import MONEY_RETENTION, owes_something, published
+from oncely.services import ending
+from oncely.services.publish import Publisher
 from oncely.testing import Bound, Scenario, explore
 from oncely.testing.choosers import Follow
 from oncely.testing.explorer import Explorer, play
@@ -20,8 +24,6 @@ from tests.faults.safety_classes import MESSAGE, EffectMessage, contract_of
 from tests.faults.scenarios import SCENARIOS
 
 SMALL = Bound(changes=1, schedules=400, random=5)
-# Schedules that broke the promise before the code was mended.
-MENDED = ("payment.charge/edited: w4:archive.find!fail w5:table.get>edit",)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
@@ -264,14 +266,39 @@ def test_a_key_that_is_called_safe_for_ever_is_found(monkeypatch: pytest.MonkeyP
     assert_it_replays(script, "the effect of test.effect:seven happened 2 times")
 
 
-@pytest.mark.parametrize("script", MENDED)
-def test_what_was_found_once_stays_mended(script: str) -> None:
-    name, changes = read(script)
-    follow = Follow(changes)
+@pytest.mark.parametrize(
+    ("name", "owed"),
+    [
+        ("payment.charge/with-event", "its event"),
+        ("payment.charge/with-receipt", "its follow-up receipt.send"),
+    ],
+)
+def test_row_that_expires_before_it_paid_its_debt_is_found(
+    name: str, owed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "_owes", lambda _contract, _job: False)
 
-    _, problems = play(BY_NAME[name], follow)
+    script = first_violation(BY_NAME[name], Bound(changes=1))
 
-    assert (follow.left, problems) == (0, [])
+    assert_it_replays(script, f"payment.charge:order_18452 may expire, and {owed} was not sent")
+
+
+def test_publisher_that_clears_before_it_sends_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def clears_first(publisher: Publisher, key: JobKey) -> bool:
+        job = publisher.store.get(key)
+        if job is None or not owes_something(job):
+            return False
+        now = publisher.clock.now()
+        after = published(now=now, retention=MONEY_RETENTION).on(job, now=now, actor="publisher")
+        publisher.store.swap(job, after)
+        return True
+
+    monkeypatch.setattr(Publisher, "publish", clears_first)
+
+    script = first_violation(BY_NAME["payment.charge/with-receipt"], Bound(changes=1))
+
+    told = "payment.charge:order_18452 may expire, and its follow-up receipt.send was not sent"
+    assert_it_replays(script, told)
 
 
 def test_more_schedules_than_allowed_are_drawn_from_all_over() -> None:
@@ -279,5 +306,5 @@ def test_more_schedules_than_allowed_are_drawn_from_all_over() -> None:
     all_of_them = Explorer(BY_NAME["test.effect/lookup"], Bound(changes=1)).explore()
 
     assert (few.schedules, few.complete, all_of_them.complete) == (40, False, True)
-    late = {"end die", "archive.keep die", "archive.keep lost", "bus.publish lost"}
+    late = {"end die", "store.swap die", "store.swap lost"}
     assert few.faults.keys() & late, "only the first places were looked at"

@@ -1,11 +1,13 @@
 """The production stack, synthesized once for all tests of its template."""
 
+import sys
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from infra import layers
+from infra import bytecode, layers, shipped
 from tests.infra.assembly import PROD, Assembly
 
 
@@ -20,7 +22,41 @@ def stub_layers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def no_lambda_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine without Lambda's Python."""
+    for name in ("PATH", "PYENV_ROOT"):
+        monkeypatch.setenv(name, "/nowhere")
+    monkeypatch.delenv("PYTHON313", raising=False)
+    bytecode.lambda_python.cache_clear()
+    yield
+    bytecode.lambda_python.cache_clear()
+
+
+@pytest.fixture
+def lambda_python(no_lambda_python: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let this interpreter pass for Lambda's."""
+    monkeypatch.setenv("PYTHON313", sys.executable)
+    for module in (bytecode, layers, shipped):
+        monkeypatch.setattr(module, "CACHE_TAG", sys.implementation.cache_tag)
+    return Path(sys.executable)
+
+
 @pytest.fixture(scope="session")
 def prod(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """The stack as it goes to production."""
     return Assembly.of(tmp_path_factory.mktemp("prod"), **PROD)
+
+
+@pytest.fixture(scope="session")
+def optional(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """The same with what is off by default, and tables that are paid for in another way."""
+    return Assembly.of(
+        tmp_path_factory.mktemp("optional"),
+        **PROD,
+        dashboard="true",
+        table_class="standard_infrequent_access",
+        billing_mode="provisioned",
+        read_capacity_units="50",
+        write_capacity_units="100",
+    )

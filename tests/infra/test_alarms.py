@@ -32,6 +32,7 @@ def test_there_is_an_alarm_for_everything_a_person_must_know(prod: Assembly) -> 
         *("NotLookedAt", "NotTold", "SweepDone"),
         *(f"OldestMessage{camel(kind.needs.queue)}" for kind in CONTRACTS),
         *("OldestMessageDeadLetters", "OldestMessageRejects", "MissedByTheStream"),
+        *("HistoryGap", "HistoryBehind"),
     }
 
 
@@ -72,8 +73,10 @@ def test_every_linked_section_is_in_the_runbook_and_holds_the_command_to_begin_w
         assert found["command"] in sections[found["section"]], alarm["AlarmDescription"]
 
 
-def test_alarms_and_dashboard_use_only_metrics_that_functions_emit(prod: Assembly) -> None:
-    (board,) = prod.of_type("AWS::CloudWatch::Dashboard").values()
+def test_alarms_and_dashboard_use_only_metrics_that_functions_emit(
+    prod: Assembly, optional: Assembly
+) -> None:
+    (board,) = optional.of_type("AWS::CloudWatch::Dashboard").values()
     body = (
         json.dumps(board["Properties"]["DashboardBody"]).replace('\\\\\\"', '"').replace('\\"', '"')
     )
@@ -96,8 +99,10 @@ def test_alarms_and_dashboard_use_only_metrics_that_functions_emit(prod: Assembl
     assert (on_board | in_alarms) - emitted == set()
 
 
-def test_the_dashboard_shows_outcomes_repetitions_latency_and_depth(prod: Assembly) -> None:
-    (board,) = prod.of_type("AWS::CloudWatch::Dashboard").values()
+def test_the_dashboard_shows_outcomes_repetitions_latency_and_depth(
+    optional: Assembly,
+) -> None:
+    (board,) = optional.of_type("AWS::CloudWatch::Dashboard").values()
     body = json.dumps(board["Properties"]["DashboardBody"])
 
     for title in ("Outcomes", "Repetitions", "How long a batch", "Messages waiting"):

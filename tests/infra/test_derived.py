@@ -67,8 +67,8 @@ def derived(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         jobs_table="restored-jobs",
         jobs_stream_arn="arn:aws:dynamodb:eu-west-1:123456789012:table/restored-jobs/stream/2026",
         stripe_secret_arn="arn:aws:secretsmanager:eu-west-1:123456789012:secret:stripe-a1b2c3",
-        stripe_reading_secret_arn=READING,
-        invoices_max_concurrency="3",
+        stripe_read_only_secret_arn=READING,
+        invoices_worker_concurrency="3",
     )
 
 
@@ -111,7 +111,9 @@ def test_who_only_asks_can_have_a_key_that_only_reads(derived: Assembly, asking:
 
 def test_what_is_there_already_is_used_and_not_made(derived: Assembly) -> None:
     worker = derived.functions["PaymentsWorker/Worker"]
-    stream = derived.of_type("AWS::Lambda::EventSourceMapping")["Stream/Stream"]["Properties"]
+    stream = derived.of_type("AWS::Lambda::EventSourceMapping")["Stream/Publish/Stream"][
+        "Properties"
+    ]
 
     assert set(derived.of_type("AWS::DynamoDB::Table")) == {"Tables/Records", "Tables/ImportEvents"}
     assert "ProviderKeys/Stripe" not in derived.of_type("AWS::SecretsManager::Secret")

@@ -1,60 +1,58 @@
 """Guardrails: numbers that would break the promise are refused, in a sentence with both."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
 from infra.app import build
 from infra.guardrails import GuardrailError, refuse_unsafe
 from infra.stages import Stage
+from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.contracts.payment_charge import PaymentCharge
+from oncely.contracts.receipt_send import ReceiptSend
+from oncely.contracts.sync_contact import SyncContact
+from oncely.domain.profiles import Safety
 
 BROKEN = [
     pytest.param(
-        {"visibility": "719"},
-        r"come back after 719 s \(visibility\), while its function may run for 120 s "
-        r"\(worker_timeout\): visibility must be at least 6 times that, 720 s",
+        {"visibility_timeout_seconds": "719"},
+        r"come back after 719 s \(visibility_timeout_seconds\), while its function may run for "
+        r"120 s \(worker_timeout_seconds\): visibility_timeout_seconds must be at least 6 times "
+        r"that, 720 s",
         id="visibility",
     ),
     pytest.param(
-        {"reconciler_timeout": "121"},
-        r"come back after 720 s \(visibility\), while its function may run for 121 s "
-        r"\(reconciler_timeout\): visibility must be at least 6 times that, 726 s",
+        {"reconciler_timeout_seconds": "121"},
+        r"come back after 720 s \(visibility_timeout_seconds\), while its function may run for "
+        r"121 s \(reconciler_timeout_seconds\): visibility_timeout_seconds must be at least 6 "
+        r"times that, 726 s",
         id="visibility of dead letters and rejects",
     ),
     pytest.param(
-        {"worker_timeout": "48", "visibility": "288"},
+        {"worker_timeout_seconds": "48", "visibility_timeout_seconds": "288"},
         r"One payment.charge may take 48 s \(4 calls of 10 s to Stripe, and 8 s to record the "
-        r"end\), but its function is stopped after 48 s \(worker_timeout\)",
+        r"end\), but its function is stopped after 48 s \(worker_timeout_seconds\)",
         id="provider calls and commit in the worker",
     ),
     pytest.param(
-        {"reconciler_timeout": "40"},
-        r"One payment.charge may take 48 s .* stopped after 40 s \(reconciler_timeout\)",
+        {"reconciler_timeout_seconds": "40"},
+        r"One payment.charge may take 48 s .* stopped after 40 s \(reconciler_timeout_seconds\)",
         id="provider calls and commit in the reconciler",
     ),
     pytest.param(
-        {"visibility": "132"},
-        r"The lease of a payment.charge lasts 132 s \(worker_timeout \+ the request timeout of "
-        r"Stripe \+ 2 s of clock skew\), but its message comes back after 132 s \(visibility\)",
+        {"visibility_timeout_seconds": "132"},
+        r"The lease of a payment.charge lasts 132 s \(worker_timeout_seconds \+ the request "
+        r"timeout of Stripe \+ 2 s of clock skew\), but its message comes back after 132 s "
+        r"\(visibility_timeout_seconds\)",
         id="lease",
     ),
     pytest.param(
-        {"queue_retention": "14"},
-        r"Dead letters would be kept for 14 days \(dead_letter_retention\), .* "
-        r"for 14 days \(queue_retention\) already",
+        {"queue_retention_days": "14"},
+        r"Dead letters would be kept for 14 days \(dead_letter_retention_days\), .* "
+        r"for 14 days \(queue_retention_days\) already",
         id="dead letter retention",
-    ),
-    pytest.param(
-        {"row_retention": "30"},
-        r"kept for 30 days \(row_retention\), but it could be run again for 30 days "
-        r"\(replay_window\)",
-        id="row retention and the replay window",
-    ),
-    pytest.param(
-        {"row_retention": "18", "replay_window": "7"},
-        r"kept for 18 days \(row_retention\), but it could be run again for 18 days "
-        r"\(queue_retention \+ dead_letter_retention\)",
-        id="row retention and the queues",
     ),
 ]
 
@@ -75,15 +73,87 @@ def test_a_configuration_that_breaks_a_guardrail_is_refused_with_both_numbers(
         refuse_unsafe(stage, (PaymentCharge,))
 
 
+class Forgetful(PaymentCharge):
+    """A charge whose proof is kept for half a day."""
+
+    proof_retention = timedelta(hours=12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "context", "sentence"),
+    [
+        pytest.param(
+            SyncContact,
+            {"row_retention_days": "30"},
+            r"ended sync.contact would be kept for 30 days \(row_retention_days\), but the job "
+            r"could be run again for 30 days \(replay_window_days\): row_retention_days must be ",
+            id="natural effect and the replay window",
+        ),
+        pytest.param(
+            SyncContact,
+            {"row_retention_days": "18", "replay_window_days": "7"},
+            r"kept for 18 days \(row_retention_days\), but the job could be run again for 18 days "
+            r"\(queue_retention_days \+ dead_letter_retention_days\)",
+            id="natural effect and the queues",
+        ),
+        pytest.param(
+            PaymentCharge,
+            {"replay_window_days": "2555"},
+            r"ended payment.charge would be kept for 2555 days \(proof_retention\), but the job "
+            r"could be run again for 2555 days \(replay_window_days\): proof_retention must be ",
+            id="money and the replay window",
+        ),
+        pytest.param(
+            Forgetful,
+            {
+                "replay_window_days": "1",
+                "queue_retention_days": "1",
+                "dead_letter_retention_days": "2",
+            },
+            r"kept for 0.5 days \(proof_retention\), but the job could be run again for 3 days",
+            id="what a contract states",
+        ),
+        pytest.param(
+            ReceiptSend,
+            {"replay_window_days": "400"},
+            r"kept for 400 days \(proof_retention\), but the job could be run again for 400 days",
+            id="default",
+        ),
+    ],
+)
+def test_proof_that_expires_before_a_replay_is_refused_with_both_numbers(
+    kind: type[AnyContract], context: dict[str, str], sentence: str
+) -> None:
+    stage = Stage.of({"stage": "prod", **context}, CONTRACTS)
+
+    with pytest.raises(GuardrailError, match=sentence):
+        refuse_unsafe(stage, (kind,))
+
+
+def test_provider_window_counts_for_the_proof() -> None:
+    class LongWindow(Forgetful):
+        proof_retention = timedelta(days=100)
+        terms = replace(
+            PaymentCharge.terms,
+            profile=replace(PaymentCharge.terms.profile, key_window=timedelta(days=100)),
+        )
+
+    stage = Stage.of({"stage": "prod"}, CONTRACTS)
+
+    with pytest.raises(GuardrailError, match=r"100 days \(the key window of Stripe\)"):
+        refuse_unsafe(stage, (LongWindow,))
+
+
 def test_a_stack_that_breaks_a_guardrail_is_not_built() -> None:
-    with pytest.raises(GuardrailError, match="visibility must be at least 6 times"):
-        build({"stage": "prod", "visibility": "719"})
+    with pytest.raises(GuardrailError, match="visibility_timeout_seconds must be at least 6 times"):
+        build({"stage": "prod", "visibility_timeout_seconds": "719"})
 
 
 def test_every_fault_is_told_at_once() -> None:
-    broken = Stage.of({"visibility": "10", "row_retention": "1"}, CONTRACTS)
+    broken = Stage.of({"visibility_timeout_seconds": "10", "row_retention_days": "1"}, CONTRACTS)
 
     with pytest.raises(GuardrailError) as refused:
         refuse_unsafe(broken, CONTRACTS)
 
-    assert len(str(refused.value).splitlines()) == 4
+    natural = [kind for kind in CONTRACTS if kind.terms.safety is Safety.NATURAL]
+    assert len(str(refused.value).splitlines()) == 3 + len(natural)

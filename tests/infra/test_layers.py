@@ -33,6 +33,18 @@ def test_a_layers_hash_is_that_of_its_pins(pins: Path) -> None:
     assert layer.hash != before
 
 
+def test_a_layers_hash_says_whether_it_brings_bytecode(
+    pins: Path, lambda_python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for_lambda, local = Layer("small", Target.lambda_()), Layer("small", Target.this_machine())
+    with_it = for_lambda.hash, local.hash
+
+    monkeypatch.setattr(layers, "lambda_python", lambda: None)
+
+    assert for_lambda.hash != with_it[0]
+    assert local.hash == with_it[1]
+
+
 def test_two_targets_never_share_a_layer(pins: Path) -> None:
     assert Layer("small", Target.lambda_()).hash != Layer("small", Target.this_machine()).hash
 
@@ -51,12 +63,12 @@ def test_a_layer_that_was_built_is_not_built_again(
 
 
 def test_the_same_files_make_the_same_archive(
-    pins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pins: Path, lambda_python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def install(_: Layer, folder: Path) -> None:
         for name in ("b/module.py", "a/__init__.py", "bin/tool"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(name, encoding="utf-8")
+            (folder / name).write_text(f"NAMES = {{{name!r}, 'set'}}", encoding="utf-8")
         (folder / "a.dist-info").mkdir()
         (folder / "a.dist-info" / "RECORD").write_text("where it was installed", encoding="utf-8")
 
@@ -67,7 +79,11 @@ def test_the_same_files_make_the_same_archive(
 
     assert hashlib.sha256(layer.built().read_bytes()).hexdigest() == first
     with zipfile.ZipFile(layer.archive) as archive:
-        assert archive.namelist() == ["python/a/__init__.py", "python/b/module.py"]
+        tag = sys.implementation.cache_tag
+        assert archive.namelist() == [
+            *("python/a/__init__.py", f"python/a/__pycache__/__init__.{tag}.pyc"),
+            *(f"python/b/__pycache__/module.{tag}.pyc", "python/b/module.py"),
+        ]
 
 
 def test_a_layer_for_this_machine_says_where_its_packages_lie(

@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 from aws_cdk import App, Stack
-from aws_cdk.aws_s3_assets import Asset
+from constructs import Construct
 
-from infra import FUNCTIONS, code
+from infra import FUNCTIONS, shipped
+from infra.code import function_code
+from infra.stages import Stage
 from tests.infra.assembly import Assembly
 
 ENTRIES = sorted(path.parent.name for path in FUNCTIONS.glob("*/handler.py"))
+
+
+def source_of(compiled: Path) -> Path:
+    return compiled.parents[1] / f"{compiled.name.split('.')[0]}.py"
 
 
 def test_every_entry_point_is_deployed(prod: Assembly) -> None:
@@ -29,12 +35,10 @@ def test_what_contracts_are_tested_with_is_not_shipped(prod: Assembly) -> None:
 
 def test_no_tools_droppings_are_shipped(prod: Assembly) -> None:
     for function in prod.functions.values():
-        odd = [
-            path
-            for path in function.folder.rglob("*")
-            if path.name.startswith(".") or path.name == "__pycache__" or path.suffix == ".pyc"
-        ]
-        assert odd == []
+        assert not any(path.name.startswith(".") for path in function.folder.rglob("*"))
+        for compiled in function.folder.rglob("*.pyc"):
+            assert compiled.name.endswith(".cpython-313.pyc")
+            assert source_of(compiled).is_file()
 
 
 def test_only_the_payment_side_carries_stripe_and_only_the_sync_side_hubspot(
@@ -55,26 +59,70 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of functions/ to change."""
     copy = tmp_path / "functions"
     shutil.copytree(FUNCTIONS, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(code, "FUNCTIONS", copy)
+    monkeypatch.setattr(shipped, "FUNCTIONS", copy)
+    monkeypatch.setattr("infra.code.FUNCTIONS", copy)
     return copy
 
 
+@pytest.fixture(params=["lambda_python", "no_lambda_python"])
+def with_and_without_bytecode(request: pytest.FixtureRequest) -> None:
+    """Run a test on machines of both kinds."""
+    request.getfixturevalue(request.param)
+
+
+def code_in(stack: Stack, *, stage: str = "prod") -> dict[str, str]:
+    """The hash of what each entry point ships, as Lambda knows it."""
+    settings = Stage.of({"stage": stage}, ())
+    found = {}
+    for entry in ENTRIES:
+        code = function_code(entry, stage=settings).bind(Construct(stack, entry))
+        assert code.s3_location is not None
+        found[entry] = code.s3_location.object_key.removesuffix(".zip")
+    return found
+
+
+def assets(stage: str) -> list[Path]:
+    """What the entry points ship."""
+    app = App()
+    keys = code_in(Stack(app, "Code"), stage=stage).values()
+    return [Path(app.synth().directory) / f"asset.{key}" for key in keys]
+
+
 def hashes() -> dict[str, str]:
-    """The hash of what each entry point ships, as the CDK makes it."""
-    stack = Stack(App(), "Hashes")
-    made = {
-        entry: Asset(
-            stack,
-            entry,
-            path=code.function_code(entry).path,
-            exclude=code.left_out(entry),
-            ignore_mode=code.LEFT_OUT_AS,
-        )
-        for entry in ENTRIES
-    }
-    return {entry: asset.asset_hash for entry, asset in made.items()}
+    """The hash of what each entry point ships for production."""
+    return code_in(Stack(App(), "Code"))
 
 
+@pytest.mark.usefixtures("lambda_python")
+def test_every_source_ships_with_its_bytecode() -> None:
+    for asset in assets("prod"):
+        compiled = {source_of(path) for path in asset.rglob("*.pyc")}
+        assert compiled == set(asset.rglob("*.py"))
+
+
+@pytest.mark.usefixtures("no_lambda_python")
+def test_without_lambdas_python_only_sources_are_shipped() -> None:
+    for asset in assets("prod"):
+        assert not list(asset.rglob("*.pyc"))
+
+
+@pytest.mark.usefixtures("lambda_python")
+def test_code_for_one_machine_is_not_compiled() -> None:
+    for asset in assets("local"):
+        assert not list(asset.rglob("*.pyc"))
+
+
+@pytest.mark.usefixtures("lambda_python")
+def test_the_same_sources_have_the_same_hash_wherever_they_are_compiled(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = hashes()
+    monkeypatch.setattr(shipped, "FUNCTIONS", tree.rename(tmp_path / "elsewhere"))
+
+    assert hashes() == before
+
+
+@pytest.mark.usefixtures("with_and_without_bytecode")
 def test_a_functions_hash_changes_with_its_own_folder_only(tree: Path) -> None:
     before = hashes()
     (tree / "find_due" / "handler.py").write_text("changed = True\n", encoding="utf-8")
@@ -84,6 +132,7 @@ def test_a_functions_hash_changes_with_its_own_folder_only(tree: Path) -> None:
     assert {entry for entry in ENTRIES if after[entry] != before[entry]} == {"find_due"}
 
 
+@pytest.mark.usefixtures("with_and_without_bytecode")
 def test_caches_and_new_neighbours_change_no_hash(tree: Path) -> None:
     before = hashes()
     (tree / "oncely" / "__pycache__").mkdir()
@@ -94,6 +143,7 @@ def test_caches_and_new_neighbours_change_no_hash(tree: Path) -> None:
     assert hashes() == before
 
 
+@pytest.mark.usefixtures("with_and_without_bytecode")
 def test_a_change_of_the_shared_package_changes_every_function(tree: Path) -> None:
     before = hashes()
     (tree / "oncely" / "contract.py").write_text("changed = True\n", encoding="utf-8")

@@ -35,15 +35,29 @@ def test_every_table_can_be_taken_back_in_time_and_cannot_be_deleted(prod: Assem
         recovery = properties["PointInTimeRecoverySpecification"]
         assert recovery["PointInTimeRecoveryEnabled"] is True
         assert properties["DeletionProtectionEnabled"] is True
-        assert properties["BillingMode"] == "PAY_PER_REQUEST"
+        assert (properties["BillingMode"], properties["TableClass"]) == (
+            "PAY_PER_REQUEST",
+            "STANDARD",
+        )
         assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("Retain", "Retain")
+
+
+def test_tables_can_be_paid_for_in_another_way(optional: Assembly) -> None:
+    units = {"ReadCapacityUnits": 50, "WriteCapacityUnits": 100}
+
+    for table in optional.of_type("AWS::DynamoDB::Table").values():
+        properties = table["Properties"]
+        assert properties["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
+        assert properties["ProvisionedThroughput"] == units
+        for index in properties.get("GlobalSecondaryIndexes", ()):
+            assert index["ProvisionedThroughput"] == units
 
 
 def test_the_job_table_expires_rows_and_streams_their_new_image(prod: Assembly) -> None:
     jobs = prod.of_type("AWS::DynamoDB::Table")["Tables/Jobs"]["Properties"]
 
     assert jobs["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
-    assert jobs["StreamSpecification"] == {"StreamViewType": "NEW_IMAGE"}
+    assert jobs["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
     assert [index["IndexName"] for index in jobs["GlobalSecondaryIndexes"]] == [
         *("due", "by_subject", "by_customer", "by_reference", "by_status")
     ]
@@ -113,7 +127,7 @@ def test_every_mapping_takes_back_only_what_failed(prod: Assembly) -> None:
 def test_the_stream_is_bisected_retried_finitely_and_tells_what_it_gave_up(
     prod: Assembly,
 ) -> None:
-    stream = prod.of_type("AWS::Lambda::EventSourceMapping")["Stream/Stream"]["Properties"]
+    stream = prod.of_type("AWS::Lambda::EventSourceMapping")["Stream/Publish/Stream"]["Properties"]
     missed = {"Fn::GetAtt": [_id(prod, "Stream/Missed"), "Arn"]}
 
     assert stream["BisectBatchOnFunctionError"] is True
@@ -128,6 +142,21 @@ def test_the_stream_is_bisected_retried_finitely_and_tells_what_it_gave_up(
             }
         }
     }
+
+
+def test_history_takes_every_change_in_large_batches_and_reports_gaps(prod: Assembly) -> None:
+    mappings = prod.of_type("AWS::Lambda::EventSourceMapping")
+    stream = mappings["History/Write/Stream"]["Properties"]
+    gaps = {"Fn::GetAtt": [_id(prod, "History/Gaps"), "Arn"]}
+
+    assert "FilterCriteria" not in stream
+    assert (stream["BatchSize"], stream["MaximumBatchingWindowInSeconds"]) == (10_000, 60)
+    assert stream["BisectBatchOnFunctionError"] is True
+    # Given up by Lambda, which reports it, before the stream forgets it in silence.
+    assert stream["MaximumRetryAttempts"] == -1
+    assert stream["MaximumRecordAgeInSeconds"] == 22 * 3600 < 24 * 3600
+    assert stream["DestinationConfig"] == {"OnFailure": {"Destination": gaps}}
+    assert stream["StartingPosition"] == "TRIM_HORIZON"
 
 
 def test_the_archive_is_versioned_private_encrypted_kept_and_speaks_tls_only(
@@ -192,7 +221,7 @@ def test_only_a_function_that_feeds_its_own_queue_may_loop(prod: Assembly) -> No
 def test_the_outputs_are_those_that_outside_tools_rely_on(prod: Assembly) -> None:
     assert set(prod.template["Outputs"]) >= {
         *("PaymentsQueueUrl", "SyncQueueUrl", "MailQueueUrl"),
-        *("RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl"),
+        *("RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl", "GapsQueueUrl"),
         *("JobsTableName", "OrdersTableName", "RecordsTableName", "ImportEventsTableName"),
         *("ReconcilerArn", "ArchiveBucketName", "EventBusName", "AlertTopicArn"),
         *("StripeSecretArn", "HubspotSecretArn"),

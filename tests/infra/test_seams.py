@@ -16,6 +16,7 @@ from oncely.settings import (
     DeadLetterSettings,
     FinderSettings,
     GroupSettings,
+    HistorySettings,
     PublisherSettings,
     ReaderSettings,
     RejectSettings,
@@ -28,6 +29,7 @@ from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly, Function
 from tests.support.engines import missing
 
 SETTINGS: dict[str, type[Settings]] = {
+    "archive_history": HistorySettings,
     "archive_rejects": RejectSettings,
     "find_due": FinderSettings,
     "finish_sweep": SweepSettings,
@@ -48,12 +50,31 @@ module, _, name = handler.rpartition(".")
 assert callable(getattr(importlib.import_module(module), name))
 for late in json.loads(sys.stdin.read()):
     importlib.import_module(late)
-# As Lambda does before the first call: tracing is on, and Powertools fetches what it needs for it.
-os.environ["LAMBDA_TASK_ROOT"] = "/var/task"
 importlib.import_module("oncely.telemetry").Telemetry.create()
 files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
 print(json.dumps([[file for file in files if file], sorted(sys.modules)]))
 """
+# As Lambda's init phase does it: the function's variables are there, and no network is needed.
+INIT = """
+import gc, importlib, sys
+handler, *paths = sys.argv[1:]
+sys.path[:0] = paths
+def audit(event, args):
+    if event.startswith("socket."):
+        raise RuntimeError(f"{event}{args}")
+sys.addaudithook(audit)
+module = importlib.import_module(handler.rpartition(".")[0])
+made = [one for one in vars(module).values() if hasattr(one, "cache_info")]
+assert all(one.cache_info().currsize == 1 for one in made), made
+assert gc.isenabled() and gc.get_freeze_count()
+"""
+LAMBDA = {
+    "AWS_LAMBDA_FUNCTION_NAME": "function",
+    "AWS_REGION": "eu-west-1",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+}
 # What a function with this layer imports when it first needs it.
 LATE = {"payments": "oncely.adapters.stripe_payments", "sync": "oncely.adapters.hubspot"}
 
@@ -124,6 +145,22 @@ def test_importing_a_handler_needs_no_environment(loaded: dict[str, Imported]) -
     assert len(loaded) >= SHIPPED_FUNCTIONS
 
 
+def test_everything_is_made_in_init_without_a_connection(
+    prod: Assembly, unpacked: dict[str, Path]
+) -> None:
+    for function in prod.functions.values():
+        paths = [function.folder, *(unpacked[name] for name in function.layers)]
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-B", "-c", INIT, function.properties["Handler"], *paths],
+            cwd="/",
+            env={**LAMBDA, **function.variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{function.name}: {done.stderr}"
+
+
 def test_every_environment_parses_as_that_functions_settings(prod: Assembly) -> None:
     for function in prod.functions.values():
         variables = function.variables
@@ -176,6 +213,6 @@ def test_the_payment_function_ships_less_code_than_a_stray_folder_would_add(
     prod: Assembly,
 ) -> None:
     worker = prod.functions["PaymentsWorker/Worker"]
-    size = sum(file.stat().st_size for file in worker.folder.rglob("*") if file.is_file())
+    size = sum(file.stat().st_size for file in worker.folder.rglob("*.py"))
 
     assert size < 600_000

@@ -17,30 +17,30 @@ def test_the_stage_is_dev_unless_the_context_says_otherwise() -> None:
 
 
 def test_only_production_keeps_its_data_when_the_stack_is_deleted() -> None:
-    kept = {name: stage(stage=name).keep_data for name in ("dev", "prod", "local")}
+    kept = {name: stage(stage=name).retain_data for name in ("dev", "prod", "local")}
 
     assert kept == {"dev": False, "prod": True, "local": False}
 
 
 def test_a_setting_on_the_command_line_overrides_the_stage() -> None:
-    changed = stage(alert_email="ops@example.com", worker_timeout="100", keep_data="true")
+    changed = stage(alert_email="ops@example.com", worker_timeout_seconds="100", retain_data="true")
 
     assert changed.alert_email == "ops@example.com"
-    assert changed.worker_timeout == 100
-    assert changed.keep_data is True
+    assert changed.worker_timeout_seconds == 100
+    assert changed.retain_data is True
 
 
 def test_what_is_there_already_is_named_by_the_contracts_own_words() -> None:
     changed = stage(
         orders_table="shop-orders",
         stripe_secret_arn="arn:aws:secretsmanager:eu-west-1:1:secret:stripe",
-        payments_max_concurrency="3",
+        payments_worker_concurrency="3",
     )
 
     assert changed.existing_tables == {"orders": "shop-orders"}
     assert set(changed.existing_secrets) == {"stripe"}
     assert changed.concurrency_of("payments") == 3
-    assert changed.concurrency_of("mail") == changed.max_concurrency
+    assert changed.concurrency_of("mail") == changed.worker_concurrency
 
 
 def test_the_cdks_own_context_is_no_setting() -> None:
@@ -53,8 +53,13 @@ def test_the_cdks_own_context_is_no_setting() -> None:
         ({"stage": "qa"}, "there is no stage 'qa'; there are dev, prod, local"),
         ({"alert_emial": "x"}, "there is no setting alert_emial; there are alert_email, "),
         ({"invoices_table": "x"}, "there is no setting invoices_table"),
+        ({"billing_mode": "provisioned"}, "go with billing_mode=provisioned: set all three"),
+        ({"write_capacity_units": "5"}, "go with billing_mode=provisioned: set all three"),
         ({"batch_size": "11"}, "batch_size: Input should be less than or equal to 10"),
-        ({"max_concurrency": "1"}, "max_concurrency: Input should be greater than or equal to 2"),
+        (
+            {"worker_concurrency": "1"},
+            "worker_concurrency: Input should be greater",
+        ),
     ],
 )
 def test_a_context_that_makes_no_stage_is_refused_with_a_sentence(
@@ -66,4 +71,4 @@ def test_a_context_that_makes_no_stage_is_refused_with_a_sentence(
 
 def test_a_stage_cannot_be_changed() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        stage().worker_timeout = 1  # type: ignore[misc]  # this is what must not work
+        stage().worker_timeout_seconds = 1  # type: ignore[misc]  # this is what must not work

@@ -8,8 +8,9 @@ from datetime import timedelta
 
 import pytest
 
+from oncely.adapters.hubspot import HubSpotCrm, hubspot_client
 from oncely.adapters.stripe_payments import StripePayments, stripe_client
-from oncely.domain.answers import Unclear
+from oncely.domain.answers import NotSent, Unclear
 from oncely.domain.keys import JobKey, ProviderKey
 from oncely.domain.money import Money
 from oncely.providers import Payment
@@ -81,4 +82,24 @@ def test_an_answer_that_trickles_in_is_given_up_when_the_whole_time_is_over(
     answer = StripePayments(client).prepare(PAYMENT, key=ProviderKey("create:1"))
 
     assert isinstance(answer, Unclear)
+    assert time.monotonic() - began < LIMIT * 3
+
+
+def test_a_push_to_hubspot_is_given_up_when_the_whole_time_is_over(server: Trickling) -> None:
+    client = hubspot_client("pat-test-1", api_base=server.url)
+    crm = HubSpotCrm(client=client, timeouts=(LIMIT / 2, LIMIT / 2))
+    began = time.monotonic()
+
+    answer = crm.push("shop#7", {"firstname": "Grace"})
+
+    assert isinstance(answer, Unclear)
+    assert time.monotonic() - began < LIMIT * 3
+
+
+def test_reading_from_hubspot_is_given_up_when_the_whole_time_is_over(server: Trickling) -> None:
+    client = hubspot_client("pat-test-1", api_base=server.url)
+    crm = HubSpotCrm(client=client, timeouts=(LIMIT / 2, LIMIT / 2))
+    began = time.monotonic()
+
+    assert isinstance(crm.fetch("7"), NotSent)
     assert time.monotonic() - began < LIMIT * 3

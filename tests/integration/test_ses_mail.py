@@ -4,10 +4,11 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, CredentialRetrievalError, InvalidRegionError
 
 from infra.local.engine import free_port
 from infra.local.sandbox import FaultKind, ProviderSandbox
@@ -228,6 +229,25 @@ def test_missing_credentials_mean_that_nothing_was_sent_and_somebody_must_know(
     assert isinstance(answer, NotSent)
     assert answer.alarm
     assert sandbox.ledger.requests == ()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CredentialRetrievalError(provider="iam-role", error_msg="no answer"),
+        InvalidRegionError(region_name="eu west 1"),
+        ValueError("Invalid endpoint: http://a b"),
+    ],
+)
+def test_client_that_cannot_be_made_sent_nothing_and_raises_alarm(error: Exception) -> None:
+    def no_client() -> NoReturn:
+        raise error
+
+    mailer = SesMailer(new_client=no_client, sender=SENDER)
+    answer = mailer.send(Mail(to="seven@example.com", subject="-", text="-"), key=KEY, tag=TAG)
+
+    assert isinstance(answer, NotSent)
+    assert answer.alarm
 
 
 def test_people_find_the_mail_by_the_key_of_its_job(sandbox: ProviderSandbox) -> None:

@@ -84,6 +84,20 @@ def test_after_any_error_on_confirm_the_answer_is_the_state_of_the_intent(
     assert len(sandbox.ledger.charges) == charges
 
 
+def test_a_payment_that_is_changed_before_its_confirmation_is_charged_our_amount_at_most(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    asked = payment()
+    prepared = provider.prepare(asked, key=ProviderKey("create:1"))
+    assert isinstance(prepared, Prepared)
+    (intent,) = sandbox.ledger.intents
+    sandbox.ledger.save(replace(intent, amount=9900), at=intent.created)
+
+    provider.execute(prepared.ref, asked, key=ProviderKey("confirm:1"), verified=True)
+
+    assert [one.amount for one in sandbox.ledger.charges] == [1250]
+
+
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
@@ -293,7 +307,7 @@ def test_look_up_reads_by_its_id_a_payment_whose_charge_the_list_does_not_show(
     monkeypatch.setattr(
         provider.client.v1.payment_intents,
         "list",
-        lambda asked: listing({name: asked[name] for name in asked if name != "expand"}),
+        lambda asked: listing({"customer": asked["customer"], "limit": asked["limit"]}),
     )
 
     answer = provider.look_up(str(done.ref), payment())

@@ -14,7 +14,7 @@ from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
 from oncely.services.inspect import Inspector
 from tests.support.dynamo import Dynamo
-from tests.support.fakes import START, FakeArchive, FakeClock
+from tests.support.fakes import START, FakeClock
 from tests.support.many_rows import fill
 from tests.support.world import World
 
@@ -76,7 +76,6 @@ def counted(dynamo: Dynamo) -> Counted:
         registry=World().registry,
         store=dynamo.store(),
         finder=DynamoJobFinder(client, dynamo.jobs_table),
-        archive=FakeArchive(),
         clock=FakeClock(START + timedelta(hours=3)),
     )
     return Counted(inspector, read)

@@ -113,8 +113,15 @@ def log_line(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return line
 
 
-def test_importing_the_handler_reads_nothing_opens_nothing_and_connects_to_nothing() -> None:
-    assert probe(REPOSITORY / "functions", "work_queue.handler") == []
+def test_importing_the_handler_asks_whether_this_is_lambda_and_does_nothing_else() -> None:
+    done = probe(REPOSITORY / "functions", "work_queue.handler")
+
+    assert {one.partition(" at ")[0] for one in done} == {"read AWS_LAMBDA_FUNCTION_NAME"}
+
+
+def test_importing_the_package_does_nothing() -> None:
+    for module in ("oncely", "oncely.contract", "oncely.adapters.producer", "oncely.telemetry"):
+        assert probe(REPOSITORY / "functions", module) == []
 
 
 @pytest.mark.parametrize(
@@ -146,7 +153,7 @@ def test_the_probe_of_the_test_above_sees_what_a_module_does(
         "QUEUE_URL",
         "REJECTS_QUEUE_URL",
         "ALERT_TOPIC_ARN",
-        "ARCHIVE_BUCKET",
+        "RETENTION_DAYS",
         "JOBS_TABLE",
         "ORDERS_TABLE",
         "STRIPE_SECRET",

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutation import Mutation
 
 FRESH: Final = "functions/oncely/adapters/fresh_connections.py"
+HUBSPOT: Final = "functions/oncely/adapters/hubspot.py"
 KEYS: Final = "functions/oncely/domain/keys.py"
 SES: Final = "functions/oncely/adapters/ses_mail.py"
 WORKER: Final = "infra/queue_worker.py"
@@ -17,16 +18,23 @@ BOUNDARIES: Final = (
     Mutation(
         "a mail is sent over a connection that was idle",
         SES,
-        "with closing(self.new_client()) as client:",
-        "for client in [self.__dict__.setdefault('kept', self.new_client())]:",
+        "with closing(made) as client:",
+        "for client in [self.__dict__.setdefault('kept', made)]:",
         ("tests/integration/test_ses_mail.py", "-k", "forgot"),
     ),
     Mutation(
         "HubSpot is called over a connection that was idle",
         FRESH,
-        "with PoolManager(num_pools=1, **self.connection_pool_kw) as once:",
+        "with timed(PoolManager(num_pools=1, **self.connection_pool_kw)) as once:",
         "for once in [super()]:",
         ("tests/integration/test_hubspot_crm.py", "-k", "forgot"),
+    ),
+    Mutation(
+        "an answer of HubSpot's that trickles in holds a call",
+        HUBSPOT,
+        "            _ = response.data  # read within the deadline, and kept\n",
+        "",
+        ("tests/integration/test_request_deadline.py", "-k", "hubspot"),
     ),
     # Answers.
     Mutation(
@@ -35,6 +43,13 @@ BOUNDARIES: Final = (
         "if status in _UNAUTHORIZED or _is_misconfigured(error):",
         "if status in _UNAUTHORIZED:",
         ("tests/integration/test_ses_mail.py", "-k", "configuration"),
+    ),
+    Mutation(
+        "a mail for which no client could be made may have been sent",
+        SES,
+        "            return _not_asked(error)\n        try:\n",
+        "            return Unclear(str(error))\n        try:\n",
+        ("tests/integration/test_ses_mail.py", "-k", "cannot_be_made"),
     ),
     Mutation(
         "a sender that is not verified counts as a decline",
@@ -94,12 +109,33 @@ BOUNDARIES: Final = (
         "if limit:",
         DOCTOR,
     ),
+    Mutation(
+        "a key that no header can carry looks healthy",
+        "functions/ops_cli/checkup/keys.py",
+        "if not (value.isascii() and value.isprintable()):",
+        "if False:",
+        DOCTOR,
+    ),
     # Messages.
     Mutation(
         "a number that cannot be stored is taken",
         REGISTRY,
         "if fault := number_fault(text):",
         'if fault := "":',
+        POISON,
+    ),
+    Mutation(
+        "a number that is rounded to one that cannot be stored is taken",
+        REGISTRY,
+        "    _check_number(repr(number))",
+        "    del text",
+        POISON,
+    ),
+    Mutation(
+        "an empty name is taken",
+        REGISTRY,
+        'if "" in found:',
+        "if None in found:",
         POISON,
     ),
     Mutation(

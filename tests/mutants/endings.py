@@ -8,9 +8,10 @@ JOBS: Final = "functions/oncely/domain/jobs.py"
 DECIDE: Final = "functions/oncely/domain/decide.py"
 MOVES: Final = "functions/oncely/domain/moves.py"
 DUE: Final = "functions/oncely/domain/due.py"
-RUN: Final = "functions/oncely/services/run_job.py"
 SETTLE: Final = "functions/oncely/services/settle.py"
 PUBLISH: Final = "functions/oncely/services/publish.py"
+PROOF: Final = "functions/oncely/domain/proof.py"
+ENDING: Final = "functions/oncely/services/ending.py"
 REPLIES: Final = "functions/oncely/services/replies.py"
 BATCH: Final = "functions/oncely/services/work_batch.py"
 
@@ -66,35 +67,64 @@ ENDINGS: Final = (
         "return replace(row, version=row.version + 1)",
         ("tests/unit/test_reconciler.py",),
     ),
+    # The ended row is the proof.
     Mutation(
-        "an ended row is not due",
-        MOVES,
-        'return {"due_at": now + ARCHIVE_GRACE, **counts, "closing": None}',
-        'return {"due_at": None, **counts, "closing": None}',
-        ("tests/unit/test_every_decision.py",),
+        "a row that owes something may expire",
+        PROOF,
+        "    if owes:\n",
+        "    if owes and now is None:\n",
+        ("tests/unit/test_proof.py",),
     ),
     Mutation(
-        "nothing is archived",
-        PUBLISH,
-        "        self.archive.keep(job)\n",
+        "a row that owes something is not due",
+        PROOF,
+        "due_at=after.due_at or now + PUBLISH_GRACE",
+        "due_at=None",
+        ("tests/unit/test_proof.py",),
+    ),
+    Mutation(
+        "an end that owes nothing never expires",
+        PROOF,
+        "return replace(after, due_at=None, expires_at=_expiry(now, retention))",
+        "return replace(after, due_at=None)",
+        ("tests/unit/test_proof.py",),
+    ),
+    Mutation(
+        "evidence on an ended row makes its debt go",
+        PROOF,
+        "    if before.ended or not after.ended:\n",
+        "    if not after.ended:\n",
+        ("tests/unit/test_proof.py",),
+    ),
+    Mutation(
+        "a contradicted end may still expire",
+        DECIDE,
+        '                "expires_at": None,\n',
         "",
+        ("tests/unit/test_proof.py", "tests/unit/test_late_answer.py"),
+    ),
+    Mutation(
+        "an end whose follow-ups cannot be told is taken to owe none",
+        ENDING,
+        "return True  # the publisher meets",
+        "return False  # the publisher meets",
         ("tests/unit/test_publisher.py",),
     ),
     Mutation(
-        "the row may expire before its archive is written",
+        "the debt is cleared before it is paid",
         PUBLISH,
-        "        self.bus.publish(job)\n",
-        "        soon = self.clock.now()\n"
-        "        early = archived(now=soon, retention=self.retention)\n"
-        "        self.store.swap(job, early.on(job, now=soon, actor=ACTOR))\n"
-        "        self.bus.publish(job)\n",
+        "            follow_ups = contract.follow_ups(job)\n",
+        "            follow_ups = contract.follow_ups(job)\n"
+        "            soon = self.clock.now()\n"
+        "            early = published(now=soon, retention=MONEY_RETENTION)\n"
+        "            self.store.swap(job, early.on(job, now=soon, actor=ACTOR))\n",
         ("tests/unit/test_publisher.py",),
     ),
     Mutation(
-        "a claim does not look in the archive",
-        RUN,
-        "match self._former(job):",
-        "match None:",
+        "a queue that does not take a follow-up clears the debt",
+        PUBLISH,
+        "            if not all(self.outbox(queue).send([body_of(message.as_json())])):\n",
+        "            if not self.outbox(queue).send([body_of(message.as_json())]):\n",
         ("tests/unit/test_publisher.py",),
     ),
     Mutation(

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.boundaries import BOUNDARIES
 from tests.mutants.crm import CRM
 from tests.mutants.endings import ENDINGS
+from tests.mutants.history import HISTORY
 from tests.mutants.knowledge import KNOWLEDGE
 from tests.mutants.mutation import Mutation
 from tests.mutants.ownership import OWNERSHIP
@@ -19,4 +20,5 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *BOUNDARIES,
     *CRM,
     *SWEEPS,
+    *HISTORY,
 )

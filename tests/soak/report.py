@@ -36,7 +36,7 @@ class Report:
             *verdict.lost,
             *verdict.unresolved,
             *verdict.disagreeing,
-            *(f"{key} ended and was never archived" for key in verdict.not_archived),
+            *(f"{key} ended and still owes something" for key in verdict.unpublished),
             *self._evidence(),
             *([] if self.rested else ["it never came to rest"]),
         ]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from io import BytesIO
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -40,7 +41,7 @@ def _table(name: str) -> dict[str, Any]:
         "GlobalSecondaryIndexes": [
             {"IndexName": index, "IndexStatus": "ACTIVE"} for index in INDEXES.get(name, ())
         ],
-        "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
+        "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
     }
 
 
@@ -59,6 +60,7 @@ def _function(name: str, **variables: str) -> dict[str, Any]:
     return {
         "FunctionName": name,
         "FunctionArn": f"arn:function:{name}",
+        "Handler": f"{name}.handler.handler",
         "State": "Active",
         "LastUpdateStatus": "Successful",
         "Timeout": 120,
@@ -96,7 +98,8 @@ class Account:
             ),
             "receive": _function("receive"),
             "archive": _function("archive"),
-            "publish": _function("publish", RETENTION_DAYS="35"),
+            "publish_ended": _function("publish_ended", RETENTION_DAYS="35"),
+            "archive_history": _function("archive_history"),
         }
     )
     mappings: dict[str, dict[str, Any]] = field(
@@ -104,7 +107,10 @@ class Account:
             **{arn(name): _mapping(arn(name), name) for name in QUEUES},
             arn("dead_letter"): _mapping(arn("dead_letter"), "receive"),
             arn("rejects"): _mapping(arn("rejects"), "archive"),
-            "arn:table/jobs/stream/1": _mapping("arn:table/jobs/stream/1", "publish"),
+            **{
+                f"arn:table/jobs/stream/1#{name}": _mapping("arn:table/jobs/stream/1", name)
+                for name in ("publish_ended", "archive_history")
+            },
         }
     )
     concurrency: dict[str, int] = field(default_factory=dict)
@@ -160,6 +166,7 @@ class Account:
     subscriptions: list[dict[str, str]] = field(
         default_factory=lambda: [{"SubscriptionArn": "arn:sub:1", "Endpoint": "ops@example.com"}]
     )
+    objects: dict[str, bytes] = field(default_factory=dict)  # of the archive
     world: World = field(default_factory=World)
     hubspot: KeyCheck = field(default_factory=lambda: KeyCheck(accepted=True))
 
@@ -233,6 +240,9 @@ class Account:
     def head_bucket(self, **_: str) -> dict[str, Any]:
         return {}
 
+    def get_object(self, *, Key: str, **_: str) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return {"Body": BytesIO(self.objects[Key])}
+
     def get_bucket_versioning(self, **_: str) -> dict[str, str]:
         return {"Status": self.versioning}
 
@@ -268,6 +278,9 @@ class Pages:
             for page in self.account.orders_without_a_shard:
                 items = [{"order_id": {"S": order_id}} for order_id in page]
                 yield {"ScannedCount": 1000, "Items": items}
+            return
+        if self.operation == "list_objects_v2":
+            yield {"Contents": [{"Key": name} for name in self.account.objects]}
             return
         if self.operation == "list_subscriptions_by_topic":
             yield {"Subscriptions": self.account.subscriptions}

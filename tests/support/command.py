@@ -66,7 +66,6 @@ class FakePlace:
                 registry=world.registry,
                 store=world.store,
                 finder=MemoryJobFinder(world.store),
-                archive=world.archive,
                 clock=world.clock,
             ),
             repairer=Repairer(reconciler=world.reconciler(), enqueuer=enqueuer),

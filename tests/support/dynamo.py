@@ -42,6 +42,9 @@ def _session() -> boto3.Session:
     return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)
 
 
+# A JVM that has just started takes seconds for its first table.
+_PATIENT: Final = DYNAMODB.merge(Config(read_timeout=30))
+
 # A session may not make two clients at once.
 _ONE_AT_A_TIME: Final = threading.Lock()
 
@@ -119,8 +122,9 @@ class Dynamo:
         self.jobs_table = f"jobs-{name}"
         self.tables = {short: f"{short}-{name}" for short in PLANS if short != JOBS}
         self._clients: list[DynamoDBClient] = []
+        self._watchers: list[Callable[[DynamoDBClient], None]] = []
         # Arranges and looks, so that only what is under test is counted.
-        self.admin = self.another_client()
+        self.admin = self.another_client(config=_PATIENT)
         self.client = self.another_client()
         self.calls = Calls()
         self.calls.watch(self.client)
@@ -154,7 +158,16 @@ class Dynamo:
             "before-parameter-build.dynamodb.TransactWriteItems", self._of_this_test
         )
         self._clients.append(client)
+        for watch in self._watchers:
+            watch(client)
         return client
+
+    def on_new_client(self, watch: "Callable[[DynamoDBClient], None]") -> None:
+        """Show every client but the admin to a watcher, those that are made later as well."""
+        self._watchers.append(watch)
+        for client in self._clients:
+            if client is not self.admin:
+                watch(client)
 
     def row(self, key: JobKey) -> Attributes | None:
         """A job's row as it stands in the table."""

@@ -1,15 +1,11 @@
 """Small fakes of the outside: a clock one can move, and boxes one can look into."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from oncely.domain.errors import UnavailableError
-from oncely.domain.former import takes_the_place_of
 from oncely.domain.jobs import Job
-from oncely.domain.keys import JobKey
-from oncely.domain.writes import Json
 from oncely.ports import Alert
 
 START = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
@@ -74,33 +70,6 @@ class Tokens:
 
     def __call__(self) -> str:
         return f"owner-{next(self._numbers)}"
-
-
-@dataclass
-class FakeArchive:
-    """Archived jobs by key, and rejected messages by id."""
-
-    jobs: dict[JobKey, Job] = field(default_factory=dict)
-    rejects: dict[str, Mapping[str, Json]] = field(default_factory=dict)
-    broken: bool = False
-
-    def keep(self, job: Job) -> None:
-        self._must_work()
-        kept = self.jobs.get(job.job_key)
-        if kept is None or takes_the_place_of(job, kept):
-            self.jobs[job.job_key] = job
-
-    def find(self, key: JobKey) -> Job | None:
-        self._must_work()
-        return self.jobs.get(key)
-
-    def keep_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None:
-        self._must_work()
-        self.rejects[message_id] = reject
-
-    def _must_work(self) -> None:
-        if self.broken:
-            raise UnavailableError("S3 gave no answer")
 
 
 @dataclass

@@ -12,7 +12,6 @@ from typing import Any, Final
 import pytest
 
 from oncely.adapters.clients import Clients
-from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.system import SystemClock, new_token, spread
 from oncely.adapters.toolbox import Toolbox
@@ -69,7 +68,6 @@ def main(body: str) -> None:
         tools=tools,
         store=store,
         alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),
-        archive=S3Archive(clients.s3, settings.archive_bucket),
         clock=clock,
         new_token=new_token,
         spread=spread,

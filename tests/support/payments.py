@@ -117,11 +117,13 @@ class FakePayments:
                 return Refused(f"{ref} is not this job's payment", code="not_ours")
             match intent.status:
                 case "refunded":
-                    return Refused(f"{ref} was refunded in full", code="refunded")
+                    answer: Answer = Refused(f"{ref} was refunded in full", code="refunded")
                 case "requires_confirmation":
-                    return StillOpen(f"{ref} was not confirmed", "requires_confirmation")
+                    answer = StillOpen(f"{ref} was not confirmed", "requires_confirmation")
                 case _:
-                    return self._state(ref, intent.payment)
+                    answer = self._state(ref, intent.payment)
+            closed = isinstance(answer, Refused)
+            return self._with_others(answer, ref, intent.payment) if closed else answer
 
     def _with_others(self, answer: Answer, ref: str, payment: Payment) -> Answer:
         """The same job may have moved money through another intent as well."""
@@ -152,6 +154,8 @@ class FakePayments:
             return Unclear("timeout")
         if self.honours_keys and key in self._by_key:
             answer = self._by_key[key]
+            if isinstance(answer, Prepared):
+                answer = replace(answer, replayed=True)
         else:
             answer = self._by_key[key] = perform()
         return Unclear("timeout") if fault is Fault.TIMEOUT_AFTER else answer

@@ -4,8 +4,8 @@ import json
 import logging
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -44,7 +44,6 @@ class Bench:
         self,
         *deliveries: Delivery,
         seconds_left: float = 60,
-        tracing: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> list[Worked]:
         clock = self.world.clock
         worker = BatchWorker(
@@ -56,7 +55,7 @@ class Bench:
             max_receives=MAX_RECEIVES,
         )
         deadline = Deadline(clock.now() + timedelta(seconds=seconds_left), clock)
-        return worker.work(deliveries, deadline=deadline, tracing=tracing)
+        return worker.work(deliveries, deadline=deadline)
 
 
 def delivery(body: object, *, receives: int = 1, receipt: str = "") -> Delivery:
@@ -130,7 +129,7 @@ class Stage:
             "QUEUE_URL": self.queue,
             "REJECTS_QUEUE_URL": self.rejects,
             "ALERT_TOPIC_ARN": self.topic,
-            "ARCHIVE_BUCKET": f"archive-{self._name}",
+            "RETENTION_DAYS": "90",
             "JOBS_TABLE": self.dynamo.jobs_table,
             "ORDERS_TABLE": self.dynamo.tables["orders"],
             "STRIPE_SECRET": self.secret,

@@ -25,10 +25,12 @@ from oncely.services.run_job import JobRunner
 from oncely.services.tell import Teller
 from oncely.testing.memory import MemoryJobFinder, MemoryJobStore, MemoryWindows
 from tests.support.crm import FakeCrm
-from tests.support.fakes import FakeAlerts, FakeArchive, FakeBus, FakeClock, FakeOutbox, Tokens
+from tests.support.fakes import FakeAlerts, FakeBus, FakeClock, FakeOutbox, Tokens
 from tests.support.mail import FakeMailer
 from tests.support.orders import order_row
 from tests.support.payments import FakePayments
+
+ROW_RETENTION = timedelta(days=90)
 
 
 class Rows(Protocol):
@@ -114,7 +116,6 @@ class World:
     payments: Any = field(default_factory=FakePayments)
     crm: Any = field(default_factory=FakeCrm)
     mail: Any = field(default_factory=FakeMailer)
-    archive: FakeArchive = field(default_factory=FakeArchive)
     bus: FakeBus = field(default_factory=FakeBus)
     clock: FakeClock = field(default_factory=FakeClock)
     alerts: FakeAlerts = field(default_factory=FakeAlerts)
@@ -155,12 +156,12 @@ class World:
             tools=tools,
             store=store,
             alerts=alerts,
-            archive=self.archive,
             clock=self.clock,
             new_token=self.tokens,
             spread=lambda: 0.0,
             stack="Oncely-test",
             deployment=lambda: self.deployment,
+            row_retention=ROW_RETENTION,
         )
 
     def run(
@@ -181,11 +182,10 @@ class World:
             registry=self.registry,
             tools=self.tools,
             store=store or self.store,
-            archive=self.archive,
             bus=self.bus,
             outbox=lambda _queue: self.outbox,
             clock=self.clock,
-            retention=timedelta(days=90),
+            row_retention=ROW_RETENTION,
         )
 
     def reconciler(self) -> Reconciler:
@@ -198,6 +198,7 @@ class World:
             spread=lambda: 0.0,
             outbox=lambda _queue: self.outbox,
             publisher=self.publisher(),
+            deployment=lambda: self.deployment,
         )
 
     def enqueuer(self) -> Enqueuer:
@@ -217,7 +218,6 @@ class World:
             registry=self.registry,
             store=self.store,
             finder=MemoryJobFinder(self.store),
-            archive=self.archive,
             clock=self.clock,
         )
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.answers import Absent, Answer, Done, NotSent, Processing, Unreachable
+from oncely.domain.answers import Absent, Answer, NotSent, Processing, Unreachable
 from oncely.domain.decide import decide
 from oncely.domain.lifecycle import Status
 from oncely.domain.moves import backoff, retry_wait
@@ -74,7 +74,6 @@ def test_a_provider_that_turns_us_away_is_tried_less_and_less_often() -> None:
 @pytest.mark.parametrize(
     ("status", "answer", "minutes"),
     [
-        (Status.STARTED, Done("charged"), 5),  # until the stream has archived it
         (Status.STARTED, Processing("not yet"), 1),
         (Status.UNKNOWN, Processing("not yet"), 1),
         (Status.UNKNOWN, Absent("none", proved=True), 15),  # until its new message was worked

@@ -21,7 +21,8 @@ def test_a_charge_ends_finished_and_pays_the_order_in_the_same_write() -> None:
     assert world.order()["status"] == "paid"
     assert "charge_requested_at" not in world.order()
     assert world.job(KEY).status is Status.FINISHED
-    assert world.job(KEY).due_at is not None, "an ended job is due until it is archived"
+    assert world.job(KEY).due_at is not None, "a receipt is owed"
+    assert world.job(KEY).expires_at is None
 
 
 def test_the_same_message_twice_is_one_charge_and_the_first_answer() -> None:

@@ -57,7 +57,11 @@ def whole_batches(account: Account) -> None:
 
 
 def no_stream(account: Account) -> None:
-    del account.mappings["arn:table/jobs/stream/1"]
+    del account.mappings["arn:table/jobs/stream/1#publish_ended"]
+
+
+def no_history(account: Account) -> None:
+    account.mappings["arn:table/jobs/stream/1#archive_history"]["State"] = "Disabled"
 
 
 def no_concurrency(account: Account) -> None:
@@ -92,8 +96,17 @@ def table_without_stream(account: Account) -> None:
     account.tables["jobs"]["StreamSpecification"] = {}
 
 
+def stream_of_new_rows(account: Account) -> None:
+    account.tables["jobs"]["StreamSpecification"]["StreamViewType"] = "NEW_IMAGE"
+
+
+def history_with_a_gap(account: Account) -> None:
+    gap = {"name": "a", "recorded_at": "2026-05-17T12:00:00Z"}
+    account.objects["history/gaps/a.gap.json"] = json.dumps(gap).encode()
+
+
 def rows_go_early(account: Account) -> None:
-    account.functions["publish"]["Environment"]["Variables"]["RETENTION_DAYS"] = "18"
+    account.functions["publish_ended"]["Environment"]["Variables"]["RETENTION_DAYS"] = "18"
 
 
 def empty_key(account: Account) -> None:
@@ -102,6 +115,10 @@ def empty_key(account: Account) -> None:
 
 def key_never_put_in(account: Account) -> None:
     account.secrets["stripe"] = refused("ResourceNotFoundException")
+
+
+def key_of_two_lines(account: Account) -> None:
+    account.secrets["stripe"] = "sk_live_secret\nsk_live_secret"
 
 
 def made_up_key(account: Account) -> None:
@@ -162,6 +179,7 @@ def paused_mail(account: Account) -> None:
         (no_source, "no function is fed from it"),
         (whole_batches, "one bad message brings its whole batch back"),
         (no_stream, "no function is fed from it"),
+        (no_history, "its function is not fed: the mapping is off"),
         (no_concurrency, "its reserved concurrency is 0"),
         (failed_function, "it does not run"),
         (short_function, "one payment.charge may take 48 s, it is stopped after 20 s"),
@@ -169,10 +187,13 @@ def paused_mail(account: Account) -> None:
         (other_expiry, "rows expire by ttl, not by expires_at"),
         (no_index, "is missing"),
         (index_in_the_making, "its index charge_requested is CREATING"),
-        (table_without_stream, "its stream is off"),
+        (table_without_stream, "its stream does not show old and new rows"),
+        (stream_of_new_rows, "so the history is not written"),
+        (history_with_a_gap, "1 gaps since 2026-05-17: changes of jobs are missing"),
         (rows_go_early, "rows are kept 18 days, a job could run again for 18"),
         (empty_key, "it is empty: no job of it can run"),
         (key_never_put_in, "it was never put in"),
+        (key_of_two_lines, "a character that no API key has"),
         (made_up_key, "HubSpot rejects it: HTTP 401 INVALID_AUTHENTICATION"),
         (no_schedule, "it is off: unknown jobs stay unknown"),
         (failing_reconciler, "the last 3 sweeps did not succeed"),

@@ -40,7 +40,10 @@ def test_an_example_is_taken_as_it_is_written(line: str) -> None:
     context = group.make_context("oncely", list(words))
     name, command, rest = group.resolve_command(context, list(words))
 
-    command.make_context(name, rest, parent=context)
+    context = command.make_context(name, list(rest), parent=context)
+    if hasattr(command, "commands"):
+        name, command, rest = command.resolve_command(context, rest)
+        command.make_context(name, rest, parent=context)
 
 
 def test_the_command_tells_its_version() -> None:

@@ -223,15 +223,6 @@ def test_answer_comes_first_then_the_jobs_then_each_history_under_its_key(
     assert said.stderr == ""
 
 
-def test_archive_that_fails_is_complained_about_beside_the_answer(paid: FakePlace) -> None:
-    paid.world.archive.broken = True
-
-    said = oncely("find", "18452", place=paid)
-
-    assert said.stdout.splitlines()[0] == "18452: charged once, 12.50 EUR."
-    assert "expired jobs could not be looked for" in said.stderr
-
-
 def test_list_that_is_whole_gives_no_hint(paid: FakePlace) -> None:
     said = oncely("list", place=paid)
 

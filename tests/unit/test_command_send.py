@@ -112,3 +112,24 @@ def test_what_a_sender_wrote_cannot_forge_a_line_or_colour_one() -> None:
     assert said.exit_code == 0
     assert "\x1b" not in said.output
     assert len(said.stdout.splitlines()) == 3  # two messages and their sum
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        ('{"score": 1e300}', "too large"),
+        ("[" * 100 + "]" * 100, "nested more than 32 levels"),
+        ("[" * 30_000 + "]" * 30_000, "should be an object"),
+        ('{"id": "1", "updatedAt": "2026-11-16T03:00:00Z", "properties": []}', "properties"),
+    ],
+    ids=["number", "nested", "nested for ever", "properties"],
+)
+def test_a_message_that_no_row_can_hold_is_refused(record: str, why: str) -> None:
+    place = FakePlace()
+    fields = ("source=hubspot", "source_id=1", "event_id=evt-1", f"record={record}")
+
+    said = oncely("send", "sync.contact", *fields, place=place)
+
+    assert said.exit_code == 1
+    assert why in said.stderr
+    assert place.world.outbox.sent == []

@@ -1,4 +1,4 @@
-"""How looks, dead letters and the archive move the due time of a row."""
+"""How looks and dead letters move the due time of a row."""
 
 from datetime import datetime, timedelta
 
@@ -6,10 +6,8 @@ import pytest
 
 from oncely.domain.answers import Absent, Done, Odd, Refused
 from oncely.domain.due import (
-    UNREAD_WAIT,
     dead_letter,
     looked_at,
-    may_be_archived_unread,
     may_tell,
     of_other_values,
     stranded,
@@ -19,9 +17,6 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import TELLING_TAKES
 from tests.unit.samples import NOW, TICK, a_job, an_entry
 
-RULED = an_entry(event=Event.RULE_FAILED, old=Status.NEEDS_REVIEW, new=Status.FAILED)
-REFUSED = an_entry(event=Event.REFUSE, old=Status.STARTED, new=Status.FAILED)
-NOTED = an_entry(event=Event.NOTE, old=Status.FAILED, new=Status.FAILED)
 SIX_HOURS = timedelta(hours=6)
 CHARGED = Done("charged", "pi_1", {"charge_id": "ch_1"})
 
@@ -92,24 +87,6 @@ def test_dead_letter_of_a_stranded_row_keeps_when_the_outage_began() -> None:
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.READY}))
 def test_dead_letter_of_a_row_that_is_not_ready_changes_nothing(status: Status) -> None:
     assert dead_letter(a_job(status=status), NOW) is None
-
-
-@pytest.mark.parametrize(
-    ("job", "may"),
-    [
-        (a_job(evidence=(RULED,)), True),
-        (a_job(evidence=(RULED, NOTED)), True),
-        (a_job(evidence=(RULED, REFUSED)), False),
-        (a_job(evidence=(REFUSED,)), False),
-        (a_job(evidence=()), False),
-        (a_job(updated_at=NOW - UNREAD_WAIT), True),
-        (a_job(updated_at=NOW - UNREAD_WAIT + TICK), False),
-    ],
-)
-def test_unread_end_is_archived_once_an_operator_closed_it_or_a_day_passed(
-    job: Job, *, may: bool
-) -> None:
-    assert may_be_archived_unread(job, NOW) is may
 
 
 def test_definite_answer_for_other_values_is_odd_and_keeps_what_was_found() -> None:

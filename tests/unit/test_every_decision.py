@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import get_args
 
-from oncely.domain.answers import Answer, Done, NotSent, Odd, Refused
+from oncely.domain.answers import Answer, Done, NotSent, Odd, Refused, StillOpen
 from oncely.domain.decide import decide
 from oncely.domain.due import told
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
@@ -27,10 +27,17 @@ def test_every_move_is_the_next_version_and_leaves_its_line_of_evidence() -> Non
         assert case.after.evidence[-1].event is case.decision.event, case
 
 
-def test_whatever_is_decided_falls_due_again() -> None:
+def test_whatever_is_decided_falls_due_again_unless_it_ended() -> None:
     for case in cases():
-        assert case.after.due_at is not None, case
-        assert case.after.due_at >= NOW, case
+        if not case.after.ended:
+            assert case.after.due_at is not None, case
+            assert case.after.due_at >= NOW, case
+
+
+def test_an_end_leaves_its_due_time_to_what_it_owes() -> None:
+    for case in cases():
+        if case.after.ended:
+            assert case.after.due_at == case.job.due_at, case
 
 
 def test_only_a_job_that_is_ready_again_says_when_it_may_run() -> None:
@@ -63,7 +70,8 @@ def test_no_person_is_told_of_anything_else() -> None:
 
 def test_alarm_is_raised_only_when_our_side_is_turned_away() -> None:
     for case in cases():
-        expected = isinstance(case.answer, NotSent) and case.answer.alarm
+        unsent = case.answer.unsent if isinstance(case.answer, StillOpen) else case.answer
+        expected = isinstance(unsent, NotSent) and unsent.alarm
         assert case.decision.alarm is (expected and case.status is Status.STARTED), case
 
 

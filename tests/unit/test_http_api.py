@@ -1,7 +1,6 @@
 """The HTTP side: who is let in, what is refused, and that every refusal is a sentence."""
 
 import base64
-import importlib
 import json
 from collections.abc import Callable
 from http import HTTPStatus
@@ -12,9 +11,6 @@ import pytest
 from oncely.adapters.http_api import READERS, REPAIRERS, Person, Reply, Request, Route, answered
 from oncely.adapters.list_query import ListQuery
 from oncely.domain.errors import InvalidRequestError, UnavailableError
-
-# X-Ray opens its socket when it is imported; here that is still allowed.
-importlib.import_module("aws_xray_sdk.core")
 
 
 def event(**claims: object) -> dict[str, Any]:

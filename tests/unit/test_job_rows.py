@@ -54,7 +54,6 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "amount": st.none() | COUNTS,
     "message": OBJECTS,
     **dict.fromkeys(("result", "progress", "closing"), st.none() | OBJECTS),
-    "beyond_archive": st.booleans(),
     "stranded_fence": st.none() | COUNTS,
     "stranded_since": MAYBE_TIMES,
     "evidence": st.lists(ENTRIES, max_size=3).map(tuple),

@@ -157,7 +157,6 @@ def test_view_of_one_job_is_complete() -> None:
         "created_at": "2026-11-16T03:00:00.000000Z",
         "updated_at": "2026-11-16T03:01:00.000000Z",
         "version": 1,
-        "archived": False,
         "expires_at": "2027-02-14T03:00:00.000000Z",
     }
     repairs: Any = shown["repairs"]
@@ -233,16 +232,6 @@ def test_unreadable_review_asks_for_a_reference_only_if_its_type_is_known(
 
     needing = {one.repair for one in view.repairs if one.needs_reference}
     assert needing == ({Repair.FINISH} if deployed else set())
-
-
-def test_archived_review_offers_no_repair() -> None:
-    job = a_job(status=Status.NEEDS_REVIEW)
-
-    view = view_of(job, Registry(CONTRACTS), now=NOW, archived=True)
-
-    assert {(one.allowed, one.why) for one in view.repairs} == {
-        (False, "its row has expired; the archive is only read")
-    }
 
 
 def test_job_type_without_a_second_attempt_offers_none() -> None:

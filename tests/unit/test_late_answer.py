@@ -57,7 +57,6 @@ def test_a_contradicted_end_never_expires_and_is_due_until_a_person_was_told() -
     assert after.status is Status.NEEDS_REVIEW
     assert (after.due_at, after.expires_at) == (NOW, None)
     assert after.result == row.result
-    assert after.beyond_archive
 
 
 def test_a_note_changes_nothing_but_the_evidence() -> None:

@@ -103,7 +103,7 @@ def test_stored_events_are_never_renamed() -> None:
         "RETURN": "return",
         "ESCALATE": "escalate",
         "TELL": "tell",
-        "ARCHIVE": "archive",
+        "PUBLISH": "publish",
         "CONTRADICT": "contradict",
         "NOTE": "note",
         "RULE_FINISHED": "rule_finished",

@@ -57,6 +57,7 @@ TOO_LARGE = [
     "1" * 5000,
     "1e999",
     "1e999999999999999999999",
+    "9.99999999999999999999e125",  # as a float it is 1e126
 ]
 TOO_SMALL = ["1e-200", "-1e-131", "9.9e-131", "0." + "0" * 130 + "1", "1e-999999999999999999999"]
 TOO_LONG = ["1" * 39, "-0." + "1" * 39, "1." + "0" * 37 + "1", "1" + "0" * 38]
@@ -80,6 +81,12 @@ NO_PROPERTIES = ["[]", '"ada"', "1", "null", "true"]
 )
 def test_value_that_cannot_be_stored_is_refused(value: str, reason: str) -> None:
     with pytest.raises(InvalidMessageError, match=reason):
+        REGISTRY.parse(contact(value))
+
+
+@pytest.mark.parametrize("value", ['{"": 1}', '[{"a": {"": null}}]'])
+def test_name_that_is_empty_is_refused(value: str) -> None:
+    with pytest.raises(InvalidMessageError, match="a name in it is empty"):
         REGISTRY.parse(contact(value))
 
 

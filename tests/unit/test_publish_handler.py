@@ -1,18 +1,14 @@
 """The stream's consumer: what failed is named, and everything else of its batch is done."""
 
-import importlib
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from oncely.domain.jobs import Job
 from publish_ended.handler import handler
 from tests.support.world import World, charge
-
-# X-Ray opens its socket when it is imported; here that is still allowed.
-importlib.import_module("aws_xray_sdk.core")
-
 
 undressed: Any = vars(handler)["__wrapped__"]
 
@@ -35,14 +31,14 @@ def test_only_what_failed_is_named_and_a_batch_goes_on_behind_it(
     for order in "123":
         world.add_order(order)
         world.run(charge(order))
-    keep = world.archive.keep
+    send = world.outbox.send
 
-    def breaks_on_the_second(job: Job) -> None:
-        if job.job_key == key("2"):
+    def breaks_on_the_second(bodies: Sequence[str]) -> list[bool]:
+        if json.loads(bodies[0])["order_id"] == "2":
             raise ValueError("poisoned")
-        keep(job)
+        return send(bodies)
 
-    monkeypatch.setattr(world.archive, "keep", breaks_on_the_second)
+    monkeypatch.setattr(world.outbox, "send", breaks_on_the_second)
     monkeypatch.setattr("publish_ended.handler.publisher", world.publisher)
 
     answer = undressed({"Records": shown("123")}, None)

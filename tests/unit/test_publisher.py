@@ -1,29 +1,50 @@
-"""After an end: event, follow-ups, archive, and only then an expiry; safe to repeat anywhere."""
+"""What an ended job owes is sent, and only then may its row expire; safe to repeat anywhere."""
 
-from datetime import timedelta
 from threading import Barrier
 
 import pytest
 
+from oncely.contracts import CONTRACTS
+from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.answers import Refused
 from oncely.domain.decide import late_answer
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
+from oncely.domain.proof import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE
 from oncely.domain.repairs import Repair
-from oncely.services.outcomes import Failed, Finished, NothingSent
+from oncely.services.outcomes import Duplicate, Failed
 from oncely.services.publish import SIDE_BY_SIDE
 from oncely.services.repair_order import Repaired
 from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
+from tests.support.payments import Fault
 from tests.support.repairs import repair
-from tests.support.world import World, charge
+from tests.support.world import ROW_RETENTION, World, charge
 
 KEY = "payment.charge:order_18452"
+RECORD = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}
+CONTACT = {
+    "job": "sync.contact",
+    "v": 1,
+    "source": "hubspot",
+    "source_id": "1",
+    "event_id": "1",
+    "record": RECORD,
+}
 
 
-def finished() -> World:
-    world = World()
+class ToldCharge(PaymentCharge):
+    """payment.charge whose ends other systems hear of."""
+
+    publishes_events = True
+
+
+TOLD = tuple(ToldCharge if one is PaymentCharge else one for one in CONTRACTS)
+
+
+def finished(*, told: bool = False) -> World:
+    world = World(contracts=TOLD if told else CONTRACTS)
     world.add_order()
     world.run(charge())
     return world
@@ -33,20 +54,133 @@ def publish(world: World) -> bool:
     return world.publisher().publish(world.job(KEY).job_key)
 
 
-def test_an_ended_job_is_published_archived_and_then_expires() -> None:
+def test_receipt_is_sent_and_then_the_row_may_expire() -> None:
     world = finished()
+    assert world.job(KEY).expires_at is None
 
     publish(world)
 
     job = world.job(KEY)
+    assert len(world.outbox.sent) == 1
+    assert (job.due_at, job.expires_at) == (None, world.clock.now() + MONEY_RETENTION)
+    assert world.bus.published == [], "events are opt-in"
+
+
+def test_event_is_published_for_a_contract_that_wants_it() -> None:
+    world = finished(told=True)
+
+    publish(world)
+
     assert [one.job_key for one in world.bus.published] == [KEY]
-    assert world.archive.jobs[job.job_key].status is Status.FINISHED
-    assert job.expires_at == world.clock.now() + timedelta(days=90)
-    assert job.due_at is None
+
+
+def test_decline_owes_nothing_and_expires_by_the_write_that_ends_it() -> None:
+    world = World()
+    world.add_order()
+    world.payments.declines = True
+
+    assert isinstance(world.run(charge()), Failed)
+
+    job = world.job(KEY)
+    assert (job.due_at, job.expires_at) == (None, world.clock.now() + MONEY_RETENTION)
+    assert not publish(world)
+
+
+def test_decline_owes_its_event_when_the_contract_publishes() -> None:
+    world = World(contracts=TOLD)
+    world.add_order()
+    world.payments.declines = True
+    world.run(charge())
+    assert world.job(KEY).expires_at is None
+
+    publish(world)
+
+    assert [one.status for one in world.bus.published] == [Status.FAILED]
+    assert world.job(KEY).expires_at is not None
+
+
+def test_natural_effect_expires_at_the_row_retention_of_the_stage() -> None:
+    world = World()
+
+    world.run(CONTACT)
+
+    (job,) = world.store.jobs.values()
+    assert job.expires_at == world.clock.now() + ROW_RETENTION
+
+
+def test_receipt_without_follow_ups_expires_at_the_default_retention() -> None:
+    world = finished()
+    publish(world)
+
+    world.run(world.outbox.sent[0])
+
+    assert world.job("receipt.send:order_18452").expires_at == world.clock.now() + PROOF_RETENTION
+
+
+def test_no_receipt_is_owed_when_no_mail_is_sent() -> None:
+    world = World(mail=None)
+    world.add_order()
+
+    world.run(charge())
+
+    assert world.job(KEY).due_at is None
+    assert world.job(KEY).expires_at is not None
+
+
+def test_end_that_the_reconciler_finds_owes_the_receipt_as_well() -> None:
+    world = World()
+    world.add_order()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+
+    world.until_quiet(KEY)
+
+    job = world.job(KEY)
+    assert (job.status, job.expires_at) == (Status.FINISHED, None)
+    assert job.due_at is not None
+
+
+def test_end_that_an_operator_writes_owes_the_receipt_as_well() -> None:
+    world = World()
+    world.run(charge())  # there is no order: a review
+    world.add_order()
+    assert world.job(KEY).due_at is None
+
+    repair(world, Repair.FINISH, reference="ch_9")
+
+    job = world.job(KEY)
+    assert job.status is Status.FINISHED
+    assert (job.due_at, job.expires_at) == (world.clock.now() + PUBLISH_GRACE, None)
+
+
+def test_end_is_written_though_its_follow_ups_cannot_be_told() -> None:
+    class Broken(PaymentCharge):
+        def follow_ups(self, job: Job) -> tuple[()]:
+            raise KeyError(job.job_key)
+
+    world = World(contracts=(Broken,))
+    world.add_order()
+
+    world.run(charge())
+
+    job = world.job(KEY)
+    assert (job.status, job.expires_at) == (Status.FINISHED, None)
+    assert job.due_at is not None
+
+
+def test_replay_is_answered_by_the_row_until_it_expires() -> None:
+    world = finished()
+    publish(world)
+    expiry = world.job(KEY).expires_at
+    assert expiry is not None
+    world.clock.time = expiry
+
+    assert isinstance(world.run(charge()), Duplicate)
+    assert world.payments.charges == ["pi_1"]
 
 
 def test_publishing_twice_changes_nothing() -> None:
-    world = finished()
+    world = finished(told=True)
     publish(world)
     before = world.job(KEY)
 
@@ -57,21 +191,22 @@ def test_publishing_twice_changes_nothing() -> None:
     assert len(world.bus.published) == 1
 
 
-def test_a_review_is_neither_published_nor_archived_and_never_expires() -> None:
-    world = World()
+def test_review_is_not_published_and_never_expires() -> None:
+    world = World(contracts=TOLD)
     world.run(charge())
 
     publish(world)
 
     assert world.bus.published == []
-    assert world.archive.jobs == {}
     assert world.job(KEY).expires_at is None
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("port", ["bus", "outbox", "archive", "store"])
-def test_death_between_any_two_steps_is_mended_by_the_next_look(port: str, *, after: bool) -> None:
-    world = finished()
+@pytest.mark.parametrize("port", ["bus", "outbox", "store"])
+def test_death_between_any_two_steps_is_resolved_by_the_next_sweep(
+    port: str, *, after: bool
+) -> None:
+    world = finished(told=True)
     working = getattr(world, port)
     call = 2 if port == "store" else 1
     setattr(world, port, Mortal(working, Fate(call=call, after=after)))
@@ -79,104 +214,38 @@ def test_death_between_any_two_steps_is_mended_by_the_next_look(port: str, *, af
         publish(world)
     setattr(world, port, working)
     died = world.job(KEY)
-    assert died.expires_at is None or KEY in world.archive.jobs
+    assert died.expires_at is None or world.outbox.sent
     world.clock.move(hours=1)
 
     world.reconcile(KEY)
 
-    job = world.job(KEY)
-    assert job.expires_at is not None
-    assert world.archive.jobs[job.job_key].status is Status.FINISHED
+    assert world.job(KEY).expires_at is not None
     assert world.bus.published
     assert any("receipt.send" in body for body in world.outbox.sent)
 
 
-def test_a_job_that_the_archive_cannot_take_does_not_expire() -> None:
-    world = finished()
-    world.archive.broken = True
-
-    with pytest.raises(Exception, match="S3 gave no answer"):
-        publish(world)
-
-    assert world.job(KEY).expires_at is None
-    assert world.job(KEY).due_at is not None
-
-
-@pytest.mark.parametrize("declines", [False, True])
-def test_a_replay_after_the_row_has_expired_is_answered_from_the_archive(*, declines: bool) -> None:
-    world = World()
-    world.add_order()
-    world.payments.declines = declines
-    first = world.run(charge())
-    assert isinstance(first, Failed if declines else Finished)
-    publish(world)
-    world.store.expire(KEY)
-    world.add_order()  # as if nothing had ever been paid
-    world.payments.declines = False
-    calls = len(world.payments.calls)
-
-    replay = world.run(charge())
-
-    assert isinstance(replay, type(first))
-    assert replay.result.items() >= first.result.items()
-    assert len(world.payments.calls) == calls
-    events = [entry.event for entry in world.job(KEY).evidence]
-    assert events[0] == "keep", "the history goes on"
-
-
-def test_a_job_is_not_run_while_the_archive_cannot_be_asked() -> None:
-    world = World()
-    world.add_order()
-    world.archive.broken = True
-
-    outcome = world.run(charge())
-
-    assert isinstance(outcome, NothingSent)
-    assert world.payments.calls == []
-
-
-def test_a_natural_effect_does_not_ask_the_archive() -> None:
-    world = World()
-    world.archive.broken = True
-    record = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}
-
-    outcome = world.run(
-        {
-            "job": "sync.contact",
-            "v": 1,
-            "source": "hubspot",
-            "source_id": "1",
-            "event_id": "1",
-            "record": record,
-        }
-    )
-
-    assert isinstance(outcome, Finished)
-
-
-def test_a_publisher_that_was_held_up_does_not_put_a_contradicted_end_back() -> None:
-    world = finished()
+def test_held_up_publisher_does_not_clear_a_newer_end() -> None:
+    world = finished(told=True)
     bus, job = world.bus, world.job(KEY)
 
-    def contradicted_ruled_and_published() -> None:
+    def contradicted_and_ruled() -> None:
         world.bus = bus
         told = late_answer(job, Refused("it was never captured", code="gone"), fence=1)
         world.store.swap(job, told.on(job, now=world.clock.now(), actor="worker"))
         world.add_order(status="cancelled")
         world.payments.settle("pi_1", status="canceled")
         assert isinstance(repair(world, Repair.FAIL), Repaired)
-        assert publish(world)
 
-    world.bus = Meanwhile(bus, "publish", contradicted_ruled_and_published)  # type: ignore[assignment]  # the same port
+    world.bus = Meanwhile(bus, "publish", contradicted_and_ruled)  # type: ignore[assignment]  # the same port
 
     assert not publish(world)
 
     assert world.job(KEY).status is Status.FAILED
-    assert world.archive.jobs[job.job_key].status is Status.FAILED
+    assert world.job(KEY).expires_at is None, "its own event is still owed"
 
 
 def many(number: int) -> tuple[World, list[JobKey]]:
-    world = World()
+    world = World(contracts=TOLD)
     for one in range(number):
         world.add_order(order_id=str(one))
         world.run(charge(order_id=str(one)))
@@ -196,14 +265,14 @@ def test_the_ends_of_a_batch_are_published_side_by_side() -> None:
 
 def test_one_that_fails_is_named_and_its_neighbours_are_published() -> None:
     world, keys = many(3)
-    keep = world.archive.keep
+    publish_one = world.bus.publish
 
     def breaks_on_the_second(job: Job) -> None:
         if job.job_key == keys[1]:
             raise ValueError("poisoned")
-        keep(job)
+        publish_one(job)
 
-    world.archive.keep = breaks_on_the_second  # type: ignore[method-assign]  # a fault of this test
+    world.bus.publish = breaks_on_the_second  # type: ignore[method-assign]  # a fault of this test
 
     failed = world.publisher().publish_all(keys)
 
@@ -226,5 +295,5 @@ def test_end_stays_due_when_a_queue_does_not_take_its_follow_up() -> None:
     with pytest.raises(UnavailableError, match="did not take a follow-up"):
         publish(world)
 
-    assert world.archive.jobs == {}
     assert world.job(KEY).due_at is not None
+    assert world.job(KEY).expires_at is None

@@ -363,31 +363,12 @@ def test_a_no_that_was_heard_too_early_is_not_judged_by_a_later_clock() -> None:
     assert done.new is Status.UNKNOWN
 
 
-def test_a_replay_after_expiry_whose_worker_died_is_answered_from_the_archive() -> None:
-    world = World()
-    world.add_order()
-    world.run(charge())
-    world.publisher().publish(world.job(KEY).job_key)
-    result = world.job(KEY).result
-    world.store.expire(KEY)
-    mortal = Mortal(world.store, Fate(call="swap", after=False))
-    with pytest.raises(DiedError):
-        world.run(charge(), runner=world.runner(store=mortal))
-    world.clock.move(hours=1)
-
-    done = world.reconcile(KEY)
-
-    assert done.new is Status.FINISHED
-    assert world.job(KEY).result == result
-    assert world.payments.charges == ["pi_1"]
-
-
 def test_what_cannot_be_published_makes_room_in_the_next_sweep() -> None:
     world = World()
     world.add_order()
     world.run(charge())
     world.clock.move(hours=1)
-    world.archive.broken = True
+    world.outbox.refuses = frozenset({0})
 
     with pytest.raises(UnavailableError):
         world.reconcile(KEY)

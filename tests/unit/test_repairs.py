@@ -7,7 +7,7 @@ import pytest
 from oncely.domain.answers import Absent, Done, Odd, Processing, Refused
 from oncely.domain.decide import ask_not_before
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import ARCHIVE_GRACE, MESSAGE_GRACE, Decision
+from oncely.domain.moves import MESSAGE_GRACE, Decision
 from oncely.domain.profiles import SES, Profile, Safety, Terms
 from oncely.domain.repairs import Repair, is_its_own_proof, offers, reopen, rule, tried_again
 from tests.unit.samples import KEY, NOW, PROFILE, TERMS, TICK, a_job
@@ -166,15 +166,14 @@ def test_not_there_is_proof_from_the_end_of_the_last_possible_request() -> None:
         (Repair.FAIL, Event.RULE_FAILED, Status.FAILED),
     ],
 )
-def test_a_persons_word_ends_a_review_and_leaves_it_due_for_the_archive(
+def test_ruling_ends_a_review_with_its_reference(
     repair: Repair, event: Event, status: Status
 ) -> None:
-    move = rule(REVIEW, repair, reason="seen at Stripe", reference="ch_9", now=LATER)
+    move = rule(REVIEW, repair, reason="seen at Stripe", reference="ch_9")
 
     job = move.on(REVIEW, now=LATER, actor="ada")
 
     assert (job.status, job.evidence[-1].event) == (status, event)
-    assert job.due_at == LATER + ARCHIVE_GRACE
     assert job.provider_ref == ("ch_9" if repair is Repair.FINISH else None)
     assert job.evidence[-1].reason == "seen at Stripe (reference ch_9)"
 
@@ -193,7 +192,7 @@ def test_a_persons_word_ends_a_review_and_leaves_it_due_for_the_archive(
 def test_ruling_records_an_error_only_for_a_failure(
     repair: Repair, result: dict[str, str], last_error: str | None
 ) -> None:
-    move = rule(REVIEW, repair, reason="seen at Stripe", reference="ch_9", now=LATER)
+    move = rule(REVIEW, repair, reason="seen at Stripe", reference="ch_9")
 
     job = move.on(REVIEW, now=LATER, actor="ada")
 
@@ -202,7 +201,7 @@ def test_ruling_records_an_error_only_for_a_failure(
 
 @pytest.mark.parametrize("repair", [Repair.FINISH, Repair.FAIL])
 def test_ruling_without_a_reference_invents_none(repair: Repair) -> None:
-    move = rule(REVIEW, repair, reason="seen at Stripe", reference=None, now=LATER)
+    move = rule(REVIEW, repair, reason="seen at Stripe", reference=None)
 
     job = move.on(REVIEW, now=LATER, actor="ada")
 

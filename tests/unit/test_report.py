@@ -19,6 +19,7 @@ FACTS = Facts(
     jobs={PAYMENT: JobSeen(key=PAYMENT, status=Status.FINISHED), REVIEW.key: REVIEW},
     charges={PAYMENT: 1},
     paid=frozenset({"1"}),
+    history={PAYMENT: "finished"},
 )
 RUN = Run(
     sent=3, kills=2, timeouts=1, sweeps=4, seconds=30, most_ended_after=10, peak_memory=512_000_000

@@ -88,7 +88,7 @@ def test_dry_run_publishes_nothing_and_says_that_it_would() -> None:
     done = resolve(world, dry_run=True)
 
     assert (done.outcome, done.new) == ("published", Status.FINISHED)
-    assert (world.bus.published, world.archive.jobs, world.job(KEY)) == ([], {}, before)
+    assert (world.bus.published, world.outbox.sent, world.job(KEY)) == ([], [], before)
 
 
 @pytest.mark.parametrize(
@@ -155,17 +155,6 @@ def test_natural_effect_whose_worker_died_is_sent_again_at_once(*, dry_run: bool
 
     assert (done.old, done.new) == (Status.STARTED, Status.READY)
     assert len(world.outbox.sent) == (not dry_run)
-
-
-def test_archive_that_gives_no_answer_leaves_the_job_unknown_and_unasked() -> None:
-    world = world_with(Status.UNKNOWN)
-    world.contracts = (errand_type(asks=NEVER),)
-    world.archive.broken = True
-
-    done = resolve(world)
-
-    assert (done.new, done.unreachable) == (Status.UNKNOWN, True)
-    assert "S3 gave no answer" in done.reason
 
 
 def test_contract_writes_nothing_without_the_facts() -> None:

@@ -9,12 +9,15 @@ import typer
 
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import Event, Status
 from oncely.domain.review import known, not_known
 from oncely.ports import Alert
 from oncely.services import alert_texts
 from ops_cli.main import app
-from tests.unit.samples import KEY, a_job
+from tests.unit.samples import KEY, a_job, an_entry
+
+CONTRADICTED = an_entry(event=Event.CONTRADICT, old=Status.FAILED, new=Status.NEEDS_REVIEW)
+RULED = an_entry(event=Event.RULE_READY, old=Status.NEEDS_REVIEW, new=Status.READY)
 
 
 def a_review(**changes: object) -> Job:
@@ -28,7 +31,8 @@ def a_review(**changes: object) -> Job:
         (a_review(provider_ref=None), "whether anything happened outside"),
         (a_review(provider_ref="pi_1"), "what became of pi_1"),
         (a_review(provider_ref="pi_1", result={"charge_id": "ch_1"}), "should stand"),
-        (a_review(result={"charge_id": "ch_1"}, beyond_archive=True), "which is true"),
+        (a_review(result={"charge_id": "ch_1"}, evidence=(CONTRADICTED,)), "which is true"),
+        (a_review(result={"charge_id": "ch_1"}, evidence=(CONTRADICTED, RULED)), "should stand"),
     ],
 )
 def test_the_open_question_follows_from_what_the_row_holds(job: Job, question: str) -> None:

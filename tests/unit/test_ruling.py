@@ -20,7 +20,7 @@ from oncely.services.repair_order import (
     Repaired,
 )
 from oncely.services.ruling import changed_since
-from tests.support.payments import Fault
+from tests.support.payments import Fault, Intent
 from tests.support.repairs import KEY, in_review, repair, untouched
 from tests.support.world import World, charge
 from tests.unit.errand_contract import FACTS, MESSAGE, READY_TO_GO, errand_type
@@ -221,6 +221,18 @@ def test_a_payment_in_processing_is_not_marked_as_failed() -> None:
     world.payments.settle("pi_1", status="processing")
 
     assert isinstance(repair(world, Repair.FAIL), NotAllowed)
+
+
+def test_a_job_is_not_marked_as_failed_when_another_payment_of_its_own_took_the_money() -> None:
+    world = in_review(Fault.TIMEOUT_BEFORE)
+    world.payments.settle("pi_1", status="canceled")
+    own = world.payments.intents["pi_1"].payment
+    world.payments.intents["pi_2"] = Intent("pi_2", own, "succeeded")
+
+    outcome = repair(world, Repair.FAIL)
+
+    assert isinstance(outcome, NotAllowed)
+    assert "pi_2" in outcome.why
 
 
 def test_nothing_is_marked_as_failed_while_nobody_can_say_whether_it_is_open() -> None:

@@ -1,4 +1,4 @@
-"""One search box: a job is found however people name it, also when its row has expired."""
+"""One search box: a job is found however people name it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,6 @@ import pytest
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_KEY, JobKey
-from oncely.domain.lifecycle import Status
 from oncely.services.inspect import Found
 from oncely.testing.memory import MemoryJobFinder
 from tests.support.world import World, charge
@@ -66,7 +65,7 @@ def test_what_is_nobodys_id_finds_nothing(text: str) -> None:
 @pytest.mark.parametrize("text", ["x" * 201, "\ud800"])
 def test_text_that_no_index_can_hold_reads_nothing(text: str) -> None:
     untouched: Any = object()
-    inspector = replace(World().inspector(), store=untouched, finder=untouched, archive=untouched)
+    inspector = replace(World().inspector(), store=untouched, finder=untouched)
 
     assert inspector.find(text) == Found(query=text, jobs=())
 
@@ -87,59 +86,6 @@ def test_jobs_are_found_the_newest_first_and_each_once() -> None:
     assert len(world.inspector().find("customer_7").jobs) == 2
 
 
-@pytest.mark.parametrize("text", ["18452", "#18452", KEY])
-def test_an_expired_job_is_answered_from_the_archive(text: str) -> None:
-    world = paid()
-    world.publisher().publish(KEY)
-    world.store.expire(KEY)
-
-    (view,) = world.inspector().find(text).jobs
-
-    assert (view.archived, view.job.status) == (True, Status.FINISHED)
-    assert "Charged once: 12.50 EUR (ch_pi_1)" in view.headline
-    assert not any(one.allowed for one in view.repairs)
-    shown = world.inspector().show(KEY)
-    assert shown is not None
-    assert shown.archived
-
-
-def test_archived_job_is_found_once_while_its_row_exists() -> None:
-    world = paid()
-    world.publisher().publish(KEY)
-
-    (view,) = world.inspector().find(KEY).jobs
-
-    assert not view.archived
-
-
-def test_a_second_attempt_is_found_in_the_archive_behind_the_first() -> None:
-    world = paid_at_the_second_attempt()
-    for key in (KEY, SECOND):
-        world.publisher().publish(key)
-        world.store.expire(key)
-
-    assert {view.job.job_key for view in world.inspector().find("18452").jobs} == {KEY, SECOND}
-
-
-def test_an_expired_attempt_is_found_though_the_one_before_it_has_a_row() -> None:
-    world = paid_at_the_second_attempt()
-    world.publisher().publish(SECOND)
-    world.store.expire(SECOND)
-
-    assert {view.job.job_key for view in world.inspector().find("18452").jobs} == {KEY, SECOND}
-
-
-def test_an_archive_that_fails_is_said_so_and_the_table_still_answers() -> None:
-    world = paid()
-    world.archive.broken = True
-
-    found = world.inspector().find("18452")
-
-    assert len(found.jobs) == 1
-    assert found.trouble is not None
-    assert "S3 gave no answer" in found.trouble
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -154,7 +100,7 @@ def test_an_archive_that_fails_is_said_so_and_the_table_still_answers() -> None:
 )
 def test_what_can_be_nobodys_key_is_not_shown_and_reads_nothing(text: str) -> None:
     untouched: Any = object()
-    inspector = replace(World().inspector(), store=untouched, archive=untouched)
+    inspector = replace(World().inspector(), store=untouched)
 
     assert inspector.show(text) is None
 

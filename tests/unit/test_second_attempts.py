@@ -4,11 +4,11 @@ from datetime import timedelta
 
 from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
+from oncely.domain.lifecycle import Event
 from oncely.domain.repairs import Repair
-from oncely.services.outcomes import Conflict, Duplicate, Failed, Finished, NeedsReview
+from oncely.services.outcomes import Conflict, Failed, Finished, NeedsReview
 from oncely.services.repair_order import Repaired, RepairOrder
-from tests.support.payments import FakePayments, Fault
+from tests.support.payments import Fault
 from tests.support.world import World, charge
 
 FIRST = "payment.charge:order_18452"
@@ -43,26 +43,6 @@ def test_a_second_attempt_without_a_failed_first_is_refused_before_any_call() ->
 
     assert isinstance(outcome, Conflict)
     assert world.store.get(SECOND) is None
-    assert world.payments.calls == []
-
-
-def test_a_replay_of_a_second_attempt_after_both_expired_is_answered_from_the_archive() -> None:
-    world = declined_once()
-    world.payments.declines = True
-    first_answer = world.run(charge(attempt=2))
-    assert isinstance(first_answer, Failed)
-    for key in (FIRST, SECOND):
-        world.publisher().publish(JobKey(key))
-        world.store.expire(key)
-    world.payments = FakePayments()  # months later: the provider has forgotten our keys
-
-    outcome = world.run(charge(attempt=2))
-    world.add_order(status="payment_failed", amount=9900)
-    other = world.run(charge(attempt=2))
-
-    assert isinstance(outcome, Duplicate)
-    assert (outcome.status, outcome.result) == (Status.FAILED, first_answer.result)
-    assert isinstance(other, Conflict)
     assert world.payments.calls == []
 
 
@@ -159,7 +139,6 @@ def test_a_second_attempt_whose_first_is_gone_is_told_of_once_and_not_sent_for_a
 
 def test_the_row_that_a_second_attempt_hangs_on_does_not_expire_before_it() -> None:
     world = declined_once()
-    world.publisher().publish(JobKey(FIRST))
     expiry = world.job(FIRST).expires_at
     assert expiry is not None
     world.clock.time = expiry - timedelta(minutes=1)
@@ -173,7 +152,6 @@ def test_the_row_that_a_second_attempt_hangs_on_does_not_expire_before_it() -> N
 
 def test_a_row_that_is_kept_long_enough_is_not_kept_longer() -> None:
     world = declined_once()
-    world.publisher().publish(JobKey(FIRST))
     expiry = world.job(FIRST).expires_at
 
     tried_again(world)

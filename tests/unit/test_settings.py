@@ -34,7 +34,7 @@ PAYMENTS = {
     "QUEUE_URL": "https://sqs/payments",
     "REJECTS_QUEUE_URL": "https://sqs/rejects",
     "ALERT_TOPIC_ARN": "arn:aws:sns:alerts",
-    "ARCHIVE_BUCKET": "archive",
+    "RETENTION_DAYS": "400",
     "JOBS_TABLE": "jobs",
     "ORDERS_TABLE": "shop-orders",
     "STRIPE_SECRET": "prod/stripe",
@@ -44,7 +44,7 @@ EVERYTHING = {
     "PAYMENTS_QUEUE_URL": "https://sqs/payments",
     "REPORTS_QUEUE_URL": "https://sqs/reports",
     "EVENT_BUS_NAME": "bus",
-    "RETENTION_DAYS": "400",
+    "ARCHIVE_BUCKET": "archive",
     "RECONCILER_ARN": "arn:aws:states:reconciler",
 }
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.answers import Answer, Done, Odd, Refused, Unclear
 from oncely.domain.decide import decide
 from oncely.domain.errors import UnavailableError
@@ -18,6 +19,7 @@ from oncely.services.tell import Teller
 from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeAlerts, FakeClock
 from tests.support.mortal import Meanwhile
+from tests.support.world import World
 from tests.unit.samples import KEY, NOW, TERMS, a_job
 
 CHARGED = Done("charged as ch_1", "pi_1", {"charge_id": "ch_1"})
@@ -26,6 +28,15 @@ ORDER = {"order_id": "18452"}
 PAID = LocalWrite(
     table="orders", key=ORDER, set={"status": "paid"}, expect=(Expect("status", ("pending",)),)
 )
+
+
+class Charge(PaymentCharge):
+    """A charge that owes nothing once it has ended, since no mail is sent."""
+
+    terms = TERMS
+
+
+CONTRACT = Charge(World(mail=None).tools)
 
 
 @dataclass
@@ -67,7 +78,7 @@ class Desk:
         decision = decide(self.job, TERMS, answer, now=NOW)
         writes = () if local is None else (local,)
         return settler.settle(
-            self.job, decision, terms=TERMS, answer=answer, local=lambda _: writes
+            self.job, decision, contract=CONTRACT, answer=answer, local=lambda _: writes
         )
 
     def becomes(self, event: Event, **changes: object) -> None:

@@ -20,8 +20,8 @@ PAID = a_job(
 REVIEW = a_job(status=Status.NEEDS_REVIEW, last_error="two were found")
 
 
-def seen(key: str, *, archived: bool = True) -> JobSeen:
-    return JobSeen(key=key, status=Status.FINISHED, archived=archived)
+def seen(key: str, *, published: bool = True) -> JobSeen:
+    return JobSeen(key=key, status=Status.FINISHED, published=published)
 
 
 def booked(job_key: str = KEY) -> Ledger:
@@ -84,9 +84,11 @@ def test_one_charge_that_everybody_agrees_on_keeps_the_promise() -> None:
         (
             replace(
                 KEPT,
-                facts=replace(KEPT.facts, jobs={**KEPT.facts.jobs, KEY: seen(KEY, archived=False)}),
+                facts=replace(
+                    KEPT.facts, jobs={**KEPT.facts.jobs, KEY: seen(KEY, published=False)}
+                ),
             ),
-            f"{KEY} ended and was never archived",
+            f"{KEY} ended and still owes something",
         ),
         (
             replace(KEPT, ledger=booked("payment.charge:order_2")),

@@ -1,6 +1,5 @@
 """What the reconciler's steps count: alerts that were not delivered, jobs nobody could look at."""
 
-import importlib
 import json
 from collections.abc import Callable
 
@@ -12,9 +11,6 @@ from oncely.domain.keys import JobKey
 from oncely.services.reconcile import Resolution
 from oncely.services.tell import Telling
 from oncely.telemetry import Telemetry
-
-# X-Ray opens its socket when it is imported; here that is still allowed.
-importlib.import_module("aws_xray_sdk.core")
 
 KEY = JobKey("payment.charge:order_18452")
 Counted = Callable[[str], list[float]]

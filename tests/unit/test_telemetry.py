@@ -1,6 +1,5 @@
 """Logs and metrics: each delivery is told once, and a repetition is neither success nor failure."""
 
-import importlib
 import io
 import json
 import logging
@@ -17,9 +16,6 @@ from oncely.services.work_batch import Delivery, Worked
 from oncely.signals import told
 from oncely.telemetry import Telemetry
 from tests.unit.samples import KEY, OUTCOMES
-
-# X-Ray opens its socket when it is imported; here that is still allowed.
-importlib.import_module("aws_xray_sdk.core")
 
 BY_NAME = {type(outcome).__name__: outcome for outcome in OUTCOMES}
 DELIVERY = Delivery(message_id="m-1", body="{}", receipt="r-1", receives=2)

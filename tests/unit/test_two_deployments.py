@@ -48,30 +48,76 @@ def test_a_row_keeps_the_identity_of_its_first_claim() -> None:
     world = stack("dev", FakePayments())
     world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
     world.run(charge())
-    world.deployment = "moved"
 
     job = world.until_quiet(KEY)
 
     assert (job.status, job.deployment) == (Status.FINISHED, "dev")
-    assert world.payments.charges == ["pi_1"]
     assert world.payments.calls[-1] == ("execute", f"dev:{KEY}:confirm:2")
+
+
+def copied(world: World) -> World:
+    """Another deployment with the same rows, as a copied table has them, and its own identity."""
+    copy = stack("copy", world.payments)
+    copy.store.jobs[KEY] = world.job(KEY)
+    copy.clock.time = world.clock.time
+    return copy
+
+
+@pytest.mark.parametrize("step", ["prepare", "execute"])
+def test_a_row_of_another_deployment_is_never_worked_though_nothing_of_it_is_open(
+    step: str,
+) -> None:
+    """Else both would replay one payment: one charge, and two orders marked paid."""
+    world = stack("dev", FakePayments())
+    world.payments.fails(step, Fault.REFUSED_CONNECTION)
+    world.run(charge())
+    copy = copied(world)
+
+    assert isinstance(world.run(charge()), Finished)
+    outcome = copy.run(charge())
+
+    assert isinstance(outcome, NeedsReview)
+    assert "another deployment" in outcome.reason
+    assert copy.order()["status"] == "payment_pending"
+    assert copy.job(KEY).deployment == "dev"
+    assert world.payments.charges == ["pi_1"]
 
 
 def test_an_open_send_of_another_deployment_is_never_sent_again() -> None:
     world = stack("dev", FakePayments())
     world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
     world.run(charge())
-    row = world.job(KEY)
-    sent = replace(row, first_sent_at=world.clock.now(), key_scope="test")
+    sent = replace(world.job(KEY), first_sent_at=world.clock.now(), key_scope="test")
     world.store.jobs[KEY] = sent
-    world.clock.move(minutes=1)
-    world.deployment = "copy"
+    copy = copied(world)
+    copy.clock.move(minutes=1)
 
-    outcome = world.run(charge())
-
-    assert isinstance(outcome, NeedsReview)
-    assert "key is no longer safe" in outcome.reason
+    assert isinstance(copy.run(charge()), NeedsReview)
     assert world.payments.charges == []
+
+
+def test_the_reconciler_does_not_end_a_row_by_the_payment_of_another_deployment() -> None:
+    world = stack("dev", FakePayments())
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+    copy = copied(world)
+
+    job = copy.until_quiet(KEY)
+
+    assert job.status is Status.NEEDS_REVIEW
+    assert "another deployment" in (job.last_error or "")
+    assert copy.order()["status"] == "payment_pending"
+    assert copy.alerts.told
+
+
+def test_a_payment_of_another_deployment_is_not_canceled() -> None:
+    world = stack("dev", FakePayments(declines=True))
+    world.payments.fails("close", Fault.REFUSED_CONNECTION)
+    world.run(charge())
+    copy = copied(world)
+
+    assert isinstance(copy.run(charge()), NeedsReview)
+    assert world.payments.intents["pi_1"].status == "declined"
 
 
 def test_a_row_that_nobody_claimed_cannot_name_another_deployment() -> None:

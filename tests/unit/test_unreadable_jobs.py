@@ -8,6 +8,7 @@ from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.proof import MONEY_RETENTION
 from oncely.domain.repairs import Repair, offer, unread_offers
 from oncely.domain.writes import Json
 from oncely.services.repair_order import NotAllowed, Outcome, Repaired, RepairOrder, WouldRepair
@@ -111,12 +112,10 @@ def test_it_is_not_marked_as_failed_while_a_payment_of_its_own_may_be_open(world
 
 
 @pytest.mark.parametrize("what", [Repair.FINISH, Repair.FAIL])
-def test_once_closed_it_is_archived_and_may_expire(world: World, what: Repair) -> None:
+def test_once_closed_it_owes_nothing_and_may_expire(world: World, what: Repair) -> None:
     repaired(world, what)
 
-    assert world.publisher().publish(the_job(world).job_key)
-
-    assert the_job(world).expires_at is not None
+    assert the_job(world).expires_at == world.clock.now() + MONEY_RETENTION
     assert the_job(world).due_at is None
 
 
@@ -204,7 +203,6 @@ def test_an_end_whose_follow_ups_nobody_here_knows_waits_for_the_version_that_do
 
     assert the_job(rolled_back) == before
     assert rolled_back.bus.published == []
-    assert rolled_back.archive.jobs == {}
 
 
 def test_it_does_not_wait_for_ever(rolled_back: World) -> None:

@@ -16,7 +16,7 @@ MISSING = "payment.charge:order_missing"
 
 
 def seen(key: str, status: Status = Status.FINISHED, **more: Any) -> JobSeen:  # noqa: ANN401  # fields
-    return JobSeen(key=key, status=status, archived=True, **more)
+    return JobSeen(key=key, status=status, published=True, **more)
 
 
 KEPT = Facts(
@@ -35,6 +35,7 @@ KEPT = Facts(
     to_import=frozenset({"4"}),
     put_aside=Counter(["not JSON"]),
     wrong=frozenset({"not JSON"}),
+    history=dict.fromkeys((PAYMENT, RECEIPT, PUSH), "finished"),
 )
 
 
@@ -47,7 +48,7 @@ def with_status(key: str, status: Status) -> dict[str, JobSeen]:
 
 
 def test_one_charge_one_mail_one_contact_and_a_reasoned_review_keep_the_promise() -> None:
-    assert judge(KEPT) == Verdict((), (), (), (), ())
+    assert judge(KEPT) == Verdict((), (), (), (), (), ())
     assert judge(KEPT).kept
 
 
@@ -97,13 +98,21 @@ def test_what_breaks_the_promise_is_told_in_a_sentence(
     assert not verdict.kept
 
 
+@pytest.mark.parametrize("told", [None, "started", "failed"])
+def test_ended_job_that_the_history_lacks_breaks_the_promise(told: str | None) -> None:
+    verdict = judge(replace(KEPT, history={**KEPT.history, PUSH: told}))
+
+    assert verdict.not_in_history == (f"{PUSH} is finished, and the history says {told}",)
+    assert not verdict.kept
+
+
 def test_a_mail_that_may_have_gone_out_is_a_persons_and_breaks_nothing() -> None:
     assert judge(replace(KEPT, jobs=with_status(RECEIPT, Status.NEEDS_REVIEW))).kept
 
 
-def test_an_ended_job_that_is_not_archived_yet_is_told_and_breaks_nothing() -> None:
-    late = {**KEPT.jobs, PUSH: replace(KEPT.jobs[PUSH], archived=False)}
+def test_an_ended_job_that_is_unpublished_yet_is_told_and_breaks_nothing() -> None:
+    late = {**KEPT.jobs, PUSH: replace(KEPT.jobs[PUSH], published=False)}
     verdict = judge(replace(KEPT, jobs=late))
 
-    assert verdict.not_archived == (PUSH,)
+    assert verdict.unpublished == (PUSH,)
     assert verdict.kept

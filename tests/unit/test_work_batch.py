@@ -1,8 +1,7 @@
 """A batch: side by side with a bound, no thread left behind, and each message its own answer."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import ClassVar, Literal
 
@@ -128,24 +127,18 @@ def test_no_thread_is_left_behind_even_when_the_batch_itself_breaks() -> None:
     inside, ended = threading.Event(), []
 
     def act(name: str) -> None:
+        if name == "breaks":
+            assert inside.wait(PATIENCE)
+            raise DiedError
         inside.set()
         threading.Event().wait(0.2)
         ended.append(name)
 
-    @contextmanager
-    def tracing() -> Iterator[None]:
-        if not first.acquire(blocking=False):
-            yield
-            return
-        assert inside.wait(PATIENCE)
-        raise DiedError
-
-    first = threading.Semaphore(1)
     before = threading.enumerate()
     bench = Bench(world=World(contracts=(contract_that(act),)))
 
     with pytest.raises(DiedError):
-        bench.work(*steps("breaks", "slow"), tracing=tracing)
+        bench.work(*steps("breaks", "slow"))
 
     assert len(ended) == 1
     assert threading.enumerate() == before

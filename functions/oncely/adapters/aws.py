@@ -19,6 +19,10 @@ DYNAMODB: Final = Config(
     read_timeout=1,
     retries={"mode": "standard", "total_max_attempts": 2},
     max_pool_connections=32,
+    # A third of the SDK's work on a job. DynamoDB checks each request itself, and ours are built
+    # by code that tests run against it; the SDK's own name is put together anew for each request.
+    parameter_validation=False,
+    user_agent="oncely",
 )
 # Queues, topics and secrets: sending one of these twice does no harm.
 MESSAGING: Final = Config(

@@ -7,6 +7,7 @@ from urllib3 import BaseHTTPResponse, PoolManager
 from urllib3.util.ssl_ import create_urllib3_context
 
 from oncely.adapters.pace import AT_ONCE
+from oncely.adapters.request_deadline import timed
 
 
 class FreshConnections(PoolManager):
@@ -31,5 +32,5 @@ class FreshConnections(PoolManager):
     ) -> BaseHTTPResponse:
         """Send one request; its connection closes once the response is read."""
         self._pace()
-        with PoolManager(num_pools=1, **self.connection_pool_kw) as once:
+        with timed(PoolManager(num_pools=1, **self.connection_pool_kw)) as once:
             return once.urlopen(method, url, **options)

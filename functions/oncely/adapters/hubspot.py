@@ -32,13 +32,15 @@ from oncely.adapters.hubspot_paths import (
     leads_elsewhere,
 )
 from oncely.adapters.pace import AT_ONCE
+from oncely.adapters.request_deadline import whole_request_within
 from oncely.contracts.sync_push import ADDRESS, VERSION_PROPERTY
 from oncely.domain.answers import Answer, NotSent, Odd, Unreachable
 from oncely.domain.profiles import HUBSPOT
 from oncely.providers import CrmRecord, Gone, Page, Taken
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
-# Until it is connected, and until it answers: in seconds, as the SDK wants them.
+# Until it is connected, and until each part of the answer: in seconds, as the SDK wants them.
+# Together they are the deadline for the whole answer.
 TIMEOUTS: Final = (
     CONNECT_TIMEOUT.total_seconds(),
     (HUBSPOT.request_timeout - CONNECT_TIMEOUT).total_seconds(),
@@ -177,17 +179,20 @@ class HubSpotCrm:
         query: Sequence[tuple[str, str]] = (),
         body: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401  # untyped
-        return self.client.call_api(
-            path,
-            method,
-            query_params=list(query),
-            header_params={"Accept": "application/json"},
-            body=body,
-            auth_settings=["oauth2"],
-            # The answer as it came: the SDK's models take an HTML page for a contact of nothing.
-            _preload_content=False,
-            _request_timeout=self.timeouts,
-        )
+        with whole_request_within(timedelta(seconds=sum(self.timeouts))):
+            response = self.client.call_api(
+                path,
+                method,
+                query_params=list(query),
+                header_params={"Accept": "application/json"},
+                body=body,
+                auth_settings=["oauth2"],
+                # The answer as it came: the SDK's models take an HTML page for an empty contact.
+                _preload_content=False,
+                _request_timeout=self.timeouts,
+            )
+            _ = response.data  # read within the deadline, and kept
+        return response
 
     def _search(self, since: datetime, after: str | None) -> dict[str, Any]:
         # Rounded down: rather a contact too many than one too few.

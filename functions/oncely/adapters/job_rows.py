@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
-
 from oncely.domain.due import DUE_SHARDS, Action, due_action, due_shard
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Evidence, Job
@@ -27,8 +25,8 @@ DUE: Final = "due"
 LISTED: Final = "listed"
 LISTED_SHARDS: Final = 4
 
-_TO: Final = TypeSerializer()
-_FROM: Final = TypeDeserializer()
+# An integer that the SDK need not check for more digits than DynamoDB keeps.
+_LARGE: Final = 10**18
 
 # TTL wants seconds since the epoch; every other time is text that sorts and that people can read.
 _EPOCH_SECONDS: Final = frozenset({"expires_at"})
@@ -101,15 +99,49 @@ def attribute(name: str, value: object) -> Attributes:
 
 
 def serialized(value: object) -> Attributes:
-    """Any plain value in the SDK's form."""
-    if isinstance(value, str):  # nearly all of them, and the SDK would look for floats inside
-        return {"S": value}
-    return dict(_TO.serialize(_without_floats(value)))
+    """Any plain value in the SDK's form; rows are made of these, and the SDK takes its time."""
+    match value:
+        case str():
+            return {"S": value}
+        case bool():
+            return {"BOOL": value}
+        case int() if abs(value) < _LARGE:
+            return {"N": str(value)}
+        case None:
+            return {"NULL": True}
+        case list():
+            return {"L": [serialized(inner) for inner in value]}
+        case dict() | Mapping():  # a dict is told from others at once, a mapping is not
+            return {"M": {name: serialized(inner) for name, inner in value.items()}}
+        case _:
+            # boto3 takes a while to import, and rows hardly ever hold any other type.
+            from boto3.dynamodb.types import TypeSerializer  # noqa: PLC0415  # as said
+
+            number = Decimal(str(value)) if isinstance(value, float) else value
+            return dict(TypeSerializer().serialize(number))
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, object]:
     """A whole row of some table as plain values; whole numbers become int."""
-    return {name: _whole(_FROM.deserialize(value)) for name, value in row.items()}
+    return {name: _plain(value) for name, value in row.items()}
+
+
+def _plain(found: Any) -> object:  # noqa: ANN401  # the SDK's own form
+    [(kind, held)] = found.items()
+    match kind:
+        case "S" | "BOOL":
+            return held
+        case "N":
+            number = Decimal(held)
+            return int(number) if number == number.to_integral_value() else float(number)
+        case "L":
+            return [_plain(inner) for inner in held]
+        case "M":
+            return plain(held)
+        case _:
+            from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415  # as above
+
+            return TypeDeserializer().deserialize(found)
 
 
 def _spelled(name: str, value: object) -> object:
@@ -127,7 +159,7 @@ def _spelled(name: str, value: object) -> object:
 
 
 def _value(name: str, found: Any) -> object:  # noqa: ANN401  # the SDK's own form
-    value = found["S"] if "S" in found else _whole(_FROM.deserialize(found))
+    value = _plain(found)
     if name in _JSON:
         return json.loads(str(value))
     if name in _EPOCH_SECONDS:
@@ -167,29 +199,3 @@ def _evidence(entry: Mapping[str, Any]) -> Evidence:
         count=int(entry.get("count", 1)),
         last_at=None if last_at is None else datetime.fromisoformat(last_at),
     )
-
-
-def _without_floats(value: object) -> object:
-    match value:
-        case float():
-            return Decimal(str(value))
-        case Mapping():
-            return {name: _without_floats(inner) for name, inner in value.items()}
-        case list():
-            return [_without_floats(inner) for inner in value]
-        case _:
-            return value
-
-
-def _whole(value: object) -> object:
-    match value:
-        case Decimal() if value == value.to_integral_value():
-            return int(value)
-        case Decimal():
-            return float(value)
-        case dict():
-            return {name: _whole(inner) for name, inner in value.items()}
-        case list():
-            return [_whole(inner) for inner in value]
-        case _:
-            return value

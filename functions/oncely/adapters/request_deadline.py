@@ -1,6 +1,6 @@
 """A deadline for a whole HTTP request: an answer that trickles in does not hold a call for longer.
 
-`requests` gives each read of a socket its timeout, so one byte a second never runs into it.
+`urllib3` gives each read of a socket its timeout, so one byte a second never runs into it.
 Connecting has a limit of its own; what it takes is taken off the deadline.
 """
 
@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
@@ -99,17 +98,7 @@ class _TlsPool(HTTPSConnectionPool):
     ConnectionCls = _TimedTls
 
 
-def _timed(manager: PoolManager) -> PoolManager:
+def timed(manager: PoolManager) -> PoolManager:
+    """Let `whole_request_within` limit every request of this pool."""
     manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
     return manager
-
-
-class DeadlineAdapter(HTTPAdapter):
-    """Mounted on a session, it lets `whole_request_within` limit every request."""
-
-    def init_poolmanager(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  # as inherited
-        super().init_poolmanager(*args, **named)
-        _timed(self.poolmanager)
-
-    def proxy_manager_for(self, *args: Any, **named: Any) -> PoolManager:  # noqa: ANN401  # as inherited
-        return _timed(super().proxy_manager_for(*args, **named))

@@ -11,9 +11,9 @@ from botocore.exceptions import (
     BotoCoreError,
     ClientError,
     ConnectTimeoutError,
+    CredentialRetrievalError,
     EndpointConnectionError,
     NoCredentialsError,
-    NoRegionError,
     ParamValidationError,
     PartialCredentialsError,
     ProxyConnectionError,
@@ -85,7 +85,7 @@ _MISCONFIGURED_TEXT: Final = {
 _UNAUTHORIZED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
 _NEVER_LEFT: Final = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
-_NOT_OURS: Final = (NoCredentialsError, NoRegionError, PartialCredentialsError)
+_NOT_OURS: Final = (CredentialRetrievalError, NoCredentialsError, PartialCredentialsError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,11 @@ class SesMailer:
     def send(self, mail: Mail, *, key: ProviderKey, tag: str) -> Answer:
         """Send once; people find the mail by its key, and events name the claim by its tag."""
         try:
-            with closing(self.new_client()) as client:
+            made = self.new_client()
+        except Exception as error:  # noqa: BLE001  # whatever it is, nothing was sent
+            return _not_asked(error)
+        try:
+            with closing(made) as client:
                 response = client.send_email(
                     FromEmailAddress=self.sender,
                     Destination={"ToAddresses": [mail.to]},
@@ -157,10 +161,14 @@ def _no_answer(error: Exception) -> Answer:
     if isinstance(error, ParamValidationError):
         return Refused(f"not a mail that SES could take: {error}"[:300], code="ParamValidation")
     if isinstance(error, _NOT_OURS):
-        return NotSent(f"SES cannot be asked: {_in_words(error)}", alarm=True)
+        return _not_asked(error)
     if isinstance(error, _NEVER_LEFT) or _untrusted(error):
         return NotSent(f"SES could not be reached: {_in_words(error)}")
     return Unclear(f"sending the mail: {_in_words(error)}")
+
+
+def _not_asked(error: Exception) -> NotSent:
+    return NotSent(f"SES cannot be asked: {_in_words(error)}", alarm=True)
 
 
 def _untrusted(error: Exception) -> bool:

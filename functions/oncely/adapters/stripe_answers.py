@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from ssl import SSLCertVerificationError
-from typing import Final
+from typing import Any, Final
 
 import stripe
 from requests.exceptions import ConnectTimeout
@@ -37,6 +37,13 @@ def made_for(intent: stripe.PaymentIntent) -> tuple[str | None, str | None]:
     return getattr(metadata, "deployment", None), getattr(metadata, "job_key", None)
 
 
+def customer_of(intent: stripe.PaymentIntent) -> str | None:
+    """The id of the customer who pays; None if the intent has none."""
+    customer: Any = getattr(intent, "customer", None)
+    found: str | None = getattr(customer, "id", customer)
+    return found
+
+
 def difference(
     intent: stripe.PaymentIntent, payment: Payment, *, livemode: bool | None
 ) -> str | None:
@@ -45,12 +52,11 @@ def difference(
     A reference proves nothing: a row may hold the id of somebody else's intent. Without a known
     mode of our API key (`livemode` is None), the mode is not compared.
     """
-    customer = getattr(intent, "customer", None)
     deployment, job_key = made_for(intent)
     said: dict[str, tuple[object, object]] = {
         "deployment": (deployment, payment.deployment),
         "job_key": (job_key, payment.job_key),
-        "customer": (getattr(customer, "id", customer), payment.customer),
+        "customer": (customer_of(intent), payment.customer),
         "amount": (getattr(intent, "amount", None), payment.money.amount),
         "currency": (getattr(intent, "currency", None), payment.money.currency),
     }
@@ -217,6 +223,12 @@ def _payment_error(intent: stripe.PaymentIntent) -> tuple[str, str] | None:
 
 def _names(intent: stripe.PaymentIntent) -> dict[str, Json]:
     return {"payment_intent": intent.id, "request_id": _request_id(intent)}
+
+
+def is_replay(intent: stripe.PaymentIntent) -> bool:
+    """Whether Stripe repeats an earlier answer, which shows the intent as it was then."""
+    response = intent.last_response
+    return response is not None and response.headers.get("Idempotent-Replayed") == "true"
 
 
 def _request_id(intent: stripe.PaymentIntent) -> str | None:

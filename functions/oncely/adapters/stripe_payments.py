@@ -9,17 +9,21 @@ from typing import Any, Final
 
 import requests
 import stripe
+from requests.adapters import HTTPAdapter
+from urllib3 import PoolManager
 
 from oncely.adapters.pace import AT_ONCE
-from oncely.adapters.request_deadline import DeadlineAdapter, whole_request_within
+from oncely.adapters.request_deadline import timed, whole_request_within
 from oncely.adapters.stripe_answers import (
     MOVES_MONEY,
     also_found,
+    customer_of,
     difference,
     from_intent,
     if_closed,
     in_words,
     is_definite,
+    is_replay,
     made_for,
     refuses_our_key,
     turned_away,
@@ -62,6 +66,17 @@ def mode_of(api_key: str) -> bool | None:
     """
     named = _MODE.match(api_key)
     return None if named is None else named[1] == "live"
+
+
+class DeadlineAdapter(HTTPAdapter):
+    """Mounted on a session, it lets `whole_request_within` limit every request."""
+
+    def init_poolmanager(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  # as inherited
+        super().init_poolmanager(*args, **named)
+        timed(self.poolmanager)
+
+    def proxy_manager_for(self, *args: Any, **named: Any) -> PoolManager:  # noqa: ANN401  # as inherited
+        return timed(super().proxy_manager_for(*args, **named))
 
 
 class DeadlineClient(stripe.RequestsClient):
@@ -116,7 +131,7 @@ class _Listed:
     """What a customer's newest payments show about one job."""
 
     ours: stripe.PaymentIntent | None
-    others: list[str]  # those that carry the job's key beside ours, and have moved money or may
+    others: list[stripe.PaymentIntent]  # of the same job, which moved money or still may
     all: bool  # whether there are no older ones
 
 
@@ -162,7 +177,7 @@ class StripePayments:
         # A replay of the key may bring an intent that was made, or changed, by somebody else.
         if differs := difference(intent, payment, livemode=self.livemode):
             return Odd(f"{intent.id} came back for our key, but {differs}", intent.id)
-        return Prepared(intent.id)
+        return Prepared(intent.id, replayed=is_replay(intent))
 
     def execute(
         self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
@@ -210,22 +225,32 @@ class StripePayments:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
         if made_for(intent) != (deployment, job_key):
             return Refused(f"{ref} is not this job's payment", code="not_ours")
-        return if_closed(intent)
+        answer = if_closed(intent)
+        if not isinstance(answer, Refused):
+            return answer
+        try:
+            found = self._listed(ref, (deployment, job_key), customer_of(intent)).others
+        except stripe.StripeError as error:
+            return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
+        # What was returned in full does not stand against it, for this one or for another.
+        others = [one.id for one in found if not isinstance(if_closed(one), Refused)]
+        return also_found(answer, ref, others) if others else answer
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
         """List the customer's payments: ours, and whether the job moved money through another.
 
         A list that shows ours as paid answers in one request. Anything else is read by its id.
         """
+        made = (payment.deployment, payment.job_key)
         try:
-            listed = self._listed(ref, payment)
+            listed = self._listed(ref, made, payment.customer)
         except stripe.StripeError as error:
             return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
         answer = self._if_paid(listed.ours, payment) or self._read(ref, payment)
         if isinstance(answer, Unreachable | Processing | Odd):
             return answer
         if listed.others:
-            return also_found(answer, ref, listed.others)
+            return also_found(answer, ref, [one.id for one in listed.others])
         return answer if listed.all else replace(answer, reason=f"{answer.reason}; {NOT_ALL_SEEN}")
 
     def _if_paid(self, ours: stripe.PaymentIntent | None, payment: Payment) -> Done | None:
@@ -253,12 +278,12 @@ class StripePayments:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
         return from_intent(intent, payment, livemode=self.livemode)
 
-    def _listed(self, ref: str, payment: Payment) -> "_Listed":
+    def _listed(self, ref: str, made: tuple[str | None, str], customer: str | None) -> "_Listed":
         """The customer's payments, the newest first, as far as this job is concerned."""
         ours: stripe.PaymentIntent | None = None
-        found: list[str] = []
+        found: list[stripe.PaymentIntent] = []
         asked: dict[str, Any] = {
-            "customer": payment.customer,
+            "customer": customer,
             "limit": PAGE_SIZE,
             "expand": ["data.latest_charge"],
         }
@@ -266,11 +291,9 @@ class StripePayments:
             page = self.client.v1.payment_intents.list(asked)  # type: ignore[arg-type]  # its fields by name
             ours = next((intent for intent in page.data if intent.id == ref), ours)
             found += [
-                intent.id
+                intent
                 for intent in page.data
-                if intent.id != ref
-                and made_for(intent) == (payment.deployment, payment.job_key)
-                and intent.status in MOVES_MONEY
+                if intent.id != ref and made_for(intent) == made and intent.status in MOVES_MONEY
             ]
             if not page.has_more or not page.data:
                 return _Listed(ours, found, all=True)

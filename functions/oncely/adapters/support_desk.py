@@ -3,15 +3,12 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import boto3
+from typing import TYPE_CHECKING, Any
 
 from oncely.adapters.clients import Clients
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.dynamodb_windows import DynamoWindows
 from oncely.adapters.job_finder import DynamoJobFinder
-from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.system import SystemClock, new_token
 from oncely.adapters.toolbox import Toolbox
 from oncely.adapters.wiring import wire_reconciler
@@ -25,7 +22,10 @@ from oncely.services.reconcile import Reconciler
 from oncely.services.repair import Repairer
 from oncely.settings import ResolverSettings, camel, queue_variable, secret_variable, table_variable
 
-_PROVIDERS = ("STRIPE_API_BASE", "HUBSPOT_API_BASE", "SENDER_ADDRESS", "HUBSPOT_ID_PROPERTY")
+if TYPE_CHECKING:
+    import boto3
+
+_PROVIDERS = ("STRIPE_API_BASE", "HUBSPOT_API_BASE", "HUBSPOT_ID_PROPERTY")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class SupportDesk:
 def support_desk(
     outputs: Mapping[str, str],
     *,
-    session: boto3.Session,
+    session: "boto3.Session",
     actor: str,
     environ: Mapping[str, str] = os.environ,
     contracts: Iterable[type[AnyContract]] = CONTRACTS,
@@ -65,9 +65,7 @@ def desk(
     reconciler = wire_reconciler(settings, contracts, clients=clients)
     enqueuer = _enqueuer(settings, reconciler, clients)
     return SupportDesk(
-        inspector=inspector(
-            settings.jobs_table, settings.archive_bucket, contracts, clients=clients
-        ),
+        inspector=inspector(settings.jobs_table, contracts, clients=clients),
         repairer=Repairer(reconciler=reconciler, enqueuer=enqueuer),
         enqueuer=enqueuer,
         clients=clients,
@@ -77,7 +75,6 @@ def desk(
 
 def inspector(
     jobs_table: str,
-    archive_bucket: str,
     contracts: Iterable[type[AnyContract]],
     *,
     clients: Clients,
@@ -88,7 +85,6 @@ def inspector(
         registry=Registry(contracts),
         store=DynamoJobStore(client=clients.dynamodb, table=jobs_table, tables={}),
         finder=finder,
-        archive=S3Archive(clients.s3, archive_bucket),
         clock=SystemClock(),
     )
 
@@ -113,7 +109,6 @@ def _variables(
     """A stack's outputs under the names that a function's environment has for them."""
     wanted: dict[str, str] = {
         table_variable("jobs"): "JobsTableName",
-        "ARCHIVE_BUCKET": "ArchiveBucketName",
         "EVENT_BUS_NAME": "EventBusName",
         "RETENTION_DAYS": "RowRetentionDays",
     }
@@ -131,6 +126,8 @@ def _variables(
     providers = {
         "STRIPE_API_BASE": outputs.get("StripeApiBase"),
         "HUBSPOT_API_BASE": outputs.get("HubspotApiBase"),
+        # Whether a charge owes a receipt is the stack's to say, not this machine's.
+        "SENDER_ADDRESS": outputs.get("SenderAddress"),
         **{name: environ[name] for name in _PROVIDERS if environ.get(name)},
     }
     known: dict[str, Any] = {variable: outputs[name] for variable, name in wanted.items()}

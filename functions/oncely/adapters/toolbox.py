@@ -3,7 +3,8 @@
 import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from oncely.adapters.business_tables import DynamoTable
 from oncely.adapters.clients import Clients
@@ -18,6 +19,13 @@ from oncely.settings import ToolSettings
 if TYPE_CHECKING:
     from oncely.ports import Outbox, Table
     from oncely.providers import Crm, Mailer, PaymentProvider
+
+# The adapters that load a provider's SDK, by the secret that opens the provider; only the
+# functions that have the secret carry the SDK.
+_SDKS: Final = {
+    "stripe": "oncely.adapters.stripe_payments",
+    "hubspot": "oncely.adapters.hubspot",
+}
 
 
 class Toolbox:
@@ -34,6 +42,13 @@ class Toolbox:
         self._hubspot_pace = Pace(settings.hubspot_reads_per_second)
         self._payments = lru_cache(maxsize=2)(self._stripe)
         self._crm = lru_cache(maxsize=2)(self._hubspot)
+
+    def prepare(self) -> None:
+        """Load what the first message needs; no connection is opened."""
+        for name in self._settings.secrets:
+            _ = self._read_secret
+            if sdk := _SDKS.get(name):
+                import_module(sdk)
 
     def jobs(self) -> DynamoJobStore:
         """Give the job table."""

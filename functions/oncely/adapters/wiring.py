@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from oncely.adapters.clients import Clients
+from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.event_bridge import EventBridgeBus
-from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.step_functions import StepFunctionsSweeps
 from oncely.adapters.sweep_leases import DynamoSweepLeases
@@ -42,11 +42,10 @@ def wire_publisher(
         registry=Registry(contracts),
         tools=tools,
         store=tools.jobs(),
-        archive=S3Archive(clients.s3, settings.archive_bucket),
         bus=EventBridgeBus(clients.events, settings.event_bus_name),
         outbox=tools.outbox,
         clock=SystemClock(),
-        retention=timedelta(days=settings.retention_days),
+        row_retention=timedelta(days=settings.retention_days),
     )
 
 
@@ -68,6 +67,7 @@ def wire_reconciler(
         spread=spread,
         outbox=tools.outbox,
         publisher=publisher,
+        deployment=DeploymentIdentity(clients.dynamodb, settings.jobs_table),
     )
 
 

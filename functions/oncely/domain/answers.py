@@ -149,3 +149,4 @@ class Prepared:
     """A reference at the provider that has moved nothing yet; it is saved before it is acted on."""
 
     ref: str
+    replayed: bool = False  # an earlier call with the same key made it: it is verified first

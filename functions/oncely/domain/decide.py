@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
 
 from oncely.domain.answers import (
     Absent,
@@ -45,16 +44,13 @@ from oncely.domain.profiles import Safety, Terms
 from oncely.domain.text import one_line
 from oncely.domain.writes import Json
 
-# A key scope that no provider has.
-_ELSEWHERE: Final = "another deployment's"
-
 
 def before_effect(
     job: Job, terms: Terms, *, scope: str, now: datetime, deployment: str | None = None
 ) -> Decision | None:
     """Whether a rule forbids the owner to act at all; None: go ahead."""
-    if job.fence == 1 and job.deployment != deployment:
-        return escalate("its row names another deployment, though no worker had claimed it before")
+    if elsewhere := of_another_deployment(job, terms, deployment):
+        return elsewhere
     # This claim is counted already: the last attempt allowed is `attempts`, not one less.
     if job.attempts > terms.stop.attempts:
         return escalate(f"{terms.stop.attempts} attempts were made without an outcome")
@@ -62,12 +58,20 @@ def before_effect(
         return escalate(reason)
     if job.closing is not None:
         return None  # closing twice does no harm, and needs no key
-    if job.deployment != deployment:
-        # Such as a row of a copied table: a key that it names is none of ours.
-        scope = _ELSEWHERE
     if job.earlier_send_is_open and not _safe_to_send_again(job, terms, scope=scope, now=now):
         return escalate("an earlier send is still open and its key is no longer safe")
     return None
+
+
+def of_another_deployment(job: Job, terms: Terms, deployment: str | None) -> Decision | None:
+    """A row of another deployment, such as one of a copied table. Returns None if it is ours.
+
+    Its keys and its payments are the other's, which may work on it as well: one effect would then
+    end two jobs. Only a natural effect may be repeated here.
+    """
+    if job.deployment == deployment or terms.safety is Safety.NATURAL:
+        return None
+    return escalate("its row belongs to another deployment, which may work on it as well")
 
 
 def decide(
@@ -79,11 +83,11 @@ def decide(
     """
     match answer:
         case Done():
-            return confirm(job, answer, now)
+            return confirm(job, answer)
         case Refused(code=code) if code in terms.stop.person_looks_at:
             return escalate(answer.reason, result=answer.result or None)
         case Refused():
-            return refuse(job, answer, now)
+            return refuse(job, answer)
         case StillOpen() if job.status is Status.STARTED:
             return _close_later(job, answer, now, spread)
         case StillOpen():
@@ -109,7 +113,6 @@ def late_answer(row: Job, answer: Done | Refused, *, fence: int) -> Decision:
             reason=told,
             changes={
                 "expires_at": None,
-                "beyond_archive": True,
                 "last_error": one_line(told),
             },
             alert=True,

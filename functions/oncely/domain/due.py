@@ -2,7 +2,7 @@
 
 import zlib
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum, StrEnum, auto
 from typing import Final, assert_never
 
@@ -25,9 +25,6 @@ from oncely.domain.profiles import Terms
 # Partitions of each action in the due index, at least: producers know no other number.
 DUE_SHARDS: Final = 8
 
-# A version that was rolled back is deployed again within this time, or is not.
-UNREAD_WAIT: Final = timedelta(days=1)
-
 # The last thing that happened to a marked row whose next message was not sent yet.
 _WAITING_TO_BE_SENT: Final = frozenset({Event.DEFER, Event.ENQUEUE})
 
@@ -38,7 +35,7 @@ class Step(Enum):
     ASK = auto()  # the provider knows what became of it
     BURY = auto()  # its owner is certainly dead
     SEND = auto()  # it has lost its message
-    PUBLISH = auto()  # it has ended, and nobody was told or nothing is archived
+    PUBLISH = auto()  # it has ended, and owes follow-ups or an event
     TELL = auto()  # it needs review, and no person was told
     NOTHING = auto()  # not due, held by its owner, a person's, or ended
 
@@ -111,32 +108,6 @@ def may_tell(row: Job, now: datetime) -> bool:
 def told() -> Decision:
     """A person was told: nothing is due any more until that person rules."""
     return Decision(event=Event.TELL, reason="a person was told", changes={"due_at": None})
-
-
-def awaits_archive(job: Job) -> bool:
-    """Whether an end is not yet published and archived."""
-    return job.ended and job.due_at is not None
-
-
-def may_be_archived_unread(job: Job, now: datetime) -> bool:
-    """Whether an end whose follow-ups are not known here is archived without them.
-
-    A person closed it, or the version that knew them did not come back for a day.
-    """
-    moves = [entry.event for entry in job.evidence if entry.old != entry.new]
-    return moves[-1:] in ([Event.RULE_FINISHED], [Event.RULE_FAILED]) or (
-        now - job.updated_at >= UNREAD_WAIT
-    )
-
-
-def archived(*, now: datetime, retention: timedelta) -> Decision:
-    """The proof is kept elsewhere: the row may expire."""
-    return Decision(
-        event=Event.ARCHIVE,
-        reason="published and archived",
-        # Whole seconds, as a row keeps them: else a lost reply could not be told from a lost row.
-        changes={"due_at": None, "expires_at": (now + retention).replace(microsecond=0)},
-    )
 
 
 def stranded(job: Job, now: datetime) -> Job:

@@ -85,8 +85,6 @@ class Job:
     closing: Mapping[str, Json] | None = None
     progress: Mapping[str, Json] | None = None  # how far a long job has come
     last_error: str | None = None
-    # Its end was contradicted: what the archive holds no longer stands.
-    beyond_archive: bool = False
     stranded_fence: int | None = None  # the claims so far when its message was last given up
     stranded_since: datetime | None = None  # and since when no worker has claimed it
     reopened_at: datetime | None = None  # when a person returned it to ready: its age begins anew

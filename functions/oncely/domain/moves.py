@@ -13,8 +13,6 @@ from oncely.domain.text import one_line
 
 # A message that was sent is worked within this time, or the row is taken to have lost it.
 MESSAGE_GRACE: Final = timedelta(minutes=15)
-# An ended row is published and archived by the stream; what that misses is due after this.
-ARCHIVE_GRACE: Final = timedelta(minutes=5)
 # Four waits of 4, 8, 16 and 32 minutes: five timeouts in a row are spread over an hour.
 TIMEOUT_BACKOFF: Final = timedelta(minutes=4)
 UNREACHABLE_BACKOFF: Final = timedelta(seconds=15)
@@ -54,21 +52,21 @@ class Decision:
         return job.apply(self.event, now=now, actor=actor, reason=self.reason, **changes)
 
 
-def confirm(job: Job, answer: Done, now: datetime) -> Decision:
-    """A definite yes: the result is kept, and the row is due until it is archived."""
+def confirm(job: Job, answer: Done) -> Decision:
+    """A definite yes, with its result."""
     return Decision(
         event=Event.CONFIRM,
         reason=answer.reason,
         changes={
             "provider_ref": answer.ref or job.provider_ref,
             "result": dict(answer.result),
-            **ending(now),
+            **ending(),
             "last_error": None,
         },
     )
 
 
-def refuse(job: Job, answer: Refused, now: datetime) -> Decision:
+def refuse(job: Job, answer: Refused) -> Decision:
     """A definite no, which is an end as well; one that was closed says why that was done."""
     why: Mapping[str, Any] = job.closing or {}
     reason = f"{why['reason']}; {answer.reason}" if why else answer.reason
@@ -76,7 +74,7 @@ def refuse(job: Job, answer: Refused, now: datetime) -> Decision:
     return Decision(
         event=Event.REFUSE,
         reason=reason,
-        changes={"result": result, **ending(now), "last_error": one_line(reason)},
+        changes={"result": result, **ending(), "last_error": one_line(reason)},
     )
 
 
@@ -86,10 +84,9 @@ def to_close(answer: StillOpen) -> dict[str, object]:
     return {"closing": why}
 
 
-def ending(now: datetime) -> dict[str, object]:
-    """What every end changes: the row is due until it is published and archived."""
-    counts: dict[str, object] = {"timeouts": 0, "unreachable": 0}
-    return {"due_at": now + ARCHIVE_GRACE, **counts, "closing": None}
+def ending() -> dict[str, object]:
+    """What every end changes; whether it owes something, and its expiry, is domain/proof.py's."""
+    return {"timeouts": 0, "unreachable": 0, "closing": None}
 
 
 def back_to_ready(event: Event, reason: str, *, run_at: datetime, **changes: object) -> Decision:

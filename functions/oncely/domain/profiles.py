@@ -65,8 +65,8 @@ class Terms:
 STRIPE: Final = Profile(
     name="Stripe",
     request_timeout=timedelta(seconds=10),
-    # A run: create, or the read that verifies; confirm; and the read after an error. A look-up:
-    # the intent, and up to three pages of its customer's payments.
+    # A run: create, the read that verifies what this run did not make, confirm, and the read
+    # after an error. A look-up: the intent, and up to three pages of its customer's payments.
     calls=4,
     closing_calls=2,  # cancel, and the read after an error
     key_window=timedelta(hours=24),
@@ -83,7 +83,7 @@ STRIPE: Final = Profile(
         "A second payment of a job is looked for in the customer's newest 300, and no further.",
         "A declined intent stays open: only one that is canceled can never take money.",
         "An intent is ours only with our deployment, job key, customer, amount, currency and mode.",
-        "An intent that an earlier run saved is read and verified before it is confirmed.",
+        "An intent that an earlier run made, saved or replayed, is read before it is confirmed.",
         "`amount_to_confirm` pins what a confirmation may charge, whatever the intent says then.",
         "The API key's prefix names its mode; without one, Stripe shows only objects of its mode.",
     ),
@@ -104,8 +104,9 @@ HUBSPOT: Final = Profile(
             "support of v1 to v3 in September 2027; newer versions are dates, such as 2026-09."
         ),
         (
-            "The id of a contact is a number, and our id is one segment of the path. Any other "
-            "id, such as “..”, is an anomaly before a request is sent."
+            "The id of a contact is a number, and our id is one segment of the path. No request "
+            "is sent for any other id, such as “..”: there is no contact to read under it, and "
+            "an operator decides about a push."
         ),
         (
             "Keys of private apps begin with “pat-”, service keys do not have to. `oncely doctor` "
@@ -147,9 +148,8 @@ SES: Final = Profile(
     key_scope="none: SES knows no idempotency keys and cannot be asked",
     facts=(
         "SendEmail has no idempotency token, and no call tells whether a mail went out.",
-        "A mail is tagged with a digest of deployment, job key and claim number.",
         "A client with default retries sends a mail up to three times on a dropping connection.",
-        "Each mail has a tag, a digest of its job key and claim number, which SES's events repeat.",
+        "SES's events repeat the tag of a mail: a digest of deployment, job key and claim number.",
         "An error about our account, such as an unverified sender: nothing was sent, one alarm.",
         "SES drops idle connections and a frozen Lambda does not notice: each mail has its own.",
     ),

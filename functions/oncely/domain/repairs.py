@@ -124,9 +124,7 @@ def is_its_own_proof(job: Job, terms: Terms) -> bool:
     return terms.safety is Safety.NATURAL or not job.has_started
 
 
-def rule(
-    job: Job, repair: Repair, *, reason: str, reference: str | None, now: datetime
-) -> Decision:
+def rule(job: Job, repair: Repair, *, reason: str, reference: str | None) -> Decision:
     """A person's word about what is true outside."""
     finished = repair is Repair.FINISH
     told = reason if reference is None else f"{reason} (reference {reference})"
@@ -135,7 +133,7 @@ def rule(
         event=Event.RULE_FINISHED if finished else Event.RULE_FAILED,
         reason=told,
         changes={
-            **ending(now),
+            **ending(),
             "result": result if finished else {"code": _RULED, **result},
             # What proves a failure, such as a refund, is nothing to ask about or to cancel later.
             "provider_ref": job.provider_ref or (reference if finished else None),

@@ -3,6 +3,7 @@
 import json
 
 from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event
 from oncely.domain.text import safe_line
 
 
@@ -22,7 +23,7 @@ def known(job: Job) -> tuple[str, ...]:
 
 def not_known(job: Job) -> str:
     """The question that a person has to answer."""
-    if job.beyond_archive:
+    if _was_contradicted(job):
         return "which is true: the end that was recorded, or the answer that came after it"
     if job.result:
         return "whether what was done outside should stand, and what our own rows should say"
@@ -31,3 +32,9 @@ def not_known(job: Job) -> str:
     if job.has_started:
         return "whether anything happened outside: no answer of the provider is recorded"
     return "why no worker takes it; no worker ever did, so nothing happened outside"
+
+
+def _was_contradicted(job: Job) -> bool:
+    """Whether the last move took a recorded end back."""
+    moves = [entry.event for entry in job.evidence if entry.old != entry.new]
+    return moves[-1:] == [Event.CONTRADICT]

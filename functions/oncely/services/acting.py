@@ -50,11 +50,11 @@ class Act:
             match self._guarded(self.contract.prepare, self._call(job, facts)):
                 case None:
                     pass
-                case Prepared(ref=ref):
+                case Prepared(ref=ref, replayed=replayed):
                     saved = self.keep(job, prepared(ref))
                     if saved is None:
                         return GaveWay(f"{ref} was prepared, but the job has another owner")
-                    job, verified = saved, True
+                    job, verified = saved, not replayed
                 case answer:
                     return Acted(job, answer)
         call = self._call(job, facts, verified=verified)

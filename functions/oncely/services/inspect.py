@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import Final
 
 from oncely.contract import AnyContract
-from oncely.domain.errors import BadInputError, InvalidRequestError, OncelyError
+from oncely.domain.errors import BadInputError, InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_KEY, JobKey, is_job_type
 from oncely.domain.lifecycle import UNRESOLVED, Status
 from oncely.domain.times import time_text
 from oncely.domain.writes import Json
-from oncely.ports import Archive, Clock, JobFinder, JobStore, Listed
+from oncely.ports import Clock, JobFinder, JobStore, Listed
 from oncely.registry import Registry
 from oncely.services.job_view import JobView, view_of
 from oncely.services.page_cursor import Cursor
@@ -44,7 +44,6 @@ class Found:
 
     query: str
     jobs: tuple[JobView, ...]
-    trouble: str | None = None  # why expired jobs could not be looked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +85,6 @@ class Inspector:
     registry: Registry
     store: JobStore
     finder: JobFinder
-    archive: Archive
     clock: Clock
 
     def find(self, text: str) -> Found:
@@ -101,10 +99,8 @@ class Inspector:
         ways = self._ways(query)
         rows = self.finder.rows(list(ways))
         views = [self._view(job).found(ways[key]) for key, job in rows.items()]
-        expired, trouble = self._expired(query, set(rows))
-        views += expired
         newest = sorted(views, key=lambda view: view.job.created_at, reverse=True)
-        return Found(query=query, jobs=tuple(newest), trouble=trouble)
+        return Found(query=query, jobs=tuple(newest))
 
     def page(
         self,
@@ -154,14 +150,11 @@ class Inspector:
         yield Page(jobs=tuple(self._still_there(taken, statuses)), cursor=None)
 
     def show(self, key: str) -> JobView | None:
-        """One job, from the table or from the archive; None: there never was one."""
+        """One job; None: there is no row of it."""
         if not _can_be_an_id(key) or not _is_a_key(key):
             return None
         job = self.store.get(JobKey(key))
-        if job is not None:
-            return self._view(job)
-        former = self.archive.find(JobKey(key))
-        return None if former is None else self._view(former, archived=True)
+        return None if job is None else self._view(job)
 
     def counts(self) -> Counts:
         """How things stand; today is the day in UTC."""
@@ -203,29 +196,8 @@ class Inspector:
             ways.setdefault(key, "provider reference")
         return ways
 
-    def _expired(self, query: str, found: set[JobKey]) -> tuple[list[JobView], str | None]:
-        """What the archive holds of a key or an order whose row has expired."""
-        views: list[JobView] = []
-        try:
-            if _is_a_key(query) and JobKey(query) not in found:
-                views += [view.found("job key") for view in self._archived(iter([JobKey(query)]))]
-            for kind in self.registry:
-                for subject in dict.fromkeys((query, _bare(query))):
-                    keys = (key for key in _keys(kind, subject) if key not in found)
-                    views += [view.found("order") for view in self._archived(keys)]
-        except OncelyError as error:
-            return views, f"expired jobs could not be looked for: {error}"
-        return views, None
-
-    def _archived(self, keys: Iterator[JobKey]) -> Iterator[JobView]:
-        for key in keys:
-            former = self.archive.find(key)
-            if former is None:
-                return
-            yield self._view(former, archived=True)
-
-    def _view(self, job: Job, *, archived: bool = False) -> JobView:
-        return view_of(job, self.registry, now=self.clock.now(), archived=archived)
+    def _view(self, job: Job) -> JobView:
+        return view_of(job, self.registry, now=self.clock.now())
 
     def _count(self, status: Status, since: datetime | None) -> int:
         return self.finder.count((status,), since=since, most=MOST_COUNTED)

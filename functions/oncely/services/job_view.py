@@ -27,7 +27,6 @@ class JobView:
     headline: str
     repairs: tuple[Offer, ...]
     contract: str | None  # in plain language; None: of a type that is not deployed any more
-    archived: bool  # its row has expired: this is the archive's copy
     found_by: str | None = None
 
     @property
@@ -85,7 +84,6 @@ class JobView:
             "created_at": _time(job.created_at),
             "updated_at": _time(job.updated_at),
             "version": job.version,
-            "archived": self.archived,
             "expires_at": _time(job.expires_at),
             "timeline": [_line(line) for line in self.timeline],
             "repairs": [_offer(one) for one in self.repairs],
@@ -93,19 +91,14 @@ class JobView:
         }
 
 
-def view_of(job: Job, registry: Registry, *, now: datetime, archived: bool = False) -> JobView:
+def view_of(job: Job, registry: Registry, *, now: datetime) -> JobView:
     """The view of a job as it is now."""
     kind = kind_of(job, registry)
-    if archived:
-        repairs = _none("its row has expired; the archive is only read")
-    else:
-        repairs = _repairs(job, kind, registry, now)
     return JobView(
         job=job,
         headline=masked(_headline(job, kind, now)),
-        repairs=repairs,
+        repairs=_repairs(job, kind, registry, now),
         contract=None if kind is None else kind.describe(),
-        archived=archived,
     )
 
 

@@ -1,4 +1,4 @@
-"""What follows an end: the event, the follow-ups, the archive, and only then an expiry."""
+"""Sends what an ended job owes: its follow-ups, and an event if its contract wants one."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -6,16 +6,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from oncely.contract import Message, body_of
-from oncely.domain.due import UNREAD_WAIT, archived, awaits_archive, may_be_archived_unread
+from oncely.contract import AnyContract, Message, body_of
 from oncely.domain.errors import InvalidMessageError, UnavailableError, UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.ports import Archive, Clock, EventBus, JobStore, Outbox, Tools, Written
+from oncely.domain.proof import (
+    MONEY_RETENTION,
+    UNREAD_WAIT,
+    may_be_published_unread,
+    owes_something,
+    published,
+)
+from oncely.ports import Clock, EventBus, JobStore, Outbox, Tools, Written
 from oncely.registry import Registry
 
 ACTOR: Final = "publisher"
-# Four calls, one after the other, are mostly waiting: one at a time, a shard of the stream would
+# Three calls, one after the other, are mostly waiting: one at a time, a shard of the stream would
 # fall behind the workers that fill it.
 SIDE_BY_SIDE: Final = 10
 
@@ -27,11 +33,10 @@ class Publisher:
     registry: Registry
     tools: Tools
     store: JobStore
-    archive: Archive
     bus: EventBus
     outbox: Callable[[str], Outbox]
     clock: Clock
-    retention: timedelta
+    row_retention: timedelta  # the stage's, for natural effects
 
     def publish_all(self, keys: Iterable[JobKey]) -> dict[JobKey, Exception]:
         """Publish some side by side; gives what went wrong with which, and the others are done.
@@ -44,17 +49,20 @@ class Publisher:
         return {key: error for key, error in failed if isinstance(error, Exception)}
 
     def publish(self, key: JobKey) -> bool:
-        """Publish an ended job; False: there was nothing left to do, or it changed meanwhile."""
+        """Send what a job owes; False: it owes nothing any more, or it changed meanwhile."""
         job = self.store.get(key)
-        if job is None or not awaits_archive(job):
+        if job is None or not owes_something(job):
             return False
-        follow_ups = self._follow_ups(job)
-        self.bus.publish(job)
-        self._send(follow_ups, job)
-        self.archive.keep(job)
-        # The last step: a row expires only when its proof is kept elsewhere.
+        contract = self._contract(job)
+        if contract is not None:
+            follow_ups = contract.follow_ups(job)
+            if contract.publishes_events:
+                self.bus.publish(job)
+            self._send(follow_ups, job)
+        # The last step: a row may expire only when nothing is owed any more.
         now = self.clock.now()
-        after = archived(now=now, retention=self.retention).on(job, now=now, actor=ACTOR)
+        retention = contract.kept_for(self.row_retention) if contract else MONEY_RETENTION
+        after = published(now=now, retention=retention).on(job, now=now, actor=ACTOR)
         return isinstance(self.store.swap(job, after), Written)
 
     def _send(self, follow_ups: Iterable[Message], job: Job) -> None:
@@ -63,16 +71,17 @@ class Publisher:
             if not all(self.outbox(queue).send([body_of(message.as_json())])):
                 raise UnavailableError(f"queue {queue!r} did not take a follow-up of {job.job_key}")
 
-    def _follow_ups(self, job: Job) -> tuple[Message, ...]:
+    def _contract(self, job: Job) -> AnyContract | None:
+        """The job's contract; None: it is not known here, and is not waited for any more."""
         try:
             self.registry.read(job.message)
-            contract = self.registry.contract(job.job_type)
+            kind = self.registry.contract(job.job_type)
         except InvalidMessageError as error:
-            if may_be_archived_unread(job, self.clock.now()):
-                return ()
+            if may_be_published_unread(job, self.clock.now()):
+                return None
             raise UnreadableRowError(
                 f"what follows {job.job_key} is not known here ({error}): was a newer version "
-                f"rolled back? If so, deploy it again; {UNREAD_WAIT} after its end it is archived "
+                f"rolled back? If so, deploy it again; {UNREAD_WAIT} after its end it is closed "
                 "without what would follow"
             ) from error
-        return contract(self.tools).follow_ups(job)
+        return kind(self.tools)

@@ -5,16 +5,15 @@ Nor does it alert an operator: it says that an alert is owed, and its caller see
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from oncely.contract import AnyContract, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, OwnerGone, Unreachable
-from oncely.domain.decide import decide
+from oncely.domain.decide import decide, of_another_deployment
 from oncely.domain.due import Step, due_step, looked_at, no_longer_the_same, send_again
 from oncely.domain.errors import BadInputError, OncelyError
 from oncely.domain.fingerprint import fingerprint
-from oncely.domain.former import restored
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
@@ -23,7 +22,6 @@ from oncely.domain.writes import Json, LocalWrite
 from oncely.ports import Clock, Created, JobStore, Outbox, Tools, Written
 from oncely.registry import Registry
 from oncely.services.asking import heard_about
-from oncely.services.former import former_run
 from oncely.services.new_row import new_row
 from oncely.services.publish import Publisher
 from oncely.services.settle import Settlement, Settler
@@ -57,6 +55,7 @@ class Reconciler:
     spread: Callable[[], float]
     outbox: Callable[[str], Outbox]
     publisher: Publisher
+    deployment: Callable[[], str | None]  # its identity; a row of another one is left alone
     actor: str = ACTOR  # or the person who asked for this very job
 
     def resolve(
@@ -92,7 +91,7 @@ class Reconciler:
             return _nothing(row)
         if not dry_run:
             self.publisher.publish(row.job_key)
-        return _resolution(row, "published", row.status, "its end was not archived yet")
+        return _resolution(row, "published", row.status, "what it owes was not sent yet")
 
     def _work(self, row: Job, step: Step, *, dry_run: bool) -> Resolution:
         try:
@@ -126,13 +125,23 @@ class Reconciler:
             return _nothing(row)
         return _review(row, decision.reason, dry_run=dry_run)
 
+    @property
+    def row_retention(self) -> timedelta:
+        """How long the stage keeps the row of a natural effect."""
+        return self.publisher.row_retention
+
     def send(self, kind: type[AnyContract], job: Job) -> None:
         """Send the job's message; if this fails, the row falls due again."""
         self.outbox(kind.needs.queue).send([body_of(job.message)])
 
     def settler(self) -> Settler:
         """The one way a decision reaches a row; without a teller, a review stays due."""
-        return Settler(store=self.store, clock=self.clock, actor=self.actor)
+        return Settler(
+            store=self.store,
+            clock=self.clock,
+            actor=self.actor,
+            row_retention=self.row_retention,
+        )
 
 
 @dataclass(frozen=True)
@@ -186,13 +195,11 @@ class _Look:
         # Before the question: an answer may be old by the time that it is judged.
         asked_at = self.reconciler.clock.now()
         try:
-            former = former_run(self.reconciler.publisher.archive, row, self.contract.terms)
+            deployment = self.reconciler.deployment()
         except OncelyError as error:
             return self._answered(row, old, Unreachable(str(error)), asked_at)
-        if former is not None:
-            decision = restored(row, former, self.contract.terms, now=asked_at)
-            settled = self._write(replace(row, evidence=former.evidence), decision)
-            return self._told(row, settled, old)
+        if elsewhere := of_another_deployment(row, self.contract.terms, deployment):
+            return self._told(row, self._write(row, elsewhere), old)
         heard = heard_about(row, self.contract, self.message)
         return self._answered(row, old, heard.answer, asked_at, heard.facts)
 
@@ -242,7 +249,7 @@ class _Look:
         if self.dry_run:
             return Settlement(decision, decision.on(row, now=now, actor=self.reconciler.actor))
         settler = self.reconciler.settler()
-        return settler.settle(row, decision, terms=self.contract.terms, answer=answer, local=local)
+        return settler.settle(row, decision, contract=self.contract, answer=answer, local=local)
 
     def _wake(self, settled: Settlement) -> None:
         """A job that may run at once gets its message now; a later one when it falls due."""

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from oncely.contract import AnyContract
 from oncely.domain.actors import person
 from oncely.domain.jobs import Job
 from oncely.domain.moves import Decision
 from oncely.domain.writes import LocalWrite
 from oncely.ports import LocalRefused, Overtaken, Written
+from oncely.services.ending import with_proof
 from oncely.services.reconcile import Reconciler
 from oncely.services.repair_order import (
     Changed,
@@ -37,16 +39,24 @@ class RepairWrite:
         said: str = "",
         *,
         local: Callable[[Job], Sequence[LocalWrite]] = lambda _: (),
+        contract: AnyContract | None = None,
     ) -> Repaired | WouldRepair | Changed | LocalRowsRefuse:
         """Write a decision and the rows that go along; a dry run only says what would be."""
-        after = decision.on(row, now=self.reconciler.clock.now(), actor=self.actor)
+        now = self.reconciler.clock.now()
+        after = with_proof(
+            row,
+            decision.on(row, now=now, actor=self.actor),
+            contract,
+            row_retention=self.reconciler.row_retention,
+            now=now,
+        )
         if self.order.dry_run:
             return self._would_write(after, said, local(after))
         match self.reconciler.store.swap(row, after, local=local(after)):
             case Written(job=job):
                 return Repaired(row, job, said)
-            case Overtaken(row=now):
-                return Changed(now or row)
+            case Overtaken(row=newer):
+                return Changed(newer or row)
             case LocalRefused(why=why):
                 return LocalRowsRefuse(why)
 

@@ -1,8 +1,8 @@
 """Resolves a group of items side by side; one that fails never stops its neighbours."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -43,13 +43,11 @@ class GroupResolver:
         deadline: Deadline,
         dry_run: bool = False,
         at_once: int | None = None,
-        tracing: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> list[Handled]:
         """Resolve each item for which there is time; what is left stays due."""
 
         def one(item: Item) -> Handled:
-            with tracing():
-                return self._one(item, deadline, dry_run=dry_run)
+            return self._one(item, deadline, dry_run=dry_run)
 
         threads = min(at_once or self.at_once, len(items))
         if threads <= 1:

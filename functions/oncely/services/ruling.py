@@ -28,7 +28,7 @@ class Ruling:
         local = self._local_writes(row, decision, contract, message)
         if isinstance(local, str):
             return LocalRowsRefuse(local)
-        return self.write.over(row, decision, "a person's word", local=local)
+        return self.write.over(row, decision, "a person's word", local=local, contract=contract)
 
     def alone(self, row: Job) -> Outcome:
         """A job whose message cannot be read here ends by that word, and nothing else changes."""
@@ -37,8 +37,8 @@ class Ruling:
         return self.write.over(row, decision, said)
 
     def _decision(self, row: Job, reason: str) -> Decision:
-        order, now = self.write.order, self.write.reconciler.clock.now()
-        return rule(row, order.repair, reason=reason, reference=order.reference, now=now)
+        order = self.write.order
+        return rule(row, order.repair, reason=reason, reference=order.reference)
 
     def _local_writes(
         self, row: Job, decision: Decision, contract: AnyContract, message: Message

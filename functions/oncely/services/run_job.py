@@ -1,16 +1,16 @@
 """One run of a worker: check, claim, act once, end in one transaction."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, assert_never
 
 from oncely.contract import AnyContract, Message, Mismatch, Proceed, Settled, body_of
-from oncely.domain.answers import Answer, NotSent, Odd, OwnerGone
-from oncely.domain.claims import Claim, Refusal, conflicts, refused_claim, unmet
+from oncely.domain.answers import Answer, Odd, OwnerGone
+from oncely.domain.claims import Claim, Refusal, refused_claim, unmet
 from oncely.domain.decide import before_effect, decide
-from oncely.domain.errors import BadInputError, InvariantError, OncelyError
+from oncely.domain.errors import BadInputError, InvariantError
 from oncely.domain.fingerprint import fingerprint
-from oncely.domain.former import not_looked_up, restored
 from oncely.domain.jobs import CLOCK_SKEW, Job
 from oncely.domain.keys import JobKey, findable
 from oncely.domain.lifecycle import Event, Status
@@ -18,7 +18,6 @@ from oncely.domain.moves import Decision
 from oncely.domain.writes import LocalWrite
 from oncely.ports import (
     Alerts,
-    Archive,
     Claimed,
     ClaimRefused,
     Clock,
@@ -30,7 +29,6 @@ from oncely.registry import Registry
 from oncely.services import alert_texts
 from oncely.services.acting import Act, Acted, GaveWay
 from oncely.services.deadline import Deadline
-from oncely.services.former import former_run
 from oncely.services.outcomes import (
     Conflict,
     Continued,
@@ -62,12 +60,12 @@ class JobRunner:
     tools: Tools
     store: JobStore
     alerts: Alerts
-    archive: Archive
     clock: Clock
     new_token: Callable[[], str]
     spread: Callable[[], float]
     stack: str = ""  # names the deployment in alerts
     deployment: Callable[[], str | None] = lambda: None  # its identity, for provider keys
+    row_retention: timedelta | None = None  # the stage's, for natural effects
 
     def run(self, body: str, *, deadline: Deadline) -> Outcome:
         """Work one message."""
@@ -132,15 +130,6 @@ class _Run:
 
     def _claimed(self, job: Job, standing: Proceed[Any] | Settled[Any], claim: Claim) -> Outcome:
         """We own the row: act, and record what came of it."""
-        match self._former(job):
-            case Job() as former:
-                return self._restore(job, former)
-            case NotSent() as later:
-                now, spread = self.runner.clock.now(), self.runner.spread()
-                decision = not_looked_up(job, self.contract.terms, later, now=now, spread=spread)
-                return self._settle(job, decision)
-            case None:
-                pass
         if job.closing is not None:
             return self._close(job, standing, claim)
         if isinstance(standing, Settled):
@@ -148,21 +137,6 @@ class _Run:
         if forbidden := self._forbidden(job, claim):
             return self._settle(job, forbidden)
         return self._act(job, standing.facts)
-
-    def _restore(self, job: Job, former: Job) -> Outcome:
-        """A replay after expiry: the first run's end, and its history, stand in the row again."""
-        decision = restored(job, former, self.contract.terms, now=self.runner.clock.now())
-        outcome = self._settle(replace(job, evidence=former.evidence), decision)
-        if conflicts(former, job):
-            return self._conflict("the same key ran before, long ago, for other business values")
-        return outcome
-
-    def _former(self, job: Job) -> Job | NotSent | None:
-        """A run of the same key whose row has expired; whoever acts has looked for one before."""
-        try:
-            return former_run(self.runner.archive, job, self.contract.terms)
-        except OncelyError as error:
-            return NotSent(f"the archive could not be asked whether this ran before: {error}")
 
     def _act(self, job: Job, facts: Any) -> Outcome:  # noqa: ANN401  # the contract's own type
         act = Act(contract=self.contract, deadline=self.deadline, keep=self._keep)
@@ -204,7 +178,7 @@ class _Run:
         return self._end(acted.job, acted.answer, writes)
 
     def _keep(self, job: Job, decision: Decision) -> Job | None:
-        return self._settler().settle(job, decision, terms=self.contract.terms).job
+        return self._settler().settle(job, decision, contract=self.contract).job
 
     def _end(
         self,
@@ -231,7 +205,7 @@ class _Run:
         settlement = self._settler().settle(
             job,
             decision,
-            terms=self.contract.terms,
+            contract=self.contract,
             answer=answer,
             local=lambda after: writes(decision.event, after),
         )
@@ -247,7 +221,13 @@ class _Run:
 
     def _settler(self) -> Settler:
         runner = self.runner
-        return Settler(store=runner.store, clock=runner.clock, actor=ACTOR, teller=self._teller())
+        return Settler(
+            store=runner.store,
+            clock=runner.clock,
+            actor=ACTOR,
+            teller=self._teller(),
+            row_retention=runner.row_retention,
+        )
 
     def _teller(self) -> Teller:
         runner = self.runner
@@ -278,11 +258,8 @@ class _Run:
                 assert_never(unreachable)
 
     def _unmet(self, claim: Claim, other: Job | None) -> Outcome:
-        """The other job has not failed; or it has, this one ran, and both rows have expired."""
+        """The other job has not failed."""
         row = self.runner.store.get(self.key)
-        former = self.runner.archive.find(self.key) if row is None and other is None else None
-        if former is not None and not conflicts(former, claim):
-            return Duplicate(**self._names, status=former.status, result=former.result or {})
         state = other.status.in_words if other else "not there"
         reason = f"{claim.requires_failed} must have failed, it is {state}"
         decision = unmet(row, reason)

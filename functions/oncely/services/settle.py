@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
+from oncely.contract import AnyContract
 from oncely.domain.answers import Answer, Done, Refused
 from oncely.domain.decide import late_answer, local_rows_refuse
 from oncely.domain.due import mine_to_tell
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.moves import Decision
-from oncely.domain.profiles import Terms
 from oncely.domain.writes import LocalWrite
 from oncely.ports import Clock, JobStore, LocalRefused, Overtaken, Written
+from oncely.services.ending import with_proof
 from oncely.services.tell import Teller
 
 # Each round was lost to someone who added evidence in that very moment; that does not go on.
@@ -39,24 +41,26 @@ class Settler:
     clock: Clock
     actor: str
     teller: Teller | None = None
+    row_retention: timedelta | None = None  # the stage's, for natural effects
 
     def settle(
         self,
         job: Job,
         decision: Decision,
         *,
-        terms: Terms | None = None,
+        contract: AnyContract | None = None,
         answer: Answer | None = None,
         local: Callable[[Job], Sequence[LocalWrite]] = lambda _: (),
     ) -> Settlement:
         """Write `decision`; if the row was lost meanwhile, keep a definite answer as evidence."""
         for _ in range(_ROUNDS):
-            after = self._after(decision, job)
+            after = self._after(decision, job, contract)
             match self.store.swap(job, after, local=local(after)):
                 case Written(job=written):
                     self._tell(decision, written)
                     return Settlement(decision, written)
                 case LocalRefused(why=why):
+                    terms = None if contract is None else contract.terms
                     decision = local_rows_refuse(
                         job, terms, decision, why=why, now=self.clock.now()
                     )
@@ -67,10 +71,16 @@ class Settler:
                     return Settlement(decision, None, self._keep_as_evidence(row, job, answer))
         raise _kept_changing(job)
 
-    def _after(self, decision: Decision, job: Job) -> Job:
+    def _after(self, decision: Decision, job: Job, contract: AnyContract | None = None) -> Job:
         """The row after a decision; if we tell of it, the same write takes the right to."""
         now = self.clock.now()
-        after = decision.on(job, now=now, actor=self.actor)
+        after = with_proof(
+            job,
+            decision.on(job, now=now, actor=self.actor),
+            contract,
+            row_retention=self.row_retention,
+            now=now,
+        )
         return mine_to_tell(after, now) if decision.alert and self.teller else after
 
     def _tell(self, decision: Decision, written: Job) -> None:

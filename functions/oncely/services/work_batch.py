@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, assert_never
@@ -58,18 +57,12 @@ class BatchWorker:
         deliveries: Sequence[Delivery],
         *,
         deadline: Deadline,
-        tracing: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> list[Worked]:
-        """Work each delivery, each inside `tracing()`; never raises for one of them."""
-
-        def one(delivery: Delivery) -> Worked:
-            with tracing():
-                return self._one(delivery, deadline)
-
+        """Work each delivery; never raises for one of them."""
         # Leaving the block waits for every thread: one left behind would thaw with the next
         # invocation and act past its lease.
         with ThreadPoolExecutor(max_workers=self.side_by_side) as pool:
-            jobs = [pool.submit(one, delivery) for delivery in deliveries]
+            jobs = [pool.submit(self._one, delivery, deadline) for delivery in deliveries]
         # Taken only now: waiting for each would wake this thread as often, and cost the others CPU.
         return [job.result() for job in jobs]
 

@@ -20,7 +20,6 @@ from oncely.testing.memory import MemoryDueIndex, MemoryJobStore
 from oncely.testing.point_provider import PointProvider
 from oncely.testing.points import (
     PointAlerts,
-    PointArchive,
     PointBus,
     PointClock,
     PointIndex,
@@ -32,7 +31,7 @@ from oncely.testing.points import (
 )
 from oncely.testing.scenario import Scenario
 
-# Rows outlive every retry by far.
+# The rows of natural effects; every other row stays longer.
 RETENTION: Final = timedelta(days=90)
 
 
@@ -114,30 +113,30 @@ class Deployment:
     ) -> None:
         self.clock = PointClock(points)
         self.alerts = PointAlerts(points)
-        self.archive = PointArchive(points)
+        self.bus = PointBus(points)
         self.registry = Registry(scenario.contracts)
         guarded = PointStore(points, store, hooks.wrote)
         tools = Tools(points, store, guarded, providers, hooks.sent)
+        self.tools = tools
         self.runner = JobRunner(
             registry=self.registry,
             tools=tools,
             store=guarded,
             alerts=self.alerts,
-            archive=self.archive,
             clock=self.clock,
             new_token=points.schedule.new_token,
             spread=lambda: 0.0,
             deployment=lambda: scenario.deployment,
+            row_retention=RETENTION,
         )
         self.publisher = Publisher(
             registry=self.registry,
             tools=tools,
             store=guarded,
-            archive=self.archive,
-            bus=PointBus(points),
+            bus=self.bus,
             outbox=tools.outbox,
             clock=self.clock,
-            retention=RETENTION,
+            row_retention=RETENTION,
         )
         self.leases = PointLeases(points)
         self.finder = Finder(
@@ -156,6 +155,7 @@ class Deployment:
             spread=lambda: 0.0,
             outbox=tools.outbox,
             publisher=self.publisher,
+            deployment=lambda: scenario.deployment,
         )
         teller = Teller(store=guarded, alerts=self.alerts, clock=self.clock, actor=ACTOR)
         self.group = GroupResolver(reconciler=self.reconciler, teller=teller, at_once=1)

@@ -32,6 +32,7 @@ class Ground(ABC):
         self.points = Points(schedule, self.digest)
         self.rows = MemoryRows()
         self.letters = Letters()
+        self.bodies: set[str] = set()  # of every message that was ever sent
         self.landings: list[Landing] = []
         self.problems: list[str] = []
         self.phase = 0
@@ -61,7 +62,7 @@ class Ground(ABC):
 
     @abstractmethod
     def expire(self) -> None:
-        """Let the time pass after which nothing is remembered, and forget."""
+        """Let as much time pass as a replay may take, and what expires by then be forgotten."""
 
     @abstractmethod
     def outside(self) -> object:
@@ -81,6 +82,7 @@ class Ground(ABC):
 
     def send(self, body: str) -> None:
         """Put a message into the queue."""
+        self.bodies.add(body)
         self.letters.send(body, at=self.schedule.now)
 
     def tasks(self) -> list[Task]:
@@ -105,7 +107,7 @@ class Ground(ABC):
         return first
 
     def quiet(self) -> bool:
-        """First the message is replayed, then once more after its row has expired."""
+        """First the message is replayed at once, then as late as a replay may come."""
         if self.landings:
             self.schedule.move_to(max(landing.at for landing in self.landings))
             return True
@@ -136,6 +138,7 @@ class Ground(ABC):
             schedule.now,
             self.phase,
             self.edited,
+            self.bodies,
             self._outside(),
             [(one.body, one.visible_at, one.receives) for one in self.letters.held],
             [(one.at, one.what) for one in self.landings],

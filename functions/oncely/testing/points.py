@@ -8,10 +8,10 @@ from typing import Any, Final, NoReturn, TypeVar
 from oncely.domain.claims import Claim
 from oncely.domain.due import Action
 from oncely.domain.errors import UnavailableError
-from oncely.domain.former import takes_the_place_of
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.writes import Json, LocalWrite
+from oncely.domain.lifecycle import Status
+from oncely.domain.writes import LocalWrite
 from oncely.ports import Alert, ClaimResult, CreateResult, Due, SwapResult
 from oncely.testing.actors import START
 from oncely.testing.digest import Digest
@@ -154,36 +154,17 @@ class PointTable:
 
 
 @dataclass(frozen=True)
-class PointArchive:
-    """The archive; `jobs` is what it holds."""
-
-    points: Points
-    jobs: dict[JobKey, Job] = field(default_factory=dict)
-
-    def keep(self, job: Job) -> None:
-        def keep() -> None:
-            kept = self.jobs.get(job.job_key)
-            if kept is None or takes_the_place_of(job, kept):
-                self.jobs[job.job_key] = job
-
-        self.points.call("archive.keep", WRITE, keep, _unavailable)
-
-    def find(self, key: JobKey) -> Job | None:
-        return self.points.call("archive.find", READ, lambda: self.jobs.get(key), _unavailable)
-
-    def keep_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None:
-        raise NotImplementedError("no service that is explored archives rejects")
-
-
-@dataclass(frozen=True)
 class PointBus:
-    """The event bus; who has heard of an end is not part of any promise."""
+    """The event bus; `heard` are the ends that it has taken, each by its key and status."""
 
     points: Points
+    heard: set[tuple[JobKey, Status]] = field(default_factory=set)
 
     def publish(self, job: Job) -> None:
-        del job
-        self.points.call("bus.publish", WRITE, lambda: None, _unavailable)
+        def publish() -> None:
+            self.heard.add((job.job_key, job.status))
+
+        self.points.call("bus.publish", WRITE, publish, _unavailable)
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,8 @@ def _rest(world: "World") -> Iterator[str]:
 
 def _jobs(world: "World") -> Iterator[str]:
     contracts = {contract.job_type: contract for contract in world.scenario.contracts}
-    for key in world.store.jobs.keys() | world.services.archive.jobs.keys():
-        row = world.store.jobs.get(key)
-        if row is not None:
-            yield from _row(world, row, contracts[row.job_type].terms)
+    for row in world.store.jobs.values():
+        yield from _row(world, row, contracts[row.job_type].terms)
     yield from _effect(world)
 
 
@@ -39,10 +37,12 @@ def _row(world: "World", row: Job, terms: Terms) -> Iterator[str]:
     elif not row.ended:
         yield f"{row.job_key} is left {row.status}"
     elif row.expires_at is None:
-        yield f"{row.job_key} is {row.status} and was never archived"
-    former = world.expired.get(row.job_key)
-    if former is not None and former is not row.status:
-        yield f"{row.job_key} ended {former}; its replay after expiry is {row.status}"
+        yield f"{row.job_key} is {row.status} and never expires"
+    elif row.due_at is not None:
+        yield f"{row.job_key} is {row.status}, may expire, and is still due"
+    first = world.ended.get(row.job_key)
+    if first is not None and first is not row.status:
+        yield f"{row.job_key} ended {first}; its late replay made it {row.status}"
     # The claim that finds the rule broken is counted, and does not act.
     most = terms.stop.attempts + (row.status is Status.NEEDS_REVIEW)
     if row.attempts > most:

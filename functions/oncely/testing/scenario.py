@@ -46,7 +46,7 @@ class Ended(Protocol):
         """The providers themselves, by the name that a contract's tools know them by."""
 
     def job(self, key: JobKey) -> Job | None:
-        """The row, or what the archive holds of it."""
+        """The row."""
 
 
 def _no_rows(_: MemoryRows) -> None:

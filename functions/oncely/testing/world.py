@@ -1,15 +1,16 @@
-"""The shipped services in a world of faults: sweeps when rows fall due, a stream, expiry."""
+"""The shipped services in a world of faults: sweeps when rows fall due, a stream, late replays."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
-from oncely.domain.due import awaits_archive
+from oncely.contract import body_of
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import Safety
+from oncely.domain.proof import owes_something
 from oncely.services.dead_letters import Fate
 from oncely.services.deadline import Deadline
 from oncely.services.find_due import Found, Sweep
@@ -24,6 +25,9 @@ from oncely.testing.promise import what_is_broken
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import Schedule
 
+# A replay that comes this long before its row expires is the latest that must be answered.
+_LAST_MOMENT: Final = timedelta(hours=1)
+
 
 class World(Ground):
     """The shipped services at work: workers, sweeps, the stream's publisher, dead letters."""
@@ -36,13 +40,13 @@ class World(Ground):
         self.stream: list[JobKey] = []
         self.sweeps = [START + after for after in scenario.sweeps_at]
         self.answers: dict[JobKey, Finished | Failed | Duplicate] = {}  # the first of each job
-        self.expired: dict[JobKey, Status] = {}  # how each ended whose row is gone
+        self.ended: dict[JobKey, Status] = {}  # how each had ended before the late replay
         hooks = Hooks(wrote=self._wrote, sent=self.send, rejected=self._rejected)
         self.services = Deployment(scenario, self.points, self.store, self.pointed, hooks)
 
     def job(self, key: JobKey) -> Job | None:
-        """The row, or what the archive holds of it."""
-        return self.store.jobs.get(key) or self.services.archive.jobs.get(key)
+        """The row."""
+        return self.store.jobs.get(key)
 
     def tasks(self) -> list[Task]:
         """The next delivery, publication and sweep."""
@@ -57,10 +61,10 @@ class World(Ground):
         return found
 
     def outside(self) -> object:
-        """The rows, the archive, who was told, and what was answered."""
+        """The rows, who was told of a review or an end, and what was answered."""
         services = self.services
-        jobs, kept = self.store.jobs, services.archive.jobs
-        return (jobs, kept, services.alerts.told, self.answers, services.leases.held)
+        told, heard = services.alerts.told, services.bus.heard
+        return (self.store.jobs, told, heard, self.answers, services.leases.held)
 
     def state(self) -> object:
         """That, and what the stream and the timer bring."""
@@ -72,43 +76,46 @@ class World(Ground):
 
     def ends(self) -> Iterator[str]:
         """How each job ended."""
-        for key in self.store.jobs.keys() | self.services.archive.jobs.keys():
-            job = self.job(key)
-            if job is not None:
-                yield f"{job.job_type} {job.status}"
+        for job in self.store.jobs.values():
+            yield f"{job.job_type} {job.status}"
 
     def story(self) -> Iterator[str]:
         """Each job with its evidence."""
-        for job in {**self.services.archive.jobs, **self.store.jobs}.values():
+        for job in self.store.jobs.values():
             yield f"\n{job.job_key} is {job.status}, attempts {job.attempts}"
             for entry in job.evidence:
                 at = (entry.at - START).total_seconds()
                 yield f"  {at:>9.0f} s  {entry.actor}: {entry.event}, {entry.reason}"
 
     def expire(self) -> None:
-        """Remove the rows that may go, as TTL does."""
-        for job in list(self.store.jobs.values()):
-            if job.expires_at is not None:
-                self.schedule.move_to(job.expires_at)
-                self.schedule.log(f"{job.job_key} expires; the message is replayed")
-                self.store.expire(job.job_key)
-                self.expired[job.job_key] = job.status
-                terms = self.services.registry.contract(job.job_type).terms
-                if terms.safety is Safety.NATURAL:
-                    self.answers.pop(job.job_key, None)  # it may be run again, by design
+        """Let nearly all of the retention pass: the rows are still there, and answer the replay."""
+        self.ended = {key: job.status for key, job in self.store.jobs.items() if job.ended}
+        expiries = [job.expires_at for job in self.store.jobs.values() if job.expires_at]
+        if expiries:
+            self.schedule.move_to(min(expiries) - _LAST_MOMENT)
+            self.schedule.log("the rows are about to expire; the message is replayed")
 
     def _wrote(self, key: JobKey) -> None:
         """The stream shows each write."""
         job = self.store.jobs.get(key)
         if job is None:
             return
-        if awaits_archive(job) and key not in self.stream:
+        if owes_something(job) and key not in self.stream:
             self.stream.append(key)
-        kept = self.services.archive.jobs.get(key)
-        if job.expires_at is not None and (
-            kept is None or (kept.status, kept.result) != (job.status, job.result)
-        ):
-            self.problems.append(f"{key} may expire, and its end is not in the archive")
+        if job.expires_at is not None and not job.ended:
+            self.problems.append(f"{key} is {job.status} and may expire")
+        elif job.expires_at is not None and (owed := self._owed(job)):
+            self.problems.append(f"{key} may expire, and {owed} was not sent")
+
+    def _owed(self, job: Job) -> str | None:
+        """What an end should have sent by now and did not; None: nothing."""
+        contract = self.services.registry.contract(job.job_type)(self.services.tools)
+        if contract.publishes_events and (job.job_key, job.status) not in self.services.bus.heard:
+            return "its event"
+        unsent = [
+            one for one in contract.follow_ups(job) if body_of(one.as_json()) not in self.bodies
+        ]
+        return f"its follow-up {unsent[0].job}" if unsent else None
 
     def _rejected(self, body: str, reason: str) -> None:
         # A message about values that somebody changed meanwhile is a conflict, and a person's.

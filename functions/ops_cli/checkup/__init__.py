@@ -8,6 +8,7 @@ from ops_cli.checkup.concurrency import concurrency
 from ops_cli.checkup.deployed import Deployed
 from ops_cli.checkup.findings import Finding
 from ops_cli.checkup.functions import functions, sources
+from ops_cli.checkup.history import history
 from ops_cli.checkup.jobs import jobs
 from ops_cli.checkup.keys import keys
 from ops_cli.checkup.mail import mail, sender
@@ -31,6 +32,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     tables,
     orders,
     retention,
+    history,
     keys,
     mail,
     sender,

@@ -46,6 +46,9 @@ def _key(client: Any, place: Place, name: str, arn: str) -> Finding:  # noqa: AN
 def _value(about: str, place: Place, name: str, value: str, mend: str) -> Finding:
     if not value:
         return broken(about, "it is empty: no job of it can run", mend)
+    if not (value.isascii() and value.isprintable()):
+        told = "it holds a line break or a character that no API key has: no job of it can run"
+        return broken(about, told, mend)
     beginnings = _BEGINNINGS.get(name, ("",))
     if not value.startswith(beginnings):
         return broken(about, f"it does not begin with {' or '.join(beginnings)}", mend)

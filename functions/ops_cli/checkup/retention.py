@@ -23,7 +23,7 @@ def retention(deployed: Deployed) -> Iterator[Finding]:
         yield broken(
             about,
             f"rows are kept {kept.days} days, a job could run again for {least.days}",
-            "deploy with a larger row_retention: `make deploy ARGS='-c row_retention=…'`",
+            "deploy with a larger row_retention_days: `make deploy ARGS='-c row_retention_days=…'`",
         )
     else:
         yield ok(about, f"{kept.days} days; a message may come back for {least.days}")

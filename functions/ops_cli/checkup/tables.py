@@ -55,8 +55,8 @@ def _faults(name: str, described: Facts) -> Iterator[str]:
         if there.get(index) != "ACTIVE":
             yield f"its index {index} is {there.get(index, 'missing')}"
     stream = described.get("StreamSpecification", {})
-    if name == _JOBS and "NEW" not in stream.get("StreamViewType", ""):
-        yield "its stream is off, so ended jobs are published by the reconciler only"
+    if name == _JOBS and stream.get("StreamViewType") != "NEW_AND_OLD_IMAGES":
+        yield "its stream does not show old and new rows, so the history is not written"
 
 
 def _expiry(client: Any, table: str) -> Finding:  # noqa: ANN401  # boto3's client

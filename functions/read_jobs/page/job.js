@@ -65,7 +65,7 @@ function head(job, { reload }, outcome) {
       el("div.actions", {}, copy("Copy key", job.job_key), refresh),
     ),
     el("h1", { tabindex: "-1" }, job.headline),
-    el("p.standing", {}, joined(standing, job.archived ? "read from the archive" : null)),
+    el("p.standing", {}, standing),
     outcome ? beside(outcome) : null,
   );
 }

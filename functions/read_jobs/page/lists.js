@@ -3,7 +3,7 @@ import { exported, find, jobs } from "./api.js";
 import { countsStrip } from "./counts.js";
 import { announce, button, el, joined, problem } from "./elements.js";
 import { filters, timeWindow } from "./filters.js";
-import { badge, jobPlace, sentence, time } from "./words.js";
+import { badge, jobPlace, time } from "./words.js";
 
 const LISTS = {
   needs_review: {
@@ -54,11 +54,10 @@ export async function showList({ name, query }, { person, signal, reload }) {
 }
 
 export async function showFound({ name: text }, { signal, reload }) {
-  const { jobs: found, trouble } = await find(text, signal);
+  const { jobs: found } = await find(text, signal);
   const title = `Results for “${text}”`;
   const nodes = [
     heading(title, reload),
-    trouble ? problem(sentence(trouble)) : null,
     found.length ? statement({ jobs: found, cursor: null }) : whatToTry(),
   ];
   return {

@@ -1,0 +1,49 @@
+"""Reads the whole job table, for a backfill of the history."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oncely.adapters.job_rows import from_attributes
+from oncely.adapters.stream_records import version_of
+from oncely.domain.errors import UnreadableRowError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import is_job_type
+from oncely.ports import RowPage
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+@dataclass(frozen=True)
+class DynamoRowScan:
+    """A scan that can be interrupted; items that are no jobs are left out."""
+
+    client: "DynamoDBClient"
+    table: str
+
+    def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
+        """Every row, consistently, page by page; `after` goes on behind a key."""
+        asked: dict[str, Any] = {"TableName": self.table, "ConsistentRead": True}
+        while True:
+            if after is not None:
+                asked["ExclusiveStartKey"] = {"job_key": {"S": after}}
+            found = self.client.scan(**asked)
+            after = found.get("LastEvaluatedKey", {}).get("job_key", {}).get("S")
+            yield _page(found.get("Items", []), after)
+            if after is None:
+                return
+
+
+def _page(items: list[dict[str, Any]], after: str | None) -> RowPage:
+    jobs: list[Job] = []
+    unreadable: list[tuple[str, int | None]] = []
+    for row in items:
+        key = str(row["job_key"]["S"])
+        if not is_job_type(key.partition(":")[0]):
+            continue
+        try:
+            jobs.append(from_attributes(row))
+        except UnreadableRowError:
+            unreadable.append((key, version_of(row)))
+    return RowPage(jobs=tuple(jobs), unreadable=tuple(unreadable), after=after)

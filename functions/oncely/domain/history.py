@@ -1,0 +1,323 @@
+"""History lines: what the archive keeps of every change of a job, with listed fields only.
+
+A line holds ids, codes, numbers and times. It never holds free text, such as a reason or an error,
+and never a nested record of a message: those may name people.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from math import isfinite
+from typing import Any, Final, TypeAlias
+
+from oncely.domain.actors import is_person
+from oncely.domain.jobs import Evidence, Job
+from oncely.domain.keys import is_job_type
+from oncely.domain.lifecycle import Event
+from oncely.domain.text import one_line
+from oncely.domain.times import time_text
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+# An id that is longer is left out as a whole: half of an id finds nothing, or something else.
+MAX_ID: Final = 255
+# Fields of a message or a result: more are no ids.
+MAX_FIELDS: Final = 32
+MAX_NAME: Final = 64
+# The job type of a row that was edited by hand until none could be read.
+UNKNOWN_TYPE: Final = "unknown"
+# Beyond it, readers such as DuckDB and Athena cannot hold an integer.
+MAX_INTEGER: Final = 2**63 - 1
+
+# An id, a code or a time as text: no space, so no sentence; no "@", so no email address.
+_CODE: Final = re.compile(r"[A-Za-z0-9_.:#+/=%~-]*")
+_TIMES: Final = frozenset({"at", "created_at", "updated_at", "expires_at", "first_sent_at"})
+
+
+class Record(StrEnum):
+    """Why a line was written. The values are stored; do not rename them."""
+
+    CHANGE = "change"  # a new status, a saved reference, or what an operator did
+    BACKFILL = "backfill"  # the row as a scan found it, after a gap in the stream
+    UNREADABLE = "unreadable"  # a change of a row that this version cannot read
+    EXPIRED = "expired"  # TTL removed the row
+    DELETED = "deleted"  # somebody else removed the row
+
+
+# Two lines of one version: the one that says more is kept.
+_PREFERRED: Final = tuple(Record)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryLine:
+    """One change of one job. `status` is None once the row is gone, `old_status` before it was."""
+
+    record: Record
+    generation: str  # the `TableId` of the job table
+    job_key: str
+    job_type: str
+    at: datetime
+    version: int | None = None
+    status: str | None = None
+    old_status: str | None = None
+    event: str | None = None
+    actor: str | None = None
+    fence: int | None = None
+    attempts: int | None = None
+    key_number: int | None = None
+    key_scope: str | None = None
+    deployment: str | None = None
+    fingerprint: str | None = None
+    first_sent_at: datetime | None = None
+    provider_ref: str | None = None
+    amount: int | None = None
+    currency: str | None = None
+    customer_id: str | None = None
+    subject: str | None = None
+    message: Mapping[str, Scalar] | None = None
+    result: Mapping[str, Scalar] | None = None
+    left_out: tuple[str, ...] = ()  # of "message" and "result": the line holds a part of it
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    expires_at: datetime | None = None
+
+    @property
+    def identity(self) -> tuple[str, str, datetime | None, int | None]:
+        """What makes two lines one: versions count anew in a row that follows an expired one."""
+        return (self.generation, self.job_key, self.created_at, self.version)
+
+    def to_dict(self) -> dict[str, object]:
+        """The line as JSON holds it; a field without a value is left out."""
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: _spelled(value) for name, value in held.items() if value not in (None, ())}
+
+    @classmethod
+    def from_dict(cls, line: Mapping[str, Any]) -> "HistoryLine":
+        """The line that JSON holds; fields that this version does not know are left alone."""
+        names = (field.name for field in fields(cls))
+        held: dict[str, Any] = {name: _value(name, line[name]) for name in names if name in line}
+        return cls(**held)
+
+
+def history_line(
+    old: Job | None, new: Job | None, *, generation: str, at: datetime, expired: bool = False
+) -> HistoryLine | None:
+    """The line of one write. Returns None if it changed nothing that the history records.
+
+    `at` is when a row was removed; a change has its own time.
+    """
+    if new is None:
+        return None if old is None else _removed(old, generation=generation, at=at, expired=expired)
+    entry = _new_entry(old, new)
+    moved = old is None or old.status is not new.status
+    referred = new.provider_ref != (old.provider_ref if old else None)
+    if not (moved or referred or (entry is not None and is_person(entry.actor))):
+        return None
+    event, actor = _cause(old, new, entry)
+    return _line(
+        new,
+        record=Record.CHANGE,
+        generation=generation,
+        at=new.updated_at,
+        version=new.version,
+        status=str(new.status),
+        old_status=None if old is None else str(old.status),
+        event=event,
+        actor=actor,
+    )
+
+
+def backfill_line(job: Job, *, generation: str) -> HistoryLine:
+    """The line of a row as a scan found it: what it is now, not how it came to be."""
+    last = job.evidence[-1] if job.evidence else None
+    told = last if last is not None and last.at == job.updated_at else None
+    return _line(
+        job,
+        record=Record.BACKFILL,
+        generation=generation,
+        at=job.updated_at,
+        version=job.version,
+        status=str(job.status),
+        event=None if told is None else code(str(told.event)),
+        actor=None if told is None else one_line(told.actor, MAX_ID),
+    )
+
+
+def unreadable_line(
+    job_key: str, *, generation: str, at: datetime, version: int | None
+) -> HistoryLine:
+    """The line of a row that a newer version wrote, or that was edited by hand."""
+    return HistoryLine(
+        record=Record.UNREADABLE,
+        generation=generation,
+        job_key=job_key,
+        job_type=_job_type(job_key.partition(":")[0]),
+        at=at,
+        version=version,
+    )
+
+
+def deduplicated(lines: Iterable[HistoryLine]) -> list[HistoryLine]:
+    """One line for each version of a row: the archive is written at least once."""
+    kept: dict[tuple[object, ...], HistoryLine] = {}
+    for line in lines:
+        other = kept.get(line.identity)
+        if other is None or _rank(line) < _rank(other):
+            kept[line.identity] = line
+    return list(kept.values())
+
+
+def is_newer(line: HistoryLine, other: HistoryLine | None) -> bool:
+    """Whether a line of the same key describes a later state of the row, or says more of it."""
+    return other is None or _age(line) > _age(other)
+
+
+def code(text: str) -> str | None:
+    """A text that can only be an id or a code. Returns None for everything else."""
+    return text if len(text) <= MAX_ID and _CODE.fullmatch(text) else None
+
+
+def scalars(document: Mapping[str, object] | None) -> tuple[dict[str, Scalar], bool]:
+    """The ids, codes and numbers of a document, and whether that is all it holds."""
+    held = {} if document is None else dict(document)
+    kept = {
+        name: value
+        for name, value in list(held.items())[:MAX_FIELDS]
+        if len(name) <= MAX_NAME and code(name) and _is_scalar(value)
+    }
+    return kept, len(kept) == len(held)  # type: ignore[return-value]  # `_is_scalar` looked
+
+
+def _removed(old: Job, *, generation: str, at: datetime, expired: bool) -> HistoryLine:
+    return _line(
+        old,
+        record=Record.EXPIRED if expired else Record.DELETED,
+        generation=generation,
+        at=at,
+        # A version of its own, so that it is not taken for a repetition of the last change.
+        version=old.version + 1,
+        old_status=str(old.status),
+    )
+
+
+def _new_entry(old: Job | None, new: Job) -> Evidence | None:
+    """The entry that this write added or counted on."""
+    last = new.evidence[-1] if new.evidence else None
+    before = old.evidence[-1] if old is not None and old.evidence else None
+    return None if last == before else last
+
+
+def _cause(old: Job | None, new: Job, entry: Evidence | None) -> tuple[str | None, str | None]:
+    """What happened and who did it; a claim leaves no entry, since it must cost one write."""
+    if new.fence > (old.fence if old else 0):
+        return str(Event.CLAIM), "worker"
+    if entry is None:
+        return None, None
+    return code(str(entry.event)), one_line(entry.actor, MAX_ID)
+
+
+def _line(  # the fields of the row are the same in every line
+    job: Job,
+    *,
+    record: Record,
+    generation: str,
+    at: datetime,
+    version: int,
+    status: str | None = None,
+    old_status: str | None = None,
+    event: str | None = None,
+    actor: str | None = None,
+) -> HistoryLine:
+    message, whole_message = scalars(job.message)
+    result, whole_result = scalars(job.result)
+    return HistoryLine(
+        record=record,
+        generation=generation,
+        job_key=job.job_key,
+        job_type=_job_type(job.job_type),
+        at=at,
+        version=version,
+        status=status,
+        old_status=old_status,
+        event=event,
+        actor=actor,
+        fence=job.fence,
+        attempts=job.attempts,
+        key_number=job.key_number,
+        key_scope=_id(job.key_scope),
+        deployment=_id(job.deployment),
+        fingerprint=_id(job.fingerprint),
+        first_sent_at=job.first_sent_at,
+        provider_ref=_id(job.provider_ref),
+        amount=job.amount,
+        currency=_id(job.currency),
+        customer_id=_id(job.customer_id),
+        subject=_id(job.subject),
+        message=message,
+        result=None if job.result is None else result,
+        left_out=tuple(
+            name
+            for name, whole in (("message", whole_message), ("result", whole_result))
+            if not whole
+        ),
+        created_at=job.created_at,
+        updated_at=job.updated_at,
+        expires_at=job.expires_at,
+    )
+
+
+def _job_type(name: str) -> str:
+    """A job type, which names a folder of the archive as well."""
+    return name if len(name) <= MAX_ID and is_job_type(name) else UNKNOWN_TYPE
+
+
+def _id(text: str | None) -> str | None:
+    """An id that somebody else chose, on one line."""
+    return one_line(text, MAX_ID) if text is not None and len(text) <= MAX_ID else None
+
+
+def _is_scalar(value: object) -> bool:
+    match value:
+        case str():
+            return code(value) is not None
+        case bool() | None:
+            return True
+        case float():
+            return isfinite(value)
+        case int():
+            return abs(value) <= MAX_INTEGER
+        case _:
+            return False
+
+
+def _rank(line: HistoryLine) -> int:
+    return _PREFERRED.index(line.record)
+
+
+def _age(line: HistoryLine) -> tuple[str, int, str, int]:
+    created = "" if line.created_at is None else time_text(line.created_at)
+    return (created, line.version or 0, time_text(line.at), -_rank(line))
+
+
+def _spelled(value: object) -> object:
+    match value:
+        case datetime():
+            return time_text(value)
+        case tuple():
+            return list(value)
+        case Mapping():
+            return dict(value)
+        case StrEnum():
+            return str(value)
+        case _:
+            return value
+
+
+def _value(name: str, value: Any) -> object:  # noqa: ANN401  # JSON
+    if name in _TIMES:
+        return datetime.fromisoformat(value)
+    if name == "record":
+        return Record(value)
+    return tuple(value) if name == "left_out" else value

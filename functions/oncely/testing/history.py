@@ -1,0 +1,74 @@
+"""The history in memory; it passes the same suite as the one on S3."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+
+from oncely.domain.gaps import BackfillProgress, Gap
+from oncely.domain.history import HistoryLine, is_newer
+from oncely.domain.lifecycle import ENDED
+
+
+@dataclass
+class MemoryHistory:
+    """Writes and reads history lines."""
+
+    objects: dict[tuple[date, str, str], Sequence[HistoryLine]] = field(default_factory=dict)
+    gaps: dict[str, Gap] = field(default_factory=dict)
+    closed: set[str] = field(default_factory=set)
+    progress: BackfillProgress | None = None
+
+    def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
+        """Write one object; the same name takes the place of what it held."""
+        self.objects[day, job_type, name] = tuple(lines)
+
+    def record_gap(self, gap: Gap) -> None:
+        """Write down that a part of the history is missing, until a backfill closes it."""
+        self.gaps[gap.name] = gap
+
+    def close_gap(self, gap: Gap, *, at: datetime) -> None:
+        """Write down that a backfill has seen all that a gap lost."""
+        del at
+        self.closed.add(gap.name)
+
+    def save_backfill(self, progress: BackfillProgress) -> None:
+        """Write down how far a backfill came."""
+        self.progress = progress
+
+    def backfill_progress(self) -> BackfillProgress | None:
+        """How far the last backfill came. Returns None if there was none."""
+        return self.progress
+
+    def newest(self) -> dict[str, HistoryLine]:
+        """The newest line of each job that the history knows, by its key."""
+        return _newest([line for lines in self.objects.values() for line in lines])
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None = None, limit: int
+    ) -> list[HistoryLine]:
+        """The jobs that had ended at `until`, and did so after `since`, the latest first."""
+        first = since.astimezone(UTC).date()
+        lines = [
+            line
+            for (day, its_type, _), group in self.objects.items()
+            if day >= first and job_type in (None, its_type)
+            for line in group
+            if line.at < until
+        ]
+        ended = [
+            line for line in _newest(lines).values() if line.status in ENDED and line.at >= since
+        ]
+        return sorted(ended, key=lambda line: line.at, reverse=True)[:limit]
+
+    def open_gaps(self) -> list[Gap]:
+        """The gaps that no backfill has closed, the oldest first."""
+        still_open = (gap for name, gap in self.gaps.items() if name not in self.closed)
+        return sorted(still_open, key=lambda gap: gap.recorded_at)
+
+
+def _newest(lines: Sequence[HistoryLine]) -> dict[str, HistoryLine]:
+    kept: dict[str, HistoryLine] = {}
+    for line in lines:
+        if is_newer(line, kept.get(line.job_key)):
+            kept[line.job_key] = line
+    return kept

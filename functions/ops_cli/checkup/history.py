@@ -1,0 +1,24 @@
+"""Whether the history of jobs is whole."""
+
+from collections.abc import Iterator
+
+from oncely.adapters.history_reader import S3HistoryReader
+from ops_cli.checkup.deployed import Deployed
+from ops_cli.checkup.findings import Finding, broken, ok
+
+
+def history(deployed: Deployed) -> Iterator[Finding]:
+    """The gaps that no backfill has closed."""
+    bucket = deployed.place.outputs.get("ArchiveBucketName")
+    if bucket is None:
+        return
+    gaps = S3HistoryReader(deployed.place.client("s3"), bucket).open_gaps()
+    if not gaps:
+        yield ok("history", "no gap is open")
+        return
+    yield broken(
+        "history",
+        f"{len(gaps)} gaps since {gaps[0].recorded_at:%Y-%m-%d}: changes of jobs are missing, "
+        "and a restore is refused",
+        f"oncely archive backfill{deployed.place.options}",
+    )

@@ -1,0 +1,278 @@
+"""Renders docs/costs.md from counted units, the kept template and list prices."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from infra import REPOSITORY
+from oncely import signals
+from oncely.services.outcomes import Same
+from tests.bench import dollars, prices
+from tests.bench.capacity import TABLE
+from tests.bench.counting import DUE_JOBS, Counted, Counts, Step
+from tests.bench.dollars import PACES, Line, together
+from tests.bench.inventory import Inventory
+from tests.bench.log_bytes import LogBytes
+from tests.bench.tables import table
+
+PAGE: Final = REPOSITORY / "docs" / "costs.md"
+
+# What a port's call is at AWS.
+_CALLS: Final = {
+    "archive.find": "GetObject",
+    "archive.keep": "PutObject",
+    "bus.publish": "PutEvents",
+    "outbox.send": "SendMessageBatch",
+}
+_ORDER: Final = {"payment.charge": "PaymentsWorker/Worker", "receipt.send": "MailWorker/Worker"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """All that the page is made of."""
+
+    counts: Counts
+    logs: Mapping[str, LogBytes]  # by the name of the job
+    inventory: Inventory
+
+    def bill(self, job: Counted) -> tuple[Line, ...]:
+        """A million of these, without storage."""
+        return dollars.million(job, self.logs[job.name], self.inventory)
+
+
+def render(m: Measured) -> str:
+    """The whole page."""
+    parts = (_intro, _jobs, _units, _steps, _bills, _unknown, _calls, _storage, _logs, _idle)
+    return "\n".join(part(m) for part in parts)
+
+
+def _intro(_: Measured) -> str:
+    return f"""# What it costs
+
+Written by `make docs`: do not edit it. A test compares it with what the code does.
+
+- **Counted**: DynamoDB units by table and index, requests, bytes of rows and logs. The shipped
+  services run one job of each type with ids of real length, and `tests/bench/capacity.py`
+  computes the units of each write from the row before and after. With `ENGINE=dynamodb-local` a
+  test confirms every one of these with AWS's own engine.
+- **Read from the template** that production deploys: alarms, queues, secrets, state transitions.
+- **Assumed**: batch sizes and durations, which each line names, and 5 % of invocations traced.
+- **Prices** are list prices of us-east-1 in US dollars without free tier, looked up in
+  {prices.LOOKED_UP}. Look yours up before you rely on them. What Stripe, HubSpot and SES charge
+  comes on top: SES alone is 100 for a million mails.
+"""
+
+
+def _jobs(m: Measured) -> str:
+    lines = [_job_line(m, job) for job in m.counts.jobs]
+    charge, receipt = (m.counts.job(name) for name in ("payment.charge", "receipt.send"))
+    order = together((*m.bill(charge), *m.bill(receipt)))
+    theirs = together(dollars.powertools())
+    lines += [
+        ("**order with receipt**", "", "", "", f"**{order:.2f}**", "", ""),
+        ("smallest job on Powertools", "2", "0", "", f"{theirs:.2f}", "an hour", ""),
+    ]
+    head = ("job", "write units", "read units", "row, bytes", "$", "row kept", "$ for storage")
+    return f"""## A million jobs of each type
+
+Sent straight to the queue and ended well. A row that a producer or the reconciler writes first,
+or a job that is resolved later, costs more: see below.
+
+{table(head, lines)}
+
+Storage is that of the row with point-in-time recovery, and of its history in S3, for as long as
+the row is kept.
+"""
+
+
+def _job_line(m: Measured, job: Counted) -> tuple[str, ...]:
+    return (
+        _name(job),
+        f"{job.write_units:g}",
+        f"{job.read_units:g}",
+        f"{job.row_bytes:,}",
+        f"{together(m.bill(job)):.2f}",
+        f"{job.kept_days:g} days",
+        f"{together(dollars.storage(job, m.inventory)):.2f}",
+    )
+
+
+def _name(job: Counted) -> str:
+    return f"`{job.name}`" if "." in job.name else job.name
+
+
+def _units(m: Measured) -> str:
+    bills = {job.name: job.run.writes + job.publish.writes for job in m.counts.jobs}
+    places = sorted({place for bill in bills.values() for place in bill})
+    head = ("job", *(f"`{name if index == TABLE else index}`" for name, index in places), "all")
+    lines = [
+        (
+            _name(job),
+            *(f"{bills[job.name][place] or ''}" for place in places),
+            f"**{job.write_units:g}**",
+        )
+        for job in m.counts.jobs
+    ]
+    return f"""## Write units by table and index
+
+A unit is a write of up to 1,024 bytes. A transaction takes two for each row, and one for each
+entry of an index. Moving an entry of an index takes two.
+
+{table(head, lines)}
+"""
+
+
+def _steps(m: Measured) -> str:
+    lines = [line for job in m.counts.jobs for line in _job_steps(job)]
+    idle, sweep = m.counts.idle_sweep, m.counts.sweep
+    lines += [
+        ("a sweep that finds nothing", *_read_and_written(idle)),
+        (f"a sweep that finds {DUE_JOBS} jobs, without resolving them", *_read_and_written(sweep)),
+        ("a message that is no job", "0", "0"),
+    ]
+    return f"""## Steps
+
+{table(("step", "write units", "read units"), lines)}
+
+A write that a condition refuses costs as many units as the row that is there; DynamoDB Local does
+not count those, so they are the model's.
+"""
+
+
+def _job_steps(job: Counted) -> Iterable[tuple[str, ...]]:
+    name = _name(job)
+    yield (f"{name}: the worker", *_read_and_written(job.run))
+    if job.publish.calls:
+        yield (f"{name}: the publisher", *_read_and_written(job.publish))
+    yield (f"{name}: a duplicate", *_read_and_written(job.duplicate))
+    if job.contradicting is not None:
+        yield (f"{name}: other values under the same key", *_read_and_written(job.contradicting))
+    if job.unknown is not None:
+        yield (f"{name}: unknown, then resolved, altogether", *_read_and_written(job.unknown))
+
+
+def _read_and_written(step: Step) -> tuple[str, str]:
+    return f"{step.write_units:g}", f"{step.read_units:g}"
+
+
+def _bills(m: Measured) -> str:
+    smallest = m.counts.job("smallest keyed")
+    both = dollars.beside(m.bill(smallest), dollars.powertools())
+    beside = [(one.what, f"{one.oncely:.2f}", f"{one.powertools:.2f}") for one in both]
+    sums = (together(m.bill(smallest)), together(dollars.powertools()))
+    beside.append(("**together**", f"**{sums[0]:.2f}**", f"**{sums[1]:.2f}**"))
+    charge = m.counts.job("payment.charge")
+    return f"""## The smallest job, beside Powertools
+
+Both wait 200 ms for a provider. Oncely waits for ten messages at once, a batch takes
+{PACES[smallest.name].seconds:g} s. Powertools waits for one after the other:
+{dollars.POWERTOOLS.seconds:g} s.
+
+{table(("what", "Oncely", "Powertools"), beside)}
+
+## A payment, line by line
+
+{_bill(m.bill(charge))}
+"""
+
+
+def _bill(lines: Iterable[Line]) -> str:
+    lines = tuple(lines)
+    rows = [(line.what, line.how, f"{line.dollars:.2f}") for line in lines]
+    rows.append(("**together**", "", f"**{together(lines):.2f}**"))
+    return table(("what", "how it comes about", "$"), rows)
+
+
+def _unknown(m: Measured) -> str:
+    charge = m.counts.job("payment.charge")
+    return f"""## A payment whose outcome is unknown, on top
+
+The answer of the confirm call is lost, and the first sweep asks Stripe and ends the job. For a
+million of *those*:
+
+{_bill(dollars.resolved(charge, m.inventory))}
+"""
+
+
+def _calls(m: Measured) -> str:
+    found: Counter[tuple[str, str]] = Counter()
+    for name, function in _ORDER.items():
+        job = m.counts.job(name)
+        found.update(_called(function, job.run))
+        found.update(_called("Stream/Publish", job.publish))
+    lines = [(*one, str(times)) for one, times in sorted(found.items())]
+    return f"""## Calls for one paid order and its receipt
+
+An end-to-end test compares the workers' lines with the calls that the deployed stack makes.
+
+{table(("function", "call", "times"), lines)}
+"""
+
+
+def _called(function: str, step: Step) -> Counter[tuple[str, str]]:
+    names = Counter(call.operation for call in step.calls)
+    for request, times in step.requests.items():
+        names[_CALLS.get(request, request)] += times
+    return Counter({(function, name): times for name, times in names.items()})
+
+
+def _storage(m: Measured) -> str:
+    lines = [
+        (
+            _name(job),
+            f"{job.stored_bytes:,}",
+            f"{job.kept_days:g} days",
+            f"{together(dollars.storage(job, m.inventory)):.2f}",
+            f"{dollars.infrequent_access(job):+.2f}",
+        )
+        for job in m.counts.jobs
+    ]
+    head = ("job", "bytes", "kept", "$ for a million", "with Standard-IA")
+    return f"""## Storage
+
+The row and its entries in the indexes, with the 100 bytes that DynamoDB bills for each. Storage
+is {prices.STORED_GIGABYTE:.2f} a gigabyte and month, point-in-time recovery
+{prices.BACKUP_GIGABYTE:.2f}. TTL deletes for free.
+
+{table(head, lines)}
+
+Line by line, for `payment.charge`:
+
+{_bill(dollars.storage(m.counts.job("payment.charge"), m.inventory))}
+
+The last column of the first table is what `-c table_class=standard_infrequent_access` changes:
+units cost a quarter more, storage {prices.STORED_GIGABYTE_IA:.2f} instead of
+{prices.STORED_GIGABYTE:.2f}. It pays where the figure is negative: for rows that are kept for long.
+"""
+
+
+def _logs(m: Measured) -> str:
+    log = m.logs["smallest keyed"]
+    alone, batched = log.of_a_job(1) / 1000, log.of_a_job(10) / 1000
+    return f"""## Logs
+
+The smallest job writes {batched:.2f} kB in a batch of ten, {alone:.2f} kB alone. One line for
+each job has {log.job_lines} bytes, more than half of them the invocation's context: names, ARN,
+request and trace. The metrics of a batch are one line of {log.metrics} bytes, and Lambda's own
+three lines have about {log.platform}.
+"""
+
+
+def _idle(m: Measured) -> str:
+    lines = dollars.idle_month(m.counts, m.inventory)
+    names = {name for name, value in vars(signals).items() if isinstance(value, str)}
+    metrics = {name for name in names if name.isupper()} - {"NAMESPACE"}
+    # The age of the oldest has its own line; duplicates have reasons as well.
+    more = len(metrics - {"OLDEST_UNRESOLVED_AGE"}) + len(Same)
+    return f"""## A month in which nothing happens
+
+{_bill(lines)}
+
+`-c dashboard=true` adds a dashboard: {prices.DASHBOARD:.2f} a month; the first three of an
+account are free.
+When jobs of all kinds run, up to {more} more metrics are emitted: {more * prices.METRIC:.2f} a
+month at most.
+The admin page costs by use: API Gateway, Cognito and its functions take about 0.01 for a thousand
+requests.
+"""

@@ -1,0 +1,37 @@
+"""`make docs` counts what jobs consume, and writes docs/costs.md and docs/scale.md."""
+
+from pathlib import Path
+
+from tests.bench import cost_page, log_bytes, scale_page
+from tests.bench.cost_page import Measured
+from tests.bench.counting import count
+from tests.bench.figures import write
+from tests.bench.inventory import Inventory
+from tests.bench.shipped_jobs import samples
+from tests.support import engines
+
+
+def measure(url: str) -> Measured:
+    """Count all of it on the DynamoDB at this address."""
+    logs = {sample.name: log_bytes.measure(sample) for sample in samples()}
+    return Measured(counts=count(url), logs=logs, inventory=Inventory.of_production())
+
+
+def pages(measured: Measured) -> dict[Path, str]:
+    """Both pages."""
+    return {
+        cost_page.PAGE: cost_page.render(measured),
+        scale_page.PAGE: scale_page.render(measured),
+    }
+
+
+def main() -> None:
+    """Write them."""
+    with engines.moto() as url:
+        measured = measure(url)
+    for file, text in pages(measured).items():
+        write(text, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Bytes that jobs write to their log: the shipped telemetry, with names of real length."""
+
+import io
+import json
+import logging
+import sys
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from infra.local.engine import REGION
+from oncely.telemetry import Telemetry
+from tests.bench.prices import LINE_BYTES, PLATFORM_BYTES, PLATFORM_LINES
+from tests.bench.shipped_jobs import Sample, new_world
+from tests.support.worker import Bench, FakeContext, delivery
+
+_SERVICE = "Oncely-prod"
+_FUNCTION = "Oncely-prod-PaymentsWorkerFunction8A92A558-kq3VbX9sT2Lm"
+_TRACE = "Root=1-65f1c2aa-0123456789abcdef01234567;Parent=53995c3f42cd8ad8;Sampled=0"
+_ENVIRONMENT = {"POWERTOOLS_SERVICE_NAME": _SERVICE, "_X_AMZN_TRACE_ID": _TRACE}
+_CONTEXT = FakeContext(
+    function_name=_FUNCTION,
+    memory_limit_in_mb=512,
+    invoked_function_arn=f"arn:aws:lambda:{REGION}:123456789012:function:{_FUNCTION}",
+    aws_request_id="8d1f0a52-3c1e-5b1f-9f0a-2c6f0b9e7d11",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogBytes:
+    """What CloudWatch is paid for: our lines, and Lambda's own."""
+
+    job_lines: int  # one job's share of the lines that say what became of each
+    metrics: int  # the line of metrics of the batch
+    platform: int  # Lambda's lines of the invocation
+
+    def of_a_job(self, batch: int) -> float:
+        """Bytes for one job of a batch of this size."""
+        return self.job_lines + (self.metrics + self.platform) / batch
+
+
+def measure(sample: Sample) -> LogBytes:
+    """Let the telemetry record one job, as the handler of its queue does."""
+    _record(sample)  # the first says that the environment is new
+    *job_lines, metrics = _record(sample)
+    assert '"CloudWatchMetrics"' in metrics, metrics
+    return LogBytes(
+        job_lines=sum(LINE_BYTES + len(line.encode()) for line in job_lines),
+        metrics=LINE_BYTES + len(metrics.encode()),
+        platform=PLATFORM_BYTES + PLATFORM_LINES * LINE_BYTES,
+    )
+
+
+def _record(sample: Sample) -> list[str]:
+    world = new_world(contracts=sample.contracts())
+    sample.arrange(world)
+    worker = Bench(world=world)
+    lines = io.StringIO()
+    with patch.dict("os.environ", _ENVIRONMENT), patch.object(sys, "stdout", lines):
+        telemetry = Telemetry.create()
+        for output in logging.getLogger(_SERVICE).handlers:
+            vars(output)["stream"] = lines  # Powertools keeps the first that it saw
+
+        def handle(event: dict[str, Any], _: object) -> dict[str, Any]:
+            telemetry.record(worker.work(delivery(json.dumps(event))))
+            return {}
+
+        telemetry.around(handle)(dict(sample.message), _CONTEXT)
+    return lines.getvalue().splitlines()

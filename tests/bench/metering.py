@@ -1,0 +1,173 @@
+"""Meters a DynamoDB client: the units of each call, by table and index, as the model counts them.
+
+On DynamoDB Local the engine's own count is kept beside the model's.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from infra.table_plans import JOBS, PLANS
+from tests.bench.capacity import (
+    TABLE,
+    TRANSACTION,
+    Item,
+    item_bytes,
+    partition_units,
+    read_units,
+    write_units,
+)
+from tests.support.dynamo import Dynamo
+
+Place: TypeAlias = tuple[str, str]  # a table's short name and an index, or TABLE
+Bill: TypeAlias = Counter[Place]
+
+# Says nothing about items, so it consumes no units.
+_FREE: Final = frozenset({"DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One call: its units by the model, and by the engine if it counts them."""
+
+    operation: str
+    writes: Bill
+    reads: Bill
+    refused: bool
+    counted: Bill | None = None
+
+
+@dataclass(repr=False)
+class Meter:
+    """Everything that the watched clients of one place ask of its tables."""
+
+    dynamo: Dynamo
+    engine_counts: bool = False  # DynamoDB Local does; the others answer nothing or a guess
+    calls: list[Call] = field(default_factory=list)
+    largest: dict[str, int] = field(default_factory=dict)  # bytes of an item, by table
+    # Units by table, index and partition of the index: one partition takes 1,000 a second.
+    hot: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        names = {JOBS: self.dynamo.jobs_table, **self.dynamo.tables}
+        self._short = {name: short for short, name in names.items()}
+        self.dynamo.on_new_client(self.watch)
+
+    def watch(self, client: Any) -> None:  # noqa: ANN401  # any DynamoDB client of the SDK's
+        """Count what this client asks."""
+        client.meta.events.register("provide-client-params.dynamodb", self._before)
+        client.meta.events.register("after-call.dynamodb", self._after)
+
+    @contextmanager
+    def metered(self) -> Iterator[list[Call]]:
+        """The calls that are made inside the block."""
+        first = len(self.calls)
+        made: list[Call] = []
+        yield made
+        made += self.calls[first:]
+
+    def _before(self, params: Any, model: Any, context: Any, **_: object) -> None:  # noqa: ANN401  # botocore's
+        if model.name in _FREE:
+            return
+        if self.engine_counts:
+            params["ReturnConsumedCapacity"] = "INDEXES"
+        touched = list(_touched(model.name, params))
+        context["metered"] = params, touched, [self._item(*one) for one in touched]
+
+    def _after(self, parsed: Any, model: Any, context: Any, **_: object) -> None:  # noqa: ANN401  # botocore's
+        if "metered" not in context:
+            return
+        params, touched, before = context.pop("metered")
+        after = [self._item(*one) for one in touched]
+        operation = model.name
+        writes: Bill = Counter()
+        for (table, _key), old, new in zip(touched, before, after, strict=True):
+            short = self._short[table]
+            units = write_units(
+                PLANS[short], old, new, transactional=operation == "TransactWriteItems"
+            )
+            writes.update({(short, index): count for index, count in units.items()})
+            self._remember(short, old, new)
+        call = Call(
+            operation=operation,
+            writes=writes,
+            reads=self._reads(operation, params, parsed),
+            refused="Error" in parsed,
+            counted=self._counted(operation, parsed),
+        )
+        with self._lock:
+            self.calls.append(call)
+
+    def _reads(self, operation: str, params: Mapping[str, Any], parsed: Mapping[str, Any]) -> Bill:
+        if operation not in {"GetItem", "Query", "Scan"} or "Error" in parsed:
+            return Counter()
+        place = self._short[params["TableName"]], params.get("IndexName", TABLE)
+        items = [parsed["Item"]] if "Item" in parsed else parsed.get("Items", [])
+        units = read_units(items, consistent=params.get("ConsistentRead", False))
+        return _bill({place: units})
+
+    def _counted(self, operation: str, parsed: Mapping[str, Any]) -> Bill | None:
+        consumed = parsed.get("ConsumedCapacity")
+        if not self.engine_counts or consumed is None:
+            return None
+        # DynamoDB Local doubles the units of indexes inside a transaction, AWS does not: an index
+        # is written after the commit, once.
+        doubled = TRANSACTION if operation == "TransactWriteItems" else 1
+        bill: Bill = Counter()
+        for one in consumed if isinstance(consumed, list) else [consumed]:
+            short = self._short[one["TableName"]]
+            places = {(short, TABLE): one.get("Table", {}).get("CapacityUnits", 0)}
+            for index, units in one.get("GlobalSecondaryIndexes", {}).items():
+                places[short, index] = units["CapacityUnits"] / doubled
+            bill.update(_bill(places))
+        return bill
+
+    def _item(self, table: str, key: Item) -> Item | None:
+        admin = self.dynamo.admin
+        return admin.get_item(TableName=table, Key=dict(key), ConsistentRead=True).get("Item")
+
+    def _remember(self, table: str, old: Item | None, new: Item | None) -> None:
+        with self._lock:
+            self.largest[table] = max(self.largest.get(table, 0), item_bytes(new or {}))
+            for (index, partition), units in partition_units(PLANS[table], old, new).items():
+                self.hot[table, index, partition] += units
+
+
+def total(calls: list[Call], which: Callable[[Call], Bill]) -> Bill:
+    """The units of some calls together, by table and index."""
+    bill: Bill = Counter()
+    for call in calls:
+        bill.update(which(call))
+    return bill
+
+
+def _bill(places: Mapping[Place, float]) -> Bill:
+    # A counter takes halves as well; its type knows whole numbers only.
+    bill: Any = {place: units for place, units in places.items() if units}
+    return Counter(bill)
+
+
+def _touched(operation: str, params: Mapping[str, Any]) -> Iterator[tuple[str, Item]]:
+    """The items that a call may write, by table and key."""
+    match operation:
+        case "GetItem" | "Query" | "Scan":
+            return
+        case "UpdateItem" | "DeleteItem":
+            yield params["TableName"], params["Key"]
+        case "PutItem":
+            yield params["TableName"], _key_of(params)
+        case "TransactWriteItems":
+            for item in params["TransactItems"]:
+                [(kind, write)] = item.items()
+                yield write["TableName"], _key_of(write) if kind == "Put" else write["Key"]
+        case _:
+            raise NotImplementedError(f"{operation} is not metered: teach tests/bench/metering.py")
+
+
+def _key_of(put: Mapping[str, Any]) -> Item:
+    short = put["TableName"].partition("-")[0]
+    return {name: put["Item"][name] for name in PLANS[short].key.names}

@@ -1,0 +1,126 @@
+"""The queries of docs/archive.md: DuckDB runs them, and the tables have the fields of a line."""
+
+import re
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oncely.adapters.s3_history import S3HistoryStore
+from oncely.adapters.stream_records import batch_name, row_changes
+from oncely.contracts import CONTRACTS
+from oncely.domain.actors import person
+from oncely.domain.history import UNKNOWN_TYPE, HistoryLine
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.services.archive_history import HistoryWriter
+from tests.support.duck import ABOUT_AN_ORDER, BY_AN_OPERATOR, ENDED, query, sql_blocks
+from tests.support.stream import FakeS3, finished, record
+from tests.unit.samples import a_job
+
+MAY = datetime(2026, 5, 17, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A paid order and its receipt, a review that Ada closed, another month, a deleted row."""
+    charge = a_job(subject="18452", amount=4900, currency="eur", created_at=MAY, updated_at=MAY)
+    paid = finished(charge, MAY + MINUTE)
+    mail = a_job(
+        job_key=JobKey("receipt.send:order_18452"),
+        job_type="receipt.send",
+        message={"job": "receipt.send", "v": 1, "order_id": "18452"},
+        created_at=MAY,
+        updated_at=MAY + 2 * MINUTE,
+    )
+    sent = finished(mail, MAY + 3 * MINUTE)
+    review = a_job(
+        job_key=JobKey("payment.charge:order_7"),
+        message={"order_id": "7"},
+        status=Status.NEEDS_REVIEW,
+        created_at=MAY,
+        updated_at=MAY,
+    )
+    closed = review.apply(
+        Event.RULE_FAILED,
+        now=MAY + MINUTE,
+        actor=person("ada@example.com"),
+        reason="seen at Stripe",
+    )
+    noted = closed.apply(
+        Event.NOTE,
+        now=MAY + timedelta(days=30),
+        actor=person("ada@example.com"),
+        reason="told the customer",
+    )
+    gone = a_job(
+        job_key=JobKey("sync.push:1"), job_type="sync.push", message={}, status=Status.FINISHED
+    )
+    changes = [
+        (None, charge),
+        (charge, paid),
+        (None, mail),
+        (mail, sent),
+        (None, review),
+        (review, closed),
+        (closed, noted),
+        (gone, None),
+    ]
+    records = [record(old, new, number=place) for place, (old, new) in enumerate(changes)]
+    s3 = FakeS3()
+    client: Any = s3
+    writer = HistoryWriter(S3HistoryStore(client, "archive"))
+    # At least once: a bisected batch, and one that was retried.
+    for batch in (records, records[:3], records[3:], records):
+        name = batch_name(batch, generation="table-1")
+        writer.write(row_changes(batch), generation="table-1", batch=name)
+    for key, body in s3.objects.items():
+        path = tmp_path / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+    return tmp_path
+
+
+def test_everything_about_an_order_is_found_once(folder: Path) -> None:
+    found = query(folder, place=ABOUT_AN_ORDER)
+
+    assert [(one["job_key"], one["status"]) for one in found] == [
+        ("payment.charge:order_18452", "started"),
+        ("payment.charge:order_18452", "finished"),
+        ("receipt.send:order_18452", "started"),
+        ("receipt.send:order_18452", "finished"),
+    ]
+    assert (found[1]["amount"], found[1]["currency"], found[1]["event"]) == (4900, "eur", "confirm")
+    assert found[1]["at"] == (MAY + MINUTE).replace(tzinfo=None)
+
+
+def test_what_an_operator_did_in_a_month_is_found(folder: Path) -> None:
+    (only,) = query(folder, place=BY_AN_OPERATOR)
+
+    assert (only["job_key"], only["event"]) == ("payment.charge:order_7", "rule_failed")
+    assert (only["old_status"], only["status"]) == ("needs_review", "failed")
+
+
+def test_ended_jobs_are_found_exactly_once(folder: Path) -> None:
+    found = query(folder, place=ENDED)
+
+    assert sorted((one["job_key"], one["status"]) for one in found) == [
+        ("payment.charge:order_18452", "finished"),
+        ("payment.charge:order_7", "failed"),
+        ("receipt.send:order_18452", "finished"),
+    ]
+
+
+def test_tables_have_the_fields_of_a_line_and_the_shipped_types() -> None:
+    names = {field.name for field in fields(HistoryLine)}
+    view = sql_blocks("Query with DuckDB")[0]
+    table, *_ = sql_blocks("Query with Athena")
+    columns = table.partition("\nROW FORMAT")[0]
+
+    assert set(re.findall(r"(\w+)\"?: '", view.partition("columns =")[2])) == names
+    assert set(re.findall(r"`(\w+)`", columns)) == names | {"day"}
+    types = {kind.job_type for kind in CONTRACTS} | {UNKNOWN_TYPE}
+    assert f"'{','.join(sorted(types - {UNKNOWN_TYPE}))},{UNKNOWN_TYPE}'" in table

@@ -1,0 +1,74 @@
+"""Bytecode: compiled by Lambda's own Python, the same wherever it is compiled."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from infra import bytecode
+from infra.bytecode import BytecodeError, compile_for_lambda
+
+SOURCE = """
+def fail():
+    raise KeyError({"a", "b", "c"} & {"d", "e"})
+"""
+UNCHECKED = (1).to_bytes(4, "little")
+
+
+def compiled(folder: Path) -> bytes:
+    (folder / "package").mkdir(parents=True)
+    (folder / "package" / "module.py").write_text(SOURCE, encoding="utf-8")
+    assert compile_for_lambda(folder, found_at="/var/task")
+    (found,) = folder.rglob("*.pyc")
+    return found.read_bytes()
+
+
+def test_bytecode_names_no_folder_of_this_machine(lambda_python: Path, tmp_path: Path) -> None:
+    content = compiled(tmp_path / "here")
+
+    assert str(tmp_path).encode() not in content
+    assert b"/var/task/package/module.py" in content
+
+
+def test_the_same_source_gives_the_same_bytecode(lambda_python: Path, tmp_path: Path) -> None:
+    assert compiled(tmp_path / "here") == compiled(tmp_path / "there")
+
+
+def test_bytecode_is_loaded_unseen(lambda_python: Path, tmp_path: Path) -> None:
+    content = compiled(tmp_path)
+    source = tmp_path / "package" / "module.py"
+
+    assert content[4:8] == UNCHECKED
+    assert Path(importlib.util.cache_from_source(str(source))).is_file()
+    assert source.read_text(encoding="utf-8") == SOURCE
+
+
+def test_a_source_that_does_not_compile_is_an_error(lambda_python: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def", encoding="utf-8")
+
+    with pytest.raises(BytecodeError, match=r"cannot compile .*\n.*broken.py"):
+        compile_for_lambda(tmp_path, found_at="/var/task")
+
+
+@pytest.mark.usefixtures("no_lambda_python")
+def test_without_lambdas_python_nothing_is_compiled(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text(SOURCE, encoding="utf-8")
+
+    assert not compile_for_lambda(tmp_path, found_at="/var/task")
+    assert list(tmp_path.iterdir()) == [tmp_path / "module.py"]
+
+
+@pytest.mark.usefixtures("no_lambda_python")
+def test_an_interpreter_is_found_in_pyenv_behind_a_shim_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shim = tmp_path / "shims" / "python3.13"
+    right = tmp_path / "versions" / "3.13.7" / "bin" / "python"
+    for path, script in ((shim, "exit 127"), (right, "echo cpython-313")):
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(shim.parent))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+
+    assert bytecode.lambda_python() == right

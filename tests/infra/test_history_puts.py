@@ -1,0 +1,68 @@
+"""How many objects the history writes, from the batches that the template asks Lambda for."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from oncely.adapters.s3_history import S3HistoryStore
+from oncely.adapters.stream_records import batch_name, row_changes
+from oncely.contracts import CONTRACTS
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.services.archive_history import HistoryWriter
+from tests.infra.assembly import Assembly
+from tests.support.stream import FakeS3, finished, record
+from tests.unit.samples import NOW, a_job
+
+# Lambda hands over at most this much at once; the images of a batch count as their JSON.
+MAX_PAYLOAD = 6 * 1024 * 1024
+# A new on-demand table has four partitions, so its stream has four shards.
+SHARDS = 4
+JOBS_A_SECOND = 100
+TYPES = tuple(kind.job_type for kind in CONTRACTS)
+
+
+def test_at_most_one_put_for_fifty_jobs_at_100_jobs_a_second(prod: Assembly) -> None:
+    """One shard's share of a window, with every shipped type in it: the worst mix."""
+    mappings = prod.of_type("AWS::Lambda::EventSourceMapping")
+    stream = mappings["History/Write/Stream"]["Properties"]
+    jobs = JOBS_A_SECOND * stream["MaximumBatchingWindowInSeconds"] // SHARDS
+    records = [change for number in range(jobs) for change in life(number)]
+    s3 = FakeS3()
+    client: Any = s3
+    writer = HistoryWriter(S3HistoryStore(client, "archive"))
+
+    for batch in batches(records, max_records=stream["BatchSize"]):
+        name = batch_name(batch, generation="table")
+        writer.write(row_changes(batch), generation="table", batch=name)
+
+    assert s3.puts / jobs <= 0.02, f"{s3.puts} objects for {jobs} jobs"
+    assert len([line for line in s3.lines() if line.status == "finished"]) == jobs
+
+
+def life(number: int) -> list[dict[str, Any]]:
+    """A job that is enqueued, claimed, saves a reference, ends, and is published."""
+    job_type = TYPES[number % len(TYPES)]
+    key = JobKey(f"{job_type}:order_{number:08d}")
+    asked = a_job(status=Status.READY, job_key=key, job_type=job_type, fence=0, attempts=0)
+    taken = replace(asked, status=Status.STARTED, fence=1, version=2, deployment="d" * 16)
+    kept = taken.apply(
+        Event.KEEP, now=NOW, actor="worker", reason="created", provider_ref="pi_" + "3" * 24
+    )
+    done = finished(kept)
+    rows = [None, asked, taken, kept, done, replace(done, due_at=None, version=done.version + 1)]
+    return [
+        record(old, new, number=number * 10 + step)
+        for step, (old, new) in enumerate(pairwise(rows))
+    ]
+
+
+def batches(records: list[dict[str, Any]], *, max_records: int) -> Iterator[list[dict[str, Any]]]:
+    """As Lambda cuts them: by number and by size; the window is the caller's."""
+    # The rest differs in digits only.
+    largest = max(len(json.dumps(one)) for one in records[: 5 * len(TYPES)])
+    size = min(max_records, MAX_PAYLOAD // largest)
+    for first in range(0, len(records), size):
+        yield records[first : first + size]

@@ -1,0 +1,48 @@
+"""The DuckDB queries of docs/archive.md, over objects of the history in a folder."""
+
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tests.docs.pages import page
+
+ARCHIVE = page("docs/archive.md")
+
+
+def sql_blocks(section: str) -> list[str]:
+    """The SQL under a heading of the page, in its order."""
+    _, _, after = ARCHIVE.text.partition(f"\n## {section}\n")
+    text = after.partition("\n## ")[0]
+    return [
+        block.text for block in ARCHIVE.blocks() if block.language == "sql" and block.text in text
+    ]
+
+
+def query(folder: Path, *, place: int, **instead: str) -> list[dict[str, Any]]:
+    """Run the page's view and then one of its queries; `instead` changes what it asks for."""
+    view, *queries = sql_blocks("Query with DuckDB")
+    asked = queries[place]
+    for old, new in instead.items():
+        assert old in asked
+        asked = asked.replace(old, new)
+    with chdir(folder), duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(view)
+        found = connection.execute(asked)
+        columns = [column[0] for column in found.description or ()]
+        return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+
+
+def download(client: Any, bucket: str, folder: Path) -> None:  # noqa: ANN401  # boto3's client
+    """Bring the objects of the history into a folder, as `aws s3 sync` does."""
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="history/day=")
+    for found in pages:
+        for one in found.get("Contents", []):
+            path = folder / one["Key"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(client.get_object(Bucket=bucket, Key=one["Key"])["Body"].read())
+
+
+ABOUT_AN_ORDER, BY_AN_OPERATOR, ENDED = range(3)

@@ -1,0 +1,57 @@
+"""Records of the job table's stream as Lambda hands them over, and an S3 that counts."""
+
+import gzip
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from oncely.adapters.job_rows import to_attributes
+from oncely.domain.history import HistoryLine
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event
+from tests.unit.samples import NOW
+
+
+@dataclass
+class FakeS3:
+    """As much of S3's client as a writer calls."""
+
+    objects: dict[str, bytes] = field(default_factory=dict)
+    puts: int = 0
+
+    def put_object(self, *, Key: str, Body: bytes, **_: object) -> None:  # noqa: N803  # S3's name
+        self.puts += 1
+        self.objects[Key] = Body
+
+    def lines(self) -> list[HistoryLine]:
+        return [
+            HistoryLine.from_dict(json.loads(line))
+            for name, body in self.objects.items()
+            if name.endswith(".jsonl.gz")
+            for line in gzip.decompress(body).decode().splitlines()
+        ]
+
+
+def record(
+    old: Job | None, new: Job | None, *, number: int = 1, at: datetime = NOW, by: str = ""
+) -> dict[str, Any]:
+    """As Lambda hands it over; `by` removed the row."""
+    job = new or old
+    assert job is not None
+    images = {"OldImage": old, "NewImage": new}
+    return {
+        "eventSource": "aws:dynamodb",
+        "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/jobs/stream/2026",
+        **({"userIdentity": {"type": "Service", "principalId": by}} if by else {}),
+        "dynamodb": {
+            "ApproximateCreationDateTime": at.timestamp(),
+            "Keys": {"job_key": {"S": job.job_key}},
+            "SequenceNumber": f"{number:021d}",
+            **{name: to_attributes(row) for name, row in images.items() if row is not None},
+        },
+    }
+
+
+def finished(job: Job, at: datetime = NOW) -> Job:
+    return job.apply(Event.CONFIRM, now=at, actor="worker", reason="paid")

@@ -1,0 +1,290 @@
+"""The history's writer: one object per day and type, the same when retried, nothing dropped."""
+
+import importlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from archive_history.handler import handler
+from oncely.adapters.s3_history import S3HistoryStore
+from oncely.adapters.stream_gaps import gap_from_failure
+from oncely.adapters.stream_records import batch_name, row_changes
+from oncely.adapters.table_generation import TableGeneration
+from oncely.domain.errors import UnavailableError
+from oncely.domain.gaps import Gap
+from oncely.domain.history import HistoryLine, Record
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.services.archive_history import HistoryWriter
+from tests.support.stream import FakeS3, finished, record
+from tests.unit.samples import NOW, a_job
+
+# X-Ray opens its socket when it is imported; here that is still allowed.
+importlib.import_module("aws_xray_sdk.core")
+
+undressed: Any = vars(handler)["__wrapped__"]
+TABLE = "0a1b2c3d-table"
+
+
+@pytest.fixture
+def s3() -> FakeS3:
+    return FakeS3()
+
+
+@pytest.fixture
+def writer(s3: FakeS3) -> HistoryWriter:
+    client: Any = s3
+    return HistoryWriter(S3HistoryStore(client, "archive"))
+
+
+def write(writer: HistoryWriter, records: list[dict[str, Any]]) -> int:
+    name = batch_name(records, generation=TABLE)
+    return writer.write(row_changes(records), generation=TABLE, batch=name)
+
+
+def test_batch_is_one_object_per_day_and_type(writer: HistoryWriter, s3: FakeS3) -> None:
+    charge = a_job()
+    mail = a_job(job_key=JobKey("receipt.send:order_1"), job_type="receipt.send")
+    tomorrow = NOW + timedelta(days=1)
+    records = [
+        record(None, charge),
+        record(charge, finished(charge), number=2),
+        record(mail, finished(mail), number=3),
+        record(charge, finished(charge, tomorrow), number=4),
+    ]
+
+    assert write(writer, records) == 3
+    folders = {name.rpartition("/")[0] for name in s3.objects}
+    assert folders == {
+        f"history/day={NOW:%Y-%m-%d}/job_type=payment.charge",
+        f"history/day={NOW:%Y-%m-%d}/job_type=receipt.send",
+        f"history/day={tomorrow:%Y-%m-%d}/job_type=payment.charge",
+    }
+    assert len(s3.lines()) == 4
+
+
+def test_day_is_that_of_utc(writer: HistoryWriter, s3: FakeS3) -> None:
+    at = datetime.fromisoformat("2026-05-18T01:30:00+02:00")
+
+    write(writer, [record(None, a_job(updated_at=at))])
+
+    (name,) = s3.objects
+    assert name.startswith("history/day=2026-05-17/job_type=payment.charge/233000-233000-0a1b2c3d-")
+
+
+def test_batch_that_spans_an_hour_is_split(writer: HistoryWriter, s3: FakeS3) -> None:
+    first = datetime(2026, 5, 17, 9, 59, 58, tzinfo=UTC)
+    rows = [a_job(updated_at=first + timedelta(seconds=step)) for step in (5, 1, 0)]
+
+    write(writer, [record(None, row, number=place) for place, row in enumerate(rows)])
+
+    assert sorted(name.rpartition("/")[2][:13] for name in s3.objects) == [
+        "095958-095959",
+        "100003-100003",
+    ]
+
+
+def test_retried_batch_overwrites_itself(writer: HistoryWriter, s3: FakeS3) -> None:
+    records = [record(None, a_job())]
+    write(writer, records)
+    first = dict(s3.objects)
+
+    write(writer, records)
+
+    assert s3.objects == first
+
+
+def test_bisected_batch_takes_other_names(writer: HistoryWriter, s3: FakeS3) -> None:
+    old = a_job()
+    records = [record(None, old), record(old, finished(old), number=2)]
+
+    for half in (records, records[:1], records[1:]):
+        write(writer, half)
+
+    assert len(s3.objects) == 3
+
+
+@pytest.mark.parametrize(("by", "kept"), [("dynamodb.amazonaws.com", "expired"), ("", "deleted")])
+def test_removed_row_is_recorded(writer: HistoryWriter, s3: FakeS3, by: str, kept: str) -> None:
+    old = a_job(status=Status.FINISHED)
+    at = NOW + timedelta(days=400)
+
+    write(writer, [record(old, None, at=at, by=by)])
+
+    (line,) = s3.lines()
+    assert (line.record, line.old_status, line.at) == (kept, "finished", at)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"status": {"S": "paused"}},  # of a newer version
+        {"created_at": {"S": "yesterday"}},  # edited by hand
+        {"evidence": {"L": [{"M": {}}]}},
+    ],
+)
+def test_unreadable_row_is_recorded_and_blocks_nothing(
+    writer: HistoryWriter, s3: FakeS3, broken: dict[str, Any]
+) -> None:
+    row = a_job(version=7)
+    bad = record(row, finished(row))
+    bad["dynamodb"]["NewImage"].update(broken)
+    other = a_job(job_key=JobKey("payment.charge:order_2"))
+
+    write(writer, [bad, record(None, other, number=2)])
+
+    unreadable, readable = s3.lines()
+    assert (unreadable.record, unreadable.job_key) == (Record.UNREADABLE, row.job_key)
+    assert (unreadable.version, readable.job_key) == (8, other.job_key)
+
+
+def test_row_without_any_number_is_recorded_by_its_key(writer: HistoryWriter, s3: FakeS3) -> None:
+    bad = record(None, a_job())
+    bad["dynamodb"]["NewImage"] = {"job_key": {"S": "payment.charge:x"}, "version": {"S": "one"}}
+
+    write(writer, [bad])
+
+    assert [(line.record, line.version) for line in s3.lines()] == [("unreadable", None)]
+
+
+def test_new_row_is_recorded_though_the_old_one_was_unreadable(
+    writer: HistoryWriter, s3: FakeS3
+) -> None:
+    old = a_job()
+    fixed = record(old, finished(old))
+    fixed["dynamodb"]["OldImage"]["status"] = {"S": "paused"}
+
+    write(writer, [fixed])
+
+    assert [(line.status, line.old_status) for line in s3.lines()] == [("finished", None)]
+
+
+@pytest.mark.parametrize("key", ["deployment:identity", "unique:payment.charge:1", "sweep:3"])
+def test_items_that_are_no_jobs_are_left_out(writer: HistoryWriter, s3: FakeS3, key: str) -> None:
+    item = record(None, a_job())
+    item["dynamodb"]["Keys"] = {"job_key": {"S": key}}
+
+    assert write(writer, [item]) == 0
+    assert s3.objects == {}
+
+
+def test_one_failed_object_fails_the_whole_batch(s3: FakeS3) -> None:
+    class Breaks(S3HistoryStore):
+        def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
+            if job_type == "receipt.send":
+                raise UnavailableError("S3 gave no answer")
+            super().put(day, job_type, name, lines)
+
+    client: Any = s3
+    mail = a_job(job_key=JobKey("receipt.send:order_1"), job_type="receipt.send")
+
+    with pytest.raises(UnavailableError):
+        write(HistoryWriter(Breaks(client, "archive")), [record(None, a_job()), record(None, mail)])
+
+
+FAILURE = {
+    "requestContext": {"condition": "RetryAttemptsExhausted", "approximateInvokeCount": 9},
+    "DDBStreamBatchInfo": {
+        "shardId": "shardId-00000001573689847184-864758bb",
+        "startSequenceNumber": "800000000003126276362",
+        "endSequenceNumber": "800000000003126276399",
+        "approximateArrivalOfFirstRecord": "2026-05-14T00:13:19Z",
+        "approximateArrivalOfLastRecord": "2026-05-14T00:14:19Z",
+        "batchSize": 31,
+        "streamArn": "arn:aws:dynamodb:eu-west-1:1:table/jobs/stream/2026",
+    },
+}
+
+
+def test_gap_says_where_and_when_changes_were_lost() -> None:
+    gap = gap_from_failure(json.dumps(FAILURE), recorded_at=NOW)
+
+    assert gap.shard == "shardId-00000001573689847184-864758bb"
+    assert (gap.records, gap.reason) == (31, "RetryAttemptsExhausted")
+    assert gap.first_at == datetime(2026, 5, 14, 0, 13, 19, tzinfo=UTC)
+    assert Gap.from_dict(json.loads(json.dumps(gap.to_dict()))) == gap
+
+
+@pytest.mark.parametrize("body", ["", "{}", "[]", '{"DDBStreamBatchInfo": {}}'])
+def test_unreadable_failure_message_is_a_gap(body: str) -> None:
+    gap = gap_from_failure(body, recorded_at=NOW)
+
+    assert gap.first_at is None
+    assert gap.name
+
+
+def test_same_gap_has_the_same_name_and_another_has_another() -> None:
+    later = NOW + timedelta(hours=1)
+    other = {**FAILURE, "DDBStreamBatchInfo": {**FAILURE["DDBStreamBatchInfo"], "shardId": "x"}}
+    first, again, elsewhere = (
+        gap_from_failure(json.dumps(failure), recorded_at=at).name
+        for failure, at in ((FAILURE, NOW), (FAILURE, later), (other, NOW))
+    )
+
+    assert first == again != elsewhere
+
+
+@pytest.mark.parametrize(
+    ("scanned", "rows_from", "closed"),
+    [
+        (timedelta(0), None, True),
+        (-timedelta(seconds=1), None, False),  # recorded after the scan began
+        (timedelta(0), -timedelta(days=1), True),
+        (timedelta(0), timedelta(days=1), False),  # older changes were left out
+    ],
+)
+def test_gap_is_closed_only_by_a_scan_that_saw_all_of_it(
+    *, scanned: timedelta, rows_from: timedelta | None, closed: bool
+) -> None:
+    gap = Gap(name="gap", recorded_at=NOW, first_at=NOW - timedelta(hours=22))
+    since = None if rows_from is None or gap.first_at is None else gap.first_at + rows_from
+
+    assert gap.closed_by(scanned_since=NOW + scanned, rows_from=since) is closed
+    unknown = replace(gap, first_at=None)
+    assert unknown.closed_by(scanned_since=NOW, rows_from=NOW - timedelta(days=99)) is False
+
+
+@dataclass
+class FakeTable:
+    """As much of DynamoDB's client as a generation is read with."""
+
+    stream: str = "arn:aws:dynamodb:eu-west-1:1:table/jobs/stream/2026"
+    calls: int = 0
+
+    def describe_table(self, *, TableName: str) -> dict[str, Any]:  # noqa: N803  # DynamoDB's name
+        self.calls += 1
+        return {"Table": {"TableId": TABLE, "LatestStreamArn": self.stream}}
+
+
+def test_generation_is_the_table_id_and_is_asked_once() -> None:
+    table: Any = FakeTable()
+    generation = TableGeneration(table, "jobs")
+
+    assert [generation(table.stream) for _ in range(3)] == [TABLE] * 3
+    assert table.calls == 1
+
+
+def test_stream_of_a_replaced_table_is_no_generation_of_the_new_one() -> None:
+    table: Any = FakeTable()
+
+    assert TableGeneration(table, "jobs")("arn:…/stream/2025") == "stream-2025"
+
+
+def test_handler_writes_lines_of_a_stream_and_gaps_of_the_queue(
+    writer: HistoryWriter, s3: FakeS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table: Any = FakeTable()
+    monkeypatch.setattr("archive_history.handler.writer", lambda: writer)
+    monkeypatch.setattr("archive_history.handler.generation", lambda: TableGeneration(table, "j"))
+    failure = {"eventSource": "aws:sqs", "body": json.dumps(FAILURE)}
+
+    for event in ({}, {"Records": [record(None, a_job())]}, {"Records": [failure]}):
+        assert undressed(event, None) == {"batchItemFailures": []}
+
+    assert [line.generation for line in s3.lines()] == [TABLE]
+    (gap,) = (body for name, body in s3.objects.items() if name.startswith("history/gaps/"))
+    assert Gap.from_dict(json.loads(gap)).records == 31

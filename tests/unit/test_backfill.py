@@ -1,0 +1,160 @@
+"""A backfill writes a line for every row, goes on where it stopped, and closes what it saw."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.errors import UnavailableError
+from oncely.domain.gaps import BackfillProgress, Gap
+from oncely.domain.history import Record
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.ports import RowPage
+from oncely.services.backfill import Backfill, Backfilled
+from oncely.testing.history import MemoryHistory
+from tests.support.fakes import FakeClock
+from tests.unit.samples import NOW, a_job
+
+TABLE = "table-1"
+DAY = timedelta(days=1)
+
+
+@dataclass
+class FakeScan:
+    """Two rows a page; it may break before a page."""
+
+    rows: list[Job]
+    breaks_before: int | None = None
+    unreadable: tuple[tuple[str, int | None], ...] = ()
+
+    def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
+        keys = [row.job_key for row in self.rows]
+        first = 0 if after is None else keys.index(JobKey(after)) + 1
+        for place in range(first, len(self.rows), 2):
+            if self.breaks_before == place:
+                raise UnavailableError("DynamoDB gave no answer")
+            part = self.rows[place : place + 2]
+            last = place + 2 >= len(self.rows)
+            yield RowPage(
+                jobs=tuple(part),
+                unreadable=self.unreadable if last else (),
+                after=None if last else part[-1].job_key,
+            )
+
+
+def rows(count: int) -> list[Job]:
+    return [
+        a_job(job_key=JobKey(f"payment.charge:order_{number}"), updated_at=NOW - number * DAY)
+        for number in range(count)
+    ]
+
+
+@pytest.fixture
+def history() -> MemoryHistory:
+    return MemoryHistory()
+
+
+def backfill(history: MemoryHistory, scan: FakeScan, *, at_once: int = 2) -> Backfill:
+    clock = FakeClock(NOW)
+    return Backfill(scan=scan, store=history, reader=history, clock=clock, lines_at_once=at_once)
+
+
+def run(history: MemoryHistory, scan: FakeScan) -> Backfilled:
+    return backfill(history, scan).run(generation=TABLE)
+
+
+def keys(history: MemoryHistory) -> list[str]:
+    return sorted(key[-1] for key in history.newest())
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 6])
+def test_every_row_has_a_line(history: MemoryHistory, count: int) -> None:
+    done = run(history, FakeScan(rows(count)))
+
+    assert keys(history) == [str(number) for number in range(count)]
+    assert {line.record for line in history.newest().values()} <= {Record.BACKFILL}
+    assert (done.progress.rows, done.progress.lines, done.progress.done) == (count, count, True)
+
+
+def test_line_is_under_the_day_of_its_change(history: MemoryHistory) -> None:
+    run(history, FakeScan(rows(3)))
+
+    assert all(
+        line.at.date() == day for (day, _, _), lines in history.objects.items() for line in lines
+    )
+
+
+def test_unreadable_row_is_recorded(history: MemoryHistory) -> None:
+    run(history, FakeScan(rows(1), unreadable=(("payment.charge:bad", 4),)))
+
+    assert history.newest()["payment.charge:bad"].record is Record.UNREADABLE
+
+
+def test_interrupted_scan_goes_on_and_closes_gaps_of_its_first_start(
+    history: MemoryHistory,
+) -> None:
+    history.record_gap(Gap(name="old", recorded_at=NOW - DAY))
+    scan = FakeScan(rows(6), breaks_before=4)
+    with pytest.raises(UnavailableError):
+        run(history, scan)
+    assert [gap.name for gap in history.open_gaps()] == ["old"]
+    history.record_gap(Gap(name="new", recorded_at=NOW + timedelta(seconds=1)))
+
+    late = backfill(history, FakeScan(rows(6)))
+    done = replace(late, clock=FakeClock(NOW + DAY)).run(generation=TABLE)
+
+    assert keys(history) == list("012345")
+    assert done.progress.rows == 6
+    # Rows that the first part read had not seen what the second gap lost.
+    assert [gap.name for gap in done.closed] == ["old"]
+    assert [gap.name for gap in history.open_gaps()] == ["new"]
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        BackfillProgress(generation="table-2", started_at=NOW, after="payment.charge:order_1"),
+        BackfillProgress(
+            generation=TABLE, started_at=NOW, after="payment.charge:order_1", rows_from=NOW
+        ),
+        BackfillProgress(
+            generation=TABLE, started_at=NOW, after="payment.charge:order_1", done=True
+        ),
+    ],
+)
+def test_scan_of_something_else_does_not_go_on(
+    history: MemoryHistory, earlier: BackfillProgress
+) -> None:
+    history.save_backfill(earlier)
+
+    run(history, FakeScan(rows(4)))
+
+    assert keys(history) == list("0123")
+
+
+def test_only_rows_that_changed_since_are_written(history: MemoryHistory) -> None:
+    gap = Gap(name="gap", recorded_at=NOW, first_at=NOW - 2 * DAY)
+    history.record_gap(gap)
+    service = backfill(history, FakeScan(rows(6)))
+
+    done = service.run(generation=TABLE, rows_from=NOW - DAY)
+    assert (keys(history), done.closed) == (["0", "1"], ())
+    done = service.run(generation=TABLE, rows_from=NOW - 3 * DAY)
+
+    assert (keys(history), done.closed) == (list("0123"), (gap,))
+
+
+def test_dry_run_writes_nothing(history: MemoryHistory) -> None:
+    gap = Gap(name="gap", recorded_at=NOW - DAY)
+    history.record_gap(gap)
+    seen: list[BackfillProgress] = []
+
+    done = backfill(history, FakeScan(rows(5))).run(
+        generation=TABLE, dry_run=True, report=seen.append
+    )
+
+    assert (history.objects, history.progress, history.closed) == ({}, None, set())
+    assert (done.progress.lines, done.closed) == (5, (gap,))
+    assert [one.rows for one in seen] == [2, 4, 5]

@@ -1,0 +1,143 @@
+"""`oncely archive`: the history of an id, its gaps, and the scan that closes them."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from oncely.adapters.job_rows import to_attributes
+from oncely.adapters.s3_history import S3HistoryStore
+from oncely.adapters.stream_records import row_changes
+from oncely.domain.gaps import Gap
+from oncely.services.archive_history import HistoryWriter
+from tests.support.command import FakePlace, oncely
+from tests.support.stream import FakeS3, finished, record
+from tests.unit.samples import KEY, NOW, a_job
+
+TABLE = {"TableId": "table-1", "LatestStreamArn": "arn:…/stream/1"}
+
+
+class Bucket(FakeS3):
+    """An S3 that can be listed and read as well."""
+
+    def get_paginator(self, _operation: str) -> "Bucket":
+        return self
+
+    def paginate(
+        self,
+        *,
+        Prefix: str,  # noqa: N803  # S3's names
+        Delimiter: str = "",  # noqa: N803  # the same
+        StartAfter: str = "",  # noqa: N803  # the same
+        **_: str,
+    ) -> Iterator[dict[str, Any]]:
+        names = sorted(one for one in self.objects if one.startswith(Prefix) and one > StartAfter)
+        if not Delimiter:
+            yield {"Contents": [{"Key": name} for name in names]}
+            return
+        folders = {Prefix + name.removeprefix(Prefix).partition("/")[0] + "/" for name in names}
+        yield {"CommonPrefixes": [{"Prefix": one} for one in sorted(folders)]}
+
+    def get_object(self, *, Key: str, **_: str) -> dict[str, Any]:  # noqa: N803  # the same
+        return {"Body": BytesIO(self.objects[Key])}
+
+
+@dataclass
+class JobTable:
+    """A table of one page."""
+
+    items: list[dict[str, Any]] = field(default_factory=list)
+
+    def describe_table(self, **_: str) -> dict[str, Any]:
+        return {"Table": TABLE}
+
+    def scan(self, **_: object) -> dict[str, Any]:
+        return {"Items": self.items}
+
+
+@pytest.fixture
+def bucket() -> Bucket:
+    return Bucket()
+
+
+@pytest.fixture
+def place(bucket: Bucket) -> FakePlace:
+    table = JobTable([to_attributes(a_job()), {"job_key": {"S": "deployment:identity"}}])
+    outputs = {"ArchiveBucketName": "archive", "JobsTableName": "jobs"}
+    return FakePlace(clients={"s3": bucket, "dynamodb": table}, outputs=outputs)
+
+
+def with_gap(bucket: Bucket, **fields: Any) -> None:  # noqa: ANN401  # of a gap
+    client: Any = bucket
+    S3HistoryStore(client, "archive").record_gap(
+        Gap(name="gap", **{"recorded_at": NOW, "first_at": NOW, "records": 31, **fields})
+    )
+
+
+def test_history_of_an_order_is_shown_oldest_first(bucket: Bucket, place: FakePlace) -> None:
+    old = a_job(subject="18452")
+    records = [record(old, finished(old, NOW + timedelta(hours=1))), record(None, old)]
+    client: Any = bucket
+    writer = HistoryWriter(S3HistoryStore(client, "archive"))
+    for batch in ("a", "b"):  # at least once
+        writer.write(row_changes(records), generation="table-1", batch=batch)
+
+    said = oncely("archive", "about", "18452", "--json", place=place)
+
+    lines = [json.loads(line) for line in said.stdout.splitlines()]
+    assert [line["status"] for line in lines] == ["started", "finished"]
+    assert KEY in oncely("archive", "about", "18452", place=place).stdout
+    assert oncely("archive", "about", "18452", "--to", "2020-01-01", place=place).exit_code == 1
+
+
+def test_unknown_id_says_where_to_look(place: FakePlace) -> None:
+    said = oncely("archive", "about", "nobody", place=place)
+
+    assert said.exit_code == 1
+    assert "oncely find" in said.stderr
+
+
+def test_gaps_need_attention(bucket: Bucket, place: FakePlace) -> None:
+    assert oncely("archive", "gaps", place=place).stdout == "The history has no open gap.\n"
+    with_gap(bucket)
+
+    said = oncely("archive", "gaps", place=place)
+
+    assert said.exit_code == 4
+    assert "31" in said.stdout
+    (gap,) = oncely("archive", "gaps", "--json", place=place).stdout.splitlines()
+    assert json.loads(gap)["records"] == 31
+
+
+def test_backfill_writes_lines_and_closes_gaps(bucket: Bucket, place: FakePlace) -> None:
+    with_gap(bucket)
+
+    dry = oncely("archive", "backfill", "--dry-run", place=place)
+    assert (dry.exit_code, bucket.lines()) == (0, [])
+    assert "Read 1 rows, would write 1 lines." in dry.stdout
+    done = oncely("archive", "backfill", "--json", place=place)
+
+    assert json.loads(done.stdout)["closed"] == ["gap"]
+    assert [line.job_key for line in bucket.lines()] == [KEY]
+    assert oncely("archive", "gaps", place=place).exit_code == 0
+
+
+def test_gap_older_than_the_rows_that_were_asked_for_stays_open(
+    bucket: Bucket, place: FakePlace
+) -> None:
+    with_gap(bucket)
+
+    said = oncely("archive", "backfill", "--from", f"{NOW + timedelta(days=1):%F}", place=place)
+
+    assert said.exit_code == 4
+    assert "1 gaps are still open" in said.stderr
+
+
+def test_stack_without_an_archive_is_said(place: FakePlace) -> None:
+    place.outputs = {}
+
+    assert "no output ArchiveBucketName" in oncely("archive", "gaps", place=place).stderr

@@ -1,0 +1,292 @@
+"""History lines: which changes are recorded, what of a row they hold, and what they never hold."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncely.domain.actors import person
+from oncely.domain.claims import claimed
+from oncely.domain.history import (
+    MAX_FIELDS,
+    MAX_ID,
+    UNKNOWN_TYPE,
+    HistoryLine,
+    Record,
+    backfill_line,
+    deduplicated,
+    history_line,
+    is_newer,
+    scalars,
+    unreadable_line,
+)
+from oncely.domain.jobs import Evidence, Job, enqueued
+from oncely.domain.lifecycle import Event, Status
+from tests.unit.samples import KEY, NOW, a_claim, a_job, an_entry
+
+TABLE = "table-1"
+LATER = NOW + timedelta(minutes=3)
+
+
+def line_of(old: Job | None, new: Job | None, **more: Any) -> HistoryLine | None:  # noqa: ANN401  # as `history_line` takes them
+    return history_line(old, new, generation=TABLE, at=LATER, **more)
+
+
+def recorded(old: Job | None, new: Job | None, **more: Any) -> HistoryLine:  # noqa: ANN401  # the same
+    line = line_of(old, new, **more)
+    assert line is not None
+    return line
+
+
+def ready() -> Job:
+    return enqueued(
+        KEY,
+        "payment.charge",
+        {"job": "payment.charge", "v": 1, "order_id": "18452"},
+        now=NOW,
+        due_at=NOW,
+        actor="producer",
+        reason="asked for",
+    )
+
+
+def test_first_row_is_recorded_with_its_event() -> None:
+    line = recorded(None, ready())
+
+    assert (line.old_status, line.status, line.event) == (None, "ready", "enqueue")
+    assert (line.actor, line.at, line.version, line.generation) == ("producer", NOW, 1, TABLE)
+
+
+def test_claim_is_recorded_though_it_leaves_no_entry() -> None:
+    old = ready()
+
+    line = recorded(old, claimed(old, a_claim(now=LATER)))
+
+    assert (line.old_status, line.status, line.event) == ("ready", "started", "claim")
+    assert (line.actor, line.at, line.fence) == ("worker", LATER, 1)
+
+
+def test_end_is_recorded_with_result_and_reference() -> None:
+    old = a_job()
+    new = old.apply(
+        Event.CONFIRM,
+        now=LATER,
+        actor="worker",
+        reason="paid",
+        provider_ref="pi_1",
+        result={"charge_id": "ch_1", "live": True, "amount": 1200},
+        amount=1200,
+        currency="eur",
+        subject="18452",
+    )
+
+    line = recorded(old, new)
+
+    assert (line.status, line.event, line.provider_ref) == ("finished", "confirm", "pi_1")
+    assert line.result == {"charge_id": "ch_1", "live": True, "amount": 1200}
+    assert (line.amount, line.currency, line.subject, line.left_out) == (1200, "eur", "18452", ())
+    assert (line.fingerprint, line.key_scope, line.key_number) == ("of the order", "live", 1)
+
+
+def test_saved_reference_is_recorded_without_a_new_status() -> None:
+    old = a_job()
+    new = old.apply(Event.KEEP, now=LATER, actor="worker", reason="saved", provider_ref="pi_1")
+
+    line = recorded(old, new)
+
+    assert (line.status, line.old_status, line.event) == ("started", "started", "keep")
+    assert line.provider_ref == "pi_1"
+
+
+@pytest.mark.parametrize("event", [Event.NOTE, Event.WAIT])
+def test_change_of_neither_status_nor_reference_is_not_recorded(event: Event) -> None:
+    old = a_job(status=Status.UNKNOWN, provider_ref="pi_1")
+
+    assert line_of(old, old.apply(event, now=LATER, actor="reconciler", reason="later")) is None
+
+
+def test_operator_action_is_recorded_though_it_moves_nothing() -> None:
+    old = a_job()
+    new = old.apply(Event.NOTE, now=LATER, actor=person("ada"), reason="Called the customer")
+
+    line = recorded(old, new)
+
+    assert (line.event, line.actor, line.status) == ("note", "person:ada", "started")
+    assert "Called" not in json.dumps(line.to_dict())
+
+
+def test_counted_repetition_of_an_operator_action_is_recorded() -> None:
+    note = an_entry(event=Event.NOTE, actor=person("ada"))
+    old = a_job(evidence=(note,))
+    new = replace(old, evidence=(replace(note, count=2, last_at=LATER),), version=old.version + 1)
+
+    assert recorded(old, new).actor == "person:ada"
+
+
+def test_write_without_a_change_is_not_recorded() -> None:
+    assert line_of(a_job(), a_job()) is None
+    assert line_of(None, None) is None
+
+
+@pytest.mark.parametrize(("expired", "record"), [(True, "expired"), (False, "deleted")])
+def test_removed_row_is_recorded_as_its_own_version(*, expired: bool, record: str) -> None:
+    old = a_job(status=Status.FINISHED, version=4)
+
+    line = recorded(old, None, expired=expired)
+
+    assert (line.record, line.status, line.old_status) == (record, None, "finished")
+    assert (line.version, line.at) == (5, LATER)
+
+
+def test_backfill_says_what_the_row_is_and_who_wrote_it_last() -> None:
+    ended = a_job().apply(Event.CONFIRM, now=LATER, actor="worker", reason="paid")
+
+    line = backfill_line(ended, generation=TABLE)
+
+    assert (line.record, line.status, line.old_status) == (Record.BACKFILL, "finished", None)
+    assert (line.event, line.actor, line.at) == ("confirm", "worker", LATER)
+
+
+def test_backfill_names_no_event_older_than_the_row() -> None:
+    line = backfill_line(a_job(evidence=(an_entry(at=NOW),), updated_at=LATER), generation=TABLE)
+
+    assert (line.event, line.actor) == (None, None)
+
+
+def test_unreadable_row_is_recorded_by_its_key() -> None:
+    line = unreadable_line(KEY, generation=TABLE, at=NOW, version=None)
+
+    assert (line.record, line.job_key, line.job_type) == ("unreadable", KEY, "payment.charge")
+
+
+@pytest.mark.parametrize("key", ["", "no colon", "../up:1", "Ä.b:1"])
+def test_job_type_of_a_broken_key_is_unknown(key: str) -> None:
+    line = unreadable_line(key, generation=TABLE, at=NOW, version=3)
+
+    assert line.job_type == UNKNOWN_TYPE
+
+
+def test_repeated_lines_are_one_and_a_change_wins_over_a_backfill() -> None:
+    old = a_job()
+    new = old.apply(Event.CONFIRM, now=LATER, actor="worker", reason="paid")
+    change = recorded(old, new)
+    scanned = backfill_line(new, generation=TABLE)
+
+    assert deduplicated([scanned, change, change, scanned]) == [change]
+
+
+def test_lines_of_another_generation_version_or_row_are_kept() -> None:
+    line = backfill_line(a_job(), generation=TABLE)
+    others = [
+        replace(line, generation="table-2"),
+        replace(line, version=7),
+        replace(line, created_at=LATER),
+    ]
+
+    assert deduplicated([line, *others]) == [line, *others]
+
+
+def test_newest_line_is_of_the_newest_row_then_version() -> None:
+    line = backfill_line(a_job(version=9), generation=TABLE)
+    change = replace(line, record=Record.CHANGE)
+    second_row = replace(line, created_at=LATER, version=1)
+
+    assert is_newer(line, None)
+    assert is_newer(replace(line, version=10), line)
+    assert is_newer(second_row, line)
+    assert is_newer(change, line)
+    assert not is_newer(line, line)
+
+
+def test_partial_message_and_result_are_marked() -> None:
+    job = a_job(message={"id": "1", "record": {"name": "Ada"}}, result={"told": "Hello Ada"})
+
+    line = backfill_line(job, generation=TABLE)
+
+    assert (line.message, line.result) == ({"id": "1"}, {})
+    assert line.left_out == ("message", "result")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["two words", "ada@example.com", "x" * (MAX_ID + 1), {}, [], 2**63, float("nan"), "Größe"],
+)
+def test_what_is_no_id_code_or_number_is_left_out(value: object) -> None:
+    assert scalars({"field": value}) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "order_18452", "2026-11-16T03:00:00+01:00", "a/b=", 5, 1.5, None, True]
+)
+def test_ids_codes_times_and_numbers_are_kept(value: object) -> None:
+    assert scalars({"field": value}) == ({"field": value}, True)
+
+
+def test_fields_are_counted_and_their_names_are_codes() -> None:
+    kept, whole = scalars({f"field_{number}": number for number in range(MAX_FIELDS + 1)})
+
+    assert (len(kept), whole) == (MAX_FIELDS, False)
+    assert scalars({"free text": 1}) == ({}, False)
+
+
+def test_too_long_id_is_left_out() -> None:
+    line = backfill_line(a_job(provider_ref="p" * (MAX_ID + 1)), generation=TABLE)
+
+    assert line.provider_ref is None
+
+
+SECRET = "Ada Lovelace"
+TEXTS = st.text(max_size=20).map(lambda text: f"{text} {SECRET} {text}")
+NESTED = st.recursive(
+    TEXTS | st.integers(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=5,
+)
+DOCUMENTS = st.dictionaries(st.sampled_from(["note", "record", "name"]) | TEXTS, NESTED)
+ENTRIES = st.builds(
+    Evidence,
+    at=st.sampled_from([NOW, LATER]),
+    event=st.sampled_from(Event) | TEXTS,
+    old=st.none() | st.sampled_from(Status) | TEXTS,
+    new=st.sampled_from(Status) | TEXTS,
+    reason=TEXTS,
+    actor=st.sampled_from(["worker", person("ada")]),
+)
+ROWS = st.builds(
+    a_job,
+    status=st.sampled_from(Status),
+    version=st.integers(1, 9),
+    fence=st.integers(0, 2),
+    updated_at=st.sampled_from([NOW, LATER]),
+    message=DOCUMENTS,
+    result=st.none() | DOCUMENTS,
+    closing=st.none() | DOCUMENTS,
+    progress=st.none() | DOCUMENTS,
+    last_error=st.none() | TEXTS,
+    provider_ref=st.none() | st.just("pi_1"),
+    evidence=st.lists(ENTRIES, max_size=3).map(tuple),
+)
+LINES = st.one_of(
+    st.builds(line_of, st.none() | ROWS, st.none() | ROWS, expired=st.booleans()),
+    st.builds(backfill_line, ROWS, generation=st.just(TABLE)),
+).filter(lambda line: line is not None)
+
+
+@given(line=LINES)
+def test_no_free_text_of_a_row_is_in_a_line(line: HistoryLine) -> None:
+    assert SECRET not in json.dumps(line.to_dict(), ensure_ascii=False)
+
+
+@given(line=LINES)
+def test_line_survives_json(line: HistoryLine) -> None:
+    assert HistoryLine.from_dict(json.loads(json.dumps(line.to_dict()))) == line
+
+
+def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
+    line = backfill_line(a_job(), generation=TABLE)
+
+    assert HistoryLine.from_dict({**line.to_dict(), "new_field": 1}) == line
