@@ -57,10 +57,10 @@ PLANS: Final[Mapping[str, Plan]] = {
             Index(name=job_finder.BY_SUBJECT, key=Key(partition="subject", sort="created_at")),
             Index(name=job_finder.BY_CUSTOMER, key=Key(partition="customer_id", sort="created_at")),
             Index(name=job_finder.BY_REFERENCE, key=Key(partition="provider_ref")),
+            # What operators act on; what is in progress is in the index of due rows.
             Index(
-                name=job_finder.BY_STATUS,
-                key=Key(partition=job_rows.LISTED, sort="since"),
-                include=("job_type", "created_at"),
+                name=job_finder.ATTENTION_INDEX,
+                key=Key(partition=job_rows.ATTENTION, sort="since"),
             ),
         ),
     ),

@@ -139,14 +139,17 @@ class Sweeps(Protocol):
         """Start the state machine with this input."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Listed:
-    """A job as the index by status shows it."""
+    """A job as a list shows it before its row is read, and the time that the list goes by."""
 
     job_key: JobKey
-    job_type: str
-    since: datetime  # when it got its present status
-    created_at: datetime
+    at: datetime
+
+    @property
+    def job_type(self) -> str:
+        """Each key begins with it."""
+        return self.job_key.partition(":")[0]
 
 
 class JobFinder(Protocol):
@@ -161,7 +164,7 @@ class JobFinder(Protocol):
     def by_reference(self, ref: str, *, most: int) -> list[JobKey]:
         """The jobs that carry a provider's reference."""
 
-    def listed(
+    def attention(
         self,
         statuses: Sequence[Status],
         *,
@@ -169,10 +172,10 @@ class JobFinder(Protocol):
         until: datetime | None = None,
         oldest_first: bool = False,
     ) -> Iterator[Listed]:
-        """The jobs of these statuses by when each got there, read as they are taken."""
+        """The jobs of these that operators act on, by when each got there, read as taken."""
 
     def count(self, statuses: Sequence[Status], *, since: datetime | None, most: int) -> int:
-        """How many jobs of these statuses got there since then; counting ends at `most`."""
+        """How many of those got there since then; counting ends at `most`."""
 
     def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
         """Read these rows, consistently; one that is gone is left out."""
@@ -226,6 +229,15 @@ class RowScan(Protocol):
 
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
         """Every row, consistently, page by page; `after` goes on behind a key."""
+
+
+class FinishedJobs(Protocol):
+    """Lists what is done from the history; the table has no index of it."""
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
+    ) -> Sequence[Listed]:
+        """The jobs that finished in this time, those that did last first."""
 
 
 class EventBus(Protocol):

@@ -191,6 +191,7 @@ class ReaderSettings(Settings):
     """Reads jobs for people, and serves the page."""
 
     jobs_table: Text
+    due_shards: DueShards = DUE_SHARDS
     sign_in_url: Text
     client_id: Text
     stack_name: Text

@@ -45,6 +45,7 @@ def measure(engine: Engine) -> Figures:
             client=imported[imports.CLIENT],
             worker_import=imported[imports.WORKER],
             worker_ready=imported[imports.READY],
+            stripe_worker_ready=imported[imports.READY_WITH_STRIPE],
             powertools_import=imported[imports.POWERTOOLS],
             cpu=cpu_one_by_one,
             powertools_cpu=powertools_cpu,

@@ -33,7 +33,7 @@ class Cpu:
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """CPU time of importing a worker in a fresh interpreter, over making one boto3 client."""
+    """User CPU of a start in a fresh interpreter, over making one boto3 client."""
 
     ratio: float
     milliseconds: float
@@ -109,6 +109,7 @@ class Figures:
     client: Import
     worker_import: Import
     worker_ready: Import
+    stripe_worker_ready: Import
     powertools_import: Import
     cpu: Cpu
     powertools_cpu: Cpu

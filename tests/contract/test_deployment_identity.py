@@ -61,7 +61,7 @@ def test_no_list_count_or_sweep_shows_the_identity(dynamo: Dynamo) -> None:
     identity(dynamo)()
     finder = dynamo.finder()
 
-    assert list(finder.listed(tuple(Status))) == []
+    assert list(finder.attention(tuple(Status))) == []
     assert finder.count(tuple(Status), since=None, most=10) == 0
     index = DynamoDueIndex(dynamo.client, dynamo.jobs_table)
     for action in Action:

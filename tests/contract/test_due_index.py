@@ -117,4 +117,4 @@ def test_sweep_leases_are_not_due(place: Place) -> None:
     place.leases.take(0, holder="one", now=at(0), until=at(60))
 
     assert partitions(place) == EVERYWHERE
-    assert list(place.finder.listed(tuple(Status))) == []
+    assert list(place.finder.attention(tuple(Status))) == []

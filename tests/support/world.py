@@ -23,7 +23,13 @@ from oncely.services.reconcile import Reconciler, Resolution
 from oncely.services.repair import Repairer
 from oncely.services.run_job import JobRunner
 from oncely.services.tell import Teller
-from oncely.testing.memory import MemoryJobFinder, MemoryJobStore, MemoryWindows
+from oncely.testing.memory import (
+    MemoryDueIndex,
+    MemoryFinishedJobs,
+    MemoryJobFinder,
+    MemoryJobStore,
+    MemoryWindows,
+)
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeAlerts, FakeBus, FakeClock, FakeOutbox, Tokens
 from tests.support.mail import FakeMailer
@@ -218,6 +224,8 @@ class World:
             registry=self.registry,
             store=self.store,
             finder=MemoryJobFinder(self.store),
+            index=MemoryDueIndex(self.store),
+            finished=MemoryFinishedJobs(self.store),
             clock=self.clock,
         )
 

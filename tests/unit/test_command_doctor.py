@@ -279,8 +279,9 @@ def jobs_for_many_people(account: Account) -> None:
 
 
 def forgotten_job(account: Account) -> None:
-    account.world.clock.time = datetime.now(UTC) - timedelta(hours=2)
+    account.world.clock.time = datetime.now(UTC) - timedelta(hours=2, minutes=15)
     oncely("send", "payment.charge", "order_id=1", place=account.place())
+    account.world.clock.time = datetime.now(UTC)
 
 
 def mail_on_probation(account: Account) -> None:

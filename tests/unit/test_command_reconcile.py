@@ -43,7 +43,7 @@ def test_it_asks_for_exactly_what_the_options_say() -> None:
         "limit": 5,
         "dry_run": True,
         "job_type": "payment.charge",
-        "from": "2026-11-16T00:00:00.000000Z",
+        "from": "2026-11-16T00:00:00.000Z",
     }
 
 

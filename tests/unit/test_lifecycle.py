@@ -103,7 +103,6 @@ def test_stored_events_are_never_renamed() -> None:
         "RETURN": "return",
         "ESCALATE": "escalate",
         "TELL": "tell",
-        "PUBLISH": "publish",
         "CONTRADICT": "contradict",
         "NOTE": "note",
         "RULE_FINISHED": "rule_finished",

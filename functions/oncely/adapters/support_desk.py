@@ -3,9 +3,11 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from oncely.adapters.clients import Clients
+from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.dynamodb_windows import DynamoWindows
 from oncely.adapters.job_finder import DynamoJobFinder
@@ -15,17 +17,36 @@ from oncely.adapters.wiring import wire_reconciler
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import NotConfiguredError
+from oncely.ports import Listed
 from oncely.registry import Registry
 from oncely.services.enqueue import Enqueuer
 from oncely.services.inspect import Inspector
 from oncely.services.reconcile import Reconciler
 from oncely.services.repair import Repairer
-from oncely.settings import ResolverSettings, camel, queue_variable, secret_variable, table_variable
+from oncely.settings import (
+    ReaderSettings,
+    ResolverSettings,
+    camel,
+    queue_variable,
+    secret_variable,
+    table_variable,
+)
 
 if TYPE_CHECKING:
     import boto3
 
 _PROVIDERS = ("STRIPE_API_BASE", "HUBSPOT_API_BASE", "HUBSPOT_ID_PROPERTY")
+
+
+class NoFinishedJobs:
+    """Lists nothing as done: the history is not read yet."""
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
+    ) -> list[Listed]:
+        """No jobs."""
+        del since, until, job_type, limit
+        return []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +86,7 @@ def desk(
     reconciler = wire_reconciler(settings, contracts, clients=clients)
     enqueuer = _enqueuer(settings, reconciler, clients)
     return SupportDesk(
-        inspector=inspector(settings.jobs_table, contracts, clients=clients),
+        inspector=inspector(settings, contracts, clients=clients),
         repairer=Repairer(reconciler=reconciler, enqueuer=enqueuer),
         enqueuer=enqueuer,
         clients=clients,
@@ -74,17 +95,20 @@ def desk(
 
 
 def inspector(
-    jobs_table: str,
+    settings: ReaderSettings | ResolverSettings,
     contracts: Iterable[type[AnyContract]],
     *,
     clients: Clients,
 ) -> Inspector:
     """Reading only."""
+    jobs_table = settings.jobs_table
     finder = DynamoJobFinder(clients.dynamodb, jobs_table)
     return Inspector(
         registry=Registry(contracts),
         store=DynamoJobStore(client=clients.dynamodb, table=jobs_table, tables={}),
         finder=finder,
+        index=DynamoDueIndex(clients.dynamodb, jobs_table, settings.due_shards),
+        finished=NoFinishedJobs(),
         clock=SystemClock(),
     )
 
@@ -124,6 +148,7 @@ def _variables(
             "from this version? `make deploy` brings it up to date"
         )
     providers = {
+        "DUE_SHARDS": outputs.get("DueShards"),
         "STRIPE_API_BASE": outputs.get("StripeApiBase"),
         "HUBSPOT_API_BASE": outputs.get("HubspotApiBase"),
         # Whether a charge owes a receipt is the stack's to say, not this machine's.

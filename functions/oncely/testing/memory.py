@@ -10,7 +10,7 @@ from oncely.domain.due import DUE_SHARDS, Action, due_action, due_shard
 from oncely.domain.errors import InvariantError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import ATTENTION, Status
 from oncely.domain.writes import LocalWrite
 from oncely.ports import (
     Claimed,
@@ -217,7 +217,7 @@ class MemoryJobFinder:
     def by_reference(self, ref: str, *, most: int) -> list[JobKey]:
         return self._newest(lambda job: job.provider_ref == ref, most)
 
-    def listed(
+    def attention(
         self,
         statuses: Sequence[Status],
         *,
@@ -226,21 +226,17 @@ class MemoryJobFinder:
         oldest_first: bool = False,
     ) -> Iterator[Listed]:
         found = [
-            Listed(
-                job_key=job.job_key,
-                job_type=job.job_type,
-                since=job.since,
-                created_at=job.created_at,
-            )
+            Listed(job.job_key, job.since)
             for job in self.store.jobs.values()
             if job.status in statuses
+            and job.status in ATTENTION
             and job.since is not None
             and (since or job.since) <= job.since <= (until or job.since)
         ]
-        return iter(sorted(found, key=lambda one: one.since, reverse=not oldest_first))
+        return iter(sorted(found, key=lambda one: one.at, reverse=not oldest_first))
 
     def count(self, statuses: Sequence[Status], *, since: datetime | None, most: int) -> int:
-        return min(most, len(list(self.listed(statuses, since=since))))
+        return min(most, len(list(self.attention(statuses, since=since))))
 
     def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
         return {key: job for key in keys if (job := self.store.get(key)) is not None}
@@ -249,3 +245,22 @@ class MemoryJobFinder:
         found = [job for job in self.store.jobs.values() if wanted(job)]
         newest = sorted(found, key=lambda job: job.created_at, reverse=True)
         return [job.job_key for job in newest[:most]]
+
+
+@dataclass
+class MemoryFinishedJobs:
+    """The finished jobs of a memory store, as the history tells of them."""
+
+    store: MemoryJobStore
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
+    ) -> list[Listed]:
+        found = [
+            Listed(job.job_key, job.status_since)
+            for job in self.store.jobs.values()
+            if job.status is Status.FINISHED
+            and job_type in {None, job.job_type}
+            and since <= job.status_since <= until
+        ]
+        return sorted(found, key=lambda one: one.at, reverse=True)[:limit]
