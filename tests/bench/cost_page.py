@@ -264,7 +264,7 @@ def _idle(m: Measured) -> str:
     names = {name for name, value in vars(signals).items() if isinstance(value, str)}
     metrics = {name for name in names if name.isupper()} - {"NAMESPACE"}
     # The age of the oldest has its own line; duplicates have reasons as well.
-    more = len(metrics - {"OLDEST_UNRESOLVED_AGE"}) + len(Same)
+    more = len(metrics - {"OLDEST_UNRESOLVED_AGE", "SWEEP_DONE"}) + len(Same)
     return f"""## A month in which nothing happens
 
 {_bill(lines)}

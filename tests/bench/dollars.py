@@ -213,8 +213,8 @@ def idle_month(counts: Counts, inventory: Inventory) -> tuple[Line, ...]:
         Line(what="secrets", how=f"{secrets}", dollars=secrets * prices.SECRET),
         Line(
             what="metrics",
-            how="the age of the oldest unresolved job",
-            dollars=prices.METRIC,
+            how="the age of the oldest unresolved job, and sweeps that are done",
+            dollars=2 * prices.METRIC,
         ),
         Line(what="dashboard", how=f"{dashboards}", dollars=dashboards * prices.DASHBOARD),
         Line(

@@ -8,6 +8,7 @@ from typing import Any, Final
 from infra.local.sandbox import FaultKind
 from oncely.adapters.deployment_identity import DynamoTableIdentity
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
+from oncely.contracts.payment_charge import charge_shard
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey
 from tests.e2e.deployment import Deployment, eventually
@@ -31,6 +32,7 @@ def order(stack: Deployment, order_id: str, **more: Any) -> None:  # noqa: ANN40
             "payment_method": PAID,
             "receipt_email": f"{order_id}@example.com",
             "status": "payment_pending",
+            "charge_shard": charge_shard(order_id),
             **more,
         },
     )

@@ -92,6 +92,22 @@ def test_nobody_may_delete_a_row_or_an_object(prod: Assembly) -> None:
     assert deleting == {"sqs:DeleteMessage", "logs:DeleteLogDelivery"}
 
 
+def test_finding_and_finishing_may_write_sweep_leases_and_no_job(prod: Assembly) -> None:
+    """MiniStack is not given `dynamodb:LeadingKeys`, so no engine here can show it."""
+    writes = {
+        (one.role, one.action, one.condition)
+        for one in permissions(prod)
+        if one.role in {"Reconciler/Find", "Reconciler/Finish"}
+        and one.resource == "Tables/Jobs"
+        and one.action != "dynamodb:GetItem"
+    }
+
+    like = "dynamodb:LeadingKeys like sweep:*"
+    assert writes == {
+        (role, "dynamodb:UpdateItem", like) for role in ("Reconciler/Find", "Reconciler/Finish")
+    }
+
+
 IDENTITY = "arn:<AWS::Partition>:ses:<AWS::Region>:<AWS::AccountId>:identity"
 CONFIGURATION_SET = "arn:<AWS::Partition>:ses:<AWS::Region>:<AWS::AccountId>:configuration-set"
 

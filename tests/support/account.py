@@ -166,6 +166,7 @@ class Account:
         }
     )
     missing_alarms: set[str] = field(default_factory=set)
+    orders_without_a_shard: list[list[str]] = field(default_factory=lambda: [[]])  # by page
     subscriptions: list[dict[str, str]] = field(
         default_factory=lambda: [{"SubscriptionArn": "arn:sub:1", "Endpoint": "ops@example.com"}]
     )
@@ -279,7 +280,12 @@ class Pages:
     account: Account
     operation: str
 
-    def paginate(self, **_: str) -> Iterator[dict[str, Any]]:
+    def paginate(self, **_: object) -> Iterator[dict[str, Any]]:
+        if self.operation == "scan":
+            for page in self.account.orders_without_a_shard:
+                items = [{"order_id": {"S": order_id}} for order_id in page]
+                yield {"ScannedCount": 1000, "Items": items}
+            return
         if self.operation == "list_objects_v2":
             yield {"Contents": [{"Key": name} for name in self.account.objects]}
             return

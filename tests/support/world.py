@@ -1,7 +1,7 @@
 """A whole deployment without AWS: the shipped services over ports that a test can look into."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
@@ -52,7 +52,7 @@ class Rows(Protocol):
         table: str,
         index: str,
         *,
-        partition: tuple[str, str],
+        partitions: tuple[str, Sequence[str]],
         up_to: tuple[str, str],
     ) -> Iterable[Mapping[str, object]]: ...
 
@@ -68,9 +68,9 @@ class _Table:
         return self.rows.get(self.name, key)
 
     def waiting(
-        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str]
+        self, index: str, *, partitions: tuple[str, Sequence[str]], up_to: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
-        found = self.rows.waiting(self.name, index, partition=partition, up_to=up_to)
+        found = self.rows.waiting(self.name, index, partitions=partitions, up_to=up_to)
         return iter(found)
 
     def update(self, write: LocalWrite) -> bool:

@@ -217,6 +217,9 @@ def test_all_that_operators_act_on_is_listed_unless_a_status_is_asked_for() -> N
 
 def test_counts_tell_how_things_stand() -> None:
     world = paid()
+    (first,) = world.store.jobs
+    # As the stream does: an end that still owes its receipt would be counted as in progress.
+    world.publisher().publish(first)
     world.add_order("2")
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
     world.run(charge("2"))

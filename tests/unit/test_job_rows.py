@@ -100,6 +100,8 @@ def test_a_row_reads_like_this() -> None:
     assert row["job_key"] == {"S": "payment.charge:order_18452"}
     assert row["status"] == {"S": "started"}
     assert row["attempts"] == {"N": "1"}
+    action, _, shard = row["due"]["S"].partition("#")
+    assert (action, int(shard) < 8) == ("ask", True)
     assert "attention" not in row
     assert row["due_at"] == {"S": "2026-11-16T03:01:00.000Z"}
     assert row["expires_at"] == {"N": str(int(NOW.timestamp()))}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sesv2 import SESV2Client
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_stepfunctions import SFNClient
 
 
 class _Session:
@@ -73,6 +74,12 @@ class Clients:
         """Provider keys."""
         with self._lock:
             return self._session.client("secretsmanager", config=MESSAGING)
+
+    @cached_property
+    def states(self) -> "SFNClient":
+        """The reconciler's state machine."""
+        with self._lock:
+            return self._session.client("stepfunctions", config=MESSAGING)
 
     def new_ses(self) -> "SESV2Client":
         """Mail: a client for each, which must not send twice nor over an idle connection."""

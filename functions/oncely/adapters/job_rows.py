@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from oncely.domain import lifecycle
+from oncely.domain.due import DUE_SHARDS, Action, due_action, due_shard
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Evidence, Job
 from oncely.domain.keys import JobKey
@@ -18,10 +19,9 @@ from oncely.domain.times import time_text
 
 Attributes: TypeAlias = dict[str, Any]  # the SDK's own form: {"status": {"S": "ready"}}
 
-# Beside `due_at` in the sparse index: rows that are due are spread over this many partitions,
-# since one partition of an index takes a thousand writes a second.
-SHARD: Final = "due_shard"
-SHARDS: Final = 8
+# The partition of the sparse index of due rows, `<action>#<shard>`; a row has it exactly when it
+# has `due_at`. One partition of an index takes a thousand writes a second.
+DUE: Final = "due"
 # The partition of the sparse index of what operators act on, `<status>#<shard>`: sharded for the
 # same reason, and less, since an operator waits for every shard of a list.
 ATTENTION: Final = "attention"
@@ -58,9 +58,14 @@ _NAMES: Final = tuple(field.name for field in fields(Job))
 _DEFAULTS: Final = {one.name: one.default for one in fields(Job) if one.name != "version"}
 
 
-def shard_of(key: JobKey) -> str:
-    """The shard of an index: the same for the same job, spread evenly."""
-    return str(_spread(key) % SHARDS)
+def due_partition(status: Status, key: JobKey, shards: int = DUE_SHARDS) -> str:
+    """Where a row of this status stands in the index of due rows."""
+    return due_name(due_action(status), due_shard(key, shards))
+
+
+def due_name(action: Action, shard: int) -> str:
+    """The name of one partition of that index."""
+    return f"{action}#{shard}"
 
 
 def attention(status: Status, key: JobKey) -> str | None:
@@ -74,13 +79,15 @@ def _spread(key: JobKey) -> int:
     return zlib.crc32(key.encode())
 
 
-def to_attributes(job: Job) -> Attributes:
+def to_attributes(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
     """The row of a job; a field at its default has no attribute."""
     held = {name: getattr(job, name) for name in _NAMES}
     row = {name: attribute(name, one) for name, one in held.items() if not is_left_out(name, one)}
     if where := attention(job.status, job.job_key):
         row[ATTENTION] = serialized(where)
-    return {**row, SHARD: serialized(shard_of(job.job_key))}
+    if job.due_at is not None:
+        row[DUE] = serialized(due_partition(job.status, job.job_key, due_shards))
+    return row
 
 
 def from_attributes(row: Mapping[str, Any]) -> Job:

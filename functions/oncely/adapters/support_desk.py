@@ -22,7 +22,14 @@ from oncely.services.enqueue import Enqueuer
 from oncely.services.inspect import Inspector
 from oncely.services.reconcile import Reconciler
 from oncely.services.repair import Repairer
-from oncely.settings import ResolverSettings, camel, queue_variable, secret_variable, table_variable
+from oncely.settings import (
+    ReaderSettings,
+    ResolverSettings,
+    camel,
+    queue_variable,
+    secret_variable,
+    table_variable,
+)
 
 if TYPE_CHECKING:
     import boto3
@@ -67,9 +74,7 @@ def desk(
     reconciler = wire_reconciler(settings, contracts, clients=clients)
     enqueuer = _enqueuer(settings, reconciler, clients)
     return SupportDesk(
-        inspector=inspector(
-            settings.jobs_table, settings.archive_bucket, contracts, clients=clients
-        ),
+        inspector=inspector(settings, contracts, clients=clients),
         repairer=Repairer(reconciler=reconciler, enqueuer=enqueuer),
         enqueuer=enqueuer,
         clients=clients,
@@ -78,20 +83,20 @@ def desk(
 
 
 def inspector(
-    jobs_table: str,
-    archive_bucket: str,
+    settings: ReaderSettings | ResolverSettings,
     contracts: Iterable[type[AnyContract]],
     *,
     clients: Clients,
 ) -> Inspector:
     """Reading only."""
+    jobs_table = settings.jobs_table
     finder = DynamoJobFinder(clients.dynamodb, jobs_table)
     return Inspector(
         registry=Registry(contracts),
         store=DynamoJobStore(client=clients.dynamodb, table=jobs_table, tables={}),
         finder=finder,
-        index=DynamoDueIndex(clients.dynamodb, jobs_table),
-        finished=FinishedFromHistory(S3HistoryReader(clients.s3, archive_bucket)),
+        index=DynamoDueIndex(clients.dynamodb, jobs_table, settings.due_shards),
+        finished=FinishedFromHistory(S3HistoryReader(clients.s3, settings.archive_bucket)),
         clock=SystemClock(),
     )
 
@@ -132,6 +137,7 @@ def _variables(
             "from this version? `make deploy` brings it up to date"
         )
     providers = {
+        "DUE_SHARDS": outputs.get("DueShards"),
         "STRIPE_API_BASE": outputs.get("StripeApiBase"),
         "HUBSPOT_API_BASE": outputs.get("HubspotApiBase"),
         # Whether a charge owes a receipt is the stack's to say, not this machine's.

@@ -1,11 +1,13 @@
 """Where each list of jobs comes from: what operators act on, what is in progress, what is done."""
 
+import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
+from oncely.domain.due import due_action
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.lifecycle import ATTENTION, UNRESOLVED, Status
 from oncely.ports import Clock, DueIndex, FinishedJobs, JobFinder, Listed
@@ -71,6 +73,16 @@ class JobLists:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Iterator[Listed]:
-        """What is in progress by when it is due, the longest due first."""
-        rows = self.index.due(since=since, until=until or _END, statuses=frozenset(statuses))
+        """What is in progress by when it is due, the longest due first.
+
+        Among them are a few of other statuses, such as ends that still owe something: rows tell.
+        """
+        rows = heapq.merge(
+            *(
+                self.index.due(action, shard, since=since, until=until or _END)
+                for action in sorted({due_action(status) for status in statuses})
+                for shard in range(self.index.shards)
+            ),
+            key=lambda one: one.due_at,
+        )
         return (Listed(one.job_key, one.due_at) for one in rows)
