@@ -74,19 +74,26 @@ class JobFunction(Construct):
         )
 
     def allow(
-        self, *actions: str, on: Sequence[str], only_if: Mapping[str, str] | None = None
+        self,
+        *actions: str,
+        on: Sequence[str],
+        only_if: Mapping[str, str] | None = None,
+        only_keys_like: str | None = None,
     ) -> None:
-        """Permit these actions on these resources, if the request has exactly these values."""
+        """Permit these actions on these resources, if the request has exactly these values.
+
+        `only_keys_like`: of a table, only the items whose partition key is like this.
+        """
         named = [*actions]
         # AWS authorizes a batch as what it is a batch of; the local engine by its own name.
         if self._is_local and "sqs:SendMessage" in named:
             named.append("sqs:SendMessageBatch")
+        conditions: dict[str, object] = {"StringEquals": dict(only_if)} if only_if else {}
+        if only_keys_like is not None:
+            keys = {"dynamodb:LeadingKeys": [only_keys_like]}
+            conditions["ForAllValues:StringLike"] = keys
         self.role.add_to_policy(
-            iam.PolicyStatement(
-                actions=named,
-                resources=list(on),
-                conditions={"StringEquals": dict(only_if)} if only_if else None,
-            )
+            iam.PolicyStatement(actions=named, resources=list(on), conditions=conditions or None)
         )
 
     def acknowledge(self, finding: str, *, reason: str) -> None:

@@ -3,20 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from oncely.services.sweep_report import ERROR
-
 # Where the functions' ARNs go when the stack is deployed.
 FIND: Final = "FindArn"
 RESOLVE: Final = "ResolveArn"
-TELL: Final = "TellArn"
-COUNT: Final = "CountArn"
+FINISH: Final = "FinishArn"
 
-# All the items of a sweep, each tried again and again, and still some time.
-TIMEOUT_SECONDS: Final = 15 * 60
+# All the groups of a page, each tried again and again, and still some time.
+TIMEOUT_SECONDS: Final = 30 * 60
 
 State = dict[str, Any]
 
-# Only what Lambda itself had trouble with; what a function raised is not mended by a repetition.
+# Only what Lambda itself had trouble with; a retry does not help with what a function raised.
 _RETRY: Final = {
     "ErrorEquals": [
         "Lambda.ClientExecutionTimeoutException",
@@ -32,10 +29,11 @@ _RETRY: Final = {
 }
 
 
-def definition(*, at_once: int) -> State:
-    """Find, resolve some at once and tell a person where one is owed an alert, count.
+def definition(*, groups_at_once: int) -> State:
+    """Find a page, resolve its groups, some at once, and finish; three states and one per group.
 
-    A failing item never stops its neighbours: it is an item of the output, and an alarm.
+    A group whose worker dies is tried once more, one job at a time. If that fails too, its jobs
+    are named in the output, and stay due.
     """
     return {
         "Comment": "Oncely: unknown becomes known, lost becomes found",
@@ -44,34 +42,31 @@ def definition(*, at_once: int) -> State:
         "States": {
             "Find": _invoke(
                 FIND,
-                {"Payload.$": "$"},  # the function knows what an input may say and leave out
-                ResultSelector={"items.$": "$.Payload.items"},
-                Next="Anything due?",
+                {
+                    "Payload": {
+                        "sweep.$": "$",  # the function knows what an input may say and leave out
+                        "execution.$": "$$.Execution.Id",
+                        "started_at.$": "$$.Execution.StartTime",
+                    }
+                },
+                ResultSelector={"groups.$": "$.Payload.groups", "sweep.$": "$.Payload.sweep"},
+                Next="Each group",
             ),
-            "Anything due?": {
-                "Type": "Choice",
-                "Choices": [{"Variable": "$.items[0]", "IsPresent": True, "Next": "Each"}],
-                "Default": "Nothing due",
-            },
-            "Nothing due": {
-                "Type": "Pass",
-                "Result": {"counts": {}, "jobs": []},
-                "End": True,
-            },
-            "Each": {
+            "Each group": {
                 "Type": "Map",
-                "ItemsPath": "$.items",
-                "MaxConcurrency": at_once,
+                "ItemsPath": "$.groups",
+                "MaxConcurrency": groups_at_once,
                 "ItemProcessor": {
                     "ProcessorConfig": {"Mode": "INLINE"},
                     "StartAt": "Resolve",
-                    "States": _one_item(),
+                    "States": _one_group(),
                 },
-                "Next": "Count",
+                "ResultPath": "$.results",
+                "Next": "Finish",
             },
-            "Count": _invoke(
-                COUNT,
-                {"Payload": {"results.$": "$"}},
+            "Finish": _invoke(
+                FINISH,
+                {"Payload": {"results.$": "$.results", "sweep.$": "$.sweep"}},
                 OutputPath="$.Payload",
                 End=True,
             ),
@@ -79,45 +74,27 @@ def definition(*, at_once: int) -> State:
     }
 
 
-def _one_item() -> dict[str, State]:
+def _one_group() -> dict[str, State]:
+    one_by_one = {f"{name}.$": f"$.{name}" for name in ("items", "dry_run", "bytes")}
     return {
         "Resolve": _invoke(
             RESOLVE,
             {"Payload.$": "$"},
-            Catch=_caught("Not looked at"),
-            OutputPath="$.Payload",
-            Next="Is an alert owed?",
-        ),
-        "Is an alert owed?": {
-            "Type": "Choice",
-            "Choices": [{"Variable": "$.alert", "BooleanEquals": True, "Next": "Tell"}],
-            "Default": "Resolved",
-        },
-        "Resolved": {"Type": "Pass", "End": True},
-        "Tell": _invoke(
-            TELL,
-            {"Payload.$": "$"},
-            Catch=_caught("Not told"),
+            Catch=_caught("One at a time"),
             OutputPath="$.Payload",
             End=True,
         ),
-        # Its row is still due, so the next sweep finds it again.
+        "One at a time": _invoke(
+            RESOLVE,
+            {"Payload": {**one_by_one, "at_once": 1}},
+            Catch=_caught("Not looked at"),
+            OutputPath="$.Payload",
+            End=True,
+        ),
+        # Their rows are still due, so the next sweep finds them again.
         "Not looked at": {
             "Type": "Pass",
-            "Parameters": {
-                "key.$": "$.key",
-                "outcome": ERROR,
-                "reason.$": "$.error.Error",
-            },
-            "End": True,
-        },
-        "Not told": {
-            "Type": "Pass",
-            "Parameters": {
-                "key.$": "$.key",
-                "outcome": ERROR,
-                "reason.$": "States.Format('nobody was told yet: {}', $.error.Error)",
-            },
+            "Parameters": {"items.$": "$.items", "error.$": "$.error.Error"},
             "End": True,
         },
     }

@@ -141,6 +141,7 @@ class OncelyStack(Stack):
             "EventBusName": around.bus.event_bus_name,
             "AlertTopicArn": around.alerts.topic.topic_arn,
             "AdminUrl": self.support.url,
+            "DueShards": str(around.stage.due_shards),
             "UserPoolId": self.support.people.pool.user_pool_id,
             "RowRetentionDays": str(around.stage.row_retention_days),
             **around.stage.provider_addresses(),

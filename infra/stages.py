@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from oncely.contract import AnyContract
+from oncely.domain.due import DUE_SHARDS
 
 StageName = Literal["dev", "prod", "local"]
 Text = Annotated[str, Field(min_length=1)]
@@ -56,8 +57,20 @@ class Stage(BaseModel):
     worker_concurrency: Annotated[int, Field(ge=2, le=1000)] = 2
     queue_worker_concurrency: Mapping[str, Annotated[int, Field(ge=2, le=1000)]] = {}
     worker_memory_mb: Count = 512  # CPU comes with memory, and importing an SDK is CPU
-    reconciler_timeout_seconds: Count = 60  # of each of its functions
-    reconciler_concurrency: Annotated[int, Field(ge=1, le=40)] = 10  # jobs of one sweep
+    reconciler_timeout_seconds: Count = 60  # of each of its functions; twice that for a group
+
+    # Sweeps of the reconciler: a page of jobs, in groups, some groups at once, one task each.
+    sweep_interval_minutes: Annotated[int, Field(ge=1, le=10)] = 1
+    sweep_page_size: Annotated[int, Field(ge=1, le=1000)] = 1000
+    sweep_group_size: Annotated[int, Field(ge=1, le=100)] = 25
+    sweep_groups_at_once: Annotated[int, Field(ge=1, le=40)] = 8
+    sweep_jobs_at_once: Annotated[int, Field(ge=1, le=30)] = 10  # of each group
+    # What all groups together may ask of a provider; Stripe takes 100 live and 25 in test mode.
+    stripe_reads_per_second: Count = 100
+    hubspot_reads_per_second: Count = 10
+    # Partitions of each action in the index of due jobs: each takes some 500 jobs a second. It can
+    # be raised at any time; lowered, jobs that are due in the higher ones are no longer found.
+    due_shards: Annotated[int, Field(ge=DUE_SHARDS, le=1000)] = DUE_SHARDS
 
     queue_retention_days: Annotated[int, Field(ge=1, le=14)] = 4
     dead_letter_retention_days: Annotated[int, Field(ge=1, le=14)] = 14
@@ -154,7 +167,7 @@ class Stage(BaseModel):
 
 
 _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "dev": {"row_retention_days": 35, "log_retention_days": 14},
+    "dev": {"row_retention_days": 35, "log_retention_days": 14, "stripe_reads_per_second": 25},
     "prod": {"retain_data": True, "log_retention_days": 90, "sign_in_mfa": "required"},
     "local": {
         # Short, so that what a killed worker held is asked about in a minute, not in two.
@@ -162,7 +175,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
         "visibility_timeout_seconds": 360,
         # Each of these at once is a process of its own there, on a machine with few processors.
         "worker_concurrency": 3,
-        "reconciler_concurrency": 4,
+        "sweep_groups_at_once": 2,
         "row_retention_days": 35,
         "log_retention_days": 1,
         "tls_only": False,

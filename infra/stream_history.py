@@ -40,7 +40,7 @@ class StreamHistory(Construct):
             layers=around.layers,
             timeout=TIMEOUT_SECONDS,
             memory=MEMORY_MB,
-            environment={**around.tables.variables(), "ARCHIVE_BUCKET": around.archive.name},
+            environment={**around.tables.names_of(JOBS), "ARCHIVE_BUCKET": around.archive.name},
         )
         self.writer.allow("dynamodb:DescribeTable", on=[around.tables.arn(JOBS)])
         around.archive.let_write_history(self.writer)

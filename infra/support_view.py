@@ -14,8 +14,8 @@ from infra.log_group import log_group_of
 from infra.people import People
 from infra.stages import ENGINE_ADDRESS
 from infra.surroundings import Surroundings
-from infra.table_plans import JOBS
-from oncely.adapters.job_finder import BY_CUSTOMER, BY_REFERENCE, BY_STATUS, BY_SUBJECT
+from infra.table_plans import DUE, JOBS
+from oncely.adapters.job_finder import ATTENTION_INDEX, BY_CUSTOMER, BY_REFERENCE, BY_SUBJECT
 
 # People click; more than this a second is a mistake or an attack.
 RATE: Final = 20
@@ -108,15 +108,17 @@ class SupportView(Construct):
             memory=around.stage.worker_memory_mb,
             environment={
                 **tables.variables(),
+                "ARCHIVE_BUCKET": around.archive.name,
                 # The engine serves the sign-in page of every pool at its own address.
                 "SIGN_IN_URL": self._engine or self.people.sign_in_url,
                 "CLIENT_ID": client.user_pool_client_id,
                 "STACK_NAME": Stack.of(self).stack_name,
             },
         )
-        indexes = (BY_SUBJECT, BY_CUSTOMER, BY_REFERENCE, BY_STATUS)
+        indexes = (BY_SUBJECT, BY_CUSTOMER, BY_REFERENCE, ATTENTION_INDEX, DUE)
         function.allow("dynamodb:Query", on=tables.index_arns(JOBS, *indexes))
         function.allow("dynamodb:GetItem", "dynamodb:BatchGetItem", on=[tables.arn(JOBS)])
+        around.archive.let_read_history(function)
         return function
 
     def _repairer(self) -> JobFunction:
@@ -132,11 +134,12 @@ class SupportView(Construct):
             timeout=TIMEOUT,
             memory=around.stage.worker_memory_mb,
             secrets=demand.secrets,
-            environment=around.asking_variables(),
+            environment={**around.asking_variables(), "ARCHIVE_BUCKET": around.archive.name},
         )
         around.let_ask(function)
-        function.allow("dynamodb:Query", on=tables.index_arns(JOBS, BY_STATUS))
+        function.allow("dynamodb:Query", on=tables.index_arns(JOBS, ATTENTION_INDEX, DUE))
         function.allow("dynamodb:BatchGetItem", on=[tables.arn(JOBS)])
+        around.archive.let_read_history(function)
         function.allow("sqs:SendMessage", on=around.queues.arns())
         return function
 

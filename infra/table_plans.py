@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncely.adapters import due_index, job_finder, job_rows
-from oncely.contracts.payment_charge import REQUESTED_INDEX
+from oncely.contracts.payment_charge import CHARGE_SHARD, REQUESTED_INDEX
 
 JOBS: Final = "jobs"
 TTL: Final = "expires_at"
@@ -52,19 +52,15 @@ PLANS: Final[Mapping[str, Plan]] = {
         expires=True,
         indexes=(
             # Sparse: a row without a due time is not in it, so a sweep reads unresolved jobs only.
-            Index(
-                name=DUE,
-                key=Key(partition=job_rows.SHARD, sort="due_at"),
-                include=("job_type", "status", "created_at"),
-            ),
+            Index(name=DUE, key=Key(partition=job_rows.DUE, sort="due_at")),
             # What people ask by. Sparse as well; the rows themselves are read by their keys.
             Index(name=job_finder.BY_SUBJECT, key=Key(partition="subject", sort="created_at")),
             Index(name=job_finder.BY_CUSTOMER, key=Key(partition="customer_id", sort="created_at")),
             Index(name=job_finder.BY_REFERENCE, key=Key(partition="provider_ref")),
+            # What operators act on; what is in progress is in the index of due rows.
             Index(
-                name=job_finder.BY_STATUS,
-                key=Key(partition=job_rows.LISTED, sort="since"),
-                include=("job_type", "created_at"),
+                name=job_finder.ATTENTION_INDEX,
+                key=Key(partition=job_rows.ATTENTION, sort="since"),
             ),
         ),
     ),
@@ -72,7 +68,11 @@ PLANS: Final[Mapping[str, Plan]] = {
         key=Key(partition="order_id"),
         # Sparse: the ending transaction removes charge_requested_at.
         indexes=(
-            Index(name=REQUESTED_INDEX, key=Key(partition="status", sort="charge_requested_at")),
+            Index(
+                name=REQUESTED_INDEX,
+                key=Key(partition=CHARGE_SHARD, sort="charge_requested_at"),
+                include=("status",),
+            ),
         ),
     ),
     "records": Plan(key=Key(partition="record_id")),

@@ -29,6 +29,7 @@ class Tables(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._tables = {name: self._table(name, stage) for name in (JOBS, *business)}
+        self._due_shards = str(stage.due_shards)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -49,8 +50,12 @@ class Tables(Construct):
         return self._tables[name].table_arn
 
     def variables(self, names: Iterable[str] = ()) -> dict[str, str]:
-        """The variables that name the job table and these others."""
-        return {table_variable(name): self._tables[name].table_name for name in (JOBS, *names)}
+        """What whoever writes or finds jobs needs to know of the job table and these others."""
+        return {**self.names_of(JOBS, *names), "DUE_SHARDS": self._due_shards}
+
+    def names_of(self, *names: str) -> dict[str, str]:
+        """The variables that name these tables."""
+        return {table_variable(name): self._tables[name].table_name for name in names}
 
     def index_arns(self, name: str, *indexes: str) -> list[str]:
         """The ARNs of a table's indexes: those named, or all that are known of it."""

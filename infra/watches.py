@@ -39,11 +39,7 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
         metric=emitted(signals.OLDEST_UNRESOLVED_AGE, statistic="Maximum"),
         at_least=Duration.minutes(30).to_seconds(),
         periods=2,
-        silence_is_bad=True,
-        meaning=(
-            "A job has been without an outcome for half an hour, or the reconciler does not "
-            "report any more."
-        ),
+        meaning="A job has been without an outcome for half an hour.",
         section="a-job-has-no-outcome",
         begin="list --status in_progress",
     )
@@ -109,6 +105,18 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
             section="something-unforeseen",
         )
 
+    yield Watch(
+        name=signals.SWEEP_DONE,
+        metric=emitted(signals.SWEEP_DONE, statistic="Maximum"),
+        at_least=Duration.minutes(15).to_seconds(),
+        periods=2,
+        silence_is_bad=True,
+        meaning=(
+            "No sweep of the reconciler has come to its end for ten minutes, or one took a quarter "
+            "of an hour: unknown jobs stay unknown."
+        ),
+        section="the-reconciler-fails",
+    )
     yield Watch(
         name=signals.NOT_LOOKED_AT,
         metric=emitted(signals.NOT_LOOKED_AT),

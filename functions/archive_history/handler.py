@@ -1,7 +1,6 @@
 """Lambda: writes what the table's stream shows to the history, and the gaps in it."""
 
 import os
-from functools import cache
 from typing import Any, Final
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -12,6 +11,7 @@ from oncely.adapters.stream_gaps import gap_from_failure
 from oncely.adapters.stream_records import batch_name, row_changes
 from oncely.adapters.system import SystemClock
 from oncely.adapters.table_generation import TableGeneration
+from oncely.lambda_init import once
 from oncely.services.archive_history import HistoryWriter
 from oncely.settings import HistorySettings
 from oncely.telemetry import observed, telemetry
@@ -19,14 +19,14 @@ from oncely.telemetry import observed, telemetry
 _QUEUE: Final = "aws:sqs"
 
 
-@cache
+@once
 def writer() -> HistoryWriter:
     """Wire once per execution environment."""
     settings = HistorySettings.from_env(os.environ)
     return HistoryWriter(S3HistoryStore(Clients().s3, settings.archive_bucket))
 
 
-@cache
+@once
 def generation() -> TableGeneration:
     """The same."""
     settings = HistorySettings.from_env(os.environ)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from oncely.domain.answers import Answer, CannotAsk, Done, Odd, Prepared
 from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_PROVIDER_KEY, JobKey, ProviderKey, provider_key
+from oncely.domain.keys import MAX_PROVIDER_KEY, JobKey, ProviderKey, findable, provider_key
 from oncely.domain.lifecycle import Event
 from oncely.domain.money import Money
 from oncely.domain.profiles import Safety, Terms
@@ -63,7 +63,7 @@ class Proceed(Generic[F]):
 
     facts: F
     values: Mapping[str, object]  # the resolved business values; the fingerprint is over these
-    customer_id: str | None = None
+    customer_id: str | None = None  # if given, support can search by it: an index entry a job
     money: Money | None = None  # what it moves, for the people who look the job up
     requires_failed: JobKey | None = None
 
@@ -164,7 +164,10 @@ class Contract(ABC, Generic[M, F]):
 
     @classmethod
     def subject(cls, message: M) -> str | None:
-        """The business id that people ask by, such as an order's; None: only the key finds it."""
+        """The business id that people ask by, such as an order's; None: only the key finds it.
+
+        If `keys_of` does not give its keys, each row is in an index by this id.
+        """
         del message
         return None
 
@@ -177,9 +180,19 @@ class Contract(ABC, Generic[M, F]):
 
     @classmethod
     def keys_of(cls, subject: str) -> Iterator[JobKey]:
-        """The keys that such a business id may have led to, the likeliest first."""
+        """The keys that such a business id may have led to, in the order that they came into use.
+
+        Where all of them follow from the id, no index is written: a search reads these.
+        """
         del subject
         return iter(())
+
+    @classmethod
+    def indexed_subject(cls, message: M) -> str | None:
+        """The business id that the row carries for the index; None: its keys can be derived."""
+        # A bound method is made anew by each look; what it calls is not.
+        derives_keys = cls.keys_of.__func__ is not Contract.keys_of.__func__  # type: ignore[attr-defined]  # of a class method
+        return None if derives_keys else findable(cls.subject(message))
 
     @classmethod
     def another_attempt(cls, message: M) -> Message | None:

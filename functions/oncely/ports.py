@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from typing import Protocol, TypeAlias
 
 from oncely.domain.claims import Claim
+from oncely.domain.due import Action
 from oncely.domain.gaps import BackfillProgress, Gap
 from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
@@ -131,36 +132,53 @@ class TableGuard(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Due:
-    """A row that somebody should look at, as the index shows it."""
+    """A row that is due, as the index shows it: its job type is the prefix of its key."""
 
     job_key: JobKey
-    job_type: str
-    status: str
     due_at: datetime
-    created_at: datetime
 
 
 class DueIndex(Protocol):
     """Finds due rows; the cost grows with the unresolved jobs, never with the table."""
 
+    @property
+    def shards(self) -> int:
+        """How many partitions each action has; they are numbered from 0."""
+
     def due(
-        self,
-        *,
-        since: datetime | None,
-        until: datetime,
-        statuses: frozenset[Status] = frozenset(Status),
+        self, action: Action, shard: int, *, since: datetime | None, until: datetime
     ) -> Iterator[Due]:
-        """The rows of these that fell due in this time, the longest due first, read as taken."""
+        """The rows of one partition that fell due in this time, longest due first, read lazily."""
 
 
-@dataclass(frozen=True, kw_only=True)
+class SweepLeases(Protocol):
+    """Keep a second sweep off a shard while one is at work; one that expired keeps nobody off."""
+
+    def take(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
+        """Take or prolong the lease of a shard; False: another sweep has it."""
+
+    def give_back(self, shard: int, *, holder: str) -> None:
+        """End the lease, if it is still this holder's."""
+
+
+class Sweeps(Protocol):
+    """Starts sweeps."""
+
+    def start(self, sweep: Mapping[str, Json]) -> None:
+        """Start the state machine with this input."""
+
+
+@dataclass(frozen=True)
 class Listed:
-    """A job as the index by status shows it."""
+    """A job as a list shows it before its row is read, and the time that the list goes by."""
 
     job_key: JobKey
-    job_type: str
-    since: datetime  # when it got its present status
-    created_at: datetime
+    at: datetime
+
+    @property
+    def job_type(self) -> str:
+        """Each key begins with it."""
+        return self.job_key.partition(":")[0]
 
 
 class JobFinder(Protocol):
@@ -175,7 +193,7 @@ class JobFinder(Protocol):
     def by_reference(self, ref: str, *, most: int) -> list[JobKey]:
         """The jobs that carry a provider's reference."""
 
-    def listed(
+    def attention(
         self,
         statuses: Sequence[Status],
         *,
@@ -183,10 +201,10 @@ class JobFinder(Protocol):
         until: datetime | None = None,
         oldest_first: bool = False,
     ) -> Iterator[Listed]:
-        """The jobs of these statuses by when each got there, read as they are taken."""
+        """The jobs of these that operators act on, by when each got there, read as taken."""
 
     def count(self, statuses: Sequence[Status], *, since: datetime | None, most: int) -> int:
-        """How many jobs of these statuses got there since then; counting ends at `most`."""
+        """How many of those got there since then; counting ends at `most`."""
 
     def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
         """Read these rows, consistently; one that is gone is left out."""
@@ -242,6 +260,18 @@ class RowScan(Protocol):
         """Every row, consistently, page by page; `after` goes on behind a key."""
 
 
+class FinishedJobs(Protocol):
+    """Lists what is done from the history; the table has no index of it."""
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
+    ) -> Sequence[Listed]:
+        """The jobs that ended in this time, both ends included, those that did last first.
+
+        Failed ones may be among them: the rows tell.
+        """
+
+
 class EventBus(Protocol):
     """Tells other systems."""
 
@@ -281,9 +311,9 @@ class Table(Protocol):
         """Read a row, consistently."""
 
     def waiting(
-        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str]
+        self, index: str, *, partitions: tuple[str, Sequence[str]], up_to: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
-        """Query a sparse index: rows of one partition whose sort key is at most this."""
+        """Query a sparse index: rows of these partitions whose sort key is at most this."""
 
     def update(self, write: LocalWrite) -> bool:
         """Change a row apart from a job's end, if it holds what is expected; tells whether."""

@@ -6,10 +6,13 @@ from typing import Annotated, Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from oncely.contract import AnyContract
+from oncely.domain.due import DUE_SHARDS
 from oncely.domain.errors import NotConfiguredError
 
 Text = Annotated[str, Field(min_length=1)]
 Named = Mapping[str, Text]
+DueShards = Annotated[int, Field(ge=DUE_SHARDS)]
+Rate = Annotated[float, Field(gt=0)]
 
 
 def camel(name: str) -> str:
@@ -74,6 +77,7 @@ class ToolSettings(Settings):
     """What contracts are built from."""
 
     jobs_table: Text
+    due_shards: DueShards = DUE_SHARDS
     queues: Named = {}
     tables: Named = {}
     secrets: Named = {}
@@ -82,6 +86,9 @@ class ToolSettings(Settings):
     hubspot_properties: str = ""  # names of contact properties to read, with commas
     hubspot_id_property: Text = "oncely_id"  # the unique property that carries our id
     sender_address: str | None = None  # none: no mail is sent
+    # What this function may ask of each provider; none: as fast as it answers.
+    stripe_reads_per_second: Rate | None = None
+    hubspot_reads_per_second: Rate | None = None
 
 
 class WorkerSettings(ToolSettings):
@@ -116,8 +123,19 @@ class WorkerSettings(ToolSettings):
         }
 
 
+class SweepSettings(Settings):
+    """Ends a sweep, and starts the next."""
+
+    jobs_table: Text
+    reconciler_arn: Text
+
+
 class FinderSettings(ToolSettings):
-    """Finds what is due."""
+    """Finds what is due, and starts a sweep."""
+
+    reconciler_arn: Text
+    sweep_page_size: Annotated[int, Field(ge=1)] = 1000
+    sweep_group_size: Annotated[int, Field(ge=1)] = 25
 
     @classmethod
     def wanted(cls, contracts: tuple[type[AnyContract], ...]) -> Mapping[str, set[str]]:
@@ -141,6 +159,8 @@ class PublisherSettings(ToolSettings):
 class ResolverSettings(PublisherSettings):
     """Resolves what is due."""
 
+    archive_bucket: str = ""  # for whoever lists done jobs as well
+
     @classmethod
     def wanted(cls, contracts: tuple[type[AnyContract], ...]) -> Mapping[str, set[str]]:
         """Everything: it asks for any contract."""
@@ -157,17 +177,21 @@ class SetUpSettings(Settings):
     jobs_table: Text
 
 
-class TellerSettings(Settings):
-    """Tells people."""
+class GroupSettings(ResolverSettings):
+    """Resolves a group of what is due, and alerts operators."""
 
-    jobs_table: Text
     alert_topic_arn: Text
-    stack_name: str = ""  # names the deployment in the commands that people are given
+    stack_name: str = ""
+    sweep_jobs_at_once: Annotated[int, Field(ge=1)] = 10
 
 
-class DeadLetterSettings(TellerSettings):
+class DeadLetterSettings(Settings):
     """Receives dead letters."""
 
+    jobs_table: Text
+    due_shards: DueShards = DUE_SHARDS
+    alert_topic_arn: Text
+    stack_name: str = ""  # names the deployment in the commands that people are given
     rejects_queue_url: Text
 
 
@@ -175,6 +199,8 @@ class ReaderSettings(Settings):
     """Reads jobs for people, and serves the page."""
 
     jobs_table: Text
+    archive_bucket: Text
+    due_shards: DueShards = DUE_SHARDS
     sign_in_url: Text
     client_id: Text
     stack_name: Text

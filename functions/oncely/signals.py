@@ -50,6 +50,7 @@ NOT_PUBLISHED: Final = "NotPublished"
 NOT_TOLD: Final = "NotTold"
 NOT_LOOKED_AT: Final = "NotLookedAt"
 OLDEST_UNRESOLVED_AGE: Final = "OldestUnresolvedAge"
+SWEEP_DONE: Final = "SweepDone"  # in seconds that it took
 
 
 @dataclass(frozen=True)

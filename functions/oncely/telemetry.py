@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from oncely.services.reconcile import Resolution
     from oncely.services.repair_order import Outcome as Repair
     from oncely.services.repair_order import RepairOrder
+    from oncely.services.resolve_group import Handled
     from oncely.services.tell import Telling
     from oncely.services.work_batch import Worked
 
@@ -64,9 +65,23 @@ class Telemetry:
         """Give a length of time to a metric, in seconds."""
         self.metrics.add_metric(name=metric, unit=MetricUnit.Seconds, value=time.total_seconds())
 
-    def found(self, *, due: int, asking: int) -> None:
+    def found(self, *, due: int, asking: int, busy: int) -> None:
         """Tell how much a sweep looks at, and how much work our own rows ask for."""
-        self.logger.info("sweep", extra={"items": due, "asking": asking})
+        self.logger.info("sweep", extra={"items": due, "asking": asking, "busy_shards": busy})
+
+    def sweep_done(self, *, seconds: float) -> None:
+        """Tell that a sweep came to its end, and how long it took; silence is an alarm."""
+        self.metrics.add_metric(name=signals.SWEEP_DONE, unit=MetricUnit.Seconds, value=seconds)
+
+    def handled(self, group: "Sequence[Handled]", *, dry_run: bool) -> None:
+        """Tell what became of each job of a group."""
+        for one in group:
+            if one.error is not None:
+                self.could_not_resolve(one.key, one.error)
+            if one.done is not None:
+                self.resolved(one.done, dry_run=dry_run)
+            if one.telling is not None:
+                self.told_of(one.key, one.telling)
 
     def could_not_look(self, trouble: str) -> None:
         """Tell that work which was never sent could not be looked for."""

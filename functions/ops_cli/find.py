@@ -59,9 +59,9 @@ def _charges(charging: "Sequence[JobView]") -> None:
     """The answer itself, before everything else."""
     from oncely.domain.charges import Charges
 
-    about = dict.fromkeys(view.job.subject for view in charging)
+    about = dict.fromkeys(view.subject for view in charging)
     for subject in list(about)[:_ANSWERS]:
-        charges = Charges.of(view.job for view in charging if view.job.subject == subject)
+        charges = Charges.of(view.job for view in charging if view.subject == subject)
         style = "bold red" if charges.twice else "bold"
         screen.say(f"{subject or 'This'}: {charges.sentence}.", style=style)
     if about:

@@ -32,17 +32,21 @@ def list_jobs(
     *,
     status: Annotated[
         str | None,
-        typer.Option(help=f"One of {', '.join(_LISTS)}; none: all.", autocompletion=_statuses),
+        typer.Option(
+            help=f"One of {', '.join(_LISTS)} (default: needs_review, unknown and failed).",
+            autocompletion=_statuses,
+        ),
     ] = None,
     job_type: Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")] = None,
     since: Annotated[
-        str | None, typer.Option(help="In this status since then: 24h (ago), or a date.")
+        str | None,
+        typer.Option(help="In this status (or due) since then: 24h (ago), or a date."),
     ] = None,
     until: Annotated[str | None, typer.Option(help="Until then.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many jobs.")] = 25,
     json: AsJson = False,
 ) -> None:
-    """List jobs, those that changed last first."""
+    """List jobs, those that changed last first; in progress, the longest due first."""
     now = datetime.now(UTC)
     wanted = {
         "status": _known(status),
@@ -58,6 +62,12 @@ def list_jobs(
         job_lines.rows(view.as_json() for view in views)
     else:
         screen.say("No job is in this list." if hint is None else "No such job was found.")
+        if status == Status.FINISHED:
+            screen.say(
+                "Done jobs are listed from the history, of the last 24 hours unless --since says "
+                "more; `oncely find` finds each by its order, customer or reference.",
+                to=screen.aside(),
+            )
         # Not refused: a stack of another version may know more types than this command.
         if job_type and job_type not in (known := job_types()):
             screen.say(f"{job_type!r} is not one of {', '.join(known)}.", to=screen.aside())

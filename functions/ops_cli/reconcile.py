@@ -77,7 +77,7 @@ def _machine(place: Place) -> str:
 
 
 def _wait(states: Any, arn: str) -> Mapping[str, Any]:  # noqa: ANN401  # boto3's client
-    """Until it has ended; the state machine itself gives up after a quarter of an hour."""
+    """Until it has ended; the state machine itself gives up after half an hour."""
     with screen.aside().status("asking the providers…"):
         while True:
             found: Mapping[str, Any] = states.describe_execution(executionArn=arn)
@@ -106,9 +106,14 @@ def _show(done: Mapping[str, Any], *, dry_run: bool) -> None:
             ("job", "was", "would become" if dry_run else "is now", "why"),
             ((one.get("key"), one.get("old"), one.get("new"), one.get("reason")) for one in jobs),
         )
+    if busy := done.get("busy_shards"):
+        screen.say(f"Another sweep is at work on {busy} shards; what is due there was left to it.")
     if not counts:
-        screen.say("Nothing is due.")
+        if not busy:
+            screen.say("Nothing is due.")
         return
+    if more := done.get("not_listed"):
+        screen.say(f"{more} more jobs are not listed.")
     said = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     screen.say("A dry run, nothing was changed:" if dry_run else "Looked at:", said)
 

@@ -28,7 +28,7 @@ def settings() -> ReaderSettings:
 def jobs() -> Inspector:
     """Wire once per execution environment."""
     known = settings()
-    return inspector(known.jobs_table, CONTRACTS, clients=Clients())
+    return inspector(known, CONTRACTS, clients=Clients())
 
 
 @once

@@ -27,7 +27,12 @@ def letters() -> DeadLetters:
     clients = Clients()
     return DeadLetters(
         registry=Registry(CONTRACTS),
-        store=DynamoJobStore(client=clients.dynamodb, table=settings.jobs_table, tables={}),
+        store=DynamoJobStore(
+            client=clients.dynamodb,
+            table=settings.jobs_table,
+            tables={},
+            due_shards=settings.due_shards,
+        ),
         alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),
         inbox=SqsInbox(
             client=clients.sqs, queue_url="dead-letters", rejects_url=settings.rejects_queue_url

@@ -121,7 +121,7 @@ def _record(n: int) -> Row:
         "record_id": f"shop#{n + 1}",
         "source": "shop",
         "source_id": f"{n + 1}",
-        "source_updated_at": "2026-11-01T00:00:00.000000Z",
+        "source_updated_at": "2026-11-01T00:00:00.000Z",
         "version": 1,
     }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from infra.local.engine import Engine, running_engine
 from tests.bench import assets, batches, cost_pages, cpu, dynamodb_calls, finding, imports, recovery
-from tests.bench.contenders import AT_ONCE, contenders
+from tests.bench.contenders import contenders
 from tests.bench.cost_figures import costs, smallest_beside_powertools
 from tests.bench.figures import PAGE, PLOT, RAW, Figures, write
 from tests.bench.goals import rows
@@ -28,9 +28,7 @@ def measure(engine: Engine) -> Figures:
         _say("imports")
         calls = dynamodb_calls.count(oncely)
         powertools_calls = dynamodb_calls.count(powertools)
-        cpu_one_by_one, powertools_cpu, cpu_at_once = cpu.measure(
-            (one_by_one, 1), (powertools, 1), (oncely, AT_ONCE)
-        )
+        cpu_one_by_one, powertools_cpu = cpu.measure((one_by_one, 1), (powertools, 1))
         over_powertools = cpu.over_each_other(one_by_one, powertools)
         _say("calls and CPU")
         batch, powertools_batch, bare_batch = batches.measure(oncely, powertools)
@@ -47,9 +45,9 @@ def measure(engine: Engine) -> Figures:
             client=imported[imports.CLIENT],
             worker_import=imported[imports.WORKER],
             worker_ready=imported[imports.READY],
+            stripe_worker_ready=imported[imports.READY_WITH_STRIPE],
             powertools_import=imported[imports.POWERTOOLS],
             cpu=cpu_one_by_one,
-            cpu_at_once=cpu_at_once,
             powertools_cpu=powertools_cpu,
             cpu_over_powertools=over_powertools,
             latency=batches.LATENCY,

@@ -20,7 +20,7 @@ def costs(m: Measured) -> Costs:
         unknown=together(dollars.resolved(charge, m.inventory)),
         idle_month=together(dollars.idle_month(m.counts, m.inventory)),
         s3_on_the_claim_path=smallest.run.requests.get("archive.find", 0),
-        s3_puts=smallest.requests["archive.keep"],
+        s3_puts=smallest.requests["archive.keep"] + dollars.history_puts(smallest, m.inventory),
     )
 
 

@@ -81,7 +81,8 @@ or a job that is resolved later, costs more: see below.
 
 {table(head, lines)}
 
-Storage includes point-in-time recovery, for as long as the row is kept.
+Storage is that of the row with point-in-time recovery, and of its history in S3, for as long as
+the row is kept.
 """
 
 
@@ -93,7 +94,7 @@ def _job_line(m: Measured, job: Counted) -> tuple[str, ...]:
         f"{job.row_bytes:,}",
         f"{together(m.bill(job)):.2f}",
         f"{job.kept_days:g} days",
-        f"{together(dollars.storage(job)):.2f}",
+        f"{together(dollars.storage(job, m.inventory)):.2f}",
     )
 
 
@@ -222,7 +223,7 @@ def _storage(m: Measured) -> str:
             _name(job),
             f"{job.stored_bytes:,}",
             f"{job.kept_days:g} days",
-            f"{together(dollars.storage(job)):.2f}",
+            f"{together(dollars.storage(job, m.inventory)):.2f}",
             f"{dollars.infrequent_access(job):+.2f}",
         )
         for job in m.counts.jobs
@@ -236,9 +237,13 @@ is {prices.STORED_GIGABYTE:.2f} a gigabyte and month, point-in-time recovery
 
 {table(head, lines)}
 
-The last column is what `-c table_class=standard_infrequent_access` changes: units cost a quarter
-more, storage {prices.STORED_GIGABYTE_IA:.2f} instead of {prices.STORED_GIGABYTE:.2f}. It pays
-where the figure is negative: for rows that are kept for long.
+Line by line, for `payment.charge`:
+
+{_bill(dollars.storage(m.counts.job("payment.charge"), m.inventory))}
+
+The last column of the first table is what `-c table_class=standard_infrequent_access` changes:
+units cost a quarter more, storage {prices.STORED_GIGABYTE_IA:.2f} instead of
+{prices.STORED_GIGABYTE:.2f}. It pays where the figure is negative: for rows that are kept for long.
 """
 
 
@@ -259,7 +264,7 @@ def _idle(m: Measured) -> str:
     names = {name for name, value in vars(signals).items() if isinstance(value, str)}
     metrics = {name for name in names if name.isupper()} - {"NAMESPACE"}
     # The age of the oldest has its own line; duplicates have reasons as well.
-    more = len(metrics - {"OLDEST_UNRESOLVED_AGE"}) + len(Same)
+    more = len(metrics - {"OLDEST_UNRESOLVED_AGE", "SWEEP_DONE"}) + len(Same)
     return f"""## A month in which nothing happens
 
 {_bill(lines)}

@@ -7,19 +7,19 @@ from typing import Final
 from infra.stages import Stage
 from oncely.services import find_due
 from tests.bench import prices
-from tests.bench.counting import Counted, Counts, Step
+from tests.bench.counting import Counted, Counts
 from tests.bench.figures import Price
 from tests.bench.inventory import Inventory
 from tests.bench.log_bytes import LogBytes
 
 WORKER_GIGABYTES: Final[float] = Stage.model_fields["worker_memory_mb"].default / 1024
 
-# How the reconciler resolves what is due: so many jobs in one iteration of the state machine's
-# map, by so many threads, and so many jobs in one sweep (None: as many as the provider's rate
-# allows in the time). Change these with the reconciler.
-JOBS_OF_AN_ITERATION: Final = 1
-THREADS_OF_AN_ITERATION: Final = 1
+# Jobs that a sweep of the schedule takes at most. None: as many as the provider's rate allows.
 JOBS_OF_A_SWEEP: Final[int | None] = getattr(find_due, "MOST", None)
+# A new table has this many partitions, and its stream as many shards.
+SHARDS_OF_A_STREAM: Final = 4
+# The rate at which the archive's batches are counted.
+HISTORY_RATE: Final = 100  # jobs a second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +118,8 @@ def million(job: Counted, log: LogBytes, inventory: Inventory) -> tuple[Line, ..
     return tuple(line for line in lines if line.dollars)
 
 
-def storage(job: Counted) -> tuple[Line, ...]:
-    """A million ended rows until they expire."""
+def storage(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
+    """A million ended rows until they expire, and their history for as long."""
     months = job.kept_days / prices.DAYS_IN_A_MONTH
     gigabytes = job.stored_bytes * 10**6 / prices.GIGABYTE
     kept = f"{gigabytes:.2f} GB for {job.kept_days:g} days"
@@ -134,6 +134,7 @@ def storage(job: Counted) -> tuple[Line, ...]:
             how=kept,
             dollars=gigabytes * months * prices.BACKUP_GIGABYTE,
         ),
+        *_kept_history(job, inventory),
     )
 
 
@@ -155,9 +156,10 @@ def resolved(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
     writes = unknown.write_units - job.write_units
     reads = unknown.read_units - job.read_units
     gets = unknown.requests.get("archive.find", 0) - job.requests["archive.find"]
-    transitions = inventory.transitions_of_an_iteration / JOBS_OF_AN_ITERATION
-    seconds = prices.RESOLVE_SECONDS / THREADS_OF_AN_ITERATION
-    return (
+    jobs, threads = inventory.jobs_of_an_iteration, inventory.threads_of_an_iteration
+    transitions = inventory.transitions_of_an_iteration / jobs
+    seconds = prices.RESOLVE_SECONDS / threads
+    lines = (
         Line(
             what="Step Functions",
             how=f"{transitions:.2g} transitions",
@@ -171,11 +173,11 @@ def resolved(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
         Line(
             what="Lambda, resolver",
             how=f"{seconds:.2g} s",
-            dollars=prices.INVOCATION / JOBS_OF_AN_ITERATION
-            + seconds * WORKER_GIGABYTES * prices.GIGABYTE_SECOND,
+            dollars=prices.INVOCATION / jobs + seconds * WORKER_GIGABYTES * prices.GIGABYTE_SECOND,
         ),
         Line(what="S3 requests", how=f"{gets} looked for", dollars=gets * prices.S3_GET),
     )
+    return tuple(line for line in lines if line.dollars)
 
 
 def idle_month(counts: Counts, inventory: Inventory) -> tuple[Line, ...]:
@@ -211,8 +213,8 @@ def idle_month(counts: Counts, inventory: Inventory) -> tuple[Line, ...]:
         Line(what="secrets", how=f"{secrets}", dollars=secrets * prices.SECRET),
         Line(
             what="metrics",
-            how="the age of the oldest unresolved job",
-            dollars=prices.METRIC,
+            how="the age of the oldest unresolved job, and sweeps that are done",
+            dollars=2 * prices.METRIC,
         ),
         Line(what="dashboard", how=f"{dashboards}", dollars=dashboards * prices.DASHBOARD),
         Line(
@@ -288,40 +290,52 @@ def _publishing() -> float:
     return prices.INVOCATION / prices.PUBLISH_BATCH + seconds
 
 
-def _history(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
-    """Changes that the stream brings to the archive in batches; Lambda reads a stream for free."""
+def history_puts(job: Counted, inventory: Inventory) -> float:
+    """Objects that the archive gets for one job, if jobs of one type come at a steady rate."""
     mapping = inventory.history
     if mapping is None:
-        return ()
-    changes = _changes(job.run) + _changes(job.publish)
-    batch = history_batch(mapping["BatchSize"])
-    stored = changes * prices.HISTORY_LINE_BYTES / 1000  # gigabytes for a million jobs
-    months = job.kept_days / prices.DAYS_IN_A_MONTH
-    invocation = prices.INVOCATION + prices.GIGABYTE_SECOND * prices.PUBLISH_GIGABYTES
-    return (
-        Line(
-            what="history, written",
-            how=f"{changes} changes, {batch:,} in a batch",
-            dollars=changes / batch * (prices.S3_PUT + invocation),
-        ),
-        Line(
-            what="history, kept",
-            how=f"{stored:.2f} GB in S3 for {job.kept_days:g} days",
-            dollars=stored * months * prices.S3_GIGABYTE,
-        ),
-    )
+        return 0
+    changes = _changes(job)
+    window: float = mapping["MaximumBatchingWindowInSeconds"]
+    waiting = HISTORY_RATE * changes / SHARDS_OF_A_STREAM * window
+    batch: float = min(mapping["BatchSize"], _PAYLOAD_RECORDS, max(1, waiting))
+    return changes / batch
 
 
 # Lambda hands a function 6 MB at most: a record with both images is about 4 kB as JSON.
 _PAYLOAD_RECORDS: Final = 1500
 
 
-def history_batch(batch_size: int) -> int:
-    """Records that one invocation gets when there are enough of them."""
-    return min(batch_size, _PAYLOAD_RECORDS)
+def _history(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
+    """Changes that the stream brings to the archive in batches; Lambda reads a stream for free."""
+    puts = history_puts(job, inventory)
+    invocation = prices.INVOCATION + prices.GIGABYTE_SECOND * prices.PUBLISH_GIGABYTES
+    return (
+        Line(
+            what="history",
+            how=f"{_changes(job)} changes, {puts:.4f} objects at {HISTORY_RATE} jobs/s",
+            dollars=puts * (prices.S3_PUT + invocation),
+        ),
+    )
 
 
-def _changes(step: Step) -> int:
+def _kept_history(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
+    if inventory.history is None:
+        return ()
+    stored = _changes(job) * prices.HISTORY_LINE_BYTES / 1000  # gigabytes for a million jobs
+    months = job.kept_days / prices.DAYS_IN_A_MONTH
+    return (
+        Line(
+            what="history in S3",
+            how=f"{stored:.2f} GB for {job.kept_days:g} days",
+            dollars=stored * months * prices.S3_GIGABYTE,
+        ),
+    )
+
+
+def _changes(job: Counted) -> int:
+    """Writes to the job's row that went through: each is a record of the stream."""
+    calls = (*job.run.calls, *job.publish.calls)
     return sum(
-        any(table == "jobs" for table, _ in call.writes) and not call.refused for call in step.calls
+        any(table == "jobs" for table, _ in call.writes) and not call.refused for call in calls
     )

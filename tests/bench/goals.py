@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from tests.bench.figures import Calls, Costs, Figures
 
 CPU_OVER_POWERTOOLS = 1.15
-CPU = 1.10
-IMPORT = 1.4
+IMPORT = 1.25
+READY = 1.5
 BATCH = 1.3
 WRITE_UNITS = {"natural": 4, "smallest keyed": 4, "payment.charge": 12, "receipt.send": 6}
 ROW_BYTES = 1_000
@@ -44,18 +44,18 @@ def rows(f: Figures) -> Iterator[Row]:
         met=f.cpu_over_powertools <= CPU_OVER_POWERTOOLS,
     )
     yield Row(
-        what="CPU of a job over its bare AWS calls, ten at once as it ships",
-        goal=f"≤ {CPU:.2f}",
-        oncely=f"{f.cpu_at_once.ratio:.2f}",
-        powertools="one by one only",
-        met=f.cpu_at_once.ratio <= CPU,
-    )
-    yield Row(
         what="CPU of importing the worker over one bare `boto3.client`",
-        goal=f"≤ {IMPORT:.1f}",
+        goal=f"≤ {IMPORT:.2f}",
         oncely=f"{f.worker_import.ratio:.2f}",
         powertools=f"{f.powertools_import.ratio:.2f}",
         met=f.worker_import.ratio <= IMPORT,
+    )
+    yield Row(
+        what="the same until it is ready for the first message",
+        goal=f"≤ {READY:.2f}",
+        oncely=f"{f.worker_ready.ratio:.2f}",
+        powertools=f"{f.powertools_import.ratio:.2f}",
+        met=f.worker_ready.ratio <= READY,
     )
     yield Row(
         what=f"wall time of a batch of ten over the provider's {1000 * f.latency:.0f} ms",
@@ -103,9 +103,9 @@ def _cost_rows(costs: Costs) -> Iterator[Row]:
         met=all(one <= most for one, most in zip(dollars, DOLLARS, strict=True)),
     )
     yield Row(
-        what="S3 requests of the smallest job: on the claim path · PutObject",
+        what="S3 requests of the smallest job: on the claim path · PutObject at 100/s",
         goal=f"0 · ≤ {S3_PUTS:g}",
-        oncely=f"{costs.s3_on_the_claim_path} · {costs.s3_puts}",
+        oncely=f"{costs.s3_on_the_claim_path} · {costs.s3_puts:.4g}",
         powertools="none",
         met=costs.s3_on_the_claim_path == 0 and costs.s3_puts <= S3_PUTS,
     )

@@ -89,6 +89,22 @@ class Inventory:
         ]
         return len(list(_walk(processors[0])))
 
+    def variable(self, name: str, default: int) -> int:
+        """A number that the stack gives some function in its environment."""
+        functions = self.of_type("AWS::Lambda::Function")
+        found = (one.get("Environment", {}).get("Variables", {}).get(name) for one in functions)
+        return int(next(filter(None, found), default))
+
+    @property
+    def jobs_of_an_iteration(self) -> int:
+        """How many jobs one iteration of the map resolves."""
+        return self.variable("SWEEP_GROUP_SIZE", 1)
+
+    @property
+    def threads_of_an_iteration(self) -> int:
+        """How many of them it resolves at once."""
+        return self.variable("SWEEP_JOBS_AT_ONCE", 1)
+
 
 def _walk(machine: Mapping[str, Any]) -> Iterator[str]:
     """The states of the path on which every choice takes its default."""

@@ -21,7 +21,7 @@ LEASE: Final = timedelta(seconds=72)
 
 def at(seconds: float) -> datetime:
     """A moment after the start, with digits that a careless store would lose."""
-    return START + timedelta(seconds=seconds, microseconds=123_457)
+    return START + timedelta(seconds=seconds, milliseconds=123)
 
 
 FIRST_CLAIM: Final = at(1)

@@ -14,6 +14,7 @@ from oncely.adapters.deployment_identity import (
     new_identity,
 )
 from oncely.adapters.due_index import DynamoDueIndex
+from oncely.domain.due import Action
 from oncely.domain.errors import InvalidKeyError, NotConfiguredError
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
@@ -132,10 +133,12 @@ def test_no_list_count_or_sweep_shows_the_identity(dynamo: Dynamo) -> None:
     set_up(dynamo)
     finder = dynamo.finder()
 
-    assert list(finder.listed(tuple(Status))) == []
+    assert list(finder.attention(tuple(Status))) == []
     assert finder.count(tuple(Status), since=None, most=10) == 0
-    due = DynamoDueIndex(dynamo.client, dynamo.jobs_table).due(since=None, until=FAR)
-    assert list(due) == []
+    index = DynamoDueIndex(dynamo.client, dynamo.jobs_table)
+    for action in Action:
+        for shard in range(index.shards):
+            assert list(index.due(action, shard, since=None, until=FAR)) == []
 
 
 def test_no_job_can_have_its_key() -> None:

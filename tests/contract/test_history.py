@@ -10,7 +10,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from oncely.adapters.history_reader import S3HistoryReader
+from oncely.adapters.history_reader import FinishedFromHistory, S3HistoryReader
 from oncely.adapters.row_scan import DynamoRowScan
 from oncely.adapters.s3_history import S3HistoryStore
 from oncely.domain.gaps import BackfillProgress, Gap
@@ -63,6 +63,7 @@ def line(order: int, at: datetime, status: Status = Status.FINISHED, **more: Any
         job_type=job_type,
         status=status,
         updated_at=at,
+        message={"order_id": str(order)},
         **more,
     )
     return replace(backfill_line(job, generation="table-1"), record=Record.CHANGE)
@@ -162,6 +163,19 @@ def test_recent_jobs_are_right_though_objects_overlap(history: History) -> None:
     assert [one.job_key for one in found] == ["payment.charge:order_79", "payment.charge:order_78"]
 
 
+def test_list_of_done_jobs_goes_on_behind_a_moment_that_several_share(history: History) -> None:
+    for order in range(4):
+        put(history, line(order, NOON + (order // 2) * HOUR))
+    finished = FinishedFromHistory(history)
+    window: dict[str, Any] = {"since": NOON, "job_type": None, "limit": 9}
+
+    everything = finished.recent(until=NOON + HOUR, **window)
+    rest = finished.recent(until=NOON, **window)
+
+    assert [one.at for one in everything] == [NOON + HOUR] * 2 + [NOON] * 2
+    assert {one.job_key for one in rest} == {"payment.charge:order_0", "payment.charge:order_1"}
+
+
 def test_gap_is_open_until_it_is_closed(history: History) -> None:
     first = Gap(name="one", recorded_at=NOON, first_at=NOON - 22 * HOUR, records=7)
     second = Gap(name="two", recorded_at=NOON - HOUR)
@@ -215,6 +229,6 @@ def test_lines_can_be_narrowed_to_days_and_read_by_any_id(
 
         day = date(2026, 5, 17)
         assert set(map(str, history.lines(since=day, until=day))) == {str(paid)}
-        for text in ("18452", "pi_1", "customer_1", paid.job_key):
+        for text in ("18452", "pi_1", "customer_1", "1", paid.job_key):
             assert history.about(text) == [paid]
         assert history.about("18452", until=day - timedelta(days=1)) == []

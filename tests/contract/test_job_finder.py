@@ -1,8 +1,5 @@
 """Finding jobs for people: by business id, customer, reference and status, on every engine."""
 
-from dataclasses import replace
-from datetime import timedelta
-
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
@@ -18,7 +15,7 @@ def key(number: int) -> JobKey:
 def ready(place: Place, number: int, **changes: object) -> Job:
     """A row that came in a minute after the one before it."""
     moment = at(60 * number)
-    job = a_ready_job(key(number), created_at=moment, since=moment, **changes)
+    job = a_ready_job(key(number), created_at=moment, **changes)
     place.store.create(job)
     return job
 
@@ -44,7 +41,6 @@ def test_a_claim_makes_its_job_findable(place: Place) -> None:
     assert (job.subject, job.amount, job.currency) == ("18452", 1250, "eur")
     assert place.finder.by_subject("18452", most=10) == [KEY]
     assert place.finder.by_customer("customer_7", most=10) == [KEY]
-    assert [one.job_key for one in place.finder.listed((Status.STARTED,))] == [KEY]
 
 
 def test_a_claim_keeps_what_the_row_knew(place: Place) -> None:
@@ -53,7 +49,6 @@ def test_a_claim_keeps_what_the_row_knew(place: Place) -> None:
     job = started(place.store, subject="another", amount=1250, currency="eur")
 
     assert (job.subject, job.amount, job.currency) == ("the first", 1, "usd")
-    assert job.since == job.claimed_at
 
 
 def test_a_reference_finds_its_job(place: Place) -> None:
@@ -75,53 +70,76 @@ def test_hostile_ids_find_exactly_their_own_job(place: Place) -> None:
         assert place.finder.by_reference(subject, most=10) == [key(number)]
 
 
-def test_a_list_shows_those_that_changed_last_first(place: Place) -> None:
+def review(place: Place, number: int) -> Job:
+    """A job that came to an operator a minute after the one before it."""
+    job = ready(place, number)
+    moved = job.apply(Event.ESCALATE, now=at(60 * number), actor="test", reason="test")
+    place.store.swap(job, moved)
+    return moved
+
+
+def test_list_shows_what_came_to_operators_last_first(place: Place) -> None:
     for number in range(30):
-        ready(place, number)
+        review(place, number)
 
-    listed = [one.job_key for one in place.finder.listed((Status.READY,))]
+    listed = place.finder.attention((Status.NEEDS_REVIEW,))
 
-    assert listed == [key(number) for number in reversed(range(30))]
+    assert [one.job_key for one in listed] == [key(number) for number in reversed(range(30))]
 
 
-def test_a_job_leaves_its_list_with_its_status(place: Place) -> None:
+def test_job_is_listed_only_while_operators_may_act_on_it(place: Place) -> None:
     job = started(place.store)
-    end = finished(job)
+    assert list(place.finder.attention(tuple(Status))) == []
 
-    assert isinstance(place.store.swap(job, end), Written)
+    lost = job.apply(Event.LOSE, now=at(5), actor="worker", reason="timeout")
+    place.store.swap(job, lost)
+    (one,) = place.finder.attention((Status.UNKNOWN,))
+    assert (one.job_key, one.at, one.job_type) == (KEY, at(5), "payment.charge")
 
-    assert list(place.finder.listed((Status.STARTED,))) == []
-    (one,) = place.finder.listed((Status.FINISHED,))
-    assert (one.job_key, one.since, one.created_at) == (KEY, end.updated_at, job.created_at)
+    place.store.swap(lost, finished(lost))
+    assert list(place.finder.attention(tuple(Status))) == []
+
+
+def test_failed_job_stays_listed_and_a_contradicted_one_moves(place: Place) -> None:
+    job = started(place.store)
+    failed = job.apply(Event.REFUSE, now=at(5), actor="worker", reason="declined")
+    place.store.swap(job, failed)
+    assert [one.at for one in place.finder.attention((Status.FAILED,))] == [at(5)]
+
+    review = failed.apply(Event.CONTRADICT, now=at(9), actor="worker", reason="charged")
+    assert isinstance(place.store.swap(failed, review), Written)
+
+    assert list(place.finder.attention((Status.FAILED,))) == []
+    assert [one.at for one in place.finder.attention((Status.NEEDS_REVIEW,))] == [at(9)]
 
 
 def test_evidence_alone_leaves_a_job_where_it_stands(place: Place) -> None:
-    job = started(place.store)
+    job = review(place, 1)
     noted = job.apply(Event.NOTE, now=at(99), actor="ada", reason="looked at it")
     place.store.swap(job, noted)
 
-    (one,) = place.finder.listed((Status.STARTED,))
+    (one,) = place.finder.attention((Status.NEEDS_REVIEW,))
 
-    assert one.since == job.claimed_at
+    assert one.at == at(60)
 
 
-def test_a_list_can_hold_several_statuses_and_a_time(place: Place) -> None:
+def test_list_can_hold_several_statuses_and_a_time(place: Place) -> None:
     for number in range(6):
-        ready(place, number)
-    job = ready(place, 6)
-    place.store.swap(job, job.apply(Event.ESCALATE, now=at(600), actor="test", reason="test"))
-    both = (Status.READY, Status.NEEDS_REVIEW)
+        review(place, number)
+    job = started(place.store)
+    place.store.swap(job, job.apply(Event.LOSE, now=at(600), actor="worker", reason="timeout"))
+    both = (Status.UNKNOWN, Status.NEEDS_REVIEW)
 
-    some = place.finder.listed(both, since=at(120), until=at(240), oldest_first=True)
+    some = place.finder.attention(both, since=at(120), until=at(240), oldest_first=True)
 
     assert [one.job_key for one in some] == [key(2), key(3), key(4)]
-    assert next(place.finder.listed(both)).job_key == key(6)
+    assert next(place.finder.attention(both)).job_key == KEY
 
 
 def test_a_count_ends_where_it_is_told_to(place: Place) -> None:
     for number in range(30):
-        ready(place, number)
-    statuses = (Status.READY, Status.FINISHED)
+        review(place, number)
+    statuses = (Status.NEEDS_REVIEW, Status.UNKNOWN)
 
     assert place.finder.count(statuses, since=None, most=1000) == 30
     assert place.finder.count(statuses, since=None, most=7) == 7
@@ -136,18 +154,3 @@ def test_many_rows_are_read_at_once_and_what_is_gone_is_left_out(place: Place) -
     rows = place.finder.rows([*(job.job_key for job in jobs), key(0), JobKey("no.such:job")])
 
     assert rows == {job.job_key: job for job in jobs if job.job_key != key(7)}
-
-
-def test_a_row_of_an_older_version_is_found_by_key_and_joins_its_list_with_its_next_move(
-    place: Place,
-) -> None:
-    old = a_ready_job(since=None, created_at=at(0) - timedelta(days=1))
-    place.store.create(old)
-
-    assert list(place.finder.listed((Status.READY,))) == []
-
-    moved = old.apply(Event.ESCALATE, now=at(5), actor="test", reason="test")
-    place.store.swap(old, moved)
-
-    assert replace(moved, since=at(5)) == moved
-    assert [one.job_key for one in place.finder.listed((Status.NEEDS_REVIEW,))] == [KEY]

@@ -9,8 +9,8 @@ from tests.contract.samples import KEY, ORDER_KEY, finished, started
 
 STATUS = Expect("status", ("open", "held"))
 OR_ABSENT = Expect("status", ("open",), or_absent=True)
-UP_TO = Expect("version", (), or_up_to="2026-11-16T03:00:00.000000Z")
-UP_TO_OR_ABSENT = Expect("version", (), or_absent=True, or_up_to="2026-11-16T03:00:00.000000Z")
+UP_TO = Expect("version", (), or_up_to="2026-11-16T03:00:00.000Z")
+UP_TO_OR_ABSENT = Expect("version", (), or_absent=True, or_up_to="2026-11-16T03:00:00.000Z")
 
 CASES = {
     "one of the values": (STATUS, {"status": "held"}, True),
@@ -19,8 +19,8 @@ CASES = {
     "absent, as it may be": (OR_ABSENT, {"other": "attribute"}, True),
     "present and wrong": (OR_ABSENT, {"status": "cancelled"}, False),
     "sooner": (UP_TO, {"version": "2026-11-16T02:59:59.999999Z"}, True),
-    "the same moment": (UP_TO, {"version": "2026-11-16T03:00:00.000000Z"}, True),
-    "later": (UP_TO, {"version": "2026-11-16T03:00:00.000001Z"}, False),
+    "the same moment": (UP_TO, {"version": "2026-11-16T03:00:00.000Z"}, True),
+    "later": (UP_TO, {"version": "2026-11-16T03:00:00.001Z"}, False),
     "no moment at all": (UP_TO, {"other": "attribute"}, False),
     "no moment, as it may be": (UP_TO_OR_ABSENT, {"other": "attribute"}, True),
 }

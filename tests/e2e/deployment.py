@@ -121,7 +121,7 @@ class Deployment:
             Key=typed({"job_key": key}),
             UpdateExpression="SET #time = :past",
             ExpressionAttributeNames={"#time": time},
-            ExpressionAttributeValues=typed({":past": "2026-01-01T00:00:00.000000Z"}),
+            ExpressionAttributeValues=typed({":past": "2026-01-01T00:00:00.000Z"}),
         )
 
     def archived(self, prefix: str) -> list[str]:

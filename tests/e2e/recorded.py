@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from infra.local.account import STACK
+from oncely.adapters.sweep_leases import PREFIX
 from tests.e2e.deployment import Deployment
 from tests.infra.assembly import Assembly
 from tests.infra.policies import Permission
@@ -33,6 +34,7 @@ ACTIONS: Final = {
     "GetObject": "s3:GetObject",
     "PutObject": "s3:PutObject",
     "PutEvents": "events:PutEvents",
+    "StartExecution": "states:StartExecution",
 }
 _IN_TRANSACTIONS: Final = {
     "ConditionCheck": "dynamodb:ConditionCheckItem",
@@ -41,7 +43,7 @@ _IN_TRANSACTIONS: Final = {
 }
 PAGE: Final = 50
 # What a call names its resource by.
-_NAMED_BY: Final = ("TableName", "QueueUrl", "TopicArn", "SecretId")
+_NAMED_BY: Final = ("TableName", "QueueUrl", "TopicArn", "SecretId", "stateMachineArn")
 
 
 def recorded(stack: Deployment, assembly: Assembly) -> set[Permission]:
@@ -51,7 +53,7 @@ def recorded(stack: Deployment, assembly: Assembly) -> set[Permission]:
         name: assembly.path(id_) for id_, name in physical.items() if id_ in assembly.resources
     }
     return {
-        Permission(function, action, _resource(used, paths))
+        Permission(function, action, _resource(used, paths), _condition(event))
         for function, access_key in _access_keys(stack, assembly, physical).items()
         for event in _events(stack, access_key)
         for action, used in _uses(event)
@@ -139,6 +141,14 @@ def _uses(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     else:
         (named,) = (asked[name] for name in _NAMED_BY if name in asked)
         yield action, named
+
+
+def _condition(event: Mapping[str, Any]) -> str:
+    """The condition that a call met: the engine itself does not look at keys of rows."""
+    asked = json.loads(event["CloudTrailEvent"])["requestParameters"] or {}
+    key = asked.get("Key", {}).get("job_key", {}).get("S", "")
+    is_lease = event["EventName"] == "UpdateItem" and key.startswith(PREFIX)
+    return f"dynamodb:LeadingKeys like {PREFIX}*" if is_lease else ""
 
 
 def _resource(used: str, paths: Mapping[str, str]) -> str:

@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from infra.local.sandbox import FaultKind
+from oncely.adapters.deployment_identity import DynamoTableIdentity
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
+from oncely.contracts.payment_charge import charge_shard
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey
 from tests.e2e.deployment import Deployment, eventually
@@ -30,6 +32,7 @@ def order(stack: Deployment, order_id: str, **more: Any) -> None:  # noqa: ANN40
             "payment_method": PAID,
             "receipt_email": f"{order_id}@example.com",
             "status": "payment_pending",
+            "charge_shard": charge_shard(order_id),
             **more,
         },
     )
@@ -137,6 +140,18 @@ def is_held_by_another(stack: Deployment) -> None:
         )
 
 
+def identity(stack: Deployment) -> str:
+    """The identity of the deployed stack, as its workers read it."""
+    return stack.once(_identity)
+
+
+def _identity(stack: Deployment) -> str:
+    table = DynamoTableIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])
+    found = table.identity()
+    assert found is not None
+    return found.deployment
+
+
 def claim(stack: Deployment, key: str, message: Mapping[str, object], *, lease: timedelta) -> None:
     """Take a job as another worker would."""
     now = datetime.now(tz=UTC)
@@ -151,6 +166,7 @@ def claim(stack: Deployment, key: str, message: Mapping[str, object], *, lease: 
             now=now,
             lease_until=now + lease,
             message=json.loads(json.dumps(message)),
+            deployment=identity(stack),
         )
     )
 
@@ -183,7 +199,11 @@ def is_missed_by_the_stream(stack: Deployment) -> dict[str, Any]:
     """The stream shows nothing for a while; the reconciler publishes instead."""
     functions = stack.client("lambda")
     mappings = functions.list_event_source_mappings()["EventSourceMappings"]
-    (stream,) = (one for one in mappings if "dynamodb" in one["EventSourceArn"])
+    (stream,) = (
+        one
+        for one in mappings
+        if "dynamodb" in one["EventSourceArn"] and "StreamPublish" in one["FunctionArn"]
+    )
     functions.update_event_source_mapping(UUID=stream["UUID"], Enabled=False)
     order(stack, "missed")
     stack.send("PaymentsQueueUrl", charge("missed"))
@@ -309,5 +329,4 @@ ALL: Final[tuple[Callable[[Deployment], object], ...]] = (
     is_left_by_its_worker,
     is_left_without_its_order,
     is_found_by_the_schedule,
-    loses_a_part_of_its_history,
 )

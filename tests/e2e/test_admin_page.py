@@ -133,16 +133,19 @@ def test_a_link_cannot_put_its_words_into_the_page(chromium: Browser, desk: Admi
     visitor.context.close()
 
 
-def test_a_filter_stands_in_the_address_and_leads_back(desk: AdminDesk, reference: str) -> None:
-    desk.go("#/list/finished")
-    desk.page.get_by_label("Job type").select_option("receipt.send")
-    expect(desk.entries.first).to_contain_text("receipt.send:")
+def test_a_filter_stands_in_the_address_and_leads_back(
+    desk: AdminDesk, deployment: Deployment
+) -> None:
+    deployment.once(hostile_job)
+    desk.go("#/list/needs_review")
+    desk.page.get_by_label("Job type").select_option("payment.charge")
+    expect(desk.entries.first).to_contain_text("payment.charge:")
     desk.page.get_by_label("When").select_option("Last hour")
     desk.settled()
 
-    assert desk.page.url.endswith("#/list/finished?type=receipt.send&when=hour")
+    assert desk.page.url.endswith("#/list/needs_review?type=payment.charge&when=hour")
     desk.page.reload()
-    expect(desk.entries.first).to_contain_text("receipt.send:")
+    expect(desk.entries.first).to_contain_text("payment.charge:")
     expect(desk.page.get_by_label("When")).to_have_value("hour")
 
 

@@ -1,5 +1,6 @@
 """What was never sent, purged, lost in an outage or expired: found, and charged once."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.timeout(600)
 
 LOST = sized(24, full=200)
 DOWN = sized(24, full=500)
-# A sweep takes 200 jobs at most.
+UNKNOWN = sized(60, full=2000)
 SWEEPS = sized(1, full=4)
 TABLES = ("JobsTableName", "OrdersTableName")
 QUEUES = ("PaymentsQueueUrl", "DeadLetterQueueUrl")
@@ -99,6 +100,31 @@ def test_unknown_jobs_of_a_30_minute_outage_all_resolve_after_it(
     assert {job(deployment, one.key).status for one in left} == {Status.FINISHED}
     assert {charges(deployment, one.order_id) for one in left} == {1}
     assert not any("order_down-" in told for told in deployment.alerts())
+
+
+@pytest.mark.mass
+def test_unknown_jobs_of_an_outage_are_resolved_by_the_sweeps_of_one_start(
+    deployment: Deployment,
+) -> None:
+    """Pages follow one another without anybody starting them; each charge is asked about once."""
+    with ThreadPoolExecutor(8) as pool:
+        left = list(
+            pool.map(
+                lambda number: leave_behind(deployment, f"many-{number}", due=True), range(UNKNOWN)
+            )
+        )
+    before = len(deployment.sandbox.ledger.requests)
+
+    sweep(deployment)
+
+    def resolved() -> bool | None:
+        rows = (store(deployment).get(one.key) for one in left)
+        return all(row is not None and row.status is Status.FINISHED for row in rows) or None
+
+    eventually(resolved, f"{UNKNOWN} jobs are finished", patience=LONG)
+    asked = [one for one in deployment.sandbox.ledger.requests[before:] if one.method == "GET"]
+    assert len(asked) < UNKNOWN * 1.2, "a list for each, and hardly a second look at any"
+    assert {charges(deployment, one.order_id) for one in left} == {1}
 
 
 def test_a_dry_run_lists_what_it_would_do_and_writes_nothing(deployment: Deployment) -> None:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from oncely.adapters.deployment_identity import DynamoTableIdentity
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.domain.answers import Prepared
@@ -15,7 +14,7 @@ from oncely.domain.money import Money
 from oncely.ports import Created
 from oncely.providers import Payment
 from tests.e2e.deployment import Deployment
-from tests.e2e.scenarios import PAID, order
+from tests.e2e.scenarios import PAID, identity, order
 
 AMOUNT: Final = 4900
 LONG: Final = 300.0
@@ -117,18 +116,6 @@ def changes_at_stripe(stack: Deployment, ref: str, *, amount: int) -> None:
 def _stripe(stack: Deployment) -> StripePayments:
     """The account that the deployed functions have the key of."""
     return StripePayments.with_key(API_KEY, api_base=stack.sandbox.url)
-
-
-def identity(stack: Deployment) -> str:
-    """The identity of the deployed stack, as its workers read it."""
-    return stack.once(_identity)
-
-
-def _identity(stack: Deployment) -> str:
-    table = DynamoTableIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])
-    found = table.identity()
-    assert found is not None
-    return found.deployment
 
 
 def store(stack: Deployment) -> DynamoJobStore:

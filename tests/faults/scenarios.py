@@ -13,6 +13,7 @@ from oncely.contracts.sync_push import SyncPush
 from oncely.domain.answers import NotSent, Prepared
 from oncely.domain.jobs import enqueued
 from oncely.domain.keys import JobKey, provider_key
+from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.domain.profiles import STRIPE, Safety, StopRules, Terms
 from oncely.domain.writes import Json
@@ -235,6 +236,21 @@ def of_class(
 
 DAY: Final = timedelta(hours=24)
 
+# A neighbour in the same group of a sweep: its order is gone, so it ends with an operator.
+NEIGHBOUR: Final = replace(
+    enqueued(
+        JobKey("payment.charge:order_gone"),
+        "payment.charge",
+        {**CHARGE, "order_id": "gone"},
+        now=START,
+        due_at=START + timedelta(seconds=72),
+        actor="producer",
+        reason="enqueued",
+    ),
+    status=Status.UNKNOWN,
+    lease_until=START,
+)
+
 FORGED: Final = replace(
     enqueued(
         KEY,
@@ -304,6 +320,15 @@ SCENARIOS: Final = (
     ),
     charging("slow", lambda clock: SlowPayments(wall=clock)),
     charging("unserved", lambda _: FakePayments(), copies=0, sweeps_at=(timedelta(minutes=6),)),
+    # Two jobs in one group, and sweeps that keep each other off until a lease expires.
+    charging(
+        "sweep-leases",
+        lambda _: FakePayments(),
+        jobs=(NEIGHBOUR,),
+        sweep_leases=True,
+        given="w1:payments.execute!lost",
+        sweeps_at=(timedelta(minutes=2), timedelta(minutes=2)),
+    ),
     charging("edited", lambda _: StrictPayments(), edit=the_amount_changes),
     charging("outage", lambda clock: DroppingPayments(wall=clock)),
     charging(

@@ -289,8 +289,7 @@ def test_publisher_that_clears_before_it_sends_is_found(monkeypatch: pytest.Monk
         if job is None or not owes_something(job):
             return False
         now = publisher.clock.now()
-        after = published(now=now, retention=MONEY_RETENTION).on(job, now=now, actor="publisher")
-        publisher.store.swap(job, after)
+        publisher.store.swap(job, published(job, retention=MONEY_RETENTION, now=now))
         return True
 
     monkeypatch.setattr(Publisher, "publish", clears_first)

@@ -42,22 +42,30 @@ def spelled(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # whatever 
     """A resource as people name it: the path of its construct instead of a reference."""
     match value:
         case str():
-            return value
+            return _machine(assembly, value) or value
         case {"Fn::GetAtt": [id_, _]} | {"Ref": id_} if id_ in assembly.resources:
             return assembly.path(id_)
         case {"Fn::Join": [glue, parts]}:
-            return str(glue).join(spelled(assembly, part) for part in parts)
+            text = str(glue).join(spelled(assembly, part) for part in parts)
+            return _machine(assembly, text) or text
         case {"Ref": pseudo}:
             return f"<{pseudo}>"
         case _:
             raise AssertionError(f"a resource that nobody can read: {value}")
 
 
+def _machine(assembly: Assembly, arn: str) -> str | None:
+    """The state machine whose ARN was made from its name."""
+    machines = assembly.of_type("AWS::StepFunctions::StateMachine").items()
+    names = {one["Properties"].get("StateMachineName"): path for path, one in machines}
+    return names.get(arn.rpartition(":stateMachine:")[2])
+
+
 def _spelled_condition(condition: Mapping[str, Mapping[str, Any]]) -> str:
     """A condition in words; an operator that is not known here must be added first."""
-    words = {"StringEquals": "="}
+    words = {"StringEquals": "=", "ForAllValues:StringLike": "like"}
     return " and ".join(
-        f"{key} {words[operator]} {value}"
+        f"{key} {words[operator]} {' or '.join(_many(value))}"
         for operator, pairs in condition.items()
         for key, value in pairs.items()
     )

@@ -29,7 +29,7 @@ def test_there_is_an_alarm_for_everything_a_person_must_know(prod: Assembly) -> 
         *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetters", "Deduplications"),
         *("ProviderUnreachable", "NothingSent", "ProviderRefusesUs"),
         *("FailedSweeps", "EndlessSweeps", "Broken", "ReplyFailed", "NotPublished"),
-        *("NotLookedAt", "NotTold", "TableRefused"),
+        *("NotLookedAt", "NotTold", "TableRefused", "SweepDone"),
         *(f"OldestMessage{camel(kind.needs.queue)}" for kind in CONTRACTS),
         *("OldestMessageDeadLetters", "OldestMessageRejects", "MissedByTheStream"),
         *("HistoryGap", "HistoryBehind"),
@@ -41,7 +41,13 @@ def test_silence_of_the_reconciler_is_an_alarm_and_only_that(prod: Assembly) -> 
         name for name, alarm in alarms(prod).items() if alarm["TreatMissingData"] == "breaching"
     }
 
-    assert breaching == {"OldestUnresolved"}
+    assert breaching == {"SweepDone"}
+    alarm = alarms(prod)["SweepDone"]
+    assert (alarm["MetricName"], alarm["Period"], alarm["EvaluationPeriods"]) == (
+        "SweepDone",
+        300,
+        2,
+    )
 
 
 def test_every_alarm_tells_the_topic_what_it_means_what_to_run_and_where_to_read_on(

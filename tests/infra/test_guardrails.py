@@ -86,7 +86,8 @@ class Forgetful(PaymentCharge):
             SyncContact,
             {"row_retention_days": "30"},
             r"ended sync.contact would be kept for 30 days \(row_retention_days\), but the job "
-            r"could be run again for 30 days \(replay_window_days\): row_retention_days must be ",
+            r"could be run again for 30 days \(replay_window_days\): "
+            r"row_retention_days must be longer",
             id="natural effect and the replay window",
         ),
         pytest.param(
@@ -100,7 +101,8 @@ class Forgetful(PaymentCharge):
             PaymentCharge,
             {"replay_window_days": "2555"},
             r"ended payment.charge would be kept for 2555 days \(proof_retention\), but the job "
-            r"could be run again for 2555 days \(replay_window_days\): proof_retention must be ",
+            r"could be run again for 2555 days \(replay_window_days\): "
+            r"proof_retention must be longer",
             id="money and the replay window",
         ),
         pytest.param(

@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from infra.reconciler_machine import definition, missing_targets
 from tests.infra.assembly import Assembly
 
@@ -18,54 +16,58 @@ def every_state(machine: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def test_every_target_is_there() -> None:
-    assert list(missing_targets(definition(at_once=10))) == []
+    assert list(missing_targets(definition(groups_at_once=8))) == []
 
 
 def test_a_target_that_is_not_there_is_found() -> None:
-    machine = definition(at_once=10)
+    machine = definition(groups_at_once=8)
     machine["States"]["Find"]["Next"] = "Nowhere"
-    machine["States"]["Each"]["ItemProcessor"]["States"]["Resolve"]["Catch"][0]["Next"] = "Never"
+    states = machine["States"]["Each group"]["ItemProcessor"]["States"]
+    states["Resolve"]["Catch"][0]["Next"] = "Never"
 
     assert set(missing_targets(machine)) == {"Nowhere", "Never"}
 
 
 def test_it_only_calls_functions_and_tries_again_what_lambda_itself_failed() -> None:
     tasks = {
-        name: one for name, one in every_state(definition(at_once=10)) if one["Type"] == "Task"
+        name: one
+        for name, one in every_state(definition(groups_at_once=8))
+        if one["Type"] == "Task"
     }
 
-    assert set(tasks) == {"Find", "Resolve", "Tell", "Count"}
+    assert set(tasks) == {"Find", "Resolve", "One at a time", "Finish"}
     for task in tasks.values():
         assert task["Resource"] == "arn:aws:states:::lambda:invoke"
         (retry,) = task["Retry"]
         assert all(error.startswith("Lambda.") for error in retry["ErrorEquals"])
 
 
-@pytest.mark.parametrize("step", ["Resolve", "Tell"])
-def test_items_run_ten_at_a_time_and_a_failing_one_becomes_a_result(step: str) -> None:
-    each = definition(at_once=10)["States"]["Each"]
-    (caught,) = each["ItemProcessor"]["States"][step]["Catch"]
+def test_group_is_one_state_and_a_page_three_more() -> None:
+    """What a resolved unknown costs: 4 transitions for 25 jobs, 43 for the thousand of a page."""
+    machine = definition(groups_at_once=8)
+    group = machine["States"]["Each group"]["ItemProcessor"]
 
-    assert each["MaxConcurrency"] == 10
-    assert caught["ErrorEquals"] == ["States.ALL"]
-    assert each["ItemProcessor"]["States"][caught["Next"]]["Parameters"]["outcome"] == "error"
+    assert list(machine["States"]) == ["Find", "Each group", "Finish"]
+    assert group["States"][group["StartAt"]]["End"]
 
 
-def test_an_item_that_is_owed_an_alert_goes_to_the_step_that_tells_and_no_other_does() -> None:
-    states = definition(at_once=10)["States"]["Each"]["ItemProcessor"]["States"]
-    branch = states[states["Resolve"]["Next"]]
-    (choice,) = branch["Choices"]
+def test_group_whose_worker_dies_is_tried_one_job_at_a_time_and_then_becomes_a_result() -> None:
+    each = definition(groups_at_once=8)["States"]["Each group"]
+    states = each["ItemProcessor"]["States"]
+    (first,), (second,) = states["Resolve"]["Catch"], states["One at a time"]["Catch"]
 
-    assert (choice["Variable"], choice["BooleanEquals"], choice["Next"]) == (
-        "$.alert",
-        True,
-        "Tell",
-    )
-    assert states[branch["Default"]] == {"Type": "Pass", "End": True}
+    assert each["MaxConcurrency"] == 8
+    assert (first["ErrorEquals"], first["Next"]) == (["States.ALL"], "One at a time")
+    assert states["One at a time"]["Parameters"]["Payload"]["at_once"] == 1
+    assert (second["ErrorEquals"], second["Next"]) == (["States.ALL"], "Not looked at")
+    assert states["Not looked at"]["Parameters"] == {
+        "items.$": "$.items",
+        "error.$": "$.error.Error",
+    }
 
 
 def test_no_execution_fails_for_what_an_item_ended_in() -> None:
-    kinds = {state["Type"] for _, state in every_state(definition(at_once=10))}
+    kinds = {state["Type"] for _, state in every_state(definition(groups_at_once=8))}
 
     assert "Fail" not in kinds
 
@@ -78,17 +80,16 @@ def test_the_template_holds_this_definition_and_its_functions(prod: Assembly) ->
         for name, value in properties["DefinitionSubstitutions"].items()
     }
 
-    assert json.loads(properties["DefinitionString"]) == definition(at_once=10)
+    assert json.loads(properties["DefinitionString"]) == definition(groups_at_once=8)
     assert functions == {
         "FindArn": "Reconciler/Find/Function",
         "ResolveArn": "Reconciler/Resolve/Function",
-        "TellArn": "Reconciler/Tell/Function",
-        "CountArn": "Reconciler/Count/Function",
+        "FinishArn": "Reconciler/Finish/Function",
     }
     assert properties["StateMachineType"] == "STANDARD"
 
 
-def test_a_sweep_begins_each_minute_with_an_input_that_asks_for_everything_due(
+def test_schedule_asks_each_minute_whether_anything_is_due_and_starts_no_execution(
     prod: Assembly,
 ) -> None:
     (schedule,) = prod.of_type("AWS::Scheduler::Schedule").values()
@@ -97,3 +98,24 @@ def test_a_sweep_begins_each_minute_with_an_input_that_asks_for_everything_due(
     assert properties["ScheduleExpression"] == "rate(1 minute)"
     assert properties["State"] == "ENABLED"
     assert json.loads(properties["Target"]["Input"]) == {}
+    assert properties["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 0
+    target = properties["Target"]["Arn"]["Fn::GetAtt"][0]
+    assert prod.path(target) == "Reconciler/Find/Function"
+
+
+def test_its_functions_start_the_machine_by_the_name_that_it_has(prod: Assembly) -> None:
+    (machine,) = prod.of_type("AWS::StepFunctions::StateMachine").values()
+    name = machine["Properties"]["StateMachineName"]
+
+    assert name == "Oncely-prod-reconciler"
+    for function in ("Reconciler/Find", "Reconciler/Finish"):
+        properties = prod.functions[function].properties
+        arn = json.dumps(properties["Environment"]["Variables"]["RECONCILER_ARN"])
+        assert arn.endswith(f':stateMachine:{name}"]]}}')
+
+
+def test_groups_that_run_at_once_share_what_a_provider_takes(prod: Assembly) -> None:
+    variables = prod.functions["Reconciler/Resolve"].variables
+
+    assert variables["STRIPE_READS_PER_SECOND"] == "12.5"
+    assert variables["HUBSPOT_READS_PER_SECOND"] == "1.25"

@@ -59,7 +59,7 @@ def test_the_job_table_expires_rows_and_streams_their_new_image(prod: Assembly) 
     assert jobs["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
     assert jobs["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
     assert [index["IndexName"] for index in jobs["GlobalSecondaryIndexes"]] == [
-        *("due", "by_subject", "by_customer", "by_reference", "by_status")
+        *("due", "by_subject", "by_customer", "by_reference", "attention")
     ]
 
 

@@ -15,6 +15,7 @@ from oncely.registry import Registry
 from oncely.settings import (
     DeadLetterSettings,
     FinderSettings,
+    GroupSettings,
     HistorySettings,
     PublisherSettings,
     ReaderSettings,
@@ -22,7 +23,7 @@ from oncely.settings import (
     ResolverSettings,
     Settings,
     SetUpSettings,
-    TellerSettings,
+    SweepSettings,
     WorkerSettings,
 )
 from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly, Function
@@ -31,15 +32,14 @@ from tests.support.engines import missing
 SETTINGS: dict[str, type[Settings]] = {
     "archive_history": HistorySettings,
     "archive_rejects": RejectSettings,
-    "count_outcomes": Settings,
     "find_due": FinderSettings,
+    "finish_sweep": SweepSettings,
     "publish_ended": PublisherSettings,
     "read_jobs": ReaderSettings,
     "receive_dead_letters": DeadLetterSettings,
     "repair_jobs": ResolverSettings,
-    "resolve_job": ResolverSettings,
+    "resolve_jobs": GroupSettings,
     "set_up_table": SetUpSettings,
-    "tell_person": TellerSettings,
     "work_queue": WorkerSettings,
 }
 

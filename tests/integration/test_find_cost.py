@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from oncely.adapters.due_index import DynamoDueIndex
-from oncely.domain.due import ONLY_BY_A_SWEEP
+from oncely.domain.due import Action
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
 from tests.support.dynamo import Dynamo
@@ -30,7 +30,7 @@ def test_items_read_do_not_grow_with_the_table(
     assert small == large == (DUE, DUE)
 
 
-def test_what_only_a_sweep_brings_on_is_found_behind_many_that_have_been_due_for_longer(
+def test_rows_that_wait_to_be_sent_cost_nothing_when_only_what_is_asked_is_read(
     dynamo: Dynamo,
 ) -> None:
     fill_with_due(dynamo, 500)
@@ -39,9 +39,18 @@ def test_what_only_a_sweep_brings_on_is_found_behind_many_that_have_been_due_for
         job_key=job_key("sync.push", "hubspot", "1", 7), status=Status.UNKNOWN, due_at=later
     )
     dynamo.store().create(unknown)
-    index = DynamoDueIndex(dynamo.another_client(), dynamo.jobs_table)
+    client = dynamo.another_client()
+    read: list[int] = []
+    client.meta.events.register(
+        "after-call.dynamodb.Query", lambda parsed, **_: read.append(parsed["ScannedCount"])
+    )
+    index = DynamoDueIndex(client, dynamo.jobs_table)
 
-    found = list(index.due(since=None, until=later, statuses=ONLY_BY_A_SWEEP))
+    found = [
+        one
+        for shard in range(index.shards)
+        for one in index.due(Action.ASK, shard, since=None, until=later)
+    ]
 
     assert [one.job_key for one in found] == [unknown.job_key]
-    assert len(list(index.due(since=None, until=later))) == 501
+    assert sum(read) == 1

@@ -266,6 +266,56 @@ def test_a_search_that_ends_at_its_bound_says_so(
     assert len(lists) == MAX_PAGES
 
 
+def reads(sandbox: StripeSandbox) -> list[str]:
+    return [one.path for one in sandbox.ledger.requests if one.method == "GET"]
+
+
+def test_look_up_of_a_paid_charge_takes_one_read(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    done = confirmed(provider, payment())
+    assert isinstance(done, Done)
+    before = len(reads(sandbox))
+
+    answer = provider.look_up(str(done.ref), payment())
+
+    assert isinstance(answer, Done)
+    assert answer.result["charge_id"] == done.result["charge_id"]
+    assert reads(sandbox)[before:] == [CREATE]
+
+
+def test_look_up_reads_by_its_id_what_a_list_does_not_show_as_paid(
+    sandbox: StripeSandbox, provider: StripePayments
+) -> None:
+    ours = provider.prepare(payment(), key=ProviderKey("create:1"))
+    assert isinstance(ours, Prepared)
+
+    answer = provider.look_up(ours.ref, payment())
+
+    assert isinstance(answer, Absent)
+    assert reads(sandbox) == [CREATE, f"{CREATE}/{ours.ref}"]
+
+
+def test_look_up_reads_by_its_id_a_payment_whose_charge_the_list_does_not_show(
+    sandbox: StripeSandbox, provider: StripePayments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refund is seen only on the charge; without it, the list proves nothing."""
+    done = confirmed(provider, payment())
+    assert isinstance(done, Done)
+    provider.client.v1.refunds.create({"charge": str(done.result["charge_id"])})
+    listing = provider.client.v1.payment_intents.list
+    monkeypatch.setattr(
+        provider.client.v1.payment_intents,
+        "list",
+        lambda asked: listing({"customer": asked["customer"], "limit": asked["limit"]}),
+    )
+
+    answer = provider.look_up(str(done.ref), payment())
+
+    assert isinstance(answer, Odd)
+    assert "refunded" in answer.reason
+
+
 def stripe_world(sandbox: StripeSandbox, provider: StripePayments, **order: object) -> World:
     world = World(payments=provider)
     world.add_order(**order)  # type: ignore[arg-type]  # columns of the order

@@ -116,8 +116,8 @@ ENDINGS: Final = (
         "            follow_ups = contract.follow_ups(job)\n",
         "            follow_ups = contract.follow_ups(job)\n"
         "            soon = self.clock.now()\n"
-        "            early = published(now=soon, retention=MONEY_RETENTION)\n"
-        "            self.store.swap(job, early.on(job, now=soon, actor=ACTOR))\n",
+        "            early = published(job, retention=MONEY_RETENTION, now=soon)\n"
+        "            self.store.swap(job, early)\n",
         ("tests/unit/test_publisher.py",),
     ),
     Mutation(

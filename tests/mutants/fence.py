@@ -167,8 +167,8 @@ FENCE: Final = (
     Mutation(
         "orders without a job are served though their job may be lost",
         FIND,
-        "if room and table.knows_every_job(now):",
-        "if room:",
+        "self._find(finder, sweep, now) if knows_every_job else iter(())",
+        "self._find(finder, sweep, now)",
         FENCED,
     ),
     Mutation(

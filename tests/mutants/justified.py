@@ -27,7 +27,7 @@ _FAULTS: Final = "for fault in error.errors(include_url=False, include_input=Fal
 _MOVES: Final = "functions/oncely/domain/moves.py"
 _REPAIR: Final = "functions/oncely/services/repair.py"
 _TUNED: Final = "A tuned bound on the reads of one sweep: one more row changes no outcome."
-_SIZE: Final = "A tuned size: 150,000 bytes, one more or less, leave room within 256 kB."
+_SIZE: Final = "A tuned size: one byte more or less leaves room within 256 kB."
 _LISTED: Final = "A tuned bound on the reads of one list: tests show that it bounds, not where."
 _THREADS: Final = "A tuned number of threads: one more changes the speed and no outcome."
 
@@ -39,20 +39,8 @@ JUSTIFIED: Final = (
         "if len(asked_for) < LOOKS:",
         "With exactly LOOKS items both ways return all of them; only their order differs.",
     ),
-    Justified(
-        _FIND_DUE,
-        "elif len(unknown) < MOST:",
-        "elif True:",
-        "It only bounds the memory: no sweep takes more than MOST rows.",
-    ),
-    Justified(
-        _FIND_DUE,
-        "elif len(unknown) < MOST:",
-        "elif len(unknown) <= MOST:",
-        "It only bounds the memory: no sweep takes more than MOST rows.",
-    ),
     Justified(_FIND_DUE, "size = 0", "size = 1", _SIZE),
-    Justified(_FIND_DUE, "if size > MESSAGE_BYTES:", "if size >= MESSAGE_BYTES:", _SIZE),
+    Justified(_FIND_DUE, "if size > PAGE_BYTES:", "if size >= PAGE_BYTES:", _SIZE),
     Justified(
         _MOVES,
         "doubled: timedelta = first * 2 ** min(max(times - 1, 0), 20)",
@@ -83,7 +71,7 @@ JUSTIFIED: Final = (
         )
         for flag in ("include_url", "include_input")
     ),
-    Justified(_FIND_DUE, "MESSAGE_BYTES: Final = 150_000", "MESSAGE_BYTES: Final = 150001", _SIZE),
+    Justified(_FIND_DUE, "PAGE_BYTES: Final = 110_000", "PAGE_BYTES: Final = 110001", _SIZE),
     Justified(_INSPECT, "MOST_FOUND: Final = 50", "MOST_FOUND: Final = 51", _LISTED),
     Justified(_INSPECT, "MOST_READ: Final = 1000", "MOST_READ: Final = 1001", _LISTED),
     Justified(_INSPECT, "MOST_COUNTED: Final = 1_000", "MOST_COUNTED: Final = 1001", _LISTED),

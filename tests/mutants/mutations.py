@@ -11,6 +11,7 @@ from tests.mutants.knowledge import KNOWLEDGE
 from tests.mutants.mutation import Mutation
 from tests.mutants.ownership import OWNERSHIP
 from tests.mutants.people import PEOPLE
+from tests.mutants.sweeps import SWEEPS
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
     *OWNERSHIP,
@@ -20,5 +21,6 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *BOUNDARIES,
     *CRM,
     *FENCE,
+    *SWEEPS,
     *HISTORY,
 )

@@ -65,6 +65,7 @@ def prepared(engine: Engine, sandbox: ProviderSandbox) -> Ground:
         "ARCHIVE_BUCKET": BUCKET,
         "EVENT_BUS_NAME": "oncely",
         "RETENTION_DAYS": "90",
+        "RECONCILER_ARN": "there is none: processes sweep by themselves",
         "MAX_RECEIVES": str(MAX_RECEIVES),
         # Their own words would drown ours.
         "PYTHONWARNINGS": "ignore",

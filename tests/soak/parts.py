@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -13,14 +12,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from archive_rejects.handler import handler as archive_rejects
 from oncely.adapters.clients import Clients
-from oncely.adapters.wiring import wire_finder, wire_reconciler, wire_teller
+from oncely.adapters.wiring import wire_finder, wire_group_resolver
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import OncelyError
 from oncely.services.deadline import Deadline
-from oncely.services.find_due import Item, Sweep
+from oncely.services.find_due import Sweep
 from oncely.services.outcomes import Failed, Finished
+from oncely.services.resolve_group import Handled
 from oncely.services.work_batch import BatchWorker, Delivery, Worked
-from oncely.settings import FinderSettings, ResolverSettings, TellerSettings, queue_variable
+from oncely.settings import FinderSettings, GroupSettings, queue_variable
 from receive_dead_letters.handler import handler as receive_dead_letters
 from tests.soak.ground import INVOCATION
 from tests.support.worker import FakeContext, event_record
@@ -28,6 +28,7 @@ from work_queue.handler import worker
 
 BATCH: Final = 10
 AT_ONCE: Final = 4
+SWEEP_SECONDS: Final = 60
 # The engine may be away: what it would have been asked is left for later, as Lambda's pollers do.
 AWAY: Final = (BotoCoreError, ClientError, OncelyError)
 
@@ -49,14 +50,16 @@ class Parts:
         self.clock = clock
         clients = Clients()
         self._sqs = clients.sqs
-        shipped = wire_reconciler(
-            ResolverSettings.from_env(os.environ, CONTRACTS), CONTRACTS, clients=clients
+        shipped = wire_group_resolver(GroupSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
+        self._publisher = replace(shipped.reconciler.publisher, clock=clock)
+        self._group = replace(
+            shipped,
+            reconciler=replace(shipped.reconciler, clock=clock, publisher=self._publisher),
+            teller=replace(shipped.teller, clock=clock),
+            at_once=AT_ONCE,
         )
-        self._publisher = replace(shipped.publisher, clock=clock)
-        self._reconciler = replace(shipped, clock=clock, publisher=self._publisher)
         finder = wire_finder(FinderSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
         self._finder = replace(finder, clock=clock)
-        self._teller = replace(wire_teller(TellerSettings.from_env(os.environ)), clock=clock)
         self._workers: dict[str, BatchWorker] = {}
 
     def work(self, queue: str, *, wait: int = 1) -> Counter[str]:
@@ -75,9 +78,10 @@ class Parts:
 
     def sweep(self) -> Counter[str]:
         """One sweep of the reconciler; gives what it did, by kind."""
-        items = self._finder.find(Sweep.of({})).items
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            return Counter(pool.map(self._resolve, items))
+        # Two at once are harmless, so nobody takes a lease: crews whose clocks differ overlap.
+        items = self._finder.find(Sweep()).items
+        deadline = Deadline(self.clock.now() + timedelta(seconds=SWEEP_SECONDS), self.clock)
+        return Counter(map(_became, self._group.resolve(items, deadline=deadline)))
 
     def clear_up(self) -> Counter[str]:
         """Receive dead letters, and archive rejects."""
@@ -96,15 +100,6 @@ class Parts:
             runner = replace(shipped.runner, clock=self.clock)
             self._workers[queue] = replace(shipped, clock=self.clock, runner=runner)
         return self._workers[queue]
-
-    def _resolve(self, item: Item) -> str:
-        try:
-            done = self._reconciler.resolve(item.key, message=item.message)
-            if done.alert:
-                self._teller.tell(item.key)
-        except AWAY:
-            return "sweep failed"
-        return f"{done.old} to {done.new}" if done.old != done.new else str(done.outcome)
 
     def _publish(self, worked: list[Worked]) -> None:
         """What the stream does with an end; what it misses, the reconciler finds."""
@@ -137,6 +132,13 @@ class Parts:
     def _forget(self, url: str, receipts: set[str]) -> None:
         for receipt in receipts:
             self._sqs.delete_message(QueueUrl=url, ReceiptHandle=receipt)
+
+
+def _became(handled: Handled) -> str:
+    done = handled.done
+    if done is None:
+        return "sweep failed" if handled.error else "sweep had no time"
+    return f"{done.old} to {done.new}" if done.old != done.new else str(done.outcome)
 
 
 def _delivery(record: Mapping[str, Any]) -> Delivery:

@@ -61,6 +61,7 @@ def _function(name: str, **variables: str) -> dict[str, Any]:
     return {
         "FunctionName": name,
         "FunctionArn": f"arn:function:{name}",
+        "Handler": f"{name}.handler.handler",
         "State": "Active",
         "LastUpdateStatus": "Successful",
         "Timeout": 120,
@@ -98,7 +99,8 @@ class Account:
             ),
             "receive": _function("receive"),
             "archive": _function("archive"),
-            "publish": _function("publish", RETENTION_DAYS="35"),
+            "publish_ended": _function("publish_ended", RETENTION_DAYS="35"),
+            "archive_history": _function("archive_history"),
         }
     )
     mappings: dict[str, dict[str, Any]] = field(
@@ -106,7 +108,10 @@ class Account:
             **{arn(name): _mapping(arn(name), name) for name in QUEUES},
             arn("dead_letter"): _mapping(arn("dead_letter"), "receive"),
             arn("rejects"): _mapping(arn("rejects"), "archive"),
-            "arn:table/jobs/stream/1": _mapping("arn:table/jobs/stream/1", "publish"),
+            **{
+                f"arn:table/jobs/stream/1#{name}": _mapping("arn:table/jobs/stream/1", name)
+                for name in ("publish_ended", "archive_history")
+            },
         }
     )
     concurrency: dict[str, int] = field(default_factory=dict)
@@ -161,6 +166,7 @@ class Account:
         }
     )
     missing_alarms: set[str] = field(default_factory=set)
+    orders_without_a_shard: list[list[str]] = field(default_factory=lambda: [[]])  # by page
     subscriptions: list[dict[str, str]] = field(
         default_factory=lambda: [{"SubscriptionArn": "arn:sub:1", "Endpoint": "ops@example.com"}]
     )
@@ -274,7 +280,12 @@ class Pages:
     account: Account
     operation: str
 
-    def paginate(self, **_: str) -> Iterator[dict[str, Any]]:
+    def paginate(self, **_: object) -> Iterator[dict[str, Any]]:
+        if self.operation == "scan":
+            for page in self.account.orders_without_a_shard:
+                items = [{"order_id": {"S": order_id}} for order_id in page]
+                yield {"ScannedCount": 1000, "Items": items}
+            return
         if self.operation == "list_objects_v2":
             yield {"Contents": [{"Key": name} for name in self.account.objects]}
             return

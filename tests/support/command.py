@@ -14,7 +14,7 @@ from oncely.adapters.support_desk import SupportDesk
 from oncely.services.enqueue import Enqueuer
 from oncely.services.inspect import Inspector
 from oncely.services.repair import Repairer
-from oncely.testing.memory import MemoryJobFinder, MemoryWindows
+from oncely.testing.memory import MemoryDueIndex, MemoryFinishedJobs, MemoryJobFinder, MemoryWindows
 from ops_cli.main import app
 from ops_cli.place import Where
 from tests.support.world import World
@@ -66,6 +66,8 @@ class FakePlace:
                 registry=world.registry,
                 store=world.store,
                 finder=MemoryJobFinder(world.store),
+                index=MemoryDueIndex(world.store),
+                finished=MemoryFinishedJobs(world.store),
                 clock=world.clock,
             ),
             repairer=Repairer(reconciler=world.reconciler(), enqueuer=enqueuer),

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -97,9 +97,14 @@ class DynamoRows:
         return self._table(table).get(key)
 
     def waiting(
-        self, table: str, index: str, *, partition: tuple[str, str], up_to: tuple[str, str]
+        self,
+        table: str,
+        index: str,
+        *,
+        partitions: tuple[str, Sequence[str]],
+        up_to: tuple[str, str],
     ) -> Iterable[Mapping[str, object]]:
-        return self._table(table).waiting(index, partition=partition, up_to=up_to)
+        return self._table(table).waiting(index, partitions=partitions, up_to=up_to)
 
     def update(self, write: LocalWrite) -> bool:
         return self._table(write.table).update(write)

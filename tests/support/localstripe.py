@@ -60,9 +60,10 @@ class OlderApi(stripe.RequestsClient):
         answer = json.loads(body)
         if of_customer is not None:
             answer["data"] = [one for one in answer["data"] if one["customer"] == of_customer]
-        if answer.get("object") == "payment_intent":
-            taken = answer["status"] == "succeeded"
-            answer["amount_received"] = answer["amount"] if taken else 0
+        for intent in (answer, *answer.get("data", ())):
+            if intent.get("object") == "payment_intent":
+                taken = intent["status"] == "succeeded"
+                intent["amount_received"] = intent["amount"] if taken else 0
         return json.dumps(answer).encode(), code, answered
 
 

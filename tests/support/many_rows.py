@@ -6,11 +6,12 @@ from itertools import islice
 from typing import Any
 
 from oncely.adapters.due_index import DynamoDueIndex
-from oncely.adapters.job_rows import SHARD, SHARDS, Attributes, to_attributes
+from oncely.adapters.job_rows import Attributes, to_attributes
 from oncely.domain.jobs import Job, enqueued
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
 from oncely.services.find_due import Finder, Sweep
+from oncely.testing.memory import MemorySweepLeases
 from tests.support.dynamo import Dynamo
 from tests.support.fakes import START
 from tests.support.world import World
@@ -40,6 +41,7 @@ def items_read(dynamo: Dynamo) -> tuple[int, int]:
         tools=world.tools,
         store=dynamo.store(),
         index=DynamoDueIndex(client, dynamo.jobs_table),
+        leases=MemorySweepLeases(),
         clock=world.clock,
         guard=world.table,
     )
@@ -63,7 +65,6 @@ def _ended(number: int) -> Attributes:
     return {
         "job_key": {"S": f"{_job(0).job_key}{number}"},
         "status": {"S": Status.FINISHED},
-        SHARD: {"S": str(number % SHARDS)},
     }
 
 

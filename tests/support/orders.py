@@ -12,5 +12,6 @@ def order_row(**changes: object) -> dict[str, object]:
         "receipt_email": "seven@example.com",
         "status": "payment_pending",
         "charge_requested_at": "2026-11-16T02:59:00Z",
+        "charge_shard": "7",
         **changes,
     }

@@ -1,7 +1,7 @@
 """A whole deployment without AWS: the shipped services over ports that a test can look into."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
@@ -23,7 +23,14 @@ from oncely.services.reconcile import Reconciler, Resolution
 from oncely.services.repair import Repairer
 from oncely.services.run_job import JobRunner
 from oncely.services.tell import Teller
-from oncely.testing.memory import MemoryGuard, MemoryJobFinder, MemoryJobStore, MemoryWindows
+from oncely.testing.memory import (
+    MemoryDueIndex,
+    MemoryFinishedJobs,
+    MemoryGuard,
+    MemoryJobFinder,
+    MemoryJobStore,
+    MemoryWindows,
+)
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeAlerts, FakeBus, FakeClock, FakeOutbox, Tokens
 from tests.support.mail import FakeMailer
@@ -45,7 +52,7 @@ class Rows(Protocol):
         table: str,
         index: str,
         *,
-        partition: tuple[str, str],
+        partitions: tuple[str, Sequence[str]],
         up_to: tuple[str, str],
     ) -> Iterable[Mapping[str, object]]: ...
 
@@ -61,9 +68,9 @@ class _Table:
         return self.rows.get(self.name, key)
 
     def waiting(
-        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str]
+        self, index: str, *, partitions: tuple[str, Sequence[str]], up_to: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
-        found = self.rows.waiting(self.name, index, partition=partition, up_to=up_to)
+        found = self.rows.waiting(self.name, index, partitions=partitions, up_to=up_to)
         return iter(found)
 
     def update(self, write: LocalWrite) -> bool:
@@ -223,6 +230,8 @@ class World:
             registry=self.registry,
             store=self.store,
             finder=MemoryJobFinder(self.store),
+            index=MemoryDueIndex(self.store),
+            finished=MemoryFinishedJobs(self.store),
             clock=self.clock,
         )
 

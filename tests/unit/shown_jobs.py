@@ -22,10 +22,11 @@ def many(number: int, *, apart: timedelta = timedelta(seconds=1)) -> World:
     world = World()
     for index in range(number):
         at = START + apart * index
-        key = JobKey(f"payment.charge:order_{index}")
+        job_type = "payment.charge" if index % 10 else "sync.push"
+        key = JobKey(f"{job_type}:order_{index}")
         world.store.jobs[key] = Job(
             job_key=key,
-            job_type="payment.charge" if index % 10 else "sync.push",
+            job_type=job_type,
             status=Status.NEEDS_REVIEW,
             message={},
             created_at=at,

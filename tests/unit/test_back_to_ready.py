@@ -62,7 +62,9 @@ def test_the_key_number_rises_exactly_when_absence_is_certain() -> None:
 
 def test_a_new_key_number_or_saved_progress_forgets_the_first_send() -> None:
     for case in cases():
-        if case.after.key_number != case.job.key_number or case.decision.fresh_message:
+        if case.after.ended:
+            assert case.after.first_sent_at is None, case
+        elif case.after.key_number != case.job.key_number or case.decision.fresh_message:
             assert (case.after.first_sent_at, case.after.key_scope) == (None, None), case
         else:
             kept = (case.job.first_sent_at, case.job.key_scope)

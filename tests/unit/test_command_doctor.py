@@ -57,7 +57,11 @@ def whole_batches(account: Account) -> None:
 
 
 def no_stream(account: Account) -> None:
-    del account.mappings["arn:table/jobs/stream/1"]
+    del account.mappings["arn:table/jobs/stream/1#publish_ended"]
+
+
+def no_history(account: Account) -> None:
+    account.mappings["arn:table/jobs/stream/1#archive_history"]["State"] = "Disabled"
 
 
 def no_concurrency(account: Account) -> None:
@@ -102,7 +106,7 @@ def history_with_a_gap(account: Account) -> None:
 
 
 def rows_go_early(account: Account) -> None:
-    account.functions["publish"]["Environment"]["Variables"]["RETENTION_DAYS"] = "18"
+    account.functions["publish_ended"]["Environment"]["Variables"]["RETENTION_DAYS"] = "18"
 
 
 def no_recovery(account: Account) -> None:
@@ -135,14 +139,6 @@ def made_up_key(account: Account) -> None:
 
 def no_schedule(account: Account) -> None:
     account.schedule = "DISABLED"
-
-
-def silent_reconciler(account: Account) -> None:
-    account.sweeps[0]["startDate"] = datetime.now(UTC) - timedelta(minutes=6)
-
-
-def no_sweeps(account: Account) -> None:
-    account.sweeps.clear()
 
 
 def failing_reconciler(account: Account) -> None:
@@ -195,6 +191,7 @@ def paused_mail(account: Account) -> None:
         (no_source, "no function is fed from it"),
         (whole_batches, "one bad message brings its whole batch back"),
         (no_stream, "no function is fed from it"),
+        (no_history, "its function is not fed: the mapping is off"),
         (no_concurrency, "its reserved concurrency is 0"),
         (failed_function, "it does not run"),
         (short_function, "one payment.charge may take 48 s, it is stopped after 20 s"),
@@ -214,8 +211,6 @@ def paused_mail(account: Account) -> None:
         (key_of_two_lines, "a character that no API key has"),
         (made_up_key, "HubSpot rejects it: HTTP 401 INVALID_AUTHENTICATION"),
         (no_schedule, "it is off: unknown jobs stay unknown"),
-        (silent_reconciler, "it did not run in the last five minutes"),
-        (no_sweeps, "it did not run in the last five minutes"),
         (failing_reconciler, "the last 3 sweeps did not succeed"),
         (no_alarms, "there are none"),
         (mute_alarm, "tell nobody: oldest"),
@@ -238,13 +233,15 @@ def test_what_is_broken_is_named_with_what_to_mend(
     assert fault["mend"]
 
 
+def test_reconciler_that_had_nothing_to_do_is_fine() -> None:
+    account = Account()
+    account.sweeps.clear()
+
+    assert oncely("doctor", place=account.place()).exit_code == 0
+
+
 def rolled_back(account: Account) -> None:
     account.stack["StackStatus"] = "UPDATE_ROLLBACK_COMPLETE"
-
-
-def new_stack(account: Account) -> None:
-    account.stack["CreationTime"] = datetime.now(UTC)
-    account.sweeps.clear()
 
 
 def no_versions(account: Account) -> None:
@@ -277,6 +274,10 @@ def some_sweeps_fail(account: Account) -> None:
     account.sweeps.append({"status": "TIMED_OUT", "startDate": datetime.now(UTC)})
 
 
+def orders_without_a_shard(account: Account) -> None:
+    account.orders_without_a_shard = [[], ["1001", "1002"]]
+
+
 def job_for_a_person(account: Account) -> None:
     account.world.run(charge("nobody"))
 
@@ -289,8 +290,9 @@ def jobs_for_many_people(account: Account) -> None:
 
 
 def forgotten_job(account: Account) -> None:
-    account.world.clock.time = datetime.now(UTC) - timedelta(hours=2)
+    account.world.clock.time = datetime.now(UTC) - timedelta(hours=2, minutes=15)
     oncely("send", "payment.charge", "order_id=1", place=account.place())
+    account.world.clock.time = datetime.now(UTC)
 
 
 def mail_on_probation(account: Account) -> None:
@@ -314,7 +316,6 @@ def small_account(account: Account) -> None:
     ("spoil", "sentence"),
     [
         (rolled_back, "the last deployment was rolled back"),
-        (new_stack, "it has not run yet; the stack is new"),
         (mail_on_probation, "AWS reviews this account's mail, and may stop it"),
         (mail_not_readable, "could not be checked"),
         (sender_not_readable, "could not be checked"),
@@ -326,6 +327,7 @@ def small_account(account: Account) -> None:
         (unconfirmed, "new@example.com has not confirmed"),
         (waiting_rejects, "2 messages wait for their function"),
         (some_sweeps_fail, "1 of the last 2 did not succeed"),
+        (orders_without_a_shard, "2 of 2000 orders read have charge_requested_at without charge_"),
         (job_for_a_person, "a job waits for a person. To mend: oncely list --status needs_review"),
         (jobs_for_many_people, "1,000+ jobs wait for a person"),
         (forgotten_job, "without an outcome for 2 hours"),
@@ -343,6 +345,16 @@ def test_what_someone_should_look_at_is_a_warning_and_no_failure(
     assert said.exit_code == 0, said.output
     assert "warning" in said.stdout
     assert sentence in " ".join(said.stdout.split())
+
+
+def test_doctor_reads_a_bounded_number_of_orders() -> None:
+    account = Account()
+    account.orders_without_a_shard = [[]] * 5 + [["never read"]]
+
+    said = oncely("doctor", place=account.place())
+
+    assert "never read" not in said.stdout
+    assert "each of 5000 orders read" in " ".join(said.stdout.split())
 
 
 @pytest.mark.parametrize(

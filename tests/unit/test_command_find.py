@@ -116,14 +116,22 @@ def test_lists_are_by_status_type_and_time(paid: FakePlace) -> None:
 
     assert keys("--status", "finished") == [KEY]
     assert keys("--status", "needs_review") == ["payment.charge:order_nobody"]
+    assert keys() == ["payment.charge:order_nobody"], "what operators act on"
     assert keys("--type", "receipt.send") == []
-    assert len(keys("--limit", "1")) == 1
     assert keys("--until", "2020-01-01") == []
-    assert len(keys("--since", "2020-01-01T00:00")) == 2
+    assert len(keys("--since", "2020-01-01T00:00")) == 1
+
+
+def test_empty_list_of_done_jobs_says_where_to_look(paid: FakePlace) -> None:
+    said = oncely("list", "--status", "finished", "--type", "sync.push", place=paid)
+
+    assert "No job is in this list" in said.stdout
+    assert "`oncely find` finds each" in said.stderr
 
 
 def test_a_list_says_that_there_is_more(paid: FakePlace) -> None:
     paid.world.run(charge("nobody"))
+    paid.world.run(charge("another"))
 
     said = oncely("list", "--limit", "1", place=paid)
 
@@ -151,7 +159,8 @@ def test_a_list_of_a_rare_type_stops_looking_and_says_how_to_look_further(
 ) -> None:
     monkeypatch.setattr(inspect, "MOST_READ", 1)
     monkeypatch.setattr(inspect, "MOST_LOOKED_AT", 2)
-    first = paid.world.job(KEY)
+    paid.world.run(charge("nobody"))
+    first = paid.world.job("payment.charge:order_nobody")
     for number in range(10):
         key = JobKey(f"payment.charge:order_x{number}")
         paid.world.store.jobs[key] = replace(first, job_key=key)
@@ -190,7 +199,7 @@ def test_ten_thousand_jobs_are_listed_page_by_page(paid: FakePlace) -> None:
     keys = [JobKey(f"payment.charge:order_{number}") for number in range(10_000)]
     paid.world.store.jobs |= {key: replace(one, job_key=key) for key in keys}
 
-    said = oncely("list", "--json", "--limit", "250", place=paid)
+    said = oncely("list", "--status", "finished", "--json", "--limit", "250", place=paid)
 
     assert len({json.loads(line)["job_key"] for line in said.stdout.splitlines()}) == 250
 
@@ -202,7 +211,7 @@ def test_what_customers_typed_is_only_text() -> None:
     (key,) = world.store.jobs
     place = FakePlace(world)
 
-    for words in (("find", HOSTILE), ("show", key), ("list",)):
+    for words in (("find", HOSTILE), ("show", key), ("list", "--status", "finished")):
         said = oncely(*words, place=place)
         assert said.exit_code == 0, said.output
         assert "\x1b" not in said.output
@@ -224,7 +233,7 @@ def test_answer_comes_first_then_the_jobs_then_each_history_under_its_key(
 
 
 def test_list_that_is_whole_gives_no_hint(paid: FakePlace) -> None:
-    said = oncely("list", place=paid)
+    said = oncely("list", "--status", "finished", place=paid)
 
     assert KEY in said.stdout
     assert said.stderr == ""

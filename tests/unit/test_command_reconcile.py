@@ -43,7 +43,7 @@ def test_it_asks_for_exactly_what_the_options_say() -> None:
         "limit": 5,
         "dry_run": True,
         "job_type": "payment.charge",
-        "from": "2026-11-16T00:00:00.000000Z",
+        "from": "2026-11-16T00:00:00.000Z",
     }
 
 
@@ -100,6 +100,22 @@ def test_programs_read_the_output_as_it_is() -> None:
         "jobs": [JOB],
         "new": 1,
     }
+
+
+def test_reconcile_says_that_another_sweep_is_at_work() -> None:
+    place, _ = place_with(output='{"counts": {}, "jobs": [], "busy_shards": 3}')
+
+    said = oncely("reconcile", place=place)
+
+    assert said.exit_code == 0
+    assert "at work on 3 shards" in said.stdout
+    assert "Nothing is due" not in said.stdout
+
+
+def test_reconcile_says_how_many_jobs_are_not_listed() -> None:
+    place, _ = place_with(output='{"counts": {"finished": 9}, "jobs": [], "not_listed": 9}')
+
+    assert "9 more jobs are not listed" in oncely("reconcile", place=place).stdout
 
 
 def test_it_need_not_be_waited_for() -> None:

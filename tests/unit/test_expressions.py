@@ -72,7 +72,7 @@ def test_a_swap_of_a_row_without_an_owner_expects_that_it_has_none() -> None:
 def test_a_swap_writes_what_differs_and_removes_what_is_gone() -> None:
     update = swap_update(BEFORE, replace(BEFORE, version=2, due_at=None))
 
-    assert _readable(update, "UpdateExpression") == "SET version = {'N': '2'} REMOVE due_at"
+    assert _readable(update, "UpdateExpression") == "SET version = {'N': '2'} REMOVE due_at, due"
 
 
 @given(

@@ -13,7 +13,7 @@ from oncely.services.dead_letters import Fate
 from oncely.services.find_due import Finder, Found, Sweep
 from oncely.services.outcomes import Fenced
 from oncely.services.repair_order import NotAllowed, RepairOrder
-from oncely.testing.memory import MemoryDueIndex, MemoryGuard, MemoryJobStore
+from oncely.testing.memory import MemoryDueIndex, MemoryGuard, MemoryJobStore, MemorySweepLeases
 from tests.support.payments import Fault
 from tests.support.worker import MAX_RECEIVES, Bench, delivery, held_elsewhere
 from tests.support.world import World, charge
@@ -36,6 +36,7 @@ def find(world: World) -> Found:
         tools=world.tools,
         store=world.store,
         index=MemoryDueIndex(world.store),
+        leases=MemorySweepLeases(),
         clock=world.clock,
         guard=world.table,
     )

@@ -1,19 +1,29 @@
 """Finding: due rows and work that never became a row; nothing else."""
 
 import json
-from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from oncely.domain.errors import InvalidMessageError, UnavailableError
+from oncely.contracts.payment_charge import CHARGE_SHARDS, charge_shard
+from oncely.domain.due import Action, due_shard
+from oncely.domain.errors import InvalidMessageError
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
-from oncely.ports import Due, JobStore
-from oncely.registry import Registry
-from oncely.services.find_due import LOOKS, MOST, Finder, Found, Item, Sweep
-from oncely.testing.memory import MemoryDueIndex, MemoryJobStore
+from oncely.ports import JobStore
+from oncely.services.find_due import (
+    LOOKS,
+    PAGE_BYTES,
+    PAGE_SIZE,
+    SWEEP_LEASE,
+    Finder,
+    Found,
+    Item,
+    Sweep,
+)
+from oncely.testing.memory import MemoryDueIndex, MemorySweepLeases
 from tests.support.fakes import START
 from tests.support.payments import Fault
 from tests.support.world import World, charge
@@ -23,16 +33,21 @@ from tests.unit.samples import a_job
 KEY = "payment.charge:order_18452"
 
 
-def find(world: World, **sweep: object) -> Found:
-    finder = Finder(
+def a_finder(world: World, **changes: Any) -> Finder:  # noqa: ANN401  # fields of a finder
+    made = Finder(
         registry=world.registry,
         tools=world.tools,
         store=world.store,
         index=MemoryDueIndex(world.store),
+        leases=MemorySweepLeases(),
         clock=world.clock,
         guard=world.table,
     )
-    return finder.find(Sweep.of(sweep))
+    return replace(made, **changes)
+
+
+def find(world: World, **sweep: object) -> Found:
+    return a_finder(world).find(Sweep.of(sweep))
 
 
 def keys(found: Found) -> list[str]:
@@ -78,47 +93,37 @@ def test_an_order_that_is_merely_pending_is_never_charged() -> None:
     assert found.items == ()
 
 
+@pytest.mark.parametrize("status", ["paid", "payment_processing"])
+def test_order_that_waits_for_nothing_any_more_is_not_charged(status: str) -> None:
+    world = World()
+    world.add_order(status=status)
+    world.clock.move(hours=1)
+
+    assert find(world).items == ()
+
+
+@pytest.mark.parametrize("shard", [str(number) for number in range(CHARGE_SHARDS)])
+def test_order_is_found_in_every_shard(shard: str) -> None:
+    world = World()
+    world.add_order(charge_shard=shard)
+    world.clock.move(hours=1)
+
+    assert keys(find(world)) == [KEY]
+
+
+def test_orders_are_spread_over_all_shards() -> None:
+    shards = {charge_shard(str(number)) for number in range(1000)}
+
+    assert shards == {str(number) for number in range(CHARGE_SHARDS)}
+
+
 def test_an_order_whose_message_is_on_its_way_is_left_alone() -> None:
     world = World()
-    world.add_order(charge_requested_at="2026-11-16T02:59:30.000000Z")
+    world.add_order(charge_requested_at="2026-11-16T02:59:30.000Z")
 
     found = find(world)
 
     assert found.items == ()
-
-
-def test_the_age_of_the_oldest_unresolved_job_is_told() -> None:
-    world = World()
-    world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
-    world.clock.move(hours=2)
-
-    found = find(world)
-
-    assert found.oldest_age.total_seconds() == 7200
-
-
-def test_a_job_that_a_person_returned_is_as_old_as_its_return() -> None:
-    world = World()
-    begun = world.clock.now()
-    for number, returned in enumerate((timedelta(days=3), timedelta(days=2), None)):
-        made = begun + timedelta(days=2, hours=23) if returned is None else begun
-        key = JobKey(f"payment.charge:order_{number}")
-        world.store.jobs[key] = a_job(
-            job_key=key,
-            status=Status.UNKNOWN,
-            created_at=made,
-            due_at=begun,
-            reopened_at=None if returned is None else begun + returned,
-        )
-    world.clock.move(days=3)
-
-    first = find(world).oldest_age
-    del world.store.jobs["payment.charge:order_1"]
-    then = find(world).oldest_age
-
-    assert (first, then) == (timedelta(days=1), timedelta(hours=1))
 
 
 def _due(world: World, key: str, status: Status, *, minutes: int, **changes: object) -> JobKey:
@@ -127,104 +132,6 @@ def _due(world: World, key: str, status: Status, *, minutes: int, **changes: obj
     job = a_job(**{"job_key": JobKey(key), "status": status, "due_at": since, **changes})
     world.store.create(job)
     return job.job_key
-
-
-def test_oldest_age_leaves_out_jobs_that_ended_or_need_review() -> None:
-    world = World()
-    long_ago = world.clock.now() - timedelta(days=9)
-    for status in (Status.FINISHED, Status.FAILED, Status.NEEDS_REVIEW):
-        _due(world, f"payment.charge:{status}", status, minutes=1, created_at=long_ago)
-
-    assert find(world).oldest_age == timedelta(0)
-
-
-def test_oldest_age_costs_one_read_when_no_job_was_returned() -> None:
-    world = World(contracts=())
-    hour_ago = world.clock.now() - timedelta(hours=1)
-    for one in range(5):
-        _due(world, f"sync.contact:{one}", Status.READY, minutes=one, created_at=hour_ago)
-    counting = _CountingStore(world.store)
-    world.store, world.rows = counting, world.store.business
-
-    found = find(world)
-
-    assert (found.oldest_age, counting.reads) == (timedelta(hours=1), 1)
-
-
-def test_oldest_age_costs_at_most_20_reads_when_many_jobs_were_returned() -> None:
-    world = World(contracts=())
-    now = world.clock.now()
-    for one in range(25):
-        made = now - timedelta(days=2) + timedelta(minutes=one)
-        _due(
-            world, f"sync.contact:{one}", Status.READY, minutes=1, created_at=made, reopened_at=now
-        )
-    counting = _CountingStore(world.store)
-    world.store, world.rows = counting, world.store.business
-
-    found = find(world)
-
-    assert counting.reads == 20
-    assert found.oldest_age == timedelta(days=2) - timedelta(minutes=20)
-
-
-@pytest.mark.parametrize("store", ["broken", "empty"])
-def test_job_whose_row_cannot_be_read_is_as_old_as_the_index_says(store: str) -> None:
-    world = World()
-    day_ago = world.clock.now() - timedelta(days=1)
-    _due(world, "sync.contact:1", Status.READY, minutes=1, created_at=day_ago)
-    index = MemoryDueIndex(world.store)
-    finder = Finder(
-        registry=Registry(()),
-        tools=world.tools,
-        store=_BrokenStore() if store == "broken" else MemoryJobStore(),  # type: ignore[arg-type]  # only `get` is used
-        index=index,
-        clock=world.clock,
-        guard=world.table,
-    )
-
-    assert finder.find(Sweep.of({})).oldest_age == timedelta(days=1)
-
-
-class _BrokenStore:
-    def get(self, key: JobKey) -> None:
-        raise UnavailableError(f"DynamoDB gave no answer for {key}")
-
-
-def test_due_jobs_are_found_longest_due_first_when_the_sweep_holds_them_all() -> None:
-    world = World()
-    unknown = _due(world, "sync.contact:1", Status.UNKNOWN, minutes=1)
-    ready = _due(world, "sync.contact:2", Status.READY, minutes=2)
-
-    found = find(world)
-
-    assert found.items == tuple(Item(key=key, asked_for=False) for key in (ready, unknown))
-
-
-@pytest.mark.parametrize(("limit", "expected"), [(1, 1), (2, 1), (3, 1), (6, 3)])
-def test_full_sweep_gives_half_to_jobs_that_only_a_sweep_resolves(
-    limit: int, expected: int
-) -> None:
-    world = World()
-    ended = [
-        _due(world, f"sync.contact:{one}", Status.FINISHED, minutes=20 - one) for one in range(6)
-    ]
-    unknown = [
-        _due(world, f"sync.push:{one}", Status.UNKNOWN, minutes=10 - one) for one in range(6)
-    ]
-
-    found = find(world, limit=limit)
-
-    assert keys(found) == [*unknown[:expected], *ended[: limit - expected]]
-    assert found.asking == 0
-
-
-def test_full_sweep_names_each_job_once() -> None:
-    world = World()
-    unknown = _due(world, "sync.push:1", Status.UNKNOWN, minutes=30)
-    ended = [_due(world, f"sync.contact:{one}", Status.FINISHED, minutes=9) for one in range(6)]
-
-    assert sorted(keys(find(world, limit=6))) == sorted([unknown, *ended[:5]])
 
 
 def test_sweep_leaves_out_jobs_that_were_due_before_its_window() -> None:
@@ -241,7 +148,7 @@ def test_sweep_of_one_key_looks_at_it_before_it_is_due() -> None:
     found = find(World(), key=KEY)
 
     item = Item(key=JobKey(KEY), asked_for=True)
-    assert (found.items, found.oldest_age, found.asking) == ((item,), timedelta(0), 0)
+    assert found == Found(items=(item,))
 
 
 def test_a_sweep_of_one_key_or_one_type_finds_only_that() -> None:
@@ -278,6 +185,24 @@ def test_sweep_takes_the_smallest_limit_and_the_shortest_key_and_is_not_dry() ->
     sweep = Sweep.of({"limit": 1, "key": "k"})
 
     assert (sweep.limit, sweep.key, sweep.dry_run) == (1, "k", False)
+
+
+def test_sweep_without_a_limit_takes_a_page_and_goes_on_where_it_stopped() -> None:
+    sweep = Sweep.of({"job_type": "sync.push"})
+    later = START + timedelta(minutes=1)
+
+    assert (Sweep.of({}).limit, PAGE_SIZE) == (None, 1000)
+    assert sweep.next_page(later) == {
+        "job_type": "sync.push",
+        "from": "2026-11-16T03:01:00.000Z",
+    }
+    assert Sweep.of(sweep.next_page(later)).since == "2026-11-16T03:01:00.000Z"
+
+
+@pytest.mark.parametrize("by_hand", [{"limit": 5}, {"dry_run": True}])
+def test_sweep_by_hand_ends_with_its_page(by_hand: dict[str, object]) -> None:
+    assert Sweep.of(by_hand).next_page(START) is None
+    assert Sweep.of({}).next_page(None) is None
 
 
 def test_one_order_that_can_never_be_a_job_does_not_stop_the_sweep() -> None:
@@ -351,38 +276,6 @@ def test_one_lost_order_among_thousands_in_review_is_found_within_a_round_of_swe
     assert rounds == ["payment.charge:order_00777"]
 
 
-@pytest.mark.parametrize("others", [Status.FINISHED, Status.READY])
-def test_an_unknown_job_does_not_wait_behind_thousands_that_others_bring_on(others: Status) -> None:
-    world = World()
-    for one in range(1000):
-        key = job_key("sync.contact", "hubspot", str(one), "e")
-        world.store.create(a_job(job_key=key, status=others, due_at=world.clock.now()))
-    world.clock.move(hours=1)
-    world.add_order("lost")
-    world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
-    world.clock.move(minutes=40)
-
-    found = find(world)
-
-    assert {KEY, "payment.charge:order_lost"} < set(keys(found))
-    assert MOST // 2 < len(found.items) == len(set(keys(found))) <= MOST
-    assert found.oldest_age >= timedelta(minutes=40), "the alarm must see it"
-
-
-def test_thousands_of_unknown_jobs_leave_room_for_the_others() -> None:
-    world = World()
-    for one in range(1000):
-        key = job_key("payment.charge", str(one), prefix="order_")
-        world.store.create(a_job(job_key=key, status=Status.UNKNOWN, due_at=world.clock.now()))
-    ended = job_key("sync.contact", "hubspot", "1", "e")
-    longest = world.clock.now() - timedelta(minutes=1)
-    world.store.create(a_job(job_key=ended, status=Status.FINISHED, due_at=longest))
-
-    assert ended in keys(find(world))
-
-
 def test_sweep_of_one_type_finds_no_lost_work_of_another() -> None:
     world = World()
     world.add_order()
@@ -392,40 +285,13 @@ def test_sweep_of_one_type_finds_no_lost_work_of_another() -> None:
     assert find(world, job_type="sync.contact").items == ()
 
 
-def test_sweep_fills_up_with_lost_work_to_its_limit() -> None:
-    world = World()
-    due = job_key("payment.charge", "due", prefix="order_")
-    world.store.create(a_job(job_key=due, status=Status.UNKNOWN, due_at=world.clock.now()))
-    for one in range(5):
-        world.add_order(f"lost_{one}")
-    world.clock.move(hours=1)
-
-    found = find(world, limit=3)
-
-    assert (keys(found)[0], len(found.items), found.asking) == (due, 3, 5)
-
-
-def test_full_sweep_keeps_a_tenth_for_work_without_a_row() -> None:
-    world = World()
-    for one in range(MOST + 1):
-        key = job_key("payment.charge", str(one), prefix="order_")
-        world.store.create(a_job(job_key=key, status=Status.UNKNOWN, due_at=world.clock.now()))
-        world.add_order(f"lost_{one}")
-    world.clock.move(hours=1)
-
-    found = find(world)
-
-    lost = [item for item in found.items if item.message is not None]
-    assert (len(found.items), len(lost)) == (MOST, MOST // 10)
-
-
 def test_large_messages_of_lost_work_do_not_break_a_sweep() -> None:
     world = World(contracts=(_LostReports,))
 
     found = find(world)
 
     assert 0 < len(found.items) < 10
-    assert len(json.dumps([item.message for item in found.items])) < 256 * 1024
+    assert len(json.dumps([item.as_json() for item in found.items])) <= PAGE_BYTES
 
 
 @pytest.mark.parametrize("key", ["", "k" * 201])
@@ -434,34 +300,115 @@ def test_a_key_that_no_job_can_have_is_refused(key: str) -> None:
         Sweep.of({"key": key})
 
 
-class _NewerRowsFirst:
-    """An index whose longest due rows are of a status that only a newer version knows."""
-
-    def due(self, *, statuses: frozenset[Status] = frozenset(Status), **_: object) -> Iterator[Due]:
-        every = [("paused", number) for number in range(300)] + [("ready", 300), ("unknown", 301)]
-        for status, number in every:
-            if statuses == frozenset(Status) or status in statuses:
-                yield Due(
-                    job_key=JobKey(f"payment.charge:order_{number}"),
-                    job_type="payment.charge",
-                    status=status,
-                    due_at=START + timedelta(seconds=number),
-                    created_at=START,
-                )
+def _many(world: World, status: Status, number: int, *, minutes: int = 1) -> set[JobKey]:
+    return {
+        _due(world, f"sync.contact:{status}_{one:05}", status, minutes=minutes)
+        for one in range(number)
+    }
 
 
-def test_a_newer_versions_rows_hide_none_that_can_be_brought_on() -> None:
+@pytest.mark.parametrize("others", [Status.FINISHED, Status.NEEDS_REVIEW, Status.READY])
+def test_unknown_job_is_on_the_first_page_behind_thousands_that_others_resolve(
+    others: Status,
+) -> None:
+    """A stream that was dead for a day: its entries are older, and a hundred times as many."""
+    world = World(contracts=())
+    _many(world, others, 5000, minutes=24 * 60)
+    unknown = _many(world, Status.UNKNOWN, 50)
+
+    found = a_finder(world, page_size=100).find(Sweep())
+
+    assert unknown < set(keys(found))
+    assert len(set(keys(found))) == 100
+
+
+def test_ended_row_that_was_left_where_its_claim_had_put_it_hides_no_unknown_job() -> None:
+    """The write that ends a job may leave its entry in the index alone, then it is found there."""
+    world = World(contracts=())
+    started = a_job(job_key=JobKey("sync.contact:1"), status=Status.STARTED, due_at=START)
+    world.store.create(started)
+    world.store.swap(started, replace(started, status=Status.FINISHED, version=2))
+    world.clock.move(minutes=1)
+    index = MemoryDueIndex(world.store)
+
+    def partition(action: Action) -> list[str]:
+        found = (
+            index.due(action, shard, since=None, until=world.clock.now()) for shard in range(8)
+        )
+        return [one.job_key for due in found for one in due]
+
+    assert (partition(Action.ASK), partition(Action.PUBLISH)) == ([started.job_key], [])
+    world.reconciler().hold(world.job(started.job_key))
+    world.clock.move(minutes=5)
+    assert (partition(Action.ASK), partition(Action.PUBLISH)) == ([], [started.job_key])
+
+
+def test_thousands_of_unknown_jobs_leave_a_sixth_of_a_page_for_each_of_the_others() -> None:
     world = World()
-    finder = Finder(
-        registry=world.registry,
-        tools=world.tools,
-        store=world.store,
-        index=_NewerRowsFirst(),
-        clock=world.clock,
-        guard=world.table,
-    )
+    _many(world, Status.UNKNOWN, 100, minutes=60)
+    ready = _many(world, Status.READY, 30)
+    ended = _many(world, Status.FINISHED, 30)
+    for one in range(30):
+        world.add_order(f"lost_{one}", charge_requested_at="2026-11-16T02:00:00Z")
 
-    found = keys(finder.find(Sweep.of({})))
+    found = a_finder(world, page_size=60).find(Sweep())
 
-    assert {"payment.charge:order_300", "payment.charge:order_301"} <= set(found)
-    assert "payment.charge:order_0" in found, "it is listed, and counted as not looked at"
+    lost = [item for item in found.items if item.message is not None]
+    assert len(found.items) == 60
+    assert (len(ready & {*keys(found)}), len(ended & {*keys(found)}), len(lost)) == (10, 10, 10)
+    assert found.asking == 30
+
+
+def test_page_goes_on_where_the_last_one_stopped_and_each_row_is_found_once() -> None:
+    world = World(contracts=())
+    due = [_due(world, f"sync.push:{one}", Status.UNKNOWN, minutes=100 - one) for one in range(25)]
+    finder = a_finder(world, page_size=10)
+
+    pages, sweep = [], Sweep()
+    while True:
+        found = finder.find(sweep)
+        pages.append(keys(found))
+        following = sweep.next_page(found.resume_at)
+        if following is None:
+            break
+        sweep = Sweep.of(following)
+
+    assert pages == [due[:10], due[10:20], due[20:]]
+
+
+def test_second_sweep_is_kept_off_what_the_first_is_at_work_on() -> None:
+    world = World(contracts=())
+    _many(world, Status.UNKNOWN, 40)
+    finder = a_finder(world)
+
+    first = finder.find(Sweep(), holder="one")
+    second = finder.find(Sweep(), holder="two")
+    looking = finder.find(Sweep())
+
+    assert (len(first.items), len(first.shards), first.busy) == (40, 8, 0)
+    assert (second.items, second.shards, second.busy) == ((), (), 8)
+    assert len(looking.items) == 40
+
+
+def test_sweep_takes_no_lease_of_a_shard_without_due_rows() -> None:
+    world = World(contracts=())
+    key = _due(world, "sync.push:1", Status.UNKNOWN, minutes=1)
+    leases = MemorySweepLeases()
+
+    found = a_finder(world, leases=leases).find(Sweep(), holder="one")
+
+    assert found.shards == tuple(leases.held) == (due_shard(key, 8),)
+
+
+def test_lease_of_a_sweep_that_died_keeps_others_off_until_it_expires() -> None:
+    world = World(contracts=())
+    _many(world, Status.UNKNOWN, 40)
+    finder = a_finder(world)
+    finder.find(Sweep(), holder="died")
+
+    world.clock.time = START + SWEEP_LEASE - timedelta(microseconds=1)
+    early = finder.find(Sweep(), holder="next")
+    world.clock.time = START + SWEEP_LEASE
+    late = finder.find(Sweep(), holder="next")
+
+    assert (len(early.items), len(late.items)) == (0, 40)

@@ -10,7 +10,7 @@ import pytest
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
+from oncely.domain.lifecycle import ATTENTION, Event, Status
 from oncely.ports import Listed
 from oncely.services import inspect
 from oncely.services.page_cursor import Cursor
@@ -18,7 +18,7 @@ from oncely.testing.memory import MemoryJobFinder
 from tests.support.fakes import START
 from tests.support.payments import Fault
 from tests.support.world import World, charge
-from tests.unit.shown_jobs import many, paid
+from tests.unit.shown_jobs import KEY, many, paid
 
 
 def test_a_window_that_ends_before_it_begins_is_said_so() -> None:
@@ -70,8 +70,8 @@ def test_a_page_goes_on_where_the_last_ended_though_a_job_left_the_list_meanwhil
 class _Lagging(MemoryJobFinder):
     """An index that still shows everything where it was."""
 
-    def listed(self, statuses: Sequence[Status], **asked: Any) -> Iterator[Listed]:  # noqa: ANN401  # arguments of the port
-        return super().listed(tuple(Status), **asked)
+    def attention(self, statuses: Sequence[Status], **asked: Any) -> Iterator[Listed]:  # noqa: ANN401  # arguments of the port
+        return super().attention(tuple(Status), **asked)
 
 
 def test_a_job_that_the_index_still_shows_in_its_former_list_is_left_out() -> None:
@@ -138,49 +138,119 @@ def test_a_list_that_cannot_be_given_is_refused_with_a_sentence(wrong: dict[str,
         World().inspector().page(**wrong)
 
 
-def test_in_progress_holds_what_the_machine_still_has_to_end() -> None:
+def test_in_progress_holds_what_the_machine_still_has_to_end_the_longest_due_first() -> None:
+    world = many(6)
+    for number, (key, status) in enumerate(zip(list(world.store.jobs), Status, strict=True)):
+        due_at = START + timedelta(minutes=10 - number)
+        world.store.jobs[key] = replace(world.store.jobs[key], status=status, due_at=due_at)
+
+    page = world.inspector().page(status="in_progress")
+
+    assert [view.job.status for view in page.jobs] == [
+        Status.UNKNOWN,
+        Status.STARTED,
+        Status.READY,
+    ]
+
+
+def test_pages_of_what_is_in_progress_show_every_job_once() -> None:
+    world = many(60)
+    for number, (key, job) in enumerate(world.store.jobs.items()):
+        # Some are due in the same moment.
+        due_at = START + timedelta(minutes=number // 7)
+        world.store.jobs[key] = replace(job, status=Status.READY, due_at=due_at)
+
+    first = world.inspector().page(status="ready", limit=25)
+    second = world.inspector().page(status="ready", limit=25, cursor=first.cursor)
+    third = world.inspector().page(status="ready", limit=25, cursor=second.cursor)
+
+    shown = [view.job for page in (first, second, third) for view in page.jobs]
+    assert (len(shown), third.cursor) == (60, None)
+    assert len({job.job_key for job in shown}) == 60
+    assert [job.due_at for job in shown] == sorted(job.due_at or START for job in shown)
+
+
+def test_done_jobs_of_the_last_day_are_listed_from_the_history() -> None:
+    world = paid()
+    world.add_order("2")
+    world.clock.move(hours=20)
+    world.run(charge("2"))
+    inspector = world.inspector()
+
+    both = inspector.page(status="finished")
+    world.clock.move(hours=10)
+    today = inspector.page(status="finished")
+    earlier = inspector.page(status="finished", since=START, until=START + timedelta(hours=1))
+
+    assert [view.job.job_key for view in both.jobs] == [f"{KEY[:-5]}2", KEY]
+    assert [view.job.job_key for view in today.jobs] == [f"{KEY[:-5]}2"]
+    assert [view.job.job_key for view in earlier.jobs] == [KEY]
+
+
+def test_pages_of_done_jobs_show_each_once_though_some_ended_in_the_same_moment() -> None:
+    world = many(60)
+    for number, (key, job) in enumerate(world.store.jobs.items()):
+        status = Status.FINISHED if number % 5 else Status.FAILED
+        at = START - timedelta(seconds=number // 7)
+        world.store.jobs[key] = replace(job, status=status, updated_at=at, since=None)
+
+    shown, cursor = list[JobKey](), None
+    for _ in range(10):
+        page = world.inspector().page(status="finished", limit=10, cursor=cursor)
+        shown += [view.job.job_key for view in page.jobs]
+        cursor = page.cursor
+        if cursor is None:
+            break
+
+    assert (len(shown), len(set(shown))) == (48, 48)
+
+
+def test_all_that_operators_act_on_is_listed_unless_a_status_is_asked_for() -> None:
     world = many(6)
     for key, status in zip(list(world.store.jobs), Status, strict=True):
         world.store.jobs[key] = replace(world.store.jobs[key], status=status)
 
-    page = world.inspector().page(status="in_progress")
+    page = world.inspector().page()
 
-    assert {view.job.status for view in page.jobs} == {
-        Status.READY,
-        Status.STARTED,
-        Status.UNKNOWN,
-    }
+    assert {view.job.status for view in page.jobs} == ATTENTION
 
 
-def test_counts_tell_how_things_stand_today() -> None:
+def test_counts_tell_how_things_stand() -> None:
     world = paid()
+    (first,) = world.store.jobs
+    # As the stream does: an end that still owes its receipt would be counted as in progress.
+    world.publisher().publish(first)
     world.add_order("2")
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
     world.run(charge("2"))
+    world.add_order("3")
+    world.payments.declines = True
+    world.run(charge("3"))
 
     counts = world.inspector().counts()
     world.clock.move(days=1)
     tomorrow = world.inspector().counts()
 
-    assert (counts.done_today, counts.pending, counts.needs_review) == (1, 1, 0)
-    assert counts.oldest_unresolved_at == world.job("payment.charge:order_2").created_at
-    assert (tomorrow.done_today, tomorrow.pending) == (0, 1)
+    assert (counts.unknown, counts.pending, counts.needs_review) == (1, 1, 0)
+    assert counts.oldest_unresolved_at == world.job("payment.charge:order_2").since
+    assert (counts.failed_today, tomorrow.failed_today, tomorrow.unknown) == (1, 0, 1)
 
 
 def test_counts_of_today_begin_at_midnight_utc() -> None:
     world = World()
+    world.payments.declines = True
     midnight = world.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
     for order_id, moment in (
-        ("1001", midnight - timedelta(microseconds=1)),
+        ("1001", midnight - timedelta(milliseconds=1)),
         ("1002", midnight),
-        ("1003", midnight + timedelta(microseconds=1)),
+        ("1003", midnight + timedelta(milliseconds=1)),
     ):
         world.clock.time = moment
         world.add_order(order_id)
         world.run(charge(order_id))
     world.clock.time = midnight + timedelta(hours=23, minutes=59, seconds=59, microseconds=5)
 
-    assert world.inspector().counts().done_today == 2
+    assert world.inspector().counts().failed_today == 2
 
 
 def test_a_count_that_is_too_large_says_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,19 +261,40 @@ def test_a_count_that_is_too_large_says_more(monkeypatch: pytest.MonkeyPatch) ->
     assert (counts.needs_review, counts.more) == (10, ("needs_review",))
 
 
-def test_pending_count_stops_at_the_most_and_knows_the_oldest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pending_count_stops_at_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "MOST_COUNTED", 10)
     world = many(20)
-    for index, (key, job) in enumerate(list(world.store.jobs.items())):
-        oldest = START - timedelta(days=3) if index == 4 else job.created_at
-        world.store.jobs[key] = replace(job, status=Status.UNKNOWN, created_at=oldest)
+    for key, job in list(world.store.jobs.items()):
+        world.store.jobs[key] = replace(job, status=Status.STARTED, due_at=START)
 
     counts = world.inspector().counts()
 
     assert (counts.pending, counts.more) == (10, ("pending",))
-    assert counts.oldest_unresolved_at == START - timedelta(days=3)
+
+
+@pytest.mark.parametrize(
+    ("due_in", "unknown_for", "oldest"),
+    [
+        (timedelta(minutes=5), None, None),
+        (timedelta(minutes=-5), None, timedelta(minutes=5)),
+        (timedelta(minutes=5), timedelta(hours=2), timedelta(hours=2)),
+        (timedelta(hours=-3), timedelta(hours=2), timedelta(hours=3)),
+    ],
+)
+def test_oldest_unresolved_is_overdue_or_unknown(
+    due_in: timedelta, unknown_for: timedelta | None, oldest: timedelta | None
+) -> None:
+    world = many(2)
+    now = world.clock.now()
+    ready, other = world.store.jobs.values()
+    world.store.jobs[ready.job_key] = replace(ready, status=Status.READY, due_at=now + due_in)
+    if unknown_for is not None:
+        lost = replace(other, status=Status.UNKNOWN, since=now - unknown_for, due_at=now)
+        world.store.jobs[other.job_key] = lost
+
+    found = world.inspector().counts().oldest_unresolved_at
+
+    assert found == (None if oldest is None else now - oldest)
 
 
 def test_counts_are_shown_with_their_names() -> None:
@@ -211,17 +302,17 @@ def test_counts_are_shown_with_their_names() -> None:
     some = replace(none, pending=1, oldest_unresolved_at=START, more=("pending",))
 
     assert none.as_json() == {
-        "done_today": 0,
-        "failed_today": 0,
-        "pending": 0,
         "needs_review": 0,
+        "unknown": 0,
+        "pending": 0,
+        "failed_today": 0,
         "oldest_unresolved_at": None,
         "more": [],
     }
     assert some.as_json() == {
         **none.as_json(),
         "pending": 1,
-        "oldest_unresolved_at": "2026-11-16T03:00:00.000000Z",
+        "oldest_unresolved_at": "2026-11-16T03:00:00.000Z",
         "more": ["pending"],
     }
 
@@ -254,24 +345,19 @@ def test_job_that_the_index_still_lists_after_its_row_was_deleted_is_left_out() 
 
     shown = [view.job.job_key for view in inspector.page(status="needs_review").jobs]
 
-    assert shown == ["payment.charge:order_2", "payment.charge:order_0"]
+    assert shown == ["payment.charge:order_2", "sync.push:order_0"]
 
 
 def test_cursor_names_only_what_was_shown_of_its_own_moment() -> None:
     first, same, later = (
-        Listed(
-            job_key=JobKey(key),
-            job_type="sync.push",
-            created_at=START,
-            since=START + timedelta(seconds=seconds),
-        )
+        Listed(JobKey(key), START + timedelta(seconds=seconds))
         for key, seconds in (("a", 0), ("b", 0), ("c", 1))
     )
 
     both = Cursor().past(first).past(same)
 
     assert both == Cursor(START, frozenset({JobKey("a"), JobKey("b")}))
-    assert both.past(later) == Cursor(later.since, frozenset({JobKey("c")}))
+    assert both.past(later) == Cursor(later.at, frozenset({JobKey("c")}))
 
 
 def test_page_holds_25_jobs_unless_another_number_is_asked_for() -> None:

@@ -63,7 +63,9 @@ def test_a_charge_that_took_long_is_told_in_one_sentence_and_a_timeline() -> Non
 def test_view_shows_since_when_the_job_has_its_status() -> None:
     world = paid()
     world.clock.move(minutes=5)
-    world.publisher().publish(KEY)
+    row = world.job(KEY)
+    noted = row.apply(Event.NOTE, now=world.clock.now(), actor="ada", reason="looked at it")
+    world.store.jobs[KEY] = noted
 
     view = world.inspector().show(KEY)
 
@@ -151,13 +153,13 @@ def test_view_of_one_job_is_complete() -> None:
         "message": {"job": "payment.charge", "v": 1, "order_id": "18452"},
         "attempts": 1,
         "last_error": "declined for e***@x.io",
-        "last_try": "2026-11-16T03:00:00.000000Z",
+        "last_try": "2026-11-16T03:00:00.000Z",
         "next_look": None,
-        "since": "2026-11-16T03:01:00.000000Z",
-        "created_at": "2026-11-16T03:00:00.000000Z",
-        "updated_at": "2026-11-16T03:01:00.000000Z",
+        "since": "2026-11-16T03:01:00.000Z",
+        "created_at": "2026-11-16T03:00:00.000Z",
+        "updated_at": "2026-11-16T03:01:00.000Z",
         "version": 1,
-        "expires_at": "2027-02-14T03:00:00.000000Z",
+        "expires_at": "2027-02-14T03:00:00.000Z",
     }
     repairs: Any = shown["repairs"]
     assert repairs[-1] == {
@@ -177,7 +179,7 @@ def test_view_shows_nothing_for_what_the_row_does_not_hold() -> None:
     shown = view.as_json()
     nothing = ("result", "request_id", "last_error", "last_try", "amount_words", "expires_at")
     assert [shown[name] for name in nothing] == [None] * len(nothing)
-    assert shown["next_look"] == "2026-11-16T03:00:00.000000Z"
+    assert shown["next_look"] == "2026-11-16T03:00:00.000Z"
     assert "found_by" not in view.as_short_json()
 
 

@@ -35,7 +35,6 @@ def test_a_claim_of_an_absent_row_makes_it() -> None:
         message=claim.message,
         created_at=NOW,
         updated_at=NOW,
-        since=NOW,
         owner="owner-2",
         fence=1,
         version=1,

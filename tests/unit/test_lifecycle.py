@@ -103,7 +103,6 @@ def test_stored_events_are_never_renamed() -> None:
         "RETURN": "return",
         "ESCALATE": "escalate",
         "TELL": "tell",
-        "PUBLISH": "publish",
         "CONTRADICT": "contradict",
         "RESTORE": "restore",
         "NOTE": "note",

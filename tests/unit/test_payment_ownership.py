@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import stripe
@@ -45,13 +46,15 @@ INTENT = {
 
 
 class CannedStripe(stripe.HTTPClient):
-    """Answers every request with the same body."""
+    """Answers every request with the same intent, alone or in a list."""
 
     name = "canned"
 
     def __init__(self, body: Mapping[str, object]) -> None:
         super().__init__()
         self.body = json.dumps(body)
+        listed = {"object": "list", "url": "/", "has_more": False, "data": [body]}
+        self.listed = json.dumps(listed)
 
     def request(
         self,
@@ -62,8 +65,9 @@ class CannedStripe(stripe.HTTPClient):
         *,
         _usage: list[str] | None = None,
     ) -> tuple[str, int, Mapping[str, str]]:
-        del method, url, headers, post_data
-        return self.body, 200, {}
+        del headers, post_data
+        lists = method == "get" and urlsplit(url).path.endswith("/payment_intents")
+        return self.listed if lists else self.body, 200, {}
 
 
 def answering(**changes: object) -> StripePayments:

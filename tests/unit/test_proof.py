@@ -78,10 +78,10 @@ def test_expiry_has_whole_seconds() -> None:
 def test_published_row_owes_nothing_and_expires() -> None:
     owing = after_end(owes=True)
 
-    row = published(now=NOW, retention=DAYS_400).on(owing, now=NOW, actor="publisher")
+    row = published(owing, retention=DAYS_400, now=NOW)
 
     assert (row.status, row.due_at, row.expires_at) == (Status.FINISHED, None, NOW + DAYS_400)
-    assert row.evidence[-1].event is Event.PUBLISH
+    assert (row.version, row.evidence) == (owing.version + 1, owing.evidence)
 
 
 def test_contradiction_removes_the_expiry_and_a_later_end_sets_it_again() -> None:

@@ -134,14 +134,18 @@ def test_two_looks_at_once_are_harmless() -> None:
     world = unknown()
     outcomes: list[str] = []
     provider = world.payments
-    world.payments = Meanwhile(
-        provider, "look_up", lambda: outcomes.append(world.reconcile(KEY).outcome)
-    )
+
+    def another_sweep() -> None:
+        world.payments = provider
+        outcomes.append(world.reconcile(KEY).outcome)
+
+    world.payments = Meanwhile(provider, "look_up", another_sweep)
 
     done = world.reconcile(KEY)
 
-    assert done.new is Status.FINISHED
-    assert outcomes == ["nothing"]
+    assert outcomes == ["finished"]
+    assert done.outcome == "nothing"
+    assert world.job(KEY).status is Status.FINISHED
     assert [entry.event for entry in world.job(KEY).evidence].count(Event.CONFIRM) == 1
 
 

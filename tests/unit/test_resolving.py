@@ -9,7 +9,7 @@ from oncely.contract import Mismatch, Settled
 from oncely.domain.answers import Done
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
-from oncely.domain.moves import LOOK_TIME, MESSAGE_GRACE
+from oncely.domain.moves import MESSAGE_GRACE
 from oncely.domain.profiles import Safety
 from oncely.services.reconcile import GONE, Resolution
 from tests.support.mortal import Meanwhile
@@ -66,18 +66,19 @@ def test_unreadable_row_that_moved_on_meanwhile_is_left_alone() -> None:
     assert world.job(KEY).status is Status.UNKNOWN
 
 
-def test_sweep_has_a_row_to_itself_while_it_asks() -> None:
+def test_question_costs_no_write_of_its_own() -> None:
     seen: list[object] = []
     world = world_with(Status.UNKNOWN)
+    before = world.job(KEY)
 
     def asks(_: object) -> Done:
-        seen.append(world.job(KEY).due_at)
+        seen.append(world.job(KEY))
         return Done("was run")
 
     world.contracts = (errand_type(asks=asks),)
     resolve(world)
 
-    assert seen == [NOW + LOOK_TIME]
+    assert seen == [before]
 
 
 def test_dry_run_publishes_nothing_and_says_that_it_would() -> None:

@@ -1,6 +1,6 @@
 """One run of a worker, for contracts of any kind: what is claimed, and what becomes of it."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -38,12 +38,19 @@ def test_claim_keeps_the_scope_of_the_key_that_it_may_use() -> None:
 
 
 def test_lease_ends_when_the_last_call_of_its_worker_must_have_ended() -> None:
-    world = World(contracts=(errand_type(),))
+    leases: list[datetime | None] = []
+
+    def acts(call: Call[str]) -> Answer:
+        leases.append(call.job.lease_until)
+        return Done("done")
+
+    world = World(contracts=(errand_type(acts=acts),))
 
     world.run(BODY, seconds_left=60)
 
     # The last call begins at the deadline and takes 10 s; two clocks differ by 2 s.
-    assert world.job(KEY).lease_until == NOW + timedelta(seconds=60 + 10 + 2)
+    assert leases == [NOW + timedelta(seconds=60 + 10 + 2)]
+    assert world.job(KEY).lease_until is None, "nobody holds a job that has ended"
 
 
 def test_claim_that_sends_nothing_keeps_no_scope() -> None:

@@ -42,7 +42,7 @@ def test_an_order_is_found_however_it_is_written(text: str) -> None:
 def test_a_shop_that_writes_its_ids_in_full_is_understood_too(order_id: str, text: str) -> None:
     found = paid(order_id).inspector().find(text)
 
-    assert [view.job.subject for view in found.jobs] == [order_id]
+    assert [view.subject for view in found.jobs] == [order_id]
 
 
 @pytest.mark.parametrize(
@@ -115,20 +115,39 @@ def test_longest_key_is_shown() -> None:
 
 
 class _Noting(MemoryJobFinder):
-    """Remembers which rows were read."""
+    """Remembers which rows were given."""
 
-    asked: Sequence[JobKey] = ()
+    given: tuple[JobKey, ...] = ()
 
     def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
-        self.asked = keys
-        return super().rows(keys)
+        found = super().rows(keys)
+        self.given += tuple(found)
+        return found
 
 
 @pytest.mark.parametrize("text", ["18452", KEY])
-def test_only_rows_that_the_text_may_mean_are_read(text: str) -> None:
+def test_each_row_that_the_text_means_is_read_once(text: str) -> None:
     world = paid()
     finder = _Noting(world.store)
 
     replace(world.inspector(), finder=finder).find(text)
 
-    assert finder.asked == [KEY]
+    assert finder.given == (KEY,)
+
+
+def test_every_attempt_of_an_order_is_found_though_no_row_carries_its_id() -> None:
+    world = paid_at_the_second_attempt()
+    assert {job.subject for job in world.store.jobs.values()} == {None}
+
+    assert {view.job.job_key for view in world.inspector().find("18452").jobs} == {KEY, SECOND}
+
+
+def test_subject_is_on_the_row_where_keys_cannot_be_derived() -> None:
+    world = World()
+    record = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}
+    names = {"source": "hubspot", "source_id": "1", "event_id": "1"}
+    world.run({"job": "sync.contact", "v": 1, **names, "record": record})
+
+    (view,) = world.inspector().find("hubspot#1").jobs
+
+    assert view.job.subject == view.subject == "hubspot#1"

@@ -11,14 +11,42 @@ from oncely.domain.errors import NotConfiguredError
 class Secrets:
     def __init__(self, value: str) -> None:
         self.value = value
+        self.reads = 0
 
     def get_secret_value(self, **_: object) -> dict[str, str]:
+        self.reads += 1
         return {"SecretString": self.value}
 
 
 def read(value: str) -> str:
     client: Any = Secrets(value)
     return secret_reader(client)("stripe")
+
+
+def test_a_key_is_read_again_after_five_minutes_and_not_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.time", lambda: now)
+    client: Any = Secrets("sk_test_1")
+    read = secret_reader(client)
+    keys = []
+    for now in (1000.0, 1299.0, 1301.0):  # noqa: B007  # the clock that the reader sees
+        keys.append(read("stripe"))
+        client.value = "sk_test_2"
+
+    assert keys == ["sk_test_1", "sk_test_1", "sk_test_2"]
+    assert client.reads == 2
+
+
+def test_a_mistake_is_not_remembered() -> None:
+    client: Any = Secrets("")
+    read = secret_reader(client)
+    with pytest.raises(NotConfiguredError):
+        read("stripe")
+    client.value = "sk_test_1"
+
+    assert read("stripe") == "sk_test_1"
 
 
 @pytest.mark.parametrize("value", ["sk_test_1", "sk_test_1\n", "  sk_test_1 "])

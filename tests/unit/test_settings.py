@@ -8,10 +8,12 @@ from oncely.domain.errors import NotConfiguredError
 from oncely.settings import (
     DeadLetterSettings,
     FinderSettings,
+    GroupSettings,
     PublisherSettings,
     RejectSettings,
     ResolverSettings,
     Settings,
+    SweepSettings,
     WorkerSettings,
 )
 from tests.unit.report_contract import ReportBuild
@@ -20,9 +22,11 @@ CONTRACTS = (PaymentCharge, ReportBuild)
 KINDS = (
     DeadLetterSettings,
     FinderSettings,
+    GroupSettings,
     PublisherSettings,
     RejectSettings,
     ResolverSettings,
+    SweepSettings,
     WorkerSettings,
 )
 PAYMENTS = {
@@ -41,6 +45,7 @@ EVERYTHING = {
     "REPORTS_QUEUE_URL": "https://sqs/reports",
     "EVENT_BUS_NAME": "bus",
     "ARCHIVE_BUCKET": "archive",
+    "RECONCILER_ARN": "arn:aws:states:reconciler",
 }
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -36,8 +37,12 @@ def test_a_cell_is_never_a_formula(value: str | int | None, shown: str) -> None:
     assert cell(value) == shown
 
 
+def done(world: World, job_type: str | None = None) -> Iterator[inspect.Page]:
+    return world.inspector().every(status="finished", job_type=job_type)
+
+
 def exported(world: World, most: int) -> tuple[list[dict[str, str]], bool]:
-    text, more = spreadsheet(world.inspector().every(), most=most)
+    text, more = spreadsheet(done(world), most=most)
     return list(csv.DictReader(io.StringIO(text))), more
 
 
@@ -62,7 +67,9 @@ def test_an_export_that_is_cut_says_so() -> None:
     first = world.job("payment.charge:order_1")
     for number in range(250):
         key = JobKey(f"payment.charge:order_x{number}")
-        world.store.jobs[key] = replace(first, job_key=key, since=START + timedelta(seconds=number))
+        world.store.jobs[key] = replace(
+            first, job_key=key, updated_at=START + timedelta(seconds=number)
+        )
 
     assert len(exported(world, 1000)[0]) == 251
     assert [exported(world, most)[1] for most in (200, 251)] == [True, False]
@@ -74,7 +81,7 @@ def test_an_export_of_a_rare_type_that_was_cut_says_so(monkeypatch: pytest.Monke
     world.run(charge("1"))
     monkeypatch.setattr(inspect, "MOST_LOOKED_AT", 0)
 
-    text, more = spreadsheet(world.inspector().every(job_type="sync.push"), most=10)
+    text, more = spreadsheet(done(world, job_type="payment.charge"), most=10)
 
     assert more
     assert list(csv.DictReader(io.StringIO(text))) == []
@@ -89,7 +96,7 @@ def test_an_export_never_grows_past_what_one_answer_holds() -> None:
         key = JobKey(f"payment.charge:order_x{number}")
         world.store.jobs[key] = replace(first, job_key=key, customer_id="\u00e9" * 100)
 
-    text, more = spreadsheet(world.inspector().every(), most=1000, most_bytes=20_000)
+    text, more = spreadsheet(done(world), most=1000, most_bytes=20_000)
 
     assert more
     assert 10 < len(list(csv.DictReader(io.StringIO(text)))) < 25
@@ -100,11 +107,11 @@ def test_export_holds_exactly_as_many_bytes_as_an_answer_may() -> None:
     world = World()
     world.add_order("1")
     world.run(charge("1"))
-    text, _ = spreadsheet(world.inspector().every(), most=10)
+    text, _ = spreadsheet(done(world), most=10)
     size = len(json.dumps(text.partition("\r\n")[2]))
 
-    whole, more = spreadsheet(world.inspector().every(), most=10, most_bytes=size)
-    cut, less = spreadsheet(world.inspector().every(), most=10, most_bytes=size - 1)
+    whole, more = spreadsheet(done(world), most=10, most_bytes=size)
+    cut, less = spreadsheet(done(world), most=10, most_bytes=size - 1)
 
     assert (whole, more) == (text, False)
     assert (cut, less) == (text.partition("\r\n")[0] + "\r\n", True)

@@ -1,30 +1,51 @@
-"""What a sweep says it did: a short line for each job, of any 200 within Step Functions' limit."""
+"""What a sweep says it did: counts of all jobs, and a short line for each as far as they fit."""
 
 import json
 
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import MAX_KEY, JobKey
 from oncely.domain.lifecycle import Status
-from oncely.services.find_due import MOST
+from oncely.services.find_due import MAX_LIMIT, PAGE_BYTES, Found, Item
 from oncely.services.reconcile import Resolution
-from oncely.services.sweep_report import failed, line, report, shortened
+from oncely.services.resolve_group import Handled
+from oncely.services.sweep_report import (
+    GROUP_SIZE,
+    RESULT_BYTES,
+    groups,
+    moved,
+    report,
+    shortened,
+    summary,
+)
+from oncely.services.tell import Telling
 
 STEP_FUNCTIONS_LIMIT = 256 * 1024
+PLENTY = 10_000
 
 
-def test_it_counts_outcomes_and_lists_each_job_with_its_reason() -> None:
+def finished(key: str = "a:1") -> Handled:
     done = Resolution(
-        key=JobKey("a:1"),
+        key=JobKey(key),
         outcome="finished",
         old=Status.UNKNOWN,
         new=Status.FINISHED,
         reason="charged",
     )
+    return Handled(key=JobKey(key), done=done)
 
-    told = report([line(done), failed("a:2", UnavailableError("no answer")), line(done)])
 
-    assert told["counts"] == {"finished": 2, "error": 1}
-    assert told["jobs"][:2] == [
+def failed(key: str, reason: str = "no answer") -> Handled:
+    return Handled(key=JobKey(key), error=UnavailableError(reason))
+
+
+def test_group_counts_outcomes_and_lists_each_job_with_its_reason() -> None:
+    late = Handled(key=JobKey("a:3"))
+
+    said = summary([finished(), failed("a:2"), finished(), late], limit=PLENTY)
+
+    assert said["counts"] == {"finished": 2, "error": 1, "later": 1}
+    assert said["jobs"][:2] == [
+        {"key": "a:2", "outcome": "error", "reason": "UnavailableError: no answer"},
         {
             "key": "a:1",
             "outcome": "finished",
@@ -32,37 +53,111 @@ def test_it_counts_outcomes_and_lists_each_job_with_its_reason() -> None:
             "new": "finished",
             "reason": "charged",
         },
-        {"key": "a:2", "outcome": "error", "reason": "UnavailableError: no answer"},
     ]
+    assert said["jobs"][3] == {
+        "key": "a:3",
+        "outcome": "later",
+        "reason": "no time was left for it",
+    }
+
+
+def test_alert_is_listed_with_what_became_of_it() -> None:
+    done = Resolution(key=JobKey("a:1"), outcome="needs_review", reason="odd", alert=True)
+
+    said = summary([Handled(key=done.key, done=done, telling=Telling.LATER)], limit=PLENTY)
+
+    assert said["jobs"][0]["alert"] == "not delivered"
+
+
+def test_report_adds_up_its_groups_and_names_the_jobs_of_one_that_died() -> None:
+    first = summary([finished(), finished("a:2")], limit=PLENTY)
+    died = {"items": [{"key": "a:3"}, {"key": "a:4"}], "error": "Lambda.Unknown"}
+
+    told = report([first, died])
+
+    assert told["counts"] == {"finished": 2, "error": 2}
+    assert told["jobs"][2] == {"key": "a:3", "outcome": "error", "reason": "Lambda.Unknown"}
+    assert "not_listed" not in told
+
+
+def test_report_says_how_many_jobs_it_does_not_list_and_lists_errors_first() -> None:
+    handled = [finished(f"a:{one}") for one in range(100)]
+
+    told = report([summary([*handled, failed("a:bad")], limit=500)])
+
+    assert told["counts"] == {"finished": 100, "error": 1}
+    assert told["jobs"][0]["key"] == "a:bad"
+    assert len(told["jobs"]) + told["not_listed"] == 101
+
+
+def test_empty_sweep_reports_nothing() -> None:
+    assert report([]) == {"counts": {}, "jobs": []}
 
 
 def test_no_address_stands_in_what_an_execution_keeps() -> None:
     said = "not verified: ada@example.com"
-    done = Resolution(key=JobKey("a:1"), outcome="needs_review", reason=said)
+    done = Resolution(key=JobKey("a:1"), outcome="finished", reason=said)
 
-    told = report([line(done), failed("a:2", UnavailableError(said))])
+    told = summary([Handled(key=done.key, done=done), failed("a:2", said)], limit=PLENTY)
 
     assert "ada@" not in json.dumps(told)
-    assert told["jobs"][0]["reason"] == "not verified: a***@example.com"
+    assert told["jobs"][1]["reason"] == "not verified: a***@example.com"
 
 
-def test_the_largest_report_fits_however_its_reasons_are_written() -> None:
-    key = JobKey("k" * MAX_KEY)
-    worst = line(
-        Resolution(
-            key=key,
-            outcome="needs_review",
-            old=Status.NEEDS_REVIEW,
-            new=Status.NEEDS_REVIEW,
-            reason="😀" * 5000,
-            alert=True,
-        )
+def _worst(number: int) -> Handled:
+    key = JobKey(f"{number:03}" + "k" * (MAX_KEY - 3))
+    review = Status.NEEDS_REVIEW
+    done = Resolution(
+        key=key, outcome=review, old=review, new=review, reason="😀" * 5000, alert=True
     )
+    return Handled(key=key, done=done, telling=Telling.LATER)
 
-    told = report([worst] * MOST)
 
-    assert len(json.dumps(told)) < STEP_FUNCTIONS_LIMIT
+def test_every_job_of_the_largest_sweep_by_hand_is_listed() -> None:
+    worst = [_worst(number) for number in range(MAX_LIMIT)]
+    items = tuple(Item(key=one.key) for one in worst)
+    inputs = groups(Found(items=items), size=GROUP_SIZE, dry_run=False)
+
+    results = [
+        summary(worst[at : at + GROUP_SIZE], limit=one["bytes"])
+        for at, one in zip(range(0, MAX_LIMIT, GROUP_SIZE), inputs, strict=True)
+    ]
+
+    told = report(results)
+    assert len(told["jobs"]) == MAX_LIMIT
     assert len(told["jobs"][0]["reason"]) > 20
+    assert len(json.dumps([inputs, results])) < STEP_FUNCTIONS_LIMIT
+
+
+def test_largest_page_and_all_that_is_said_about_it_fit_together() -> None:
+    assert PAGE_BYTES + RESULT_BYTES + 10_000 < STEP_FUNCTIONS_LIMIT
+
+
+def test_groups_hold_every_item_once_in_its_order() -> None:
+    items = tuple(Item(key=JobKey(f"a:{number}")) for number in range(60))
+
+    made = groups(Found(items=items), size=25, dry_run=True)
+
+    assert [len(one["items"]) for one in made] == [25, 25, 10]
+    assert [Item.of(item) for one in made for item in one["items"]] == list(items)
+    assert all(one["dry_run"] for one in made)
+    assert groups(Found(), size=25, dry_run=False) == []
+
+
+def test_item_survives_its_way_through_the_state_machine() -> None:
+    for item in (
+        Item(key=JobKey("a:1")),
+        Item(key=JobKey("a:1"), asked_for=True),
+        Item(key=JobKey("a:1"), message={"job": "a.b", "v": 1}),
+    ):
+        assert Item.of(json.loads(json.dumps(item.as_json()))) == item
+
+
+def test_only_outcomes_that_change_a_row_are_progress() -> None:
+    assert moved({"finished": 1, "error": 9})
+    assert moved({"unknown": 1})
+    assert not moved({"error": 3, "later": 2, "nothing": 1})
+    assert not moved({})
 
 
 def test_reason_is_kept_whole_up_to_the_bound_and_mostly_beyond_it() -> None:

@@ -159,7 +159,7 @@ def test_a_row_that_moved_on_between_look_and_write_is_looked_at_again() -> None
     fetch = world.crm.fetch
 
     def fetch_while_another_imports(record_id: str) -> object:
-        newer = {"version": 5, "source_updated_at": "2027-01-01T00:00:00.000000Z", "checksum": "x"}
+        newer = {"version": 5, "source_updated_at": "2027-01-01T00:00:00.000Z", "checksum": "x"}
         rows.put("records", key, newer)
         return fetch(record_id)
 

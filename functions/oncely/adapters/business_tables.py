@@ -1,6 +1,6 @@
 """Business rows on DynamoDB, as a contract reads and reserves them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -37,23 +37,25 @@ class DynamoTable:
         return None if row is None else plain(row)
 
     def waiting(
-        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str]
+        self, index: str, *, partitions: tuple[str, Sequence[str]], up_to: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
-        """Query a sparse index, the oldest first; pages are read as they are needed."""
-        pages = self.client.get_paginator("query").paginate(
-            TableName=self.name,
-            IndexName=index,
-            KeyConditionExpression="#partition = :partition AND #sort <= :sort",
-            ExpressionAttributeNames={"#partition": partition[0], "#sort": up_to[0]},
-            ExpressionAttributeValues={
-                ":partition": serialized(partition[1]),
-                ":sort": serialized(up_to[1]),
-            },
-            PaginationConfig={"PageSize": _PAGE},
-        )
+        """Query a sparse index, each partition the oldest first; pages are read as needed."""
+        name, values = partitions
         with self._asking():
-            for page in pages:
-                yield from (plain(row) for row in page["Items"])
+            for value in values:
+                pages = self.client.get_paginator("query").paginate(
+                    TableName=self.name,
+                    IndexName=index,
+                    KeyConditionExpression="#partition = :partition AND #sort <= :sort",
+                    ExpressionAttributeNames={"#partition": name, "#sort": up_to[0]},
+                    ExpressionAttributeValues={
+                        ":partition": serialized(value),
+                        ":sort": serialized(up_to[1]),
+                    },
+                    PaginationConfig={"PageSize": _PAGE},
+                )
+                for page in pages:
+                    yield from (plain(row) for row in page["Items"])
 
     def update(self, write: LocalWrite) -> bool:
         """Change a row if it holds what is expected."""

@@ -2,14 +2,16 @@
 
 import threading
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-import boto3
+import botocore.session
+from botocore.config import Config
 
 from oncely.adapters.aws import DYNAMODB, MESSAGING
 from oncely.adapters.ses_mail import ONCE
 
 if TYPE_CHECKING:
+    import boto3
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_s3 import S3Client
@@ -17,13 +19,24 @@ if TYPE_CHECKING:
     from mypy_boto3_sesv2 import SESV2Client
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_stepfunctions import SFNClient
+
+
+class _Session:
+    """What is used of boto3's session, without boto3, whose import brings S3's transfers along."""
+
+    def __init__(self) -> None:
+        self._session = botocore.session.Session()
+
+    def client(self, service: str, *, config: Config) -> Any:  # noqa: ANN401  # of any service
+        return self._session.create_client(service, config=config)
 
 
 class Clients:
-    """Made on first use; boto3's session is not safe to make two clients from at once."""
+    """Made on first use; a session is not safe to make two clients from at once."""
 
-    def __init__(self, session: boto3.Session | None = None) -> None:
-        self._session = session or boto3.Session()
+    def __init__(self, session: "boto3.Session | None" = None) -> None:
+        self._session = session or cast("boto3.Session", _Session())
         self._lock = threading.RLock()
 
     @cached_property
@@ -61,6 +74,12 @@ class Clients:
         """Provider keys."""
         with self._lock:
             return self._session.client("secretsmanager", config=MESSAGING)
+
+    @cached_property
+    def states(self) -> "SFNClient":
+        """The reconciler's state machine."""
+        with self._lock:
+            return self._session.client("stepfunctions", config=MESSAGING)
 
     def new_ses(self) -> "SESV2Client":
         """Mail: a client for each, which must not send twice nor over an idle connection."""

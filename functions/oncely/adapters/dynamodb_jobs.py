@@ -12,6 +12,7 @@ from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy, is_
 from oncely.adapters.expressions import claim_update, local_update, swap_update
 from oncely.adapters.job_rows import attribute, from_attributes, to_attributes
 from oncely.domain.claims import Claim
+from oncely.domain.due import DUE_SHARDS
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job, landed
 from oncely.domain.keys import JobKey
@@ -49,6 +50,7 @@ class DynamoJobStore:
     client: "DynamoDBClient"
     table: str
     tables: Mapping[str, str]
+    due_shards: int = DUE_SHARDS
     sleep: Callable[[float], None] = time.sleep
 
     def get(self, key: JobKey) -> Job | None:
@@ -71,7 +73,7 @@ class DynamoJobStore:
         def put() -> CreateResult:
             self.client.put_item(
                 TableName=self.table,
-                Item=to_attributes(job),
+                Item=to_attributes(job, due_shards=self.due_shards),
                 ConditionExpression="attribute_not_exists(job_key)",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
@@ -89,7 +91,7 @@ class DynamoJobStore:
                 TableName=self.table,
                 ReturnValues="ALL_NEW",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **claim_update(claim),
+                **claim_update(claim, due_shards=self.due_shards),
             )
             return Claimed(from_attributes(answer["Attributes"]))
 
@@ -104,7 +106,7 @@ class DynamoJobStore:
             self.client.update_item(
                 TableName=self.table,
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **swap_update(before, after),
+                **swap_update(before, after, due_shards=self.due_shards),
             )
             return Written(after)
 
@@ -116,7 +118,7 @@ class DynamoJobStore:
         ours: dict[str, Any] = {
             "TableName": self.table,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            **swap_update(before, after),
+            **swap_update(before, after, due_shards=self.due_shards),
         }
 
         def transact() -> SwapResult:
@@ -162,7 +164,7 @@ class DynamoJobStore:
         update = {
             "TableName": self.table,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            **claim_update(claim),
+            **claim_update(claim, due_shards=self.due_shards),
         }
         items: list[Any] = [{"ConditionCheck": check}, {"Update": update}]
 

@@ -34,7 +34,7 @@ class DynamoWindows:
         """Write a new row together with its window, if that is free, over, or `instead_of`'s."""
         row: Any = {
             "TableName": self.jobs.table,
-            "Item": to_attributes(job),
+            "Item": to_attributes(job, due_shards=self.jobs.due_shards),
             "ConditionExpression": "attribute_not_exists(job_key)",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }

@@ -4,8 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oncely.adapters.job_rows import LISTED, SHARD, attribute, listed, serialized, shard_of
+from oncely.adapters.job_rows import (
+    ATTENTION,
+    DUE,
+    attention,
+    attribute,
+    due_partition,
+    is_left_out,
+    serialized,
+)
 from oncely.domain.claims import Claim
+from oncely.domain.due import DUE_SHARDS
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import Expect, LocalWrite
@@ -35,7 +44,7 @@ class Expression:
         return {**found, "ExpressionAttributeValues": self.values} if self.values else found
 
 
-def claim_update(claim: Claim) -> dict[str, Any]:
+def claim_update(claim: Claim, *, due_shards: int = DUE_SHARDS) -> dict[str, Any]:
     """What `claimed` in domain/claims.py says, as one conditional update."""
     e = Expression()
     one = e.value({"N": "1"})
@@ -43,6 +52,7 @@ def claim_update(claim: Claim) -> dict[str, Any]:
     now = e.value(attribute("claimed_at", claim.now))
     lease = e.value(attribute("lease_until", claim.lease_until))
     status, key = e.name("status"), e.name("job_key")
+    due = due_partition(Status.STARTED, claim.job_key, due_shards)
     free = f"({status} = {e.value(attribute('status', Status.READY))})"
     if claim.fingerprint is not None:
         mark, same = e.name("fingerprint"), e.value(attribute("fingerprint", claim.fingerprint))
@@ -51,21 +61,15 @@ def claim_update(claim: Claim) -> dict[str, Any]:
         f"{status} = {e.value(attribute('status', Status.STARTED))}",
         f"{e.name('owner')} = {e.value(attribute('owner', claim.owner))}",
         *(f"{n} = if_not_exists({n}, {zero}) + {one}" for n in map(e.name, _COUNTED_BY_A_CLAIM)),
-        f"{e.name(LISTED)} = {e.value(serialized(listed(Status.STARTED, claim.job_key)))}",
-        *(f"{e.name(name)} = {now}" for name in ("claimed_at", "since", "updated_at")),
+        f"{e.name(DUE)} = {e.value(serialized(due))}",
+        *(f"{e.name(name)} = {now}" for name in ("claimed_at", "updated_at")),
         *(f"{e.name(name)} = {lease}" for name in ("lease_until", "due_at")),
     ]
     first = {
         "created_at": now,
         "first_sent_at": now,
-        "key_number": one,
-        "timeouts": zero,
-        "unreachable": zero,
-        SHARD: e.value(serialized(shard_of(claim.job_key))),
         "job_type": e.value(attribute("job_type", claim.job_type)),
         "message": e.value(attribute("message", claim.message)),
-        "key_scope": e.value(attribute("key_scope", claim.key_scope)),
-        "evidence": e.value({"L": []}),
     }
     first |= {
         name: e.value(attribute(name, value))
@@ -84,10 +88,12 @@ def claim_update(claim: Claim) -> dict[str, Any]:
 
 
 _COUNTED_BY_A_CLAIM = ("fence", "version", "attempts")
-_KEPT_IF_KNOWN = ("amount", "currency", "customer_id", "deployment", "fingerprint", "subject")
+_KEPT_IF_KNOWN = (
+    *("amount", "currency", "customer_id", "deployment", "fingerprint", "key_scope", "subject"),
+)
 
 
-def swap_update(before: Job, after: Job) -> dict[str, Any]:
+def swap_update(before: Job, after: Job, *, due_shards: int = DUE_SHARDS) -> dict[str, Any]:
     """Change what differs, if the row is still the one we saw: status, owner and version."""
     e = Expression()
     changed = {
@@ -95,9 +101,20 @@ def swap_update(before: Job, after: Job) -> dict[str, Any]:
         for name in after.__dataclass_fields__
         if getattr(after, name) != getattr(before, name)
     }
-    sets = {name: attribute(name, value) for name, value in changed.items() if value is not None}
+    removes = [name for name, value in changed.items() if is_left_out(name, value)]
+    sets = {name: attribute(name, value) for name, value in changed.items() if name not in removes}
+    if "due_at" in changed:
+        # Only a write that moves the entry anyway may move it to another partition: an end that
+        # leaves `due_at` alone leaves this alone as well.
+        if after.due_at is None:
+            removes.append(DUE)
+        else:
+            sets[DUE] = serialized(due_partition(after.status, after.job_key, due_shards))
     if after.status is not before.status:
-        sets[LISTED] = serialized(listed(after.status, after.job_key))
+        if where := attention(after.status, after.job_key):
+            sets[ATTENTION] = serialized(where)
+        elif attention(before.status, before.job_key):
+            removes.append(ATTENTION)
     expected = [
         # The row must exist: an append after its removal would make one without a status.
         f"attribute_exists({e.name('job_key')})",
@@ -110,7 +127,7 @@ def swap_update(before: Job, after: Job) -> dict[str, Any]:
     ]
     return {
         "Key": {"job_key": attribute("job_key", before.job_key)},
-        **_update(e, sets, [name for name, value in changed.items() if value is None]),
+        **_update(e, sets, removes),
         "ConditionExpression": " AND ".join(expected),
         **e.parameters(),
     }

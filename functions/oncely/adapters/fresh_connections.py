@@ -1,10 +1,12 @@
 """An HTTP client that opens a connection for each request and closes it with the response."""
 
+from collections.abc import Callable
 from typing import Any
 
 from urllib3 import BaseHTTPResponse, PoolManager
 from urllib3.util.ssl_ import create_urllib3_context
 
+from oncely.adapters.pace import AT_ONCE
 from oncely.adapters.request_deadline import timed
 
 
@@ -15,7 +17,8 @@ class FreshConnections(PoolManager):
     After the thaw such a connection still takes a request, and never answers it.
     """
 
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401  # as inherited
+    def __init__(self, pace: Callable[[], None] = AT_ONCE, **options: Any) -> None:  # noqa: ANN401  # as inherited
+        self._pace = pace
         # Loading the trusted certificates takes about 25 ms, so all connections share them.
         context = create_urllib3_context()
         context.load_default_certs()
@@ -28,5 +31,6 @@ class FreshConnections(PoolManager):
         **options: Any,  # noqa: ANN401  # as inherited
     ) -> BaseHTTPResponse:
         """Send one request; its connection closes once the response is read."""
+        self._pace()
         with timed(PoolManager(num_pools=1, **self.connection_pool_kw)) as once:
             return once.urlopen(method, url, **options)

@@ -31,6 +31,7 @@ from oncely.adapters.hubspot_paths import (
     is_contact_id,
     leads_elsewhere,
 )
+from oncely.adapters.pace import AT_ONCE
 from oncely.adapters.request_deadline import whole_request_within
 from oncely.contracts.sync_push import ADDRESS, VERSION_PROPERTY
 from oncely.domain.answers import Answer, NotSent, Odd, Unreachable
@@ -50,7 +51,9 @@ DEFAULT_PROPERTIES: Final = ("email", "firstname", "lastname")
 DEFAULT_ID_PROPERTY: Final = "oncely_id"
 
 
-def hubspot_client(token: str, *, api_base: str | None = None) -> ApiClient:
+def hubspot_client(
+    token: str, *, api_base: str | None = None, pace: Callable[[], None] = AT_ONCE
+) -> ApiClient:
     """A client that never sends a request twice by itself, nor over a connection that was idle."""
     configuration = Configuration(host=api_base)
     configuration.access_token = token
@@ -58,7 +61,7 @@ def hubspot_client(token: str, *, api_base: str | None = None) -> ApiClient:
     configuration.retries = Retry(0)
     client = ApiClient(configuration)
     options = client.rest_client.pool_manager.connection_pool_kw
-    client.rest_client.pool_manager = FreshConnections(**options)
+    client.rest_client.pool_manager = FreshConnections(pace, **options)
     client.user_agent = "oncely"
     return client
 
@@ -82,10 +85,11 @@ class HubSpotCrm:
         api_base: str | None = None,
         properties: Sequence[str] = (),
         id_property: str = DEFAULT_ID_PROPERTY,
+        pace: Callable[[], None] = AT_ONCE,
     ) -> "HubSpotCrm":
         """Wire the SDK."""
         return cls(
-            client=hubspot_client(token, api_base=api_base),
+            client=hubspot_client(token, api_base=api_base, pace=pace),
             properties=tuple(properties) or DEFAULT_PROPERTIES,
             id_property=id_property,
         )

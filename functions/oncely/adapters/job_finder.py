@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 
 from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
-from oncely.adapters.job_rows import LISTED, LISTED_SHARDS, attribute, from_attributes, plain
+from oncely.adapters.job_rows import (
+    ATTENTION,
+    ATTENTION_SHARDS,
+    attribute,
+    from_attributes,
+    plain,
+)
 from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
 BY_SUBJECT: Final = "by_subject"
 BY_CUSTOMER: Final = "by_customer"
 BY_REFERENCE: Final = "by_reference"
-BY_STATUS: Final = "by_status"
+ATTENTION_INDEX: Final = "attention"
 
 # A page of a list shows 25 jobs out of four shards or more; each is read a little at a time.
 _PAGE: Final = 10
@@ -56,7 +62,7 @@ class DynamoJobFinder:
         """The jobs that carry a provider's reference."""
         return self._keys(BY_REFERENCE, "provider_ref", ref, most)
 
-    def listed(
+    def attention(
         self,
         statuses: Sequence[Status],
         *,
@@ -64,11 +70,11 @@ class DynamoJobFinder:
         until: datetime | None = None,
         oldest_first: bool = False,
     ) -> Iterator[Listed]:
-        """The jobs of these statuses by when each got there, read as they are taken."""
+        """The jobs of these that operators act on, by when each got there, read as taken."""
         parts = (
             self._part(name, since, until, oldest_first=oldest_first) for name in _parts(statuses)
         )
-        return heapq.merge(*parts, key=lambda one: one.since, reverse=not oldest_first)
+        return heapq.merge(*parts, key=lambda one: one.at, reverse=not oldest_first)
 
     def count(self, statuses: Sequence[Status], *, since: datetime | None, most: int) -> int:
         """How many jobs of these statuses got there since then; counting ends at `most`."""
@@ -163,16 +169,16 @@ class DynamoJobFinder:
 
 
 def _parts(statuses: Sequence[Status]) -> list[str]:
-    return [f"{status}#{shard}" for status in statuses for shard in range(LISTED_SHARDS)]
+    return [f"{status}#{shard}" for status in statuses for shard in range(ATTENTION_SHARDS)]
 
 
 def _of_part(name: str, since: datetime | None, until: datetime | None) -> dict[str, Any]:
     return {
-        "IndexName": BY_STATUS,
-        "KeyConditionExpression": "#listed = :listed AND #since BETWEEN :since AND :until",
-        "ExpressionAttributeNames": {"#listed": LISTED, "#since": "since"},
+        "IndexName": ATTENTION_INDEX,
+        "KeyConditionExpression": "#part = :part AND #since BETWEEN :since AND :until",
+        "ExpressionAttributeNames": {"#part": ATTENTION, "#since": "since"},
         "ExpressionAttributeValues": {
-            ":listed": {"S": name},
+            ":part": {"S": name},
             ":since": {"S": time_text(since or _BEGINNING)},
             ":until": {"S": time_text(until or _END)},
         },
@@ -180,9 +186,4 @@ def _of_part(name: str, since: datetime | None, until: datetime | None) -> dict[
 
 
 def _listed(row: dict[str, Any]) -> Listed:
-    return Listed(
-        job_key=JobKey(row["job_key"]),
-        job_type=row["job_type"],
-        since=instant(row["since"]),
-        created_at=instant(row["created_at"]),
-    )
+    return Listed(JobKey(row["job_key"]), instant(row["since"]))

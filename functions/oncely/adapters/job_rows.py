@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
-
+from oncely.domain import lifecycle
+from oncely.domain.due import DUE_SHARDS, Action, due_action, due_shard
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Evidence, Job
 from oncely.domain.keys import JobKey
@@ -18,20 +19,16 @@ from oncely.domain.times import time_text
 
 Attributes: TypeAlias = dict[str, Any]  # the SDK's own form: {"status": {"S": "ready"}}
 
-# Beside `due_at` in the sparse index: rows that are due are spread over this many partitions,
-# since one partition of an index takes a thousand writes a second.
-SHARD: Final = "due_shard"
-SHARDS: Final = 8
-# The partition of the index by status, `<status>#<shard>`: sharded for the same reason, and less,
-# since a person waits for every shard of a list. Four take two thousand jobs a second.
-LISTED: Final = "listed"
-LISTED_SHARDS: Final = 4
+# The partition of the sparse index of due rows, `<action>#<shard>`; a row has it exactly when it
+# has `due_at`. One partition of an index takes a thousand writes a second.
+DUE: Final = "due"
+# The partition of the sparse index of what operators act on, `<status>#<shard>`: sharded for the
+# same reason, and less, since an operator waits for every shard of a list.
+ATTENTION: Final = "attention"
+ATTENTION_SHARDS: Final = 4
 
 # An integer that the SDK need not check for more digits than DynamoDB keeps.
 _LARGE: Final = 10**18
-
-_TO: Final = TypeSerializer()
-_FROM: Final = TypeDeserializer()
 
 # TTL wants seconds since the epoch; every other time is text that sorts and that people can read.
 _EPOCH_SECONDS: Final = frozenset({"expires_at"})
@@ -53,32 +50,44 @@ _TIMES: Final = frozenset(
 _JSON: Final = frozenset({"closing", "message", "progress", "result"})
 _EVENTS: Final = {str(event): event for event in Event}
 _STATUSES: Final = {str(status): status for status in Status}
+_MOVES: Final[Mapping[tuple[str | None, str], str]] = {
+    (old, event): new for (old, event), new in lifecycle.TRANSITIONS.items()
+}
 _NAMES: Final = tuple(field.name for field in fields(Job))
+# A field at its default has no attribute; but for the version, which a claim counts up.
+_DEFAULTS: Final = {one.name: one.default for one in fields(Job) if one.name != "version"}
 
 
-def shard_of(key: JobKey) -> str:
-    """The shard of an index: the same for the same job, spread evenly."""
-    return str(_spread(key) % SHARDS)
+def due_partition(status: Status, key: JobKey, shards: int = DUE_SHARDS) -> str:
+    """Where a row of this status stands in the index of due rows."""
+    return due_name(due_action(status), due_shard(key, shards))
 
 
-def listed(status: Status, key: JobKey) -> str:
-    """Where a job stands in the index by status."""
-    return f"{status}#{_spread(key) % LISTED_SHARDS}"
+def due_name(action: Action, shard: int) -> str:
+    """The name of one partition of that index."""
+    return f"{action}#{shard}"
+
+
+def attention(status: Status, key: JobKey) -> str | None:
+    """Where a job stands in the index of what operators act on. Returns None if it does not."""
+    if status not in lifecycle.ATTENTION:
+        return None
+    return f"{status}#{_spread(key) % ATTENTION_SHARDS}"
 
 
 def _spread(key: JobKey) -> int:
     return zlib.crc32(key.encode())
 
 
-def to_attributes(job: Job) -> Attributes:
-    """The row of a job; a field without a value has no attribute."""
+def to_attributes(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
+    """The row of a job; a field at its default has no attribute."""
     held = {name: getattr(job, name) for name in _NAMES}
-    row = {name: attribute(name, value) for name, value in held.items() if value is not None}
-    return {
-        **row,
-        SHARD: serialized(shard_of(job.job_key)),
-        LISTED: serialized(listed(job.status, job.job_key)),
-    }
+    row = {name: attribute(name, one) for name, one in held.items() if not is_left_out(name, one)}
+    if where := attention(job.status, job.job_key):
+        row[ATTENTION] = serialized(where)
+    if job.due_at is not None:
+        row[DUE] = serialized(due_partition(job.status, job.job_key, due_shards))
+    return row
 
 
 def from_attributes(row: Mapping[str, Any]) -> Job:
@@ -93,6 +102,11 @@ def from_attributes(row: Mapping[str, Any]) -> Job:
             "hand, or by a newer version that was rolled back; mend the row, or deploy that "
             "version again"
         ) from error
+
+
+def is_left_out(name: str, value: object) -> bool:
+    """Whether a field has no attribute."""
+    return value is None or value == _DEFAULTS.get(name)
 
 
 def attribute(name: str, value: object) -> Attributes:
@@ -115,10 +129,12 @@ def serialized(value: object) -> Attributes:
             return {"L": [serialized(inner) for inner in value]}
         case dict() | Mapping():  # a dict is told from others at once, a mapping is not
             return {"M": {name: serialized(inner) for name, inner in value.items()}}
-        case float():
-            return dict(_TO.serialize(Decimal(str(value))))
         case _:
-            return dict(_TO.serialize(value))
+            # boto3 takes a while to import, and rows hardly ever hold any other type.
+            from boto3.dynamodb.types import TypeSerializer  # noqa: PLC0415  # as said
+
+            number = Decimal(str(value)) if isinstance(value, float) else value
+            return dict(TypeSerializer().serialize(number))
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, object]:
@@ -139,7 +155,9 @@ def _plain(found: Any) -> object:  # noqa: ANN401  # the SDK's own form
         case "M":
             return plain(held)
         case _:
-            return _FROM.deserialize(found)
+            from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415  # as above
+
+            return TypeDeserializer().deserialize(found)
 
 
 def _spelled(name: str, value: object) -> object:
@@ -151,7 +169,9 @@ def _spelled(name: str, value: object) -> object:
         case datetime():
             return time_text(value)
         case tuple():
-            return [_entry(entry) for entry in value]
+            return json.dumps(
+                [_entry(entry) for entry in value], ensure_ascii=False, separators=(",", ":")
+            )
         case _:
             return value
 
@@ -166,34 +186,39 @@ def _value(name: str, found: Any) -> object:  # noqa: ANN401  # the SDK's own fo
         return datetime.fromisoformat(str(value))
     if name == "status":
         return Status(str(value))
-    if name == "evidence" and isinstance(value, list):
-        return tuple(_evidence(entry) for entry in value)
+    if name == "evidence":
+        return tuple(_evidence(*entry) for entry in json.loads(str(value)))
     return value
 
 
-def _entry(entry: Evidence) -> dict[str, object]:
-    row: dict[str, object] = {
-        "at": time_text(entry.at),
-        "event": str(entry.event),
-        "old": None if entry.old is None else str(entry.old),
-        "new": str(entry.new),
-        "reason": entry.reason,
-        "actor": entry.actor,
-    }
-    if entry.last_at is None:
-        return row
-    return {**row, "count": entry.count, "last_at": time_text(entry.last_at)}
+def _entry(entry: Evidence) -> list[object]:
+    """One line of evidence: when, what, from which status, by whom, why; and what is not usual."""
+    line: list[object] = [time_text(entry.at), entry.event, entry.old, entry.actor, entry.reason]
+    more: dict[str, object] = {}
+    if _MOVES.get((entry.old, entry.event)) != entry.new:
+        more["new"] = entry.new
+    if entry.last_at is not None:
+        more |= {"count": entry.count, "last_at": time_text(entry.last_at)}
+    return [*line, more] if more else line
 
 
-def _evidence(entry: Mapping[str, Any]) -> Evidence:
-    last_at = entry.get("last_at")
+def _evidence(  # noqa: PLR0917  # the parts of a line, in their order
+    at: str,
+    event: str,
+    old: str | None,
+    actor: str,
+    reason: str,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> Evidence:
+    last_at = more.get("last_at")
+    new = more["new"] if "new" in more else _MOVES[old, event]
     return Evidence(
-        at=datetime.fromisoformat(entry["at"]),
-        event=_EVENTS.get(entry["event"], entry["event"]),
-        old=_STATUSES.get(entry["old"], entry["old"]),
-        new=_STATUSES.get(entry["new"], entry["new"]),
-        reason=entry["reason"],
-        actor=entry["actor"],
-        count=int(entry.get("count", 1)),
+        at=datetime.fromisoformat(at),
+        event=_EVENTS.get(event, event),
+        old=None if old is None else _STATUSES.get(old, old),
+        new=_STATUSES.get(new, new),
+        reason=reason,
+        actor=actor,
+        count=int(more.get("count", 1)),
         last_at=None if last_at is None else datetime.fromisoformat(last_at),
     )

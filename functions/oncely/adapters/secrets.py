@@ -1,11 +1,11 @@
 """Secrets Manager: provider keys, read when first needed and again every few minutes."""
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from aws_lambda_powertools.utilities.parameters import SecretsProvider
-from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from oncely.domain.errors import NotConfiguredError
 
@@ -18,16 +18,24 @@ SECRET_AGE: Final = timedelta(minutes=5)
 
 def secret_reader(client: "SecretsManagerClient") -> Callable[[str], str]:
     """A function that reads a secret by its name or ARN."""
-    provider = SecretsProvider(boto3_client=client)
+    found: dict[str, tuple[str, float]] = {}
 
     def read(secret_id: str) -> str:
+        value, until = found.get(secret_id, ("", 0.0))
+        if time.time() < until:
+            return value
+        key = fetch(secret_id)
+        found[secret_id] = key, time.time() + SECRET_AGE.total_seconds()
+        return key
+
+    def fetch(secret_id: str) -> str:
         try:
-            value = provider.get(secret_id, max_age=int(SECRET_AGE.total_seconds()))
-        except GetParameterError as error:
+            value = client.get_secret_value(SecretId=secret_id).get("SecretString", "")
+        except (BotoCoreError, ClientError) as error:
             raise NotConfiguredError(
                 f"secret {secret_id!r} cannot be read: create it and put the key in ({error})"
             ) from error
-        if not isinstance(value, str) or not value.strip():
+        if not value.strip():
             raise NotConfiguredError(f"secret {secret_id!r} is empty: put the provider's key in")
         key = value.strip()
         if not (key.isascii() and key.isprintable()):

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -12,6 +12,7 @@ import stripe
 from requests.adapters import HTTPAdapter
 from urllib3 import PoolManager
 
+from oncely.adapters.pace import AT_ONCE
 from oncely.adapters.request_deadline import timed, whole_request_within
 from oncely.adapters.stripe_answers import (
     MOVES_MONEY,
@@ -31,6 +32,7 @@ from oncely.adapters.stripe_answers import (
 from oncely.domain.answers import (
     Absent,
     Answer,
+    Done,
     NotSent,
     Odd,
     Prepared,
@@ -80,10 +82,11 @@ class DeadlineAdapter(HTTPAdapter):
 
 
 class DeadlineClient(stripe.RequestsClient):
-    """Sends a request once, and gives it up when its whole time is over."""
+    """Sends a request once, in its turn, and gives it up when its whole time is over."""
 
-    def __init__(self, limit: timedelta) -> None:
+    def __init__(self, limit: timedelta, pace: Callable[[], None]) -> None:
         seconds = limit.total_seconds()
+        self._pace = pace
         super().__init__(timeout=(min(CONNECT_TIMEOUT.total_seconds(), seconds), seconds))
         self._limit = limit
 
@@ -101,6 +104,7 @@ class DeadlineClient(stripe.RequestsClient):
             for scheme in ("http://", "https://"):
                 session.mount(scheme, DeadlineAdapter())
             self._thread_local.session = session
+        self._pace()
         with whole_request_within(self._limit):
             return super().request(method, url, headers, post_data, **named)
 
@@ -110,6 +114,7 @@ def stripe_client(
     *,
     api_base: str | None = None,
     request_timeout: timedelta = STRIPE.request_timeout,
+    pace: Callable[[], None] = AT_ONCE,
 ) -> stripe.StripeClient:
     """A client that never sends a request twice by itself."""
     # Off: it would write a file under HOME and send figures of the last request along.
@@ -119,7 +124,7 @@ def stripe_client(
         stripe_version=API_VERSION,
         max_network_retries=0,
         base_addresses={"api": api_base} if api_base else {},
-        http_client=DeadlineClient(request_timeout),
+        http_client=DeadlineClient(request_timeout, pace),
     )
 
 
@@ -132,10 +137,13 @@ class StripePayments:
     livemode: bool | None = None  # of our API key; None if the key does not tell
 
     @classmethod
-    def with_key(cls, api_key: str, *, api_base: str | None = None) -> "StripePayments":
+    def with_key(
+        cls, api_key: str, *, api_base: str | None = None, pace: Callable[[], None] = AT_ONCE
+    ) -> "StripePayments":
         """Wire the SDK; the scope is a digest, so that no key is stored with a job."""
         credential = hashlib.sha256(api_key.encode()).hexdigest()[:12]
-        return cls(stripe_client(api_key, api_base=api_base), credential, mode_of(api_key))
+        client = stripe_client(api_key, api_base=api_base, pace=pace)
+        return cls(client, credential, mode_of(api_key))
 
     def scope(self) -> str:
         """Within what our keys are unique."""
@@ -224,18 +232,29 @@ class StripePayments:
         return also_found(answer, ref, others) if others else answer
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
-        """Read the intent, and then whether the same job has moved money through another one."""
-        answer = self._read(ref, payment)
-        if isinstance(answer, Unreachable | Processing | Odd):
-            return answer
+        """List the customer's payments: ours, and whether the job moved money through another.
+
+        A list that shows ours as paid answers in one request. Anything else is read by its id.
+        """
         made = (payment.deployment, payment.job_key)
         try:
             found, all_seen = self._made_for(made, payment.customer, pages=MAX_PAGES)
         except stripe.StripeError as error:
             return _unlisted(error)
+        ours = next((one for one in found if one.id == ref), None)
+        answer = self._if_paid(ours, payment) or self._read(ref, payment)
+        if isinstance(answer, Unreachable | Processing | Odd):
+            return answer
         if others := _others(found, ref):
             return also_found(answer, ref, [one.id for one in others])
         return answer if all_seen else replace(answer, reason=f"{answer.reason}; {NOT_ALL_SEEN}")
+
+    def _if_paid(self, ours: stripe.PaymentIntent | None, payment: Payment) -> Done | None:
+        # Only a charge that is shown tells whether it was refunded.
+        if ours is None or not isinstance(ours.latest_charge, stripe.Charge):
+            return None
+        answer = from_intent(ours, payment, livemode=self.livemode)
+        return answer if isinstance(answer, Done) else None
 
     def _verified(self, ref: str, payment: Payment) -> Answer:
         """Read an intent of another run before anything is done with it."""

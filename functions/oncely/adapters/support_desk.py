@@ -3,13 +3,13 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import boto3
+from typing import TYPE_CHECKING, Any
 
 from oncely.adapters.clients import Clients
+from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.dynamodb_windows import DynamoWindows
+from oncely.adapters.history_reader import FinishedFromHistory, S3HistoryReader
 from oncely.adapters.job_finder import DynamoJobFinder
 from oncely.adapters.system import SystemClock, new_token
 from oncely.adapters.toolbox import Toolbox
@@ -22,7 +22,17 @@ from oncely.services.enqueue import Enqueuer
 from oncely.services.inspect import Inspector
 from oncely.services.reconcile import Reconciler
 from oncely.services.repair import Repairer
-from oncely.settings import ResolverSettings, camel, queue_variable, secret_variable, table_variable
+from oncely.settings import (
+    ReaderSettings,
+    ResolverSettings,
+    camel,
+    queue_variable,
+    secret_variable,
+    table_variable,
+)
+
+if TYPE_CHECKING:
+    import boto3
 
 _PROVIDERS = ("STRIPE_API_BASE", "HUBSPOT_API_BASE", "HUBSPOT_ID_PROPERTY")
 
@@ -41,7 +51,7 @@ class SupportDesk:
 def support_desk(
     outputs: Mapping[str, str],
     *,
-    session: boto3.Session,
+    session: "boto3.Session",
     actor: str,
     environ: Mapping[str, str] = os.environ,
     contracts: Iterable[type[AnyContract]] = CONTRACTS,
@@ -64,7 +74,7 @@ def desk(
     reconciler = wire_reconciler(settings, contracts, clients=clients)
     enqueuer = _enqueuer(settings, reconciler, clients)
     return SupportDesk(
-        inspector=inspector(settings.jobs_table, contracts, clients=clients),
+        inspector=inspector(settings, contracts, clients=clients),
         repairer=Repairer(reconciler=reconciler, enqueuer=enqueuer),
         enqueuer=enqueuer,
         clients=clients,
@@ -73,17 +83,20 @@ def desk(
 
 
 def inspector(
-    jobs_table: str,
+    settings: ReaderSettings | ResolverSettings,
     contracts: Iterable[type[AnyContract]],
     *,
     clients: Clients,
 ) -> Inspector:
     """Reading only."""
+    jobs_table = settings.jobs_table
     finder = DynamoJobFinder(clients.dynamodb, jobs_table)
     return Inspector(
         registry=Registry(contracts),
         store=DynamoJobStore(client=clients.dynamodb, table=jobs_table, tables={}),
         finder=finder,
+        index=DynamoDueIndex(clients.dynamodb, jobs_table, settings.due_shards),
+        finished=FinishedFromHistory(S3HistoryReader(clients.s3, settings.archive_bucket)),
         clock=SystemClock(),
     )
 
@@ -108,6 +121,7 @@ def _variables(
     """A stack's outputs under the names that a function's environment has for them."""
     wanted: dict[str, str] = {
         table_variable("jobs"): "JobsTableName",
+        "ARCHIVE_BUCKET": "ArchiveBucketName",
         "EVENT_BUS_NAME": "EventBusName",
         "RETENTION_DAYS": "RowRetentionDays",
     }
@@ -123,6 +137,7 @@ def _variables(
             "from this version? `make deploy` brings it up to date"
         )
     providers = {
+        "DUE_SHARDS": outputs.get("DueShards"),
         "STRIPE_API_BASE": outputs.get("StripeApiBase"),
         "HUBSPOT_API_BASE": outputs.get("HubspotApiBase"),
         # Whether a charge owes a receipt is the stack's to say, not this machine's.

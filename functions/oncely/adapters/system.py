@@ -1,21 +1,22 @@
 """The machine's own clock and randomness."""
 
 import secrets
-import uuid
 from datetime import UTC, datetime
+
+from oncely.domain.times import whole_milliseconds
 
 
 class SystemClock:
     """The wall clock; a process that was frozen reads the true time when it thaws."""
 
     def now(self) -> datetime:
-        """The time, in UTC."""
-        return datetime.now(UTC)
+        """The time, in UTC, as a row keeps it."""
+        return whole_milliseconds(datetime.now(UTC))
 
 
 def new_token() -> str:
-    """A fresh owner token."""
-    return uuid.uuid4().hex
+    """A fresh owner token: 128 random bits."""
+    return secrets.token_urlsafe(16)
 
 
 def spread() -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from oncely.adapters.business_tables import DynamoTable
 from oncely.adapters.clients import Clients
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
+from oncely.adapters.pace import Pace
 from oncely.adapters.secrets import secret_reader
 from oncely.adapters.ses_mail import SesMailer
 from oncely.adapters.sqs import SqsOutbox
@@ -37,6 +38,8 @@ class Toolbox:
         self._clients = clients
         self._queues = settings.queues if queues is None else queues
         self._secret_lock = threading.Lock()
+        self._stripe_pace = Pace(settings.stripe_reads_per_second)
+        self._hubspot_pace = Pace(settings.hubspot_reads_per_second)
         self._payments = lru_cache(maxsize=2)(self._stripe)
         self._crm = lru_cache(maxsize=2)(self._hubspot)
 
@@ -51,7 +54,10 @@ class Toolbox:
         """Give the job table."""
         settings = self._settings
         return DynamoJobStore(
-            client=self._clients.dynamodb, table=settings.jobs_table, tables=settings.tables
+            client=self._clients.dynamodb,
+            table=settings.jobs_table,
+            tables=settings.tables,
+            due_shards=settings.due_shards,
         )
 
     def table(self, name: str) -> "Table":
@@ -89,7 +95,8 @@ class Toolbox:
         # Only the functions that charge carry Stripe's SDK.
         from oncely.adapters.stripe_payments import StripePayments  # noqa: PLC0415
 
-        return StripePayments.with_key(api_key, api_base=self._settings.stripe_api_base)
+        base = self._settings.stripe_api_base
+        return StripePayments.with_key(api_key, api_base=base, pace=self._stripe_pace)
 
     def _hubspot(self, token: str) -> "Crm":
         # Only the functions that talk to the CRM carry HubSpot's SDK.
@@ -102,6 +109,7 @@ class Toolbox:
             api_base=settings.hubspot_api_base,
             properties=tuple(name for name in names if name),
             id_property=settings.hubspot_id_property,
+            pace=self._hubspot_pace,
         )
 
 

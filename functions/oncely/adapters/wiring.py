@@ -5,19 +5,29 @@ from datetime import timedelta
 
 from oncely.adapters.clients import Clients
 from oncely.adapters.due_index import DynamoDueIndex
-from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.event_bridge import EventBridgeBus
 from oncely.adapters.sns import SnsAlerts
+from oncely.adapters.step_functions import StepFunctionsSweeps
+from oncely.adapters.sweep_leases import DynamoSweepLeases
 from oncely.adapters.system import SystemClock, spread
 from oncely.adapters.table_guard import table_guard
 from oncely.adapters.toolbox import Toolbox
 from oncely.contract import AnyContract
+from oncely.ports import Sweeps
 from oncely.registry import Registry
 from oncely.services.find_due import Finder
+from oncely.services.finish_sweep import Finish
 from oncely.services.publish import Publisher
 from oncely.services.reconcile import ACTOR, Reconciler
+from oncely.services.resolve_group import GroupResolver
 from oncely.services.tell import Teller
-from oncely.settings import FinderSettings, PublisherSettings, ResolverSettings, TellerSettings
+from oncely.settings import (
+    FinderSettings,
+    GroupSettings,
+    PublisherSettings,
+    ResolverSettings,
+    SweepSettings,
+)
 
 
 def wire_publisher(
@@ -61,16 +71,34 @@ def wire_reconciler(
     )
 
 
-def wire_teller(settings: TellerSettings) -> Teller:
-    """Tells a person of one job."""
+def wire_group_resolver(
+    settings: GroupSettings, contracts: Iterable[type[AnyContract]]
+) -> GroupResolver:
+    """Resolves a group of jobs, and alerts operators of those that need review."""
     clients = Clients()
-    return Teller(
-        store=DynamoJobStore(client=clients.dynamodb, table=settings.jobs_table, tables={}),
+    reconciler = wire_reconciler(settings, contracts, clients=clients)
+    teller = Teller(
+        store=reconciler.store,
         alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),
-        clock=SystemClock(),
+        clock=reconciler.clock,
         actor=ACTOR,
         stack=settings.stack_name,
     )
+    return GroupResolver(reconciler=reconciler, teller=teller, at_once=settings.sweep_jobs_at_once)
+
+
+def wire_finish(settings: SweepSettings) -> Finish:
+    """Ends a sweep."""
+    clients = Clients()
+    return Finish(
+        leases=DynamoSweepLeases(clients.dynamodb, settings.jobs_table),
+        sweeps=StepFunctionsSweeps(clients.states, settings.reconciler_arn),
+    )
+
+
+def wire_sweeps(settings: FinderSettings) -> Sweeps:
+    """Starts a sweep."""
+    return StepFunctionsSweeps(Clients().states, settings.reconciler_arn)
 
 
 def wire_finder(settings: FinderSettings, contracts: Iterable[type[AnyContract]]) -> Finder:
@@ -82,7 +110,9 @@ def wire_finder(settings: FinderSettings, contracts: Iterable[type[AnyContract]]
         registry=Registry(looking),
         tools=tools,
         store=tools.jobs(),
-        index=DynamoDueIndex(clients.dynamodb, settings.jobs_table),
+        index=DynamoDueIndex(clients.dynamodb, settings.jobs_table, settings.due_shards),
+        leases=DynamoSweepLeases(clients.dynamodb, settings.jobs_table),
         clock=SystemClock(),
         guard=table_guard(clients, settings.jobs_table),
+        page_size=settings.sweep_page_size,
     )

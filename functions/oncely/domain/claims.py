@@ -54,7 +54,7 @@ def claimed(row: Job | None, claim: Claim) -> Job | None:
         version=row.version + 1,
         attempts=row.attempts + 1,
         updated_at=claim.now,
-        since=claim.now,
+        since=None,
         claimed_at=claim.now,
         lease_until=claim.lease_until,
         due_at=claim.lease_until,

@@ -133,7 +133,7 @@ def prepared(ref: str) -> Decision:
     """The provider's reference, saved before it is acted on."""
     return Decision(
         event=Event.KEEP,
-        reason=f"prepared {ref} at the provider; it has moved nothing yet",
+        reason=f"prepared {ref}",
         changes={"provider_ref": ref},
     )
 

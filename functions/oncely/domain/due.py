@@ -1,12 +1,14 @@
 """What a row asks for by its status and its due time, and what is done about it."""
 
+import zlib
 from dataclasses import replace
 from datetime import datetime
-from enum import Enum, auto
-from typing import Final
+from enum import Enum, StrEnum, auto
+from typing import Final, assert_never
 
 from oncely.domain.answers import Answer, Done, Odd, Refused, StillOpen
 from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import (
     LOOK_TIME,
@@ -20,8 +22,8 @@ from oncely.domain.moves import (
 )
 from oncely.domain.profiles import Terms
 
-# What nobody but a sweep brings on: a ready job has a message, and an ended one the stream.
-ONLY_BY_A_SWEEP: Final = frozenset({Status.STARTED, Status.UNKNOWN, Status.NEEDS_REVIEW})
+# Partitions of each action in the due index, at least: producers know no other number.
+DUE_SHARDS: Final = 8
 
 # The last thing that happened to a marked row whose next message was not sent yet.
 _WAITING_TO_BE_SENT: Final = frozenset({Event.DEFER, Event.ENQUEUE})
@@ -36,6 +38,32 @@ class Step(Enum):
     PUBLISH = auto()  # it has ended, and owes follow-ups or an event
     TELL = auto()  # it needs review, and no person was told
     NOTHING = auto()  # not due, held by its owner, a person's, or ended
+
+
+class Action(StrEnum):
+    """What due rows wait for. Each has its own partitions of the index, so none hides another."""
+
+    ASK = "ask"  # only a sweep resolves it
+    SEND = "send"  # a message is on its way, or was lost
+    PUBLISH = "publish"  # the stream, or an alert, may still be at work on it
+
+
+def due_action(status: Status) -> Action:
+    """What a due row of this status waits for."""
+    match status:
+        case Status.STARTED | Status.UNKNOWN:
+            return Action.ASK
+        case Status.READY:
+            return Action.SEND
+        case Status.FINISHED | Status.FAILED | Status.NEEDS_REVIEW:
+            return Action.PUBLISH
+        case _:
+            assert_never(status)
+
+
+def due_shard(key: JobKey, shards: int) -> int:
+    """The shard of a job in the due index: always the same one, and evenly spread."""
+    return zlib.crc32(key.encode()) % shards
 
 
 def due_step(row: Job, now: datetime, *, asked_for: bool = False) -> Step:

@@ -9,7 +9,8 @@ from decimal import Decimal
 def fingerprint(values: Mapping[str, object]) -> str:
     """A digest of resolved business values; order, spacing and number spelling do not matter."""
     canonical = json.dumps(_plain(values), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    # 128 bits: it is only ever compared with that of the same key, and every row holds one.
+    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
 
 def _plain(value: object) -> object:

@@ -7,8 +7,9 @@ from typing import Final
 
 from oncely.domain.actors import in_words, is_person
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import ABSENT, ENDED, UNRESOLVED, Event, Status, after
+from oncely.domain.lifecycle import ABSENT, ATTENTION, ENDED, UNRESOLVED, Event, Status, after
 from oncely.domain.text import one_line
+from oncely.domain.times import whole_milliseconds
 from oncely.domain.writes import Json
 
 # A row must never grow to DynamoDB's 400 kB: entries are counted, and each is cut.
@@ -74,7 +75,7 @@ class Job:
     lease_until: datetime | None = None
     due_at: datetime | None = None
     fingerprint: str | None = None
-    since: datetime | None = None  # when it got its present status; None: an older version's row
+    since: datetime | None = None  # when it got a status that operators act on
     subject: str | None = None  # the business id that people ask by
     customer_id: str | None = None
     amount: int | None = None  # in minor units of `currency`
@@ -112,6 +113,14 @@ class Job:
         return (self.reopened_at or self.created_at) + timedelta(seconds=self.paused_seconds)
 
     @property
+    def status_since(self) -> datetime:
+        """When it got its present status, as well as the row can tell."""
+        if self.status is Status.STARTED and self.claimed_at is not None:
+            return self.claimed_at
+        moves = [entry.at for entry in self.evidence if entry.old != entry.new == self.status]
+        return self.since or (moves[-1] if moves else self.updated_at)
+
+    @property
     def earlier_send_is_open(self) -> bool:
         """Whether a send before this claim, under the same key, has an unknown outcome."""
         return (
@@ -142,14 +151,24 @@ class Job:
             "version": self.version + 1,
             "updated_at": now,
             "evidence": with_entry(self.evidence, entry),
-            "since": self.since if status is self.status else now,
-            **changes,
+            "since": self._since(status, now),
+            **{name: _as_kept(value) for name, value in changes.items()},
         }
         return replace(self, **changed)  # type: ignore[arg-type]  # a mapping of fields by name
+
+    def _since(self, status: Status, now: datetime) -> datetime | None:
+        if status is self.status:
+            return self.since
+        return now if status in ATTENTION else None
 
     def still_stands_in(self, row: "Job") -> bool:
         """Whether `row` has the same owner and status: others have at most added evidence."""
         return row.owner == self.owner and row.status is self.status
+
+
+def _as_kept(value: object) -> object:
+    """A wait with a random part ends at a time that no row could hold."""
+    return whole_milliseconds(value) if isinstance(value, datetime) else value
 
 
 def with_entry(evidence: tuple[Evidence, ...], entry: Evidence) -> tuple[Evidence, ...]:
@@ -194,7 +213,6 @@ def enqueued(
         created_at=now,
         updated_at=now,
         due_at=due_at,
-        since=now,
         subject=subject,
         owner=owner,
         evidence=(entry,),

@@ -61,6 +61,11 @@ def claim_tag(job: JobKey, *, deployment: str | None, fence: int) -> str:
     return hashlib.sha256(named.encode()).hexdigest()
 
 
+def job_type_of(key: JobKey) -> str:
+    """The job type that a key begins with."""
+    return key.partition(_SEPARATOR)[0]
+
+
 def findable(business_id: str | None) -> str | None:
     """A business id as an index can hold it; one that it cannot is not asked for by people."""
     return business_id if business_id and len(business_id) <= MAX_KEY else None

@@ -52,7 +52,6 @@ class Event(StrEnum):
     RETURN = "return"  # the provider certainly did not act
     ESCALATE = "escalate"  # no rule may decide
     TELL = "tell"  # a person was told that it needs review
-    PUBLISH = "publish"  # what an end owed was sent: only now may the row expire
     CONTRADICT = "contradict"  # evidence that speaks against an end that was recorded
     RESTORE = "restore"  # the job table was restored: what this job did may be lost
     NOTE = "note"  # evidence that changes nothing
@@ -85,8 +84,6 @@ TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyT
         (Status.UNKNOWN, Event.RETURN): Status.READY,
         (Status.UNKNOWN, Event.ESCALATE): Status.NEEDS_REVIEW,
         **{(status, Event.RESTORE): Status.UNKNOWN for status in _OPEN},
-        (Status.FINISHED, Event.PUBLISH): Status.FINISHED,
-        (Status.FAILED, Event.PUBLISH): Status.FAILED,
         (Status.FINISHED, Event.CONTRADICT): Status.NEEDS_REVIEW,
         (Status.FAILED, Event.CONTRADICT): Status.NEEDS_REVIEW,
         (Status.NEEDS_REVIEW, Event.TELL): Status.NEEDS_REVIEW,
@@ -103,10 +100,12 @@ ENDED: Final = frozenset(
     status
     for status in Status
     if {event for source, event in TRANSITIONS if source is status}
-    <= {Event.PUBLISH, Event.CONTRADICT, Event.NOTE}
+    <= {Event.CONTRADICT, Event.NOTE}
 )
 # What the machine still has to bring to an end; a review is a person's.
 UNRESOLVED: Final = frozenset(Status) - ENDED - {Status.NEEDS_REVIEW}
+# What operators act on, so that it is listed for them.
+ATTENTION: Final = frozenset({Status.NEEDS_REVIEW, Status.UNKNOWN, Status.FAILED})
 
 
 def after(status: Status | None, event: Event) -> Status:

@@ -85,8 +85,12 @@ def to_close(answer: StillOpen) -> dict[str, object]:
 
 
 def ending() -> dict[str, object]:
-    """What every end changes; whether it owes something, and its expiry, is domain/proof.py's."""
-    return {"timeouts": 0, "unreachable": 0, "closing": None}
+    """What every end changes; whether it owes something, and its expiry, is domain/proof.py's.
+
+    Nobody sends any more, so the lease and the window of the key mean nothing from here on.
+    """
+    past = dict.fromkeys(("closing", "lease_until", "first_sent_at"))
+    return {"timeouts": 0, "unreachable": 0, "paused_seconds": 0, **past}
 
 
 def back_to_ready(event: Event, reason: str, *, run_at: datetime, **changes: object) -> Decision:

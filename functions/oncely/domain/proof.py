@@ -6,7 +6,6 @@ from typing import Final
 
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
-from oncely.domain.moves import Decision
 from oncely.domain.profiles import Safety
 
 # Longer than a year, so that a yearly replay or audit still finds the row.
@@ -46,13 +45,9 @@ def owes_something(job: Job) -> bool:
     return job.ended and job.due_at is not None
 
 
-def published(*, now: datetime, retention: timedelta) -> Decision:
-    """Everything that was owed is sent: the row may expire."""
-    return Decision(
-        event=Event.PUBLISH,
-        reason="published",
-        changes={"due_at": None, "expires_at": _expiry(now, retention)},
-    )
+def published(job: Job, *, retention: timedelta, now: datetime) -> Job:
+    """The row after everything that it owed was sent: it may expire. No line of evidence for it."""
+    return replace(job, version=job.version + 1, due_at=None, expires_at=_expiry(now, retention))
 
 
 def may_be_published_unread(job: Job, now: datetime) -> bool:

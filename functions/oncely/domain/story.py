@@ -56,7 +56,6 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
         Event.RETURN: "it was certainly not done; it is tried again",
         Event.ESCALATE: "no rule may decide; a person must look",
         Event.TELL: "a person was told",
-        Event.PUBLISH: "its follow-ups were sent",
         Event.CONTRADICT: "something speaks against its end; a person must look",
         Event.RESTORE: "the job table was restored; its provider is asked",
         Event.NOTE: "noted",

@@ -1,11 +1,19 @@
-"""Times as text: all in UTC with all their digits, so that text sorts as time does."""
+"""Times as text: all in UTC and to the millisecond, so that text sorts as time does."""
 
 from datetime import UTC, datetime, timedelta
 
 
 def time_text(at: datetime) -> str:
     """A time as text."""
-    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def whole_milliseconds(at: datetime) -> datetime:
+    """A time as a row keeps it: the clock gives no others, and no write may differ from its row.
+
+    Not whole seconds: a second claim may come within a second of the first, and must be later.
+    """
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
 def instant(text: object) -> datetime:

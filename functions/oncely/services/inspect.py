@@ -1,20 +1,21 @@
 """Answers people's questions about jobs: one search box, lists, one job, counts; it only reads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import MappingProxyType
+from itertools import islice
 from typing import Final
 
 from oncely.contract import AnyContract
 from oncely.domain.errors import BadInputError, InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_KEY, JobKey, is_job_type
-from oncely.domain.lifecycle import UNRESOLVED, Status
+from oncely.domain.lifecycle import Status
 from oncely.domain.times import time_text
 from oncely.domain.writes import Json
-from oncely.ports import Clock, JobFinder, JobStore, Listed
+from oncely.ports import Clock, DueIndex, FinishedJobs, JobFinder, JobStore, Listed
 from oncely.registry import Registry
+from oncely.services.job_lists import IN_PROGRESS, LISTS, JobLists, statuses_of
 from oncely.services.job_view import JobView, view_of
 from oncely.services.page_cursor import Cursor
 
@@ -23,19 +24,13 @@ MOST_FOUND: Final = 50
 MOST_ON_A_PAGE: Final = 100
 # A list of one job type may have to go past many others: then it goes on with the next page.
 MOST_READ: Final = 1000
-# Every view of a list counts four times. Beyond this a count says "more": nobody needs to know
+# Every view of a list counts. Beyond this a count says "more": nobody needs to know
 # whether there are 1,000 or 40,000, and it must cost the same however many there are.
 MOST_COUNTED: Final = 1_000
+# Keys of one business id that are looked for at once; few have more than a first one.
+_AT_ONCE: Final = 2
 # Who takes a whole list goes past this many index entries at most, also of a rare job type.
 MOST_LOOKED_AT: Final = 20_000
-
-IN_PROGRESS: Final = "in_progress"
-LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
-    {
-        IN_PROGRESS: tuple(sorted(UNRESOLVED)),
-        **{status.value: (status,) for status in Status},
-    }
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +43,7 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Some jobs of a list, those that changed last first; `cursor` goes on, None: that was all."""
+    """Some jobs of a list; `cursor` goes on, None: that was all."""
 
     jobs: tuple[JobView, ...]
     cursor: str | None
@@ -58,10 +53,11 @@ class Page:
 class Counts:
     """How things stand; a name in `more` was counted up to MOST_COUNTED only."""
 
-    done_today: int
-    failed_today: int
-    pending: int
     needs_review: int
+    unknown: int
+    pending: int
+    failed_today: int
+    # Since when an outcome is unknown, or a job is due, for the longest time.
     oldest_unresolved_at: datetime | None
     more: tuple[str, ...] = ()
 
@@ -69,10 +65,10 @@ class Counts:
         """What the page and the command show."""
         oldest = self.oldest_unresolved_at
         return {
-            "done_today": self.done_today,
-            "failed_today": self.failed_today,
-            "pending": self.pending,
             "needs_review": self.needs_review,
+            "unknown": self.unknown,
+            "pending": self.pending,
+            "failed_today": self.failed_today,
             "oldest_unresolved_at": None if oldest is None else time_text(oldest),
             "more": list(self.more),
         }
@@ -85,6 +81,8 @@ class Inspector:
     registry: Registry
     store: JobStore
     finder: JobFinder
+    index: DueIndex
+    finished: FinishedJobs
     clock: Clock
 
     def find(self, text: str) -> Found:
@@ -96,8 +94,9 @@ class Inspector:
             )
         if not _can_be_an_id(query):
             return Found(query=query, jobs=())
-        ways = self._ways(query)
-        rows = self.finder.rows(list(ways))
+        derived = self._derived(_spellings(query))
+        ways = self._ways(query, derived)
+        rows = derived | self.finder.rows([key for key in ways if key not in derived])
         views = [self._view(job).found(ways[key]) for key, job in rows.items()]
         newest = sorted(views, key=lambda view: view.job.created_at, reverse=True)
         return Found(query=query, jobs=tuple(newest))
@@ -112,13 +111,20 @@ class Inspector:
         cursor: str | None = None,
         limit: int = 25,
     ) -> Page:
-        """Some jobs of a list; times are when each got its present status."""
+        """Some jobs of a list; `since` and `until` are of the times that it goes by."""
         if not 1 <= limit <= MOST_ON_A_PAGE:
             raise InvalidRequestError(f"a page holds 1 to {MOST_ON_A_PAGE} jobs, not {limit}")
         place = Cursor.of(cursor)
-        statuses = _statuses(status)
-        _must_be_a_window(since, place.until(until))
-        entries = self.finder.listed(statuses, since=since, until=place.until(until))
+        statuses = statuses_of(status)
+        _must_be_a_window(since, until)
+        entries = self._lists.entries(
+            statuses,
+            since=since,
+            until=until,
+            behind=place.at,
+            job_type=job_type,
+            limit=len(place.shown) + limit + 1,
+        )
         taken, further = _taken(entries, place, job_type=job_type, limit=limit)
         return Page(
             jobs=tuple(self._still_there(taken, statuses)),
@@ -134,10 +140,13 @@ class Inspector:
         until: datetime | None = None,
     ) -> Iterator[Page]:
         """All jobs of a list, read as they are taken; the last page goes on if looking was cut."""
-        statuses = _statuses(status)
+        statuses = statuses_of(status)
         _must_be_a_window(since, until)
         place, taken = Cursor(), list[JobKey]()
-        for looked_at, one in enumerate(self.finder.listed(statuses, since=since, until=until)):
+        entries = self._lists.entries(
+            statuses, since=since, until=until, job_type=job_type, limit=MOST_LOOKED_AT + 1
+        )
+        for looked_at, one in enumerate(entries):
             if looked_at == MOST_LOOKED_AT:
                 yield Page(jobs=tuple(self._still_there(taken, statuses)), cursor=str(place))
                 return
@@ -162,10 +171,10 @@ class Inspector:
         today = midnight.replace(microsecond=0)
         pending, oldest = self._pending()
         counted = {
-            "done_today": self._count(Status.FINISHED, today),
-            "failed_today": self._count(Status.FAILED, today),
-            "pending": pending,
             "needs_review": self._count(Status.NEEDS_REVIEW, None),
+            "unknown": self._count(Status.UNKNOWN, None),
+            "pending": pending,
+            "failed_today": self._count(Status.FAILED, today),
         }
         return Counts(
             **counted,
@@ -181,12 +190,14 @@ class Inspector:
         found = (rows[key] for key in keys if key in rows)
         return (self._view(job) for job in found if job.status in statuses)
 
-    def _ways(self, query: str) -> dict[JobKey, str]:
+    def _ways(self, query: str, derived: Iterable[JobKey]) -> dict[JobKey, str]:
         """The keys that a text leads to, each with the first way it was found."""
         finder = self.finder
         ways: dict[JobKey, str] = {}
         if _is_a_key(query):
             ways[JobKey(query)] = "job key"
+        for key in derived:
+            ways.setdefault(key, "order")
         for subject in _spellings(query):
             for key in finder.by_subject(subject, most=MOST_FOUND):
                 ways.setdefault(key, "order")
@@ -196,6 +207,17 @@ class Inspector:
             ways.setdefault(key, "provider reference")
         return ways
 
+    def _derived(self, subjects: Iterable[str]) -> dict[JobKey, Job]:
+        """The jobs whose keys follow from a business id, as long as each has a row."""
+        found: dict[JobKey, Job] = {}
+        going = [_keys(kind, subject) for kind in self.registry for subject in subjects]
+        while going:
+            tried = [(keys, list(islice(keys, _AT_ONCE))) for keys in going]
+            rows = self.finder.rows([key for _, some in tried for key in some])
+            going = [keys for keys, some in tried if rows.keys() & set(some)]
+            found |= rows
+        return found
+
     def _view(self, job: Job) -> JobView:
         return view_of(job, self.registry, now=self.clock.now())
 
@@ -203,19 +225,21 @@ class Inspector:
         return self.finder.count((status,), since=since, most=MOST_COUNTED)
 
     def _pending(self) -> tuple[int, datetime | None]:
-        count, oldest = 0, None
-        for one in self.finder.listed(LISTS[IN_PROGRESS], oldest_first=True):
-            count += 1
-            oldest = one.created_at if oldest is None else min(oldest, one.created_at)
-            if count >= MOST_COUNTED:
-                break
-        return count, oldest
+        """How many jobs are in progress, and since when the oldest of them waits for its outcome.
 
+        One that is not due yet waits for nobody, unless its outcome is unknown.
+        """
+        due = [one.at for one in islice(self._lists.due(LISTS[IN_PROGRESS]), MOST_COUNTED)]
+        unknown = self.finder.attention((Status.UNKNOWN,), oldest_first=True)
+        late = [at for at in due[:1] if at <= self.clock.now()]
+        waiting = [*late, *(one.at for one in islice(unknown, 1))]
+        return len(due), min(waiting, default=None)
 
-def _statuses(name: str | None) -> tuple[Status, ...]:
-    if name is not None and name not in LISTS:
-        raise InvalidRequestError(f"there is no list {name[:40]!r}; there are {', '.join(LISTS)}")
-    return tuple(Status) if name is None else LISTS[name]
+    @property
+    def _lists(self) -> JobLists:
+        return JobLists(
+            finder=self.finder, index=self.index, finished=self.finished, clock=self.clock
+        )
 
 
 def _must_be_a_window(since: datetime | None, until: datetime | None) -> None:

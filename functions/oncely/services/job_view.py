@@ -25,6 +25,7 @@ class JobView:
 
     job: Job
     headline: str
+    subject: str | None  # the business id that people ask by
     repairs: tuple[Offer, ...]
     contract: str | None  # in plain language; None: of a type that is not deployed any more
     found_by: str | None = None
@@ -67,7 +68,7 @@ class JobView:
             "status": job.status,
             "status_words": job.status.in_words,
             "headline": self.headline,
-            "subject": job.subject,
+            "subject": self.subject,
             "customer_id": job.customer_id,
             "amount": job.amount,
             "currency": job.currency,
@@ -80,7 +81,7 @@ class JobView:
             "last_error": None if job.last_error is None else masked(job.last_error),
             "last_try": _time(job.claimed_at),
             "next_look": _time(self.next_look),
-            "since": _time(job.since or job.updated_at),
+            "since": _time(job.status_since),
             "created_at": _time(job.created_at),
             "updated_at": _time(job.updated_at),
             "version": job.version,
@@ -97,6 +98,7 @@ def view_of(job: Job, registry: Registry, *, now: datetime) -> JobView:
     return JobView(
         job=job,
         headline=masked(_headline(job, kind, now)),
+        subject=job.subject or _subject(job, registry),
         repairs=_repairs(job, kind, registry, now),
         contract=None if kind is None else kind.describe(),
     )
@@ -108,6 +110,15 @@ def kind_of(job: Job, registry: Registry) -> type[AnyContract] | None:
         return registry.contract(job.job_type)
     except BadInputError:
         return None
+
+
+def _subject(job: Job, registry: Registry) -> str | None:
+    """What its message is about, where the row does not say it."""
+    try:
+        kind, message = registry.read(job.message)
+    except BadInputError:
+        return None
+    return kind.subject(message)
 
 
 def _repairs(

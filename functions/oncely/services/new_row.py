@@ -4,7 +4,6 @@ from datetime import datetime
 
 from oncely.contract import AnyContract, Message
 from oncely.domain.jobs import Job, enqueued
-from oncely.domain.keys import findable
 
 
 def new_row(
@@ -27,5 +26,5 @@ def new_row(
         actor=actor,
         reason=reason,
         owner=owner,
-        subject=findable(kind.subject(message)),
+        subject=kind.indexed_subject(message),
     )

@@ -36,15 +36,11 @@ class Cursor:
         plain = json.dumps([at, sorted(self.shown)], separators=(",", ":"))
         return base64.urlsafe_b64encode(plain.encode()).decode()
 
-    def until(self, asked: datetime | None) -> datetime | None:
-        """Up to when to read, the newest first."""
-        return asked if self.at is None else self.at
-
     def has_shown(self, one: Listed) -> bool:
         """Whether an earlier page held it."""
-        return one.since == self.at and one.job_key in self.shown
+        return one.at == self.at and one.job_key in self.shown
 
     def past(self, one: Listed) -> "Cursor":
         """Behind this one."""
-        same = self.shown if one.since == self.at else frozenset()
-        return Cursor(one.since, same | {one.job_key})
+        same = self.shown if one.at == self.at else frozenset()
+        return Cursor(one.at, same | {one.job_key})

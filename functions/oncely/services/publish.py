@@ -20,7 +20,6 @@ from oncely.domain.proof import (
 from oncely.ports import Clock, EventBus, JobStore, Outbox, Tools, Written
 from oncely.registry import Registry
 
-ACTOR: Final = "publisher"
 # Three calls, one after the other, are mostly waiting: one at a time, a shard of the stream would
 # fall behind the workers that fill it.
 SIDE_BY_SIDE: Final = 10
@@ -62,7 +61,7 @@ class Publisher:
         # The last step: a row may expire only when nothing is owed any more.
         now = self.clock.now()
         retention = contract.kept_for(self.row_retention) if contract else MONEY_RETENTION
-        after = published(now=now, retention=retention).on(job, now=now, actor=ACTOR)
+        after = published(job, retention=retention, now=now)
         return isinstance(self.store.swap(job, after), Written)
 
     def _send(self, follow_ups: Iterable[Message], job: Job) -> None:

@@ -1,6 +1,6 @@
 """Resolves one thing that is due: asks the provider and records the answer; it never acts.
 
-Nor does it tell a person: it says that an alert is owed, and the next step sees to that.
+Nor does it alert an operator: it says that an alert is owed, and its caller sees to that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -95,10 +95,7 @@ class Reconciler:
                 return self._work(row, step, table, dry_run=dry_run)
 
     def hold(self, row: Job) -> Job | None:
-        """Push the due time first: an overlapping sweep then finds nothing to do.
-
-        And what cannot be mended now makes room in the next sweep for what can.
-        """
+        """Move the due time on, so that what cannot be resolved now makes room for what can."""
         held = looked_at(row, self.clock.now())
         written = self.store.swap(row, held)
         return written.job if isinstance(written, Written) else None
@@ -180,8 +177,8 @@ class _Look:
             case Step.BURY:
                 return self._bury(row)
             case _:
-                held = row if self.dry_run else self.reconciler.hold(row)
-                return _nothing(row) if held is None else self._ask(held, row.status)
+                # Two sweeps at once may both ask: that changes nothing, and one of them writes.
+                return self._ask(row, row.status)
 
     def _send(self, row: Job) -> Resolution:
         now = self.reconciler.clock.now()

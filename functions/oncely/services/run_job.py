@@ -135,7 +135,7 @@ class _Run:
             message=self.message.as_json(),
             fingerprint=None if standing.values is None else fingerprint(standing.values),
             customer_id=findable(standing.customer_id),
-            subject=findable(self.contract.subject(self.message)),
+            subject=self.contract.indexed_subject(self.message),
             amount=None if standing.money is None else standing.money.amount,
             currency=None if standing.money is None else standing.money.currency,
             deployment=self.table.deployment,

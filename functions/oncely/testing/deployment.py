@@ -13,6 +13,7 @@ from oncely.services.dead_letters import DeadLetters
 from oncely.services.find_due import Finder
 from oncely.services.publish import Publisher
 from oncely.services.reconcile import ACTOR, Reconciler
+from oncely.services.resolve_group import GroupResolver
 from oncely.services.run_job import JobRunner
 from oncely.services.tell import Teller
 from oncely.testing.memory import MemoryDueIndex, MemoryJobStore
@@ -22,6 +23,7 @@ from oncely.testing.points import (
     PointBus,
     PointClock,
     PointIndex,
+    PointLeases,
     PointOutbox,
     Points,
     PointStore,
@@ -138,11 +140,13 @@ class Deployment:
             clock=self.clock,
             row_retention=RETENTION,
         )
+        self.leases = PointLeases(points)
         self.finder = Finder(
             registry=self.registry,
             tools=tools,
             store=guarded,
-            index=PointIndex(points, MemoryDueIndex(store)),
+            index=PointIndex(points, MemoryDueIndex(store, shards=1)),
+            leases=self.leases,
             clock=self.clock,
             guard=guard,
         )
@@ -156,7 +160,8 @@ class Deployment:
             publisher=self.publisher,
             guard=guard,
         )
-        self.teller = Teller(store=guarded, alerts=self.alerts, clock=self.clock, actor=ACTOR)
+        teller = Teller(store=guarded, alerts=self.alerts, clock=self.clock, actor=ACTOR)
+        self.group = GroupResolver(reconciler=self.reconciler, teller=teller, at_once=1)
         self.dead_letters = DeadLetters(
             registry=self.registry,
             store=guarded,

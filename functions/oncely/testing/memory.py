@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from oncely.domain.claims import Claim, claimed
+from oncely.domain.due import DUE_SHARDS, Action, due_action, due_shard
 from oncely.domain.errors import InvariantError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Status
+from oncely.domain.lifecycle import ATTENTION, Status
 from oncely.domain.writes import LocalWrite
 from oncely.ports import (
     Claimed,
@@ -52,14 +53,14 @@ class MemoryRows:
         table: str,
         index: str,
         *,
-        partition: tuple[str, str],
+        partitions: tuple[str, Sequence[str]],
         up_to: tuple[str, str],
     ) -> list[Row]:
         del index  # sparse: a row is in it when it has both attributes
         found = [
             row
             for (name, _), row in self.rows.items()
-            if name == table and row.get(partition[0]) == partition[1] and up_to[0] in row
+            if name == table and row.get(partitions[0]) in partitions[1] and up_to[0] in row
         ]
         due = [row for row in found if str(row[up_to[0]]) <= up_to[1]]
         return sorted(due, key=lambda row: str(row[up_to[0]]))
@@ -88,6 +89,8 @@ class MemoryJobStore:
     business: MemoryRows = field(default_factory=MemoryRows)
     jobs: dict[JobKey, Job] = field(default_factory=dict)
     windows: dict[str, tuple[JobKey, Window]] = field(default_factory=dict)
+    # In which part of the due index each row is: a write that leaves `due_at` alone leaves it.
+    actions: dict[JobKey, Action] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def get(self, key: JobKey) -> Job | None:
@@ -97,7 +100,7 @@ class MemoryJobStore:
         with self.lock:
             if (row := self.jobs.get(job.job_key)) is not None:
                 return Created(row) if row == job else Exists(row)
-            self.jobs[job.job_key] = job
+            self._put(None, job)
             return Created(job)
 
     def claim(self, claim: Claim) -> ClaimResult:
@@ -112,7 +115,7 @@ class MemoryJobStore:
                 other = self.jobs.get(claim.requires_failed)
                 if other is None or other.status is not Status.FAILED:
                     return RequirementUnmet(other)
-            self.jobs[claim.job_key] = job
+            self._put(None, job)
             return Claimed(job)
 
     def swap(self, before: Job, after: Job, *, local: Sequence[LocalWrite] = ()) -> SwapResult:
@@ -126,12 +129,17 @@ class MemoryJobStore:
                 return LocalRefused(", ".join(refusals))
             for write in local:
                 self.business.apply(write)
-            self.jobs[before.job_key] = after
+            self._put(row, after)
             return Written(after)
 
     def expire(self, key: JobKey) -> None:
         """Remove a row as TTL does."""
         del self.jobs[key]
+
+    def _put(self, before: Job | None, after: Job) -> None:
+        if before is None or before.due_at != after.due_at:
+            self.actions[after.job_key] = due_action(after.status)
+        self.jobs[after.job_key] = after
 
 
 @dataclass
@@ -172,28 +180,38 @@ class MemoryDueIndex:
     """The due rows of a memory store."""
 
     store: MemoryJobStore
+    shards: int = DUE_SHARDS
 
     def due(
-        self,
-        *,
-        since: datetime | None,
-        until: datetime,
-        statuses: frozenset[Status] = frozenset(Status),
+        self, action: Action, shard: int, *, since: datetime | None, until: datetime
     ) -> Iterator[Due]:
         found = [
-            Due(
-                job_key=job.job_key,
-                job_type=job.job_type,
-                status=job.status,
-                due_at=job.due_at,
-                created_at=job.created_at,
-            )
+            Due(job_key=job.job_key, due_at=job.due_at)
             for job in self.store.jobs.values()
-            if job.status in statuses
-            and job.due_at is not None
+            if job.due_at is not None
             and (since or job.due_at) <= job.due_at <= until
+            and due_shard(job.job_key, self.shards) == shard
+            and self.store.actions.get(job.job_key, due_action(job.status)) is action
         ]
         return iter(sorted(found, key=lambda due: due.due_at))
+
+
+@dataclass
+class MemorySweepLeases:
+    """Who sweeps which shard, and until when."""
+
+    held: dict[int, tuple[str, datetime]] = field(default_factory=dict)
+
+    def take(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
+        other, ends = self.held.get(shard, (holder, now))
+        if other != holder and ends > now:
+            return False
+        self.held[shard] = (holder, until)
+        return True
+
+    def give_back(self, shard: int, *, holder: str) -> None:
+        if self.held.get(shard, ("", None))[0] == holder:
+            del self.held[shard]
 
 
 @dataclass
@@ -211,7 +229,7 @@ class MemoryJobFinder:
     def by_reference(self, ref: str, *, most: int) -> list[JobKey]:
         return self._newest(lambda job: job.provider_ref == ref, most)
 
-    def listed(
+    def attention(
         self,
         statuses: Sequence[Status],
         *,
@@ -220,21 +238,17 @@ class MemoryJobFinder:
         oldest_first: bool = False,
     ) -> Iterator[Listed]:
         found = [
-            Listed(
-                job_key=job.job_key,
-                job_type=job.job_type,
-                since=job.since,
-                created_at=job.created_at,
-            )
+            Listed(job.job_key, job.since)
             for job in self.store.jobs.values()
             if job.status in statuses
+            and job.status in ATTENTION
             and job.since is not None
             and (since or job.since) <= job.since <= (until or job.since)
         ]
-        return iter(sorted(found, key=lambda one: one.since, reverse=not oldest_first))
+        return iter(sorted(found, key=lambda one: one.at, reverse=not oldest_first))
 
     def count(self, statuses: Sequence[Status], *, since: datetime | None, most: int) -> int:
-        return min(most, len(list(self.listed(statuses, since=since))))
+        return min(most, len(list(self.attention(statuses, since=since))))
 
     def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
         return {key: job for key in keys if (job := self.store.get(key)) is not None}
@@ -243,3 +257,22 @@ class MemoryJobFinder:
         found = [job for job in self.store.jobs.values() if wanted(job)]
         newest = sorted(found, key=lambda job: job.created_at, reverse=True)
         return [job.job_key for job in newest[:most]]
+
+
+@dataclass
+class MemoryFinishedJobs:
+    """The finished jobs of a memory store, as the history tells of them."""
+
+    store: MemoryJobStore
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
+    ) -> list[Listed]:
+        found = [
+            Listed(job.job_key, job.status_since)
+            for job in self.store.jobs.values()
+            if job.status is Status.FINISHED
+            and job_type in {None, job.job_type}
+            and since <= job.status_since <= until
+        ]
+        return sorted(found, key=lambda one: one.at, reverse=True)[:limit]

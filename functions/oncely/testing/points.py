@@ -6,14 +6,16 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, TypeVar
 
 from oncely.domain.claims import Claim
+from oncely.domain.due import Action
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import LocalWrite
 from oncely.ports import Alert, ClaimResult, CreateResult, Due, SwapResult
+from oncely.testing.actors import START
 from oncely.testing.digest import Digest
-from oncely.testing.memory import MemoryDueIndex, MemoryJobStore
+from oncely.testing.memory import MemoryDueIndex, MemoryJobStore, MemorySweepLeases
 from oncely.testing.schedule import Schedule
 from oncely.testing.script import DIE
 
@@ -134,13 +136,13 @@ class PointTable:
         )
 
     def waiting(
-        self, index: str, *, partition: tuple[str, str], up_to: tuple[str, str]
+        self, index: str, *, partitions: tuple[str, Sequence[str]], up_to: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
         rows = self.store.business
         found: list[Any] = self.points.call(
             "table.waiting",
             READ,
-            lambda: list(rows.waiting(self.name, index, partition=partition, up_to=up_to)),
+            lambda: list(rows.waiting(self.name, index, partitions=partitions, up_to=up_to)),
             _unavailable,
         )
         return iter(found)
@@ -197,21 +199,50 @@ class PointAlerts:
 
 
 @dataclass(frozen=True)
+class PointLeases:
+    """Sweep leases; there is one shard."""
+
+    points: Points
+    leases: MemorySweepLeases = field(default_factory=MemorySweepLeases)
+
+    @property
+    def held(self) -> object:
+        return self.leases.held
+
+    def free_at(self) -> datetime:
+        """When the next sweep can begin."""
+        return max((until for _, until in self.leases.held.values()), default=START)
+
+    def take(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
+        def take() -> bool:
+            return self.leases.take(shard, holder=holder, now=now, until=until)
+
+        return self.points.call("leases.take", WRITE, take, _unavailable)
+
+    def give_back(self, shard: int, *, holder: str) -> None:
+        def give_back() -> None:
+            self.leases.give_back(shard, holder=holder)
+
+        self.points.call("leases.give_back", WRITE, give_back, _unavailable)
+
+
+@dataclass(frozen=True)
 class PointIndex:
     """The index of due rows."""
 
     points: Points
     index: MemoryDueIndex
+    shards: int = 1  # one query is as good as many here
 
     def due(
-        self,
-        *,
-        since: datetime | None,
-        until: datetime,
-        statuses: frozenset[Status] = frozenset(Status),
+        self, action: Action, shard: int, *, since: datetime | None, until: datetime
     ) -> Iterator[Due]:
-        def due() -> list[Due]:
-            return list(self.index.due(since=since, until=until, statuses=statuses))
+        del shard
 
+        def due() -> list[Due]:
+            return list(self.index.due(action, 0, since=since, until=until))
+
+        if action is not Action.ASK:
+            return iter(due())  # read in the same breath as the first
         found: list[Due] = self.points.call("index.due", READ, due, _unavailable)
         return iter(found)

@@ -83,6 +83,7 @@ class Scenario:
     edit: Callable[[MemoryRows], Iterable[Mapping[str, object]]] | None = None
     copies: int = 2  # how many workers get the same message at once
     sweeps_at: tuple[timedelta, ...] = ()  # sweeps that no row asks for, from the start
+    sweep_leases: bool = False  # whether sweeps keep each other off; they need not, to be safe
     seconds: float = 60  # what a worker has
     restore: Restore | None = None  # whether the tables may be restored to an earlier moment
     deployment: str = "dev"  # the identity that rows and provider keys carry

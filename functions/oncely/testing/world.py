@@ -13,12 +13,12 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.proof import owes_something
 from oncely.services.dead_letters import Fate
 from oncely.services.deadline import Deadline
-from oncely.services.find_due import Item, Sweep
+from oncely.services.find_due import Found, Sweep
 from oncely.services.outcomes import Broken, Duplicate, Failed, Finished, Outcome
 from oncely.services.replies import Ack, HandBack, Reject, reply_to
 from oncely.testing.actors import START, Actor, Task
 from oncely.testing.deployment import Deployment, Hooks
-from oncely.testing.ground import END, Ground
+from oncely.testing.ground import END, SWEEP_TIMEOUT, Ground
 from oncely.testing.letters import Letter
 from oncely.testing.memory import MemoryJobStore
 from oncely.testing.promise import what_is_broken
@@ -57,7 +57,8 @@ class World(Ground):
         found = super().tasks()
         if self.stream:
             found.append(Task("publish", self.schedule.now, self._publish))
-        due = [job.due_at for job in self.store.jobs.values() if job.due_at is not None]
+        free = self.services.leases.free_at()
+        due = [max(job.due_at, free) for job in self.store.jobs.values() if job.due_at is not None]
         if due or self.sweeps:
             at = max(min([*due, *self.sweeps]), self.schedule.now)
             if (open_at := self.table.sweeps_from(at)) is not None:
@@ -67,7 +68,8 @@ class World(Ground):
     def outside(self) -> object:
         """The rows, who was told of a review or an end, and what was answered."""
         services = self.services
-        return (self.store.jobs, services.alerts.told, services.bus.heard, self.answers)
+        told, heard = services.alerts.told, services.bus.heard
+        return (self.store.jobs, told, heard, self.answers, services.leases.held)
 
     def state(self) -> object:
         """That, and what the stream and the timer bring."""
@@ -184,16 +186,24 @@ class World(Ground):
         return self.actor("r", self._sweep_all, None)
 
     def _sweep_all(self) -> None:
-        items: tuple[Item, ...] = ()
+        services, found = self.services, Found()
         with self._survived():
-            items = self.services.finder.find(Sweep()).items
-        for item in items:
+            found = services.finder.find(Sweep(), holder=self._holder())
+        deadline = Deadline(self.schedule.now + SWEEP_TIMEOUT, services.clock)
+        for handled in services.group.resolve(found.items, deadline=deadline):
+            self.schedule.log(" ", handled.done)
             with self._survived():
-                done = self.services.reconciler.resolve(item.key, message=item.message)
-                self.schedule.log(" ", done)
-                if done.alert:
-                    self.services.teller.tell(item.key)
+                if handled.error is not None:
+                    raise handled.error
+        with self._survived():
+            for shard in found.shards:
+                services.leases.give_back(shard, holder=str(self._holder()))
         self.schedule.point("end", END)
+
+    def _holder(self) -> str | None:
+        """Whose the sweep lease is; without leases, sweeps overlap wherever they can."""
+        actor = self.schedule.current
+        return actor.name if actor and self.scenario.sweep_leases else None
 
     @contextmanager
     def _survived(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from ops_cli.checkup.history import history
 from ops_cli.checkup.jobs import jobs
 from ops_cli.checkup.keys import keys
 from ops_cli.checkup.mail import mail, sender
+from ops_cli.checkup.orders import orders
 from ops_cli.checkup.people import people
 from ops_cli.checkup.queues import queues
 from ops_cli.checkup.retention import retention
@@ -29,6 +30,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     sources,
     concurrency,
     tables,
+    orders,
     retention,
     history,
     keys,

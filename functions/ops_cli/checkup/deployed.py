@@ -93,7 +93,8 @@ class Deployed:
         """The function that a mapping feeds."""
         arn = mapping["FunctionArn"]
         return next(
-            (one for one in self.functions if arn.startswith(one["FunctionArn"])),
+            # A qualifier may follow; the name of another function may begin alike.
+            (one for one in self.functions if f"{arn}:".startswith(f"{one['FunctionArn']}:")),
             None,
         )
 

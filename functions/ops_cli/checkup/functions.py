@@ -8,6 +8,8 @@ from ops_cli.checkup.findings import Finding, broken, ok, warning
 
 _DEPLOY: Final = "deploy the stack again"
 _PARTIAL: Final = "ReportBatchItemFailures"
+# What is read from the job table's stream, by the folder of the function that does it.
+_STREAM_READERS: Final = {"what is owed": "publish_ended", "the history": "archive_history"}
 
 
 def functions(deployed: Deployed) -> Iterator[Finding]:
@@ -63,11 +65,21 @@ def sources(deployed: Deployed) -> Iterator[Finding]:
     urls = {name: deployed.queue_url(name) for name in deployed.queue_names}
     urls["dead letters"] = deployed.place.outputs.get("DeadLetterQueueUrl")
     urls["rejects"] = deployed.place.outputs.get("RejectsQueueUrl")
+    urls["gaps"] = deployed.place.outputs.get("GapsQueueUrl")
     for name, url in urls.items():
         if url is not None:
             yield _source(f"queue {name}", deployed.mapping_of(deployed.queue(url)["QueueArn"]))
-    streams = [one for one in deployed.mappings if "/stream/" in one.get("EventSourceArn", "")]
-    yield _source("stream of the job table", next(iter(streams), None))
+    for name, entry in _STREAM_READERS.items():
+        yield _source(f"stream of the job table, {name}", _stream_mapping(deployed, entry))
+
+
+def _stream_mapping(deployed: Deployed, entry: str) -> Facts | None:
+    """What feeds a function from the stream."""
+    for mapping in deployed.mappings:
+        function = deployed.function_of(mapping) or {}
+        if "/stream/" in mapping.get("EventSourceArn", "") and entry in function.get("Handler", ""):
+            return mapping
+    return None
 
 
 def _source(about: str, mapping: Facts | None) -> Finding:

@@ -8,7 +8,7 @@ from ops_cli.checkup.findings import Finding, broken, ok, warning
 
 
 def retention(deployed: Deployed) -> Iterator[Finding]:
-    """Rows against queues, dead letters and the providers' memories; and the archive behind."""
+    """Rows against queues, dead letters and the providers' memories; and the archive."""
     days = [
         int(variables["RETENTION_DAYS"])
         for function in deployed.functions
@@ -18,12 +18,14 @@ def retention(deployed: Deployed) -> Iterator[Finding]:
     if not days:
         yield broken(about, "no function says how long rows are kept", "deploy the stack again")
         return
-    kept, least = timedelta(days=min(days)), _least(deployed)
+    row_retention, least = timedelta(days=min(days)), _least(deployed)
+    kept = min(kind.kept_for(row_retention) for kind in deployed.contracts)
     if kept <= least:
         yield broken(
             about,
             f"rows are kept {kept.days} days, a job could run again for {least.days}",
-            "deploy with a larger row_retention_days: `make deploy ARGS='-c row_retention_days=…'`",
+            "set a larger row_retention_days: `make deploy ARGS='-c row_retention_days=…'`, "
+            "or a larger proof_retention of the contract",
         )
     else:
         yield ok(about, f"{kept.days} days; a message may come back for {least.days}")
@@ -57,7 +59,7 @@ def _archive(deployed: Deployed) -> Iterator[Finding]:
     else:
         yield warning(
             "archive",
-            "versioning is off: an archived job could be overwritten for good",
+            "versioning is off: an archived message could be overwritten for good",
             f"aws s3api put-bucket-versioning --bucket {name} "
             "--versioning-configuration Status=Enabled",
         )

@@ -22,7 +22,7 @@ INDEXES: Final = {
         due_index.INDEX,
         job_finder.BY_CUSTOMER,
         job_finder.BY_REFERENCE,
-        job_finder.BY_STATUS,
+        job_finder.ATTENTION_INDEX,
         job_finder.BY_SUBJECT,
     ),
     "orders": (REQUESTED_INDEX,),

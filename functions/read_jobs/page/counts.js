@@ -21,15 +21,13 @@ export function countsStrip(signal) {
 
 function drawn() {
   const oldest = figures?.oldest_unresolved_at;
-  // Of more than are counted, the oldest may not be among them.
-  const least = figures?.more.includes("pending") ? "at least " : null;
   return el(
     "dl",
     {},
     one("Needs review", linked("needs_review", "needs_review")),
+    one("Outcome unknown", linked("unknown", "unknown")),
     one("Pending", linked("pending", "in_progress")),
-    one("Oldest unresolved", oldest ? [least, age(oldest)] : figures ? "none" : "–"),
-    one("Done today", linked("done_today", "finished?when=today")),
+    one("Oldest unresolved", oldest ? age(oldest) : figures ? "none" : "–"),
     one("Failed today", linked("failed_today", "failed?when=today")),
   );
 }

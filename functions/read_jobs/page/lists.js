@@ -28,7 +28,8 @@ const LISTS = {
   },
   finished: {
     title: "Done",
-    empty: "Nothing is done yet. Jobs are here once their outcome is confirmed and recorded.",
+    empty:
+      "Nothing is listed. Done jobs are listed from the history, of the last 24 hours unless you choose a time, and some minutes after they ended. Search finds each of them at once.",
   },
 };
 const NO_MATCH = "No job here matches these filters. Widen them, or search by order or customer.";

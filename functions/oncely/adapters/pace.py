@@ -1,0 +1,32 @@
+"""Keeps requests to a provider within a rate, however many threads send them."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass
+class Pace:
+    """Each request waits for its turn; a rate of None lets all of them through."""
+
+    per_second: float | None
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _next: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self) -> None:
+        """Wait for the next turn."""
+        if self.per_second is None:
+            return
+        with self._lock:
+            now = self.now()
+            turn = max(now, self._next)
+            self._next = turn + 1 / self.per_second
+        if turn > now:
+            self.sleep(turn - now)
+
+
+AT_ONCE: Final = Pace(None)

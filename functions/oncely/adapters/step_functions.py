@@ -1,0 +1,23 @@
+"""Sweeps as executions of the reconciler's state machine."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncely.domain.writes import Json
+
+if TYPE_CHECKING:
+    from mypy_boto3_stepfunctions import SFNClient
+
+
+@dataclass(frozen=True)
+class StepFunctionsSweeps:
+    """Starts the state machine."""
+
+    client: "SFNClient"
+    machine_arn: str
+
+    def start(self, sweep: Mapping[str, Json]) -> None:
+        """Start the state machine with this input."""
+        self.client.start_execution(stateMachineArn=self.machine_arn, input=json.dumps(dict(sweep)))

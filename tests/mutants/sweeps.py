@@ -1,0 +1,115 @@
+"""Guards of sweeps: whose shard it is, what comes first, and what a list may confirm."""
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+LEASES: Final = "functions/oncely/adapters/sweep_leases.py"
+FIND: Final = "functions/oncely/services/find_due.py"
+GROUP: Final = "functions/oncely/services/resolve_group.py"
+FINISH: Final = "functions/oncely/services/finish_sweep.py"
+DUE: Final = "functions/oncely/domain/due.py"
+EXPRESSIONS: Final = "functions/oncely/adapters/expressions.py"
+STRIPE: Final = "functions/oncely/adapters/stripe_payments.py"
+OF_LEASES: Final = ("tests/contract/test_sweep_leases.py", "-k", "moto")
+OF_THE_INDEX: Final = ("tests/contract/test_due_index.py", "-k", "moto")
+_FREE: Final = '"attribute_not_exists(job_key) OR #until <= :now OR #holder = :holder"'
+
+SWEEPS: Final = (
+    Mutation(
+        "a sweep takes a shard that another is at work on",
+        LEASES,
+        _FREE,
+        '"attribute_not_exists(job_key) OR attribute_exists(#until) OR :now = :holder"',
+        OF_LEASES,
+    ),
+    Mutation(
+        "the lease of a sweep that died is never free again",
+        LEASES,
+        _FREE,
+        '"attribute_not_exists(job_key) OR #holder = :holder OR :now = :holder"',
+        OF_LEASES,
+    ),
+    Mutation(
+        "a late sweep gives back a lease that is another one's",
+        LEASES,
+        'ConditionExpression="#holder = :holder",',
+        'ConditionExpression="attribute_exists(#holder) OR #holder = :holder",',
+        OF_LEASES,
+    ),
+    Mutation(
+        "a sweep goes on without the lease",
+        FIND,
+        "                    self.busy += 1\n                    continue",
+        "                    self.busy += 1",
+        ("tests/unit/test_find_due.py",),
+    ),
+    Mutation(
+        "what is asked stands with what is published",
+        DUE,
+        "            return Action.PUBLISH",
+        "            return Action.ASK",
+        (
+            "tests/contract/test_due_index.py",
+            "tests/unit/test_find_due.py",
+            "-k",
+            "memory or unknown",
+        ),
+    ),
+    Mutation(
+        "a page is filled with what is published first",
+        FIND,
+        "turns = _take_turns((ask, send, ask, publish, ask, lost))",
+        "turns = chain(publish, send, ask, lost)",
+        ("tests/unit/test_find_due.py",),
+    ),
+    Mutation(
+        "a row that is due for something else stays where it was",
+        EXPRESSIONS,
+        '    if "due_at" in changed:',
+        '    if "due_at" in changed and after.due_at is None:',
+        OF_THE_INDEX,
+    ),
+    Mutation(
+        "an end moves the entry that it should leave alone",
+        EXPRESSIONS,
+        '    if "due_at" in changed:',
+        "    if changed:",
+        OF_THE_INDEX,
+    ),
+    Mutation(
+        "one job that fails stops its neighbours",
+        GROUP,
+        "            return Handled(key=key, error=error)",
+        "            raise",
+        ("tests/unit/test_resolve_group.py",),
+    ),
+    Mutation(
+        "a job is begun that its function cannot end",
+        GROUP,
+        "if not deadline.allows(self._time_needed(key)):",
+        "if False:",
+        ("tests/unit/test_resolve_group.py",),
+    ),
+    Mutation(
+        "jobs that always fail hide all that are due after them",
+        FINISH,
+        'following["from"] != sweep["from"] or moved(done["counts"])',
+        'moved(done["counts"])',
+        ("tests/unit/test_finish_sweep.py",),
+    ),
+    Mutation(
+        "a list confirms a charge whose refund it does not show",
+        STRIPE,
+        "if ours is None or not isinstance(ours.latest_charge, stripe.Charge):",
+        "if ours is None:",
+        ("tests/integration/test_stripe_payments.py", "-k", "look_up"),
+    ),
+    Mutation(
+        "a list says that a charge is absent",
+        STRIPE,
+        "return answer if isinstance(answer, Done) else None",
+        "return answer  # type: ignore[return-value]",
+        ("tests/integration/test_stripe_payments.py", "-k", "look_up"),
+    ),
+)

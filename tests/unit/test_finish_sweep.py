@@ -1,0 +1,73 @@
+"""The end of a sweep: its shards are free again, and the next page begins if one is due."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from oncely.domain.writes import Json
+from oncely.services.finish_sweep import Finish
+from oncely.testing.memory import MemorySweepLeases
+from tests.unit.samples import NOW, TICK
+
+NEXT = {"from": "2026-11-16T03:00:00.000000Z"}
+MOVED = {"counts": {"finished": 25}, "jobs": []}
+STUCK = {"counts": {"error": 25}, "jobs": []}
+
+
+class FakeSweeps:
+    def __init__(self) -> None:
+        self.started: list[Mapping[str, Json]] = []
+
+    def start(self, sweep: Mapping[str, Json]) -> None:
+        self.started.append(sweep)
+
+
+def a_sweep(**changes: object) -> dict[str, Any]:
+    made = {"execution": "one", "shards": [0, 3], "busy": 0, "from": None, "next": None}
+    return {**made, **changes}
+
+
+def finish(sweep: dict[str, Any], *results: Mapping[str, Any]) -> list[Mapping[str, Json]]:
+    sweeps = FakeSweeps()
+    Finish(leases=MemorySweepLeases(), sweeps=sweeps).finish(sweep, results)
+    return sweeps.started
+
+
+def test_leases_are_given_back_and_those_of_others_stay() -> None:
+    leases = MemorySweepLeases()
+    for shard, holder in ((0, "one"), (1, "two"), (3, "one")):
+        leases.take(shard, holder=holder, now=NOW, until=NOW + TICK)
+
+    Finish(leases=leases, sweeps=FakeSweeps()).finish(a_sweep(), [MOVED])
+
+    assert set(leases.held) == {1}
+
+
+@pytest.mark.parametrize("busy", [0, 2])
+def test_report_says_how_many_shards_another_sweep_was_at_work_on(busy: int) -> None:
+    finished = Finish(leases=MemorySweepLeases(), sweeps=FakeSweeps())
+
+    told = finished.finish(a_sweep(busy=busy), [])
+
+    assert told == {"counts": {}, "jobs": [], **({"busy_shards": 2} if busy else {})}
+
+
+def test_sweep_that_was_all_starts_no_other() -> None:
+    assert finish(a_sweep(), MOVED) == []
+
+
+def test_next_page_starts_where_this_one_stopped() -> None:
+    assert finish(a_sweep(next=NEXT), MOVED) == [NEXT]
+
+
+@pytest.mark.parametrize("first", [None, "2026-11-16T02:00:00.000000Z"])
+def test_page_of_jobs_that_all_fail_does_not_hide_the_next_one(first: str | None) -> None:
+    assert finish(a_sweep(**{"next": NEXT, "from": first}), STUCK) == [NEXT]
+
+
+def test_page_that_begins_where_it_began_is_started_only_after_progress() -> None:
+    same = a_sweep(**{"next": NEXT, "from": NEXT["from"]})
+
+    assert finish(same, STUCK) == []
+    assert finish(same, STUCK, MOVED) == [NEXT]

@@ -1,0 +1,159 @@
+"""After an outage: how long a hundred thousand unknown payments take, by a moved clock."""
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final
+
+import pytest
+
+from oncely.adapters.pace import Pace
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.domain.writes import Json
+from oncely.services.deadline import Deadline
+from oncely.services.find_due import Finder, Item, Sweep
+from oncely.services.finish_sweep import Finish
+from oncely.services.resolve_group import GroupResolver
+from oncely.services.sweep_report import GROUP_SIZE, groups, summary
+from oncely.testing.memory import MemoryDueIndex, MemorySweepLeases
+from tests.support.fakes import START
+from tests.support.payments import Fault
+from tests.support.world import World, charge
+
+UNKNOWN: Final = 3_000  # for 100,000: each page takes as long as the one before
+FULL: Final = 100_000
+READS_PER_SECOND: Final = 100
+GROUPS_AT_ONCE: Final = 8
+# What AWS adds, measured generously: a function's start and answer, a step, an execution.
+INVOCATION: Final = timedelta(milliseconds=250)
+NEW_EXECUTION: Final = timedelta(seconds=1)
+ONE_READ: Final = timedelta(milliseconds=300)
+
+
+@dataclass
+class Outage:
+    """A world in which every answer was lost, and the sweeps that follow."""
+
+    world: World
+    leases: MemorySweepLeases = field(default_factory=MemorySweepLeases)
+    started: list[Mapping[str, Json]] = field(default_factory=list)
+    reads: int = 0
+    groups: int = 0
+    executions: int = 0
+
+    def start(self, sweep: Mapping[str, Json]) -> None:
+        self.started.append(sweep)
+
+    def sweep(self, sweep: Mapping[str, Json]) -> None:
+        """One execution, with as many groups at once as the state machine allows."""
+        world, self.executions = self.world, self.executions + 1
+        asked = Sweep.of(sweep)
+        finder = Finder(
+            registry=world.registry,
+            tools=world.tools,
+            store=world.store,
+            index=MemoryDueIndex(world.store),
+            leases=self.leases,
+            clock=world.clock,
+            guard=world.table,
+        )
+        holder = f"execution {self.executions}"
+        found = finder.find(asked, holder=holder)
+        began = world.clock.time + NEW_EXECUTION
+        lanes = [began] * GROUPS_AT_ONCE
+        results = []
+        for group in groups(found, size=GROUP_SIZE, dry_run=False):
+            world.clock.time = heapq.heappop(lanes) + INVOCATION
+            handled = self._resolver().resolve(
+                [Item.of(item) for item in group["items"]],
+                deadline=Deadline(world.clock.time + timedelta(seconds=60), world.clock),
+                at_once=1,
+            )
+            results.append(summary(handled, limit=group["bytes"]))
+            heapq.heappush(lanes, world.clock.time + ONE_READ)
+            self.groups += 1
+        world.clock.time = max(lanes) + INVOCATION
+        Finish(leases=self.leases, sweeps=self).finish(
+            {
+                "execution": holder,
+                "shards": found.shards,
+                "busy": found.busy,
+                "from": asked.since,
+                "next": asked.next_page(found.resume_at),
+            },
+            results,
+        )
+
+    def _seconds(self) -> float:
+        return (self.world.clock.time - START).total_seconds()
+
+    def _sleep(self, seconds: float) -> None:
+        self.world.clock.move(seconds=seconds)
+
+    def _resolver(self) -> GroupResolver:
+        """The worker of one group; its threads wait for their turns, so time passes by those."""
+        world = self.world
+        pace = Pace(READS_PER_SECOND / GROUPS_AT_ONCE, now=self._seconds, sleep=self._sleep)
+        payments = world.payments
+
+        class Paced:
+            def look_up(paced, *given: object) -> object:  # noqa: N805  # `self` is the outage
+                pace()
+                self.reads += 1
+                return payments.look_up(*given)
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(payments, name)
+
+        tools = replace(world.tools, provider=Paced())  # type: ignore[arg-type]  # the same port
+        reconciler = replace(world.reconciler(), tools=tools)
+        return GroupResolver(reconciler=reconciler, teller=world.teller())
+
+
+@pytest.fixture
+def outage() -> Outage:
+    """Charges that were paid, and whose answers were lost."""
+    world = World()
+    world.add_order()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+    one: Job = world.job("payment.charge:order_18452")
+    order = {**world.order()}
+    (intent,) = world.payments.intents.values()
+    for number in range(UNKNOWN - 1):
+        key, ref = JobKey(f"payment.charge:order_{number}"), f"pi_many_{number}"
+        due_at = START + timedelta(milliseconds=number)
+        message = {**one.message, "order_id": str(number)}
+        world.store.create(
+            replace(
+                one, job_key=key, message=message, provider_ref=ref, due_at=due_at, fingerprint=None
+            )
+        )
+        world.tools.rows.put("orders", {"order_id": str(number)}, order)
+        world.payments.intents[ref] = replace(
+            intent, ref=ref, payment=replace(intent.payment, job_key=key, order_id=str(number))
+        )
+    world.clock.move(minutes=1)
+    return Outage(world)
+
+
+def test_100_000_unknown_payments_are_resolved_within_35_minutes(outage: Outage) -> None:
+    began = outage.world.clock.time
+
+    outage.start({})
+    while outage.started:
+        outage.sweep(outage.started.pop())
+
+    took = outage.world.clock.time - began
+    statuses = {job.status for job in outage.world.store.jobs.values()}
+    assert statuses == {Status.FINISHED}
+    assert outage.reads == UNKNOWN
+    print("model:", took * FULL / UNKNOWN, outage.executions, outage.groups)  # noqa: T201  # the figure
+    assert took * FULL / UNKNOWN <= timedelta(minutes=35)
+    assert outage.reads / took.total_seconds() <= READS_PER_SECOND
+    # Three states of an execution and one for each group, at 25 dollars a million.
+    transitions = 3 * outage.executions + outage.groups
+    assert transitions / UNKNOWN * 25 <= 1.1

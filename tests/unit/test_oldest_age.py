@@ -1,0 +1,97 @@
+"""The age of the oldest unresolved job: what an alarm watches, from a bounded number of rows."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from oncely.domain.errors import UnavailableError
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.services.find_due import MAX_AGES
+from oncely.testing.memory import MemoryJobStore
+from tests.support.world import World
+from tests.unit.samples import a_job
+from tests.unit.test_find_due import a_finder
+
+
+def due(world: World, number: int, status: Status = Status.UNKNOWN, **changes: object) -> None:
+    key = JobKey(f"sync.contact:{status}_{number}")
+    since = world.clock.now() - timedelta(minutes=1)
+    world.store.create(a_job(**{"job_key": key, "status": status, "due_at": since, **changes}))
+
+
+def oldest_age(world: World, **changes: Any) -> timedelta:  # noqa: ANN401  # of a finder
+    return a_finder(world, **changes).oldest_age()
+
+
+def test_nothing_due_is_no_age() -> None:
+    assert oldest_age(World()) == timedelta(0)
+
+
+@pytest.mark.parametrize("status", [Status.STARTED, Status.UNKNOWN, Status.READY])
+def test_oldest_age_is_of_the_job_that_waits_longest(status: Status) -> None:
+    world = World()
+    now = world.clock.now()
+    due(world, 1, status, created_at=now - timedelta(hours=1))
+    due(world, 2, status, created_at=now - timedelta(hours=2))
+
+    assert oldest_age(world) == timedelta(hours=2)
+
+
+def test_job_that_an_operator_returned_is_as_old_as_its_return() -> None:
+    world = World()
+    now = world.clock.now()
+    due(world, 1, created_at=now - timedelta(days=3), reopened_at=now - timedelta(days=1))
+
+    assert oldest_age(world) == timedelta(days=1)
+
+
+def test_oldest_age_leaves_out_jobs_that_ended_or_need_review() -> None:
+    world = World()
+    long_ago = world.clock.now() - timedelta(days=9)
+    for status in (Status.FINISHED, Status.FAILED, Status.NEEDS_REVIEW):
+        due(world, 1, status, created_at=long_ago)
+    started = a_job(job_key=JobKey("sync.push:1"), due_at=long_ago, created_at=long_ago)
+    world.store.create(started)
+    # Its end left its entry in the index where the claim had put it.
+    world.store.swap(started, replace(started, status=Status.FINISHED, version=2))
+
+    assert oldest_age(world) == timedelta(0)
+
+
+def test_oldest_age_reads_a_bounded_number_of_rows() -> None:
+    world = World()
+    hour_ago = world.clock.now() - timedelta(hours=1)
+    for one in range(2 * MAX_AGES):
+        due(world, one, created_at=hour_ago)
+    counting = _CountingStore(world.store)
+
+    assert oldest_age(world, store=counting) == timedelta(hours=1)
+    assert counting.reads == MAX_AGES
+
+
+@pytest.mark.parametrize("store", ["broken", "empty"])
+def test_job_whose_row_cannot_be_read_is_as_old_as_its_due_time(store: str) -> None:
+    world = World()
+    due(world, 1)
+    found: Any = _BrokenStore() if store == "broken" else MemoryJobStore()
+
+    expected = timedelta(minutes=1) if store == "broken" else timedelta(0)
+    assert oldest_age(world, store=found) == expected
+
+
+class _CountingStore:
+    def __init__(self, store: MemoryJobStore) -> None:
+        self.store = store
+        self.reads = 0
+
+    def get(self, key: JobKey) -> object:
+        self.reads += 1
+        return self.store.get(key)
+
+
+class _BrokenStore:
+    def get(self, key: JobKey) -> None:
+        raise UnavailableError(f"DynamoDB gave no answer for {key}")

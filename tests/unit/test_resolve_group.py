@@ -1,0 +1,220 @@
+"""A group of a sweep: side by side, each on its own, and never past the end of its function."""
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.errors import UnavailableError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.domain.moves import LOOK_TIME
+from oncely.services.deadline import Deadline
+from oncely.services.find_due import Item
+from oncely.services.resolve_group import GroupResolver, Handled
+from oncely.services.tell import Telling
+from oncely.testing.memory import MemoryJobStore
+from tests.support.payments import Fault
+from tests.support.world import World, charge
+from tests.unit.samples import a_job
+
+NEEDED = timedelta(seconds=48)  # what one charge may take: four calls of ten seconds, and a write
+
+
+def unknown_charges(number: int) -> tuple[World, list[JobKey]]:
+    """Charges whose answer was lost, all of them paid."""
+    world = World()
+    keys = []
+    for one in range(number):
+        world.add_order(str(one))
+        world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+        world.run(charge(str(one)))
+        keys.append(JobKey(f"payment.charge:order_{one}"))
+    return world, keys
+
+
+def resolver(world: World, *, at_once: int = 10) -> GroupResolver:
+    return GroupResolver(reconciler=world.reconciler(), teller=world.teller(), at_once=at_once)
+
+
+def resolve(
+    world: World,
+    keys: list[JobKey],
+    group: GroupResolver | None = None,
+    *,
+    left: timedelta = NEEDED,
+    dry_run: bool = False,
+    at_once: int | None = None,
+) -> list[Handled]:
+    return (group or resolver(world)).resolve(
+        [Item(key=key) for key in keys],
+        deadline=Deadline(world.clock.now() + left, world.clock),
+        dry_run=dry_run,
+        at_once=at_once,
+    )
+
+
+@pytest.mark.parametrize("at_once", [None, 1])
+def test_every_job_of_a_group_is_resolved(at_once: int | None) -> None:
+    world, keys = unknown_charges(25)
+
+    handled = resolve(world, keys, at_once=at_once)
+
+    assert [one.key for one in handled] == keys
+    assert {one.done and one.done.outcome for one in handled} == {"finished"}
+    assert len(world.payments.charges) == 25
+
+
+class _OneRowBroken(MemoryJobStore):
+    """A store that cannot read one row."""
+
+    broken: JobKey = JobKey("")
+
+    def get(self, key: JobKey) -> Job | None:
+        if key == self.broken:
+            raise UnavailableError(f"no answer for {key}")
+        return super().get(key)
+
+
+def test_job_that_fails_never_stops_its_neighbours() -> None:
+    world, keys = unknown_charges(5)
+    broken = _OneRowBroken(business=world.store.business, jobs=world.store.jobs)
+    broken.broken = keys[2]
+    group = replace(resolver(world), reconciler=replace(world.reconciler(), store=broken))
+
+    handled = resolve(world, keys, group)
+
+    assert [type(one.error).__name__ for one in handled if one.error] == ["UnavailableError"]
+    assert [one.key for one in handled if one.done is None] == [keys[2]]
+    assert {world.job(key).status for key in keys if key != keys[2]} == {Status.FINISHED}
+
+
+def test_job_that_fails_waits_so_that_it_does_not_stand_before_all_others() -> None:
+    world, (key,) = unknown_charges(1)
+    group = resolver(world)
+    unreadable = replace(group.reconciler, registry=None)  # type: ignore[arg-type]  # as a bug of ours
+    broken = replace(group, reconciler=unreadable)
+
+    (dry,) = resolve(world, [key], broken, dry_run=True)
+    assert dry.error is not None
+    assert world.job(key).due_at == world.clock.now()
+    (handled,) = resolve(world, [key], broken)
+
+    assert handled.error is not None
+    assert world.job(key).due_at == world.clock.now() + LOOK_TIME
+
+
+def test_no_job_is_begun_that_may_not_end_before_its_function_does() -> None:
+    world, (key,) = unknown_charges(1)
+
+    (late,) = resolve(world, [key], left=NEEDED - timedelta(microseconds=1))
+    assert (late.done, late.error, world.job(key).status) == (None, None, Status.UNKNOWN)
+
+    (in_time,) = resolve(world, [key])
+    assert in_time.done is not None
+
+
+def test_job_of_an_unknown_type_needs_little_time() -> None:
+    world = World()
+    job = a_job(job_key=JobKey("no.such:1"), status=Status.UNKNOWN, due_at=world.clock.now())
+    world.store.create(job)
+
+    (early,) = resolve(world, [job.job_key], left=timedelta(seconds=9))
+    (done,) = resolve(world, [job.job_key], left=timedelta(seconds=10))
+
+    assert (early.done, early.error) == (None, None)
+    assert done.done is not None
+
+
+def test_at_most_so_many_jobs_are_asked_about_at_once() -> None:
+    world, keys = unknown_charges(12)
+    world.payments = _Crowd(world.payments, most=3)
+
+    resolve(world, keys, resolver(world, at_once=3))
+
+    assert world.payments.peak == 3
+
+
+class _Crowd:
+    """Payments that notice how many ask at the same time."""
+
+    def __init__(self, payments: object, *, most: int) -> None:
+        self._payments = payments
+        self._lock = threading.Lock()
+        self._full = threading.Event()
+        self._most = most
+        self._now = 0
+        self.peak = 0
+
+    def look_up(self, *given: object) -> object:
+        with self._lock:
+            self._now += 1
+            self.peak = max(self.peak, self._now)
+            if self.peak == self._most:
+                self._full.set()
+        self._full.wait(timeout=5)
+        with self._lock:
+            self._now -= 1
+        return self._payments.look_up(*given)  # type: ignore[attr-defined]  # the same port
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._payments, name)
+
+
+def test_operator_is_alerted_of_a_job_that_needs_review() -> None:
+    world = World()
+    job = a_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now(), last_error="odd")
+    world.store.create(job)
+
+    (handled,) = resolve(world, [job.job_key])
+
+    assert handled.telling is Telling.TOLD
+    assert [alert.job_key for alert in world.alerts.told] == [job.job_key]
+    assert world.job(job.job_key).due_at is None
+
+
+def test_alert_that_cannot_be_delivered_leaves_its_job_due() -> None:
+    world = World()
+    world.alerts.broken = True
+    job = a_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now(), last_error="odd")
+    world.store.create(job)
+
+    (handled,) = resolve(world, [job.job_key])
+
+    assert handled.telling is Telling.LATER
+    assert world.job(job.job_key).due_at is not None
+
+
+def test_dry_run_alerts_nobody() -> None:
+    world = World()
+    world.store.create(a_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now()))
+
+    (handled,) = resolve(world, [a_job().job_key], dry_run=True)
+
+    assert (handled.telling, world.alerts.told) == (None, [])
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_answer_without_a_row_is_told_or_is_an_error(*, broken: bool) -> None:
+    """No row stays due for it: if nobody can be told, the sweep lists it."""
+    world, (key,) = unknown_charges(1)
+    world.alerts.broken = broken
+    payments = world.payments
+
+    class RowGoes:
+        def look_up(self, *given: object) -> object:
+            del world.store.jobs[key]
+            return payments.look_up(*given)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(payments, name)
+
+    world.payments = RowGoes()
+
+    (handled,) = resolve(world, [key])
+
+    assert (handled.telling, handled.error is None) == (
+        (None, False) if broken else (Telling.TOLD, True)
+    )

@@ -1,0 +1,143 @@
+"""Every row stays under 1,000 bytes: one write unit, with ids as long as they really are."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from oncely.adapters.job_rows import to_attributes
+from oncely.adapters.system import new_token
+from oncely.domain.answers import Answer, Done, Prepared
+from oncely.domain.claims import Claim
+from oncely.domain.jobs import Job
+from oncely.domain.keys import ProviderKey
+from oncely.domain.writes import LocalWrite
+from oncely.ports import ClaimResult, SwapResult
+from oncely.providers import Mail, Payment
+from oncely.testing.memory import MemoryJobStore
+from tests.integration.ping import Ping, ping
+from tests.support.mail import FakeMailer
+from tests.support.payments import FakePayments, Fault, Intent
+from tests.support.world import World, charge
+
+LIMIT = 1_000  # bytes, and DynamoDB's write unit is 1,024
+ORDER, CUSTOMER = str(UUID(int=18452)), str(UUID(int=7))
+PAYMENT, REQUEST = "pi_3PqYzA2eZvKYlo2C1a2B3c4D", "req_8sYtPq2LmNoXyZ"
+MESSAGE = "0102018f9c3e5a7b-1b2c3d4e-5f60-4718-92a3-b4c5d6e7f809-000000"
+
+
+def size(item: Mapping[str, Any]) -> int:
+    """The size of an item as DynamoDB counts it."""
+    return sum(len(name.encode()) + _size(value) for name, value in item.items())
+
+
+def _size(attribute: Mapping[str, Any]) -> int:
+    ((kind, value),) = attribute.items()
+    match kind:
+        case "S":
+            return len(value.encode())
+        case "N":
+            return ceil(len(value.strip("-0.")) / 2) + 1
+        case "L":
+            return 3 + sum(1 + _size(one) for one in value)
+        case "M":
+            return 3 + sum(1 + len(name.encode()) + _size(one) for name, one in value.items())
+        case _:
+            return 1
+
+
+class Measured(MemoryJobStore):
+    """Notes the size of a row after each write."""
+
+    def claim(self, claim: Claim) -> ClaimResult:
+        result = super().claim(claim)
+        self._note(self.jobs[claim.job_key])
+        return result
+
+    def swap(self, before: Job, after: Job, *, local: Sequence[LocalWrite] = ()) -> SwapResult:
+        result = super().swap(before, after, local=local)
+        self._note(self.jobs[before.job_key])
+        return result
+
+    def _note(self, job: Job) -> None:
+        sizes.setdefault(job.job_type, []).append(size(to_attributes(job)))
+
+
+sizes: dict[str, list[int]] = {}
+
+
+class LongNames(FakePayments):
+    """A provider whose ids are as long as Stripe's."""
+
+    def scope(self) -> str:
+        return "stripe:sk_live_51PqYzA2eZvKYlo2"
+
+    def _create(self, payment: Payment) -> Prepared:
+        self.intents[PAYMENT] = Intent(PAYMENT, payment)
+        return Prepared(PAYMENT)
+
+    def _confirm(self, ref: str) -> Answer:
+        answer = super()._confirm(ref)
+        if not isinstance(answer, Done):
+            return answer
+        charge_id = f"ch{PAYMENT[2:]}"
+        result = {**answer.result, "charge_id": charge_id, "request_id": REQUEST}
+        return Done(f"charged 12.50 EUR as {charge_id}", ref, result)
+
+
+class LongMailer(FakeMailer):
+    def send(self, mail: Mail, *, key: ProviderKey, tag: str) -> Answer:
+        super().send(mail, key=key, tag=tag)
+        result = {"message_id": MESSAGE, "request_id": str(UUID(int=9))}
+        return Done(f"sent as {MESSAGE}", MESSAGE, result)
+
+
+def the_world(**more: Any) -> World:  # noqa: ANN401  # fields of a world
+    sizes.clear()
+    tokens: Any = new_token
+    world = World(
+        store=Measured(),
+        payments=LongNames(),
+        mail=LongMailer(),
+        tokens=tokens,
+        deployment="0123456789abcdef",
+        **more,
+    )
+    world.add_order(ORDER, customer_id=CUSTOMER)
+    return world
+
+
+def test_payment_and_its_receipt_stay_under_one_write_unit() -> None:
+    world = the_world()
+
+    world.run(charge(ORDER))
+    world.publisher().publish(world.job(f"payment.charge:order_{ORDER}").job_key)
+    world.run(world.outbox.sent.pop())
+
+    print(sizes)  # noqa: T201  # the figures are what a reader wants to see
+    assert len(sizes["payment.charge"]) == 4, "claim, reference, end, publish"
+    assert len(sizes["receipt.send"]) == 2, "claim, end"
+    assert max(sizes["payment.charge"]) < LIMIT
+    assert max(sizes["receipt.send"]) < LIMIT
+
+
+@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
+def test_payment_that_was_unknown_once_stays_under_two_write_units(fault: Fault) -> None:
+    world = the_world()
+    world.payments.fails("execute", fault)
+    world.run(charge(ORDER))
+
+    world.until_quiet(f"payment.charge:order_{ORDER}")
+
+    assert max(sizes["payment.charge"]) < 2 * LIMIT
+
+
+def test_smallest_job_stays_under_half_a_write_unit() -> None:
+    world = the_world(contracts=(Ping,))
+
+    world.run(ping(1))
+
+    assert len(sizes["test.ping"]) == 2, "claim, end"
+    assert max(sizes["test.ping"]) < LIMIT / 2
