@@ -56,6 +56,12 @@ class Archive(Construct):
         function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_HISTORY)])
         self._acknowledge(function, _HISTORY)
 
+    def let_read_history(self, function: JobFunction) -> None:
+        """Let a function list what is done."""
+        function.allow("s3:GetObject", on=[self.bucket.arn_for_objects(_HISTORY)])
+        function.allow("s3:ListBucket", on=[self.bucket.bucket_arn])
+        self._acknowledge(function, _HISTORY)
+
     def _acknowledge(self, function: JobFunction, prefix: str) -> None:
         resource = self.bucket.node.default_child
         assert isinstance(resource, s3.CfnBucket)  # noqa: S101  # for the type checker

@@ -42,6 +42,7 @@ class DeadLetterConsumer(Construct):
         )
         self.consumer.allow("sqs:SendMessage", on=[queues.rejects.queue_arn])
         around.alerts.let_tell(self.consumer)
+        around.let_check_table(self.consumer)
         self.consumer.consume(
             queues.dead_letters,
             batch_size=LETTERS,

@@ -69,6 +69,7 @@ class QueueWorker(Construct):
             on=[around.queues.rejects.queue_arn, *around.queues.arns(demand.sends_to)],
         )
         around.alerts.let_tell(worker)
+        around.let_check_table(worker)
         for action in demand.actions:
             self._allow(action, around.stage)
 

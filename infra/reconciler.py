@@ -82,6 +82,7 @@ class Reconciler(Construct):
         )
         function.allow("dynamodb:Query", on=tables.index_arns(JOBS, DUE))
         function.allow("dynamodb:GetItem", on=[tables.arn(JOBS)])
+        around.let_check_table(function)
         self._let_sweep(function, tables)
         for name in demand.tables:
             function.allow("dynamodb:Query", on=tables.index_arns(name))

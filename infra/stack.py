@@ -12,6 +12,7 @@ from infra.archive import Archive
 from infra.code import CodeLayers
 from infra.dashboard import Dashboard
 from infra.end_of_line import DeadLetterConsumer, RejectConsumer
+from infra.first_setup import FirstSetup
 from infra.guardrails import refuse_unsafe
 from infra.metrics import Emitted
 from infra.needs import Demand
@@ -67,6 +68,7 @@ class OncelyStack(Stack):
             alerts=Alerts(self, "Alerts", stage=stage),
             bus=events.EventBus(self, "Events", description="Oncely: jobs that have ended"),
         )
+        self.first_setup = FirstSetup(self, "FirstSetup", around=self.around)
         self.workers = {
             queue: QueueWorker(self, f"{camel(queue)}Worker", queue=queue, around=self.around)
             for queue in demand.queues

@@ -108,6 +108,7 @@ class SupportView(Construct):
             memory=around.stage.worker_memory_mb,
             environment={
                 **tables.variables(),
+                "ARCHIVE_BUCKET": around.archive.name,
                 # The engine serves the sign-in page of every pool at its own address.
                 "SIGN_IN_URL": self._engine or self.people.sign_in_url,
                 "CLIENT_ID": client.user_pool_client_id,
@@ -117,6 +118,7 @@ class SupportView(Construct):
         indexes = (BY_SUBJECT, BY_CUSTOMER, BY_REFERENCE, ATTENTION_INDEX, DUE)
         function.allow("dynamodb:Query", on=tables.index_arns(JOBS, *indexes))
         function.allow("dynamodb:GetItem", "dynamodb:BatchGetItem", on=[tables.arn(JOBS)])
+        around.archive.let_read_history(function)
         return function
 
     def _repairer(self) -> JobFunction:
@@ -132,11 +134,12 @@ class SupportView(Construct):
             timeout=TIMEOUT,
             memory=around.stage.worker_memory_mb,
             secrets=demand.secrets,
-            environment=around.asking_variables(),
+            environment={**around.asking_variables(), "ARCHIVE_BUCKET": around.archive.name},
         )
         around.let_ask(function)
         function.allow("dynamodb:Query", on=tables.index_arns(JOBS, ATTENTION_INDEX, DUE))
         function.allow("dynamodb:BatchGetItem", on=[tables.arn(JOBS)])
+        around.archive.let_read_history(function)
         function.allow("sqs:SendMessage", on=around.queues.arns())
         return function
 

@@ -51,9 +51,15 @@ class Surroundings:
             **self.stage.provider_settings(),
         }
 
+    def let_check_table(self, function: JobFunction) -> None:
+        """Let a function see whether the job table holds the proofs; it may read its rows."""
+        names = ("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
+        function.allow(*(f"dynamodb:{name}" for name in names), on=[self.tables.arn(JOBS)])
+
     def let_ask(self, function: JobFunction) -> None:
         """Let a function ask what became of any job, and record it."""
         demand, tables = self.demand, self.tables
+        self.let_check_table(function)
         function.allow(
             *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
             on=[tables.arn(JOBS)],

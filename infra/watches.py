@@ -84,6 +84,17 @@ def about_jobs(emitted: Emitted) -> Iterator[Watch]:
         ),
         section="a-provider-refuses-our-key",
     )
+    yield Watch(
+        name=signals.TABLE_REFUSED,
+        metric=emitted(signals.TABLE_REFUSED),
+        at_least=1,
+        meaning=(
+            "No job runs: the job table may not hold the proofs of what has run. It was restored, "
+            "copied or emptied, a setting names another table, or its stream, TTL or "
+            "point-in-time recovery is off. Nothing was sent, and messages wait."
+        ),
+        section="the-job-table-is-refused",
+    )
     for name in (signals.BROKEN, signals.REPLY_FAILED, signals.NOT_PUBLISHED):
         yield Watch(
             name=name,

@@ -43,6 +43,8 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
 def _start_if_due() -> dict[str, Any]:
     telemetry().measure(OLDEST_UNRESOLVED_AGE, finder().oldest_age())
     found = finder().find(Sweep(limit=1))
+    if found.refused:
+        telemetry().table_refused(found.refused)
     if found.trouble:
         telemetry().could_not_look(found.trouble)
     if found.items:
@@ -55,6 +57,8 @@ def _start_if_due() -> dict[str, Any]:
 def _page(event: dict[str, Any]) -> dict[str, Any]:
     sweep, execution = Sweep.of(event["sweep"]), event["execution"]
     found = finder().find(sweep, holder=None if sweep.dry_run else execution)
+    if found.refused:
+        telemetry().table_refused(found.refused)
     if found.trouble:
         telemetry().could_not_look(found.trouble)
     telemetry().found(due=len(found.items), asking=found.asking, busy=found.busy)

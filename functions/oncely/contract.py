@@ -224,6 +224,14 @@ class Contract(ABC, Generic[M, F]):
         del call
         return None
 
+    def find_prepared(self, call: Call[F]) -> Prepared | Answer | None:
+        """Find a reference that was prepared and that a restored row lacks, by deployment and key.
+
+        Returns None if `ask` needs no reference; `Absent` says that there certainly is none.
+        """
+        del call
+        return None
+
     @abstractmethod
     def act(self, call: Call[F]) -> Answer:
         """Perform the effect, once, with the stable key; never retry inside."""

@@ -102,6 +102,35 @@ class JobStore(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableOpen:
+    """The job table holds the proofs of this deployment."""
+
+    deployment: str | None  # its identity, for provider keys
+    replays_until: datetime | None = None  # a job made before then asks before it acts
+
+    def knows_every_job(self, now: datetime) -> bool:
+        """Whether a job without a row has never run: a restore may have lost its row."""
+        return self.replays_until is None or now >= self.replays_until
+
+
+@dataclass(frozen=True)
+class TableRefused:
+    """Nothing may be claimed or written: the table may not hold the proofs."""
+
+    reason: str
+
+
+TableState: TypeAlias = TableOpen | TableRefused
+
+
+class TableGuard(Protocol):
+    """Refuses a job table that was restored, copied, emptied or left unprotected."""
+
+    def check(self) -> TableState:
+        """Whether jobs may be claimed now. Never raises, and asks DynamoDB seldom."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Due:
     """A row that is due, as the index shows it: its job type is the prefix of its key."""
 
@@ -237,7 +266,10 @@ class FinishedJobs(Protocol):
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None, limit: int
     ) -> Sequence[Listed]:
-        """The jobs that finished in this time, those that did last first."""
+        """The jobs that ended in this time, both ends included, those that did last first.
+
+        Failed ones may be among them: the rows tell.
+        """
 
 
 class EventBus(Protocol):

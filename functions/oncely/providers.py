@@ -40,6 +40,12 @@ class PaymentProvider(Protocol):
     def look_up(self, ref: str, payment: Payment) -> Answer:
         """Tell what became of a prepared payment; changes nothing."""
 
+    def find(self, payment: Payment) -> Prepared | Answer:
+        """Find this job's payment without its reference; one that moved money comes first.
+
+        `Absent` says that there is none. Changes nothing.
+        """
+
     def close(self, ref: str, payment: Payment, *, verified: bool = False) -> Answer:
         """Make sure that a prepared payment can never move money; `Refused` says that it cannot."""
 

@@ -159,6 +159,8 @@ class PublisherSettings(ToolSettings):
 class ResolverSettings(PublisherSettings):
     """Resolves what is due."""
 
+    archive_bucket: str = ""  # for whoever lists done jobs as well
+
     @classmethod
     def wanted(cls, contracts: tuple[type[AnyContract], ...]) -> Mapping[str, set[str]]:
         """Everything: it asks for any contract."""
@@ -167,6 +169,12 @@ class ResolverSettings(PublisherSettings):
             "tables": {name for kind in contracts for name in kind.needs.tables},
             "secrets": {name for kind in contracts for name in kind.needs.secrets},
         }
+
+
+class SetUpSettings(Settings):
+    """Gives a new job table its identity."""
+
+    jobs_table: Text
 
 
 class GroupSettings(ResolverSettings):
@@ -191,6 +199,7 @@ class ReaderSettings(Settings):
     """Reads jobs for people, and serves the page."""
 
     jobs_table: Text
+    archive_bucket: Text
     due_shards: DueShards = DUE_SHARDS
     sign_in_url: Text
     client_id: Text

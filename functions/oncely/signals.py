@@ -11,6 +11,7 @@ from oncely.services.outcomes import (
     Continued,
     Duplicate,
     Failed,
+    Fenced,
     Finished,
     HeldElsewhere,
     Invalid,
@@ -38,6 +39,7 @@ CONTINUED: Final = "Continued"
 OWNERSHIP_LOST: Final = "OwnershipLost"
 ROW_GONE: Final = "RowGone"
 NOT_STARTED: Final = "NotStarted"
+TABLE_REFUSED: Final = "TableRefused"
 REJECTED: Final = "Rejected"
 BROKEN: Final = "Broken"
 REPLY_FAILED: Final = "ReplyFailed"
@@ -75,6 +77,7 @@ _TOLD: Final[Mapping[type[Outcome], Told]] = {
     OwnershipLost: Told("ownership lost", OWNERSHIP_LOST, "warning"),
     Orphaned: Told("row is gone", ROW_GONE, "error"),
     NotStarted: Told("too little time, handed back", NOT_STARTED),
+    Fenced: Told("job table refused", TABLE_REFUSED, "error"),
     Invalid: Told("message rejected", REJECTED, "error"),
     Broken: Told("message not worked", BROKEN, "error"),
 }

@@ -152,6 +152,15 @@ class Telemetry:
             },
         )
 
+    def set_up(self, told: str) -> None:
+        """Tell what a first setup did with the job table."""
+        self.logger.info("first setup", extra={"outcome": told})
+
+    def table_refused(self, reason: str) -> None:
+        """Tell that the job table may not hold the proofs, so nothing was looked at."""
+        self.logger.error("job table refused", extra={"reason": reason})
+        self._count(signals.TABLE_REFUSED)
+
     def exported(self, actor: str, asked: Mapping[str, str]) -> None:
         """Tell who took jobs out in bulk."""
         self.logger.info("jobs exported", extra={"actor": actor, "asked": dict(asked)})

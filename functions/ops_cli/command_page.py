@@ -41,6 +41,11 @@ _EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "oncely reconcile payment.charge:order_18452",
         "oncely reconcile --type payment.charge --from 24h",
     ),
+    "restore-proofs": (
+        "oncely restore-proofs --replacement --dry-run",
+        "oncely restore-proofs --replacement",
+        "oncely restore-proofs --copy",
+    ),
     "new-job": ("oncely new-job refund.issue --safety keyed",),
     "demo": ("oncely demo --jobs 100",),
     "local": ("oncely local", "oncely local redeploy"),

@@ -18,6 +18,7 @@ from ops_cli import (
     reconcile,
     redrive,
     repair,
+    restore_proofs,
     send,
     this_machine,
 )
@@ -107,6 +108,7 @@ app.command(rich_help_panel=_ACT)(send.send)
 app.command(rich_help_panel=_ACT)(repair.repair)
 app.command(rich_help_panel=_ACT)(redrive.redrive)
 app.command(rich_help_panel=_ACT)(reconcile.reconcile)
+app.command("restore-proofs", rich_help_panel=_ACT)(restore_proofs.restore_proofs)
 app.command("new-job", rich_help_panel=_BUILD)(new_job.new_job)
 for command in (this_machine.demo, this_machine.local):
     # Their options, and so their help, are told by what they run.

@@ -11,6 +11,7 @@ from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.sqs import SqsInbox
 from oncely.adapters.system import SystemClock
+from oncely.adapters.table_guard import table_guard
 from oncely.contracts import CONTRACTS
 from oncely.lambda_init import once
 from oncely.registry import Registry
@@ -37,6 +38,7 @@ def letters() -> DeadLetters:
             client=clients.sqs, queue_url="dead-letters", rejects_url=settings.rejects_queue_url
         ),
         clock=SystemClock(),
+        guard=table_guard(clients, settings.jobs_table),
         stack=settings.stack_name,
     )
 

@@ -8,10 +8,10 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.adapters.clients import Clients
-from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.sqs import SqsInbox
 from oncely.adapters.system import SystemClock, new_token, spread
+from oncely.adapters.table_guard import table_guard
 from oncely.adapters.toolbox import Toolbox
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import NotConfiguredError
@@ -47,7 +47,7 @@ def worker() -> BatchWorker:
         new_token=new_token,
         spread=spread,
         stack=settings.stack_name,
-        deployment=DeploymentIdentity(clients.dynamodb, settings.jobs_table),
+        guard=table_guard(clients, settings.jobs_table),
         row_retention=timedelta(days=settings.retention_days),
     )
     return BatchWorker(

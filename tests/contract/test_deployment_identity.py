@@ -1,64 +1,136 @@
-"""The identity of a deployment: made once, whoever begins first, and never shown as a job."""
+"""The identity of a deployment: written once at first setup, read by the guard, never a job."""
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from oncely.adapters.deployment_identity import IDENTITY_KEY, DeploymentIdentity
+from oncely.adapters.deployment_identity import (
+    IDENTITY_KEY,
+    DynamoTableIdentity,
+    new_identity,
+)
 from oncely.adapters.due_index import DynamoDueIndex
 from oncely.domain.due import Action
 from oncely.domain.errors import InvalidKeyError, NotConfiguredError
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
+from oncely.domain.table_identity import Identity, refusal
+from oncely.services.set_up_table import FirstSetup, SetUp
 from tests.support.dynamo import Dynamo
 from tests.support.engines import Kind
 
 FAR = datetime(9999, 1, 1, tzinfo=UTC)
+NOW = datetime(2026, 11, 17, 3, 0, tzinfo=UTC)
+# moto's tables have no id.
+REAL_IDS = pytest.mark.parametrize("dynamo", [Kind.MINISTACK], indirect=True)
 
 
-def identity(dynamo: Dynamo) -> DeploymentIdentity:
-    return DeploymentIdentity(dynamo.client, dynamo.jobs_table)
+def table(dynamo: Dynamo) -> DynamoTableIdentity:
+    return DynamoTableIdentity(dynamo.client, dynamo.jobs_table)
 
 
-def test_an_identity_is_made_once_and_the_same_for_every_worker(dynamo: Dynamo) -> None:
-    first, second = identity(dynamo)(), identity(dynamo)()
-
-    assert first == second
-    assert len(first) == 16
-    assert first.isalnum()
+def set_up(dynamo: Dynamo) -> SetUp:
+    return FirstSetup(table(dynamo), new_identity).run()
 
 
-def test_a_worker_reads_its_identity_once(dynamo: Dynamo) -> None:
-    identity(dynamo)()
-    dynamo.calls.forget()
-    known = identity(dynamo)
+def test_a_new_table_gets_its_identity_once(dynamo: Dynamo) -> None:
+    assert set_up(dynamo) is SetUp.MADE
+    first = table(dynamo).identity()
+    assert set_up(dynamo) is SetUp.THERE
 
-    assert len({known() for _ in range(3)}) == 1
-    assert dynamo.calls.tries == ["GetItem"]
+    assert first is not None
+    assert table(dynamo).identity() == first
+    assert len(first.deployment) == 16
+    assert first.deployment.isalnum()
+
+
+def test_a_table_with_rows_gets_no_identity(dynamo: Dynamo) -> None:
+    dynamo.admin.put_item(
+        TableName=dynamo.jobs_table, Item={"job_key": {"S": "payment.charge:order_1"}}
+    )
+
+    assert set_up(dynamo) is SetUp.NOT_EMPTY
+    assert table(dynamo).identity() is None
+
+
+def test_a_reader_makes_no_identity(dynamo: Dynamo) -> None:
+    assert table(dynamo).identity() is None
+    assert table(dynamo).is_empty()
 
 
 def test_two_tables_have_two_identities(dynamo: Dynamo) -> None:
     other = Dynamo(dynamo.url)
     try:
-        assert identity(dynamo)() != identity(other)()
+        set_up(dynamo), set_up(other)
+
+        assert table(dynamo).identity() != table(other).identity()
     finally:
         other.close()
 
 
 @pytest.mark.parametrize("dynamo", [Kind.MINISTACK], indirect=True)
-def test_workers_that_begin_at_once_agree(dynamo: Dynamo) -> None:
-    workers = [DeploymentIdentity(dynamo.another_client(), dynamo.jobs_table) for _ in range(8)]
+def test_setups_that_begin_at_once_agree(dynamo: Dynamo) -> None:
+    tables = [DynamoTableIdentity(dynamo.another_client(), dynamo.jobs_table) for _ in range(8)]
 
     with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda worker: worker(), workers))
+        done = list(pool.map(lambda one: FirstSetup(one, new_identity).run(), tables))
 
-    assert len(found) == 1
+    assert sorted(done).count(SetUp.MADE) == 1
+
+
+def test_the_item_is_replaced_only_as_it_was_read(dynamo: Dynamo) -> None:
+    set_up(dynamo)
+    ours = table(dynamo).identity()
+    assert ours is not None
+    restored = replace(ours, table_id="T2", restored_at=NOW, replays_until=NOW + timedelta(days=18))
+
+    assert not table(dynamo).write(restored, instead_of=None)
+    assert not table(dynamo).write(restored, instead_of=replace(ours, table_id="T0"))
+    assert not table(dynamo).write(restored, instead_of=replace(ours, deployment="another"))
+    assert table(dynamo).write(restored, instead_of=ours)
+    assert table(dynamo).identity() == restored
+
+
+@REAL_IDS
+def test_a_table_describes_what_protects_it(dynamo: Dynamo) -> None:
+    look = table(dynamo)
+    set_up(dynamo)
+
+    bare = look.with_protection(look.facts())
+    assert bare.missing == ("stream", "point-in-time recovery")
+    dynamo.protect()
+    protected = look.with_protection(look.facts())
+
+    assert protected.missing == ()
+    assert refusal(look.identity(), protected, now=NOW) is None
+
+
+@REAL_IDS
+def test_a_restored_table_is_not_the_one_of_its_item(dynamo: Dynamo) -> None:
+    dynamo.protect()
+    set_up(dynamo)
+    restored = f"{dynamo.jobs_table}-restored"
+    dynamo.admin.restore_table_to_point_in_time(
+        SourceTableName=dynamo.jobs_table,
+        TargetTableName=restored,
+        UseLatestRestorableTime=True,
+    )
+    look = DynamoTableIdentity(dynamo.client, restored)
+    item, facts = look.identity(), look.facts()
+
+    assert item == table(dynamo).identity(), "the item comes with the rows"
+    assert item is not None
+    assert item.table_id != facts.table_id
+    assert "was restored or copied" in (refusal(item, facts, now=NOW) or "")
+    assert FirstSetup(look, new_identity).run() is SetUp.THERE
 
 
 def test_no_list_count_or_sweep_shows_the_identity(dynamo: Dynamo) -> None:
-    identity(dynamo)()
+    set_up(dynamo)
     finder = dynamo.finder()
 
     assert list(finder.attention(tuple(Status))) == []
@@ -76,8 +148,21 @@ def test_no_job_can_have_its_key() -> None:
         job_key(job_type, part)
 
 
-def test_a_table_that_is_not_there_is_a_wrong_configuration(dynamo: Dynamo) -> None:
+@pytest.mark.parametrize("ask", ["identity", "facts", "is_empty"])
+def test_a_table_that_is_not_there_is_a_wrong_configuration(dynamo: Dynamo, ask: str) -> None:
+    missing: Any = DynamoTableIdentity(dynamo.client, "no-such-table")
+
     with pytest.raises(NotConfiguredError, match="identity") as caught:
-        DeploymentIdentity(dynamo.client, "no-such-table")()
+        getattr(missing, ask)()
 
     assert isinstance(caught.value.__cause__, ClientError)
+
+
+def test_an_item_without_a_table_id_is_none(dynamo: Dynamo) -> None:
+    dynamo.admin.put_item(
+        TableName=dynamo.jobs_table,
+        Item={"job_key": {"S": IDENTITY_KEY}, "identity": {"S": "0123"}},
+    )
+
+    assert table(dynamo).identity() is None
+    assert table(dynamo).write(Identity(deployment="0123", table_id="T1"), instead_of=None)

@@ -10,7 +10,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from oncely.adapters.history_reader import S3HistoryReader
+from oncely.adapters.history_reader import FinishedFromHistory, S3HistoryReader
 from oncely.adapters.row_scan import DynamoRowScan
 from oncely.adapters.s3_history import S3HistoryStore
 from oncely.domain.gaps import BackfillProgress, Gap
@@ -161,6 +161,19 @@ def test_recent_jobs_are_right_though_objects_overlap(history: History) -> None:
     found = history.recent(since=NOON, until=NOON + HOUR, limit=2)
 
     assert [one.job_key for one in found] == ["payment.charge:order_79", "payment.charge:order_78"]
+
+
+def test_list_of_done_jobs_goes_on_behind_a_moment_that_several_share(history: History) -> None:
+    for order in range(4):
+        put(history, line(order, NOON + (order // 2) * HOUR))
+    finished = FinishedFromHistory(history)
+    window: dict[str, Any] = {"since": NOON, "job_type": None, "limit": 9}
+
+    everything = finished.recent(until=NOON + HOUR, **window)
+    rest = finished.recent(until=NOON, **window)
+
+    assert [one.at for one in everything] == [NOON + HOUR] * 2 + [NOON] * 2
+    assert {one.job_key for one in rest} == {"payment.charge:order_0", "payment.charge:order_1"}
 
 
 def test_gap_is_open_until_it_is_closed(history: History) -> None:

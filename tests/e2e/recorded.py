@@ -20,6 +20,11 @@ ACTIONS: Final = {
     "PutItem": "dynamodb:PutItem",
     "UpdateItem": "dynamodb:UpdateItem",
     "Query": "dynamodb:Query",
+    "Scan": "dynamodb:Scan",
+    **{
+        name: f"dynamodb:{name}"
+        for name in ("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
+    },
     "TransactWriteItems": "",
     "SendMessage": "sqs:SendMessage",
     "SendMessageBatch": "sqs:SendMessage",

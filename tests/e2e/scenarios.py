@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from infra.local.sandbox import FaultKind
-from oncely.adapters.deployment_identity import DeploymentIdentity
+from oncely.adapters.deployment_identity import DynamoTableIdentity
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.contracts.payment_charge import charge_shard
 from oncely.domain.claims import Claim
@@ -146,7 +146,10 @@ def identity(stack: Deployment) -> str:
 
 
 def _identity(stack: Deployment) -> str:
-    return DeploymentIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])()
+    table = DynamoTableIdentity(stack.client("dynamodb"), stack.outputs["JobsTableName"])
+    found = table.identity()
+    assert found is not None
+    return found.deployment
 
 
 def claim(stack: Deployment, key: str, message: Mapping[str, object], *, lease: timedelta) -> None:

@@ -29,7 +29,7 @@ def test_there_is_an_alarm_for_everything_a_person_must_know(prod: Assembly) -> 
         *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetters", "Deduplications"),
         *("ProviderUnreachable", "NothingSent", "ProviderRefusesUs"),
         *("FailedSweeps", "EndlessSweeps", "Broken", "ReplyFailed", "NotPublished"),
-        *("NotLookedAt", "NotTold", "SweepDone"),
+        *("NotLookedAt", "NotTold", "TableRefused", "SweepDone"),
         *(f"OldestMessage{camel(kind.needs.queue)}" for kind in CONTRACTS),
         *("OldestMessageDeadLetters", "OldestMessageRejects", "MissedByTheStream"),
         *("HistoryGap", "HistoryBehind"),

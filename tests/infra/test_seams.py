@@ -22,6 +22,7 @@ from oncely.settings import (
     RejectSettings,
     ResolverSettings,
     Settings,
+    SetUpSettings,
     SweepSettings,
     WorkerSettings,
 )
@@ -38,6 +39,7 @@ SETTINGS: dict[str, type[Settings]] = {
     "receive_dead_letters": DeadLetterSettings,
     "repair_jobs": ResolverSettings,
     "resolve_jobs": GroupSettings,
+    "set_up_table": SetUpSettings,
     "work_queue": WorkerSettings,
 }
 

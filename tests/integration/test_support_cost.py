@@ -10,11 +10,11 @@ import pytest
 from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.job_finder import DynamoJobFinder
 from oncely.adapters.job_rows import to_attributes
-from oncely.adapters.support_desk import NoFinishedJobs
 from oncely.domain.jobs import Job, enqueued
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
 from oncely.services.inspect import Inspector
+from oncely.testing.memory import MemoryFinishedJobs, MemoryJobStore
 from tests.support.dynamo import Dynamo
 from tests.support.fakes import START, FakeClock
 from tests.support.many_rows import fill
@@ -83,7 +83,7 @@ def counted(dynamo: Dynamo) -> Counted:
         store=dynamo.store(),
         finder=DynamoJobFinder(client, dynamo.jobs_table),
         index=DynamoDueIndex(client, dynamo.jobs_table),
-        finished=NoFinishedJobs(),
+        finished=MemoryFinishedJobs(MemoryJobStore()),
         clock=FakeClock(START + timedelta(hours=3)),
     )
     return Counted(inspector, read)

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.boundaries import BOUNDARIES
 from tests.mutants.crm import CRM
 from tests.mutants.endings import ENDINGS
+from tests.mutants.fence import FENCE
 from tests.mutants.history import HISTORY
 from tests.mutants.knowledge import KNOWLEDGE
 from tests.mutants.mutation import Mutation
@@ -19,6 +20,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *PEOPLE,
     *BOUNDARIES,
     *CRM,
+    *FENCE,
     *SWEEPS,
     *HISTORY,
 )

@@ -15,7 +15,7 @@ from tests.mutants.named import mutated
 def test_a_mutation_applies_exactly_once_and_leaves_code(mutation: Mutation) -> None:
     sound = (REPOSITORY / mutation.file).read_text()
 
-    assert sound.count(mutation.old) == 1, f"mend tests/mutants/: {mutation.name}"
+    assert sound.count(mutation.old) == 1, f"fix tests/mutants/: {mutation.name}"
     broken = sound.replace(mutation.old, mutation.new)
     assert ast.dump(ast.parse(broken)) != ast.dump(ast.parse(sound))
 

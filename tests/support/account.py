@@ -38,6 +38,7 @@ def _queue(name: str, days: int, **more: str) -> dict[str, str]:
 def _table(name: str) -> dict[str, Any]:
     return {
         "TableStatus": "ACTIVE",
+        "TableId": "T1",
         "GlobalSecondaryIndexes": [
             {"IndexName": index, "IndexStatus": "ACTIVE"} for index in INDEXES.get(name, ())
         ],
@@ -134,6 +135,9 @@ class Account:
         default_factory=lambda: {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires_at"}
     )
     recovery: str = "ENABLED"
+    identity: dict[str, Any] = field(
+        default_factory=lambda: {"identity": {"S": "0123456789abcdef"}, "table_id": {"S": "T1"}}
+    )
     versioning: str = "Enabled"
     secrets: dict[str, str | ClientError] = field(
         default_factory=lambda: {
@@ -229,6 +233,9 @@ class Account:
 
     def describe_table(self, *, TableName: str) -> dict[str, Any]:  # noqa: N803  # boto3's
         return {"Table": self.tables[TableName]}
+
+    def get_item(self, **_: object) -> dict[str, Any]:
+        return {"Item": self.identity} if self.identity else {}
 
     def describe_time_to_live(self, **_: str) -> dict[str, Any]:
         return {"TimeToLiveDescription": self.expiry}

@@ -184,6 +184,17 @@ class Dynamo:
         """Remove a row as TTL does."""
         self.admin.delete_item(TableName=self.jobs_table, Key=_key(key))
 
+    def protect(self) -> None:
+        """Give the job table the stream and the recovery that the stack's own has."""
+        self.admin.update_table(
+            TableName=self.jobs_table,
+            StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+        )
+        self.admin.update_continuous_backups(
+            TableName=self.jobs_table,
+            PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+        )
+
     def close(self) -> None:
         for client in self._clients:
             client.close()

@@ -20,6 +20,7 @@ from oncely.registry import Registry
 from oncely.services import acting, run_job
 from oncely.services.deadline import Deadline
 from oncely.settings import WorkerSettings
+from oncely.testing.memory import MemoryGuard
 from tests.support.mortal import Meanwhile
 
 # A call may start until 1 s before the deadline; that leaves a busy machine time to get there.
@@ -71,6 +72,7 @@ def main(body: str) -> None:
         clock=clock,
         new_token=new_token,
         spread=spread,
+        guard=MemoryGuard(),
     )
     outcome = runner.run(body, deadline=Deadline(clock.now() + DEADLINE, clock))
     tell(type(outcome).__name__)

@@ -43,6 +43,7 @@ def items_read(dynamo: Dynamo) -> tuple[int, int]:
         index=DynamoDueIndex(client, dynamo.jobs_table),
         leases=MemorySweepLeases(),
         clock=world.clock,
+        guard=world.table,
     )
     found = finder.find(Sweep.of({"job_type": "payment.charge"}))
     return len(found.items), sum(read)

@@ -93,6 +93,22 @@ class FakePayments:
                 return Unreachable("timeout")
             return self._with_others(self._state(ref, payment), ref, payment)
 
+    def find(self, payment: Payment) -> Prepared | Answer:
+        with self.lock:
+            self.calls.append(("find", payment.job_key))
+            if self._fault("find"):
+                return Unreachable("timeout")
+            ours = (payment.deployment, payment.job_key)
+            made = [
+                one
+                for one in self.intents.values()
+                if (one.payment.deployment, one.payment.job_key) == ours
+            ]
+            if not made:
+                return Absent("the customer has no payment of this job", proved=True)
+            far = {"succeeded": 0, "processing": 0, "requires_confirmation": 2}
+            return Prepared(min(made, key=lambda one: far.get(one.status, 1)).ref)
+
     def close(self, ref: str, payment: Payment, *, verified: bool = False) -> Answer:
         with self.lock:
             self.calls.append(("close", ref))

@@ -15,11 +15,13 @@ import pytest
 
 from infra.local.engine import REGION
 from infra.local.sandbox import StripeSandbox
+from oncely.adapters.deployment_identity import DynamoTableIdentity, new_identity
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.adapters.system import SystemClock
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey, job_key
 from oncely.services.deadline import Deadline
+from oncely.services.set_up_table import FirstSetup
 from oncely.services.work_batch import BatchWorker, Delivery, Worked
 from oncely.telemetry import SERVICE
 from tests.support.dynamo import NO_PROFILE, Dynamo
@@ -104,6 +106,8 @@ class Stage:
         self._name = uuid.uuid4().hex
         self.dynamo = dynamo
         self.stripe = stripe
+        dynamo.protect()
+        FirstSetup(DynamoTableIdentity(dynamo.admin, dynamo.jobs_table), new_identity).run()
         session = boto3.Session(
             aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION
         )

@@ -11,7 +11,7 @@ from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.writes import LocalWrite
-from oncely.ports import Alerts, JobStore, Outbox, Table
+from oncely.ports import Alerts, JobStore, Outbox, Table, TableGuard, TableOpen
 from oncely.providers import Crm, Mailer, PaymentProvider
 from oncely.registry import Registry
 from oncely.services.deadline import Deadline
@@ -26,6 +26,7 @@ from oncely.services.tell import Teller
 from oncely.testing.memory import (
     MemoryDueIndex,
     MemoryFinishedJobs,
+    MemoryGuard,
     MemoryJobFinder,
     MemoryJobStore,
     MemoryWindows,
@@ -129,6 +130,7 @@ class World:
     contracts: tuple[type[AnyContract], ...] = CONTRACTS
     tokens: Tokens = field(default_factory=Tokens)
     deployment: str | None = None  # the identity that rows and provider keys carry
+    guard: TableGuard | None = None  # of a test that closes the table; else it is open
 
     def __post_init__(self) -> None:
         if self.rows is None:
@@ -145,6 +147,10 @@ class World:
             contacts=self.crm,
             mail=self.mail,
         )
+
+    @property
+    def table(self) -> TableGuard:
+        return self.guard or MemoryGuard(TableOpen(deployment=self.deployment))
 
     @property
     def registry(self) -> Registry:
@@ -166,7 +172,7 @@ class World:
             new_token=self.tokens,
             spread=lambda: 0.0,
             stack="Oncely-test",
-            deployment=lambda: self.deployment,
+            guard=self.table,
             row_retention=ROW_RETENTION,
         )
 
@@ -204,7 +210,7 @@ class World:
             spread=lambda: 0.0,
             outbox=lambda _queue: self.outbox,
             publisher=self.publisher(),
-            deployment=lambda: self.deployment,
+            guard=self.table,
         )
 
     def enqueuer(self) -> Enqueuer:

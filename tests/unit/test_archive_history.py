@@ -1,6 +1,5 @@
 """The history's writer: one object per day and type, the same when retried, nothing dropped."""
 
-import importlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,9 +21,6 @@ from oncely.domain.lifecycle import Status
 from oncely.services.archive_history import HistoryWriter
 from tests.support.stream import FakeS3, finished, record
 from tests.unit.samples import NOW, a_job
-
-# X-Ray opens its socket when it is imported; here that is still allowed.
-importlib.import_module("aws_xray_sdk.core")
 
 undressed: Any = vars(handler)["__wrapped__"]
 TABLE = "0a1b2c3d-table"

@@ -5,10 +5,12 @@ import pytest
 from oncely.contract import Call, Mismatch, Proceed, Settled
 from oncely.domain.answers import Absent, Answer, Done, Odd, Unreachable
 from oncely.domain.fingerprint import fingerprint
+from oncely.ports import TableOpen
 from oncely.services.asking import Heard, heard_about
 from tests.unit.errand_contract import FACTS, MESSAGE, READY_TO_GO, Errand, errand, raising
 from tests.unit.samples import a_job
 
+TABLE = TableOpen(deployment=None)
 ROW = a_job(fingerprint=fingerprint(READY_TO_GO.values))
 
 
@@ -52,7 +54,7 @@ ROW = a_job(fingerprint=fingerprint(READY_TO_GO.values))
     ],
 )
 def test_question_is_always_answered(contract: Errand, heard: Heard) -> None:
-    assert heard_about(ROW, contract, MESSAGE) == heard
+    assert heard_about(ROW, contract, MESSAGE, TABLE) == heard
 
 
 def test_question_is_about_the_row_and_under_its_own_key() -> None:
@@ -63,6 +65,6 @@ def test_question_is_about_the_row_and_under_its_own_key() -> None:
         return Absent("none")
 
     contract = errand(asks=asks)
-    heard_about(ROW, contract, MESSAGE)
+    heard_about(ROW, contract, MESSAGE, TABLE)
 
     assert asked == [(ROW, FACTS, contract.terms.profile.key_length)]

@@ -109,6 +109,18 @@ def rows_go_early(account: Account) -> None:
     account.functions["publish_ended"]["Environment"]["Variables"]["RETENTION_DAYS"] = "18"
 
 
+def no_recovery(account: Account) -> None:
+    account.recovery = "DISABLED"
+
+
+def no_identity(account: Account) -> None:
+    account.identity = {}
+
+
+def restored_table(account: Account) -> None:
+    account.tables["jobs"]["TableId"] = "T2"
+
+
 def empty_key(account: Account) -> None:
     account.secrets["stripe"] = " "
 
@@ -193,6 +205,9 @@ def paused_mail(account: Account) -> None:
         (rows_go_early, "rows are kept 18 days, a job could run again for 18"),
         (empty_key, "it is empty: no job of it can run"),
         (key_never_put_in, "it was never put in"),
+        (no_recovery, "has no point-in-time recovery"),
+        (no_identity, "has no identity item"),
+        (restored_table, "names the table id T1, and DynamoDB says T2"),
         (key_of_two_lines, "a character that no API key has"),
         (made_up_key, "HubSpot rejects it: HTTP 401 INVALID_AUTHENTICATION"),
         (no_schedule, "it is off: unknown jobs stay unknown"),
@@ -227,10 +242,6 @@ def test_reconciler_that_had_nothing_to_do_is_fine() -> None:
 
 def rolled_back(account: Account) -> None:
     account.stack["StackStatus"] = "UPDATE_ROLLBACK_COMPLETE"
-
-
-def no_recovery(account: Account) -> None:
-    account.recovery = "DISABLED"
 
 
 def no_versions(account: Account) -> None:
@@ -305,7 +316,6 @@ def small_account(account: Account) -> None:
     ("spoil", "sentence"),
     [
         (rolled_back, "the last deployment was rolled back"),
-        (no_recovery, "it cannot be restored to a point in time"),
         (mail_on_probation, "AWS reviews this account's mail, and may stop it"),
         (mail_not_readable, "could not be checked"),
         (sender_not_readable, "could not be checked"),

@@ -24,6 +24,7 @@ def receive(world: World, *bodies: str, inbox: FakeInbox | None = None) -> list[
         alerts=world.alerts,
         inbox=inbox or FakeInbox(),
         clock=world.clock,
+        guard=world.table,
     )
     return letters.receive_all({str(number): body for number, body in enumerate(bodies)})
 

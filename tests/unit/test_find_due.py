@@ -41,6 +41,7 @@ def a_finder(world: World, **changes: Any) -> Finder:  # noqa: ANN401  # fields 
         index=MemoryDueIndex(world.store),
         leases=MemorySweepLeases(),
         clock=world.clock,
+        guard=world.table,
     )
     return replace(made, **changes)
 

@@ -187,6 +187,24 @@ def test_done_jobs_of_the_last_day_are_listed_from_the_history() -> None:
     assert [view.job.job_key for view in earlier.jobs] == [KEY]
 
 
+def test_pages_of_done_jobs_show_each_once_though_some_ended_in_the_same_moment() -> None:
+    world = many(60)
+    for number, (key, job) in enumerate(world.store.jobs.items()):
+        status = Status.FINISHED if number % 5 else Status.FAILED
+        at = START - timedelta(seconds=number // 7)
+        world.store.jobs[key] = replace(job, status=status, updated_at=at, since=None)
+
+    shown, cursor = list[JobKey](), None
+    for _ in range(10):
+        page = world.inspector().page(status="finished", limit=10, cursor=cursor)
+        shown += [view.job.job_key for view in page.jobs]
+        cursor = page.cursor
+        if cursor is None:
+            break
+
+    assert (len(shown), len(set(shown))) == (48, 48)
+
+
 def test_all_that_operators_act_on_is_listed_unless_a_status_is_asked_for() -> None:
     world = many(6)
     for key, status in zip(list(world.store.jobs), Status, strict=True):

@@ -104,6 +104,7 @@ def test_stored_events_are_never_renamed() -> None:
         "ESCALATE": "escalate",
         "TELL": "tell",
         "CONTRADICT": "contradict",
+        "RESTORE": "restore",
         "NOTE": "note",
         "RULE_FINISHED": "rule_finished",
         "RULE_FAILED": "rule_failed",

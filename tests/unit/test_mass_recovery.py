@@ -58,6 +58,7 @@ class Outage:
             index=MemoryDueIndex(world.store),
             leases=self.leases,
             clock=world.clock,
+            guard=world.table,
         )
         holder = f"execution {self.executions}"
         found = finder.find(asked, holder=holder)

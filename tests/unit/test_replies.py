@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from oncely.services.outcomes import Conflict, HeldElsewhere, NothingSent, Outcome
-from oncely.services.replies import Ack, HandBack, Leave, Reject, Reply, reply_to
+from oncely.services.replies import Ack, HandBack, Leave, Postpone, Reject, Reply, reply_to
 from tests.unit.samples import KEY, NOW, OUTCOMES
 
 REPLIES: dict[str, Reply] = {
@@ -22,6 +22,7 @@ REPLIES: dict[str, Reply] = {
     "OwnershipLost": Ack(),
     "Orphaned": Reject("its row is gone, and now: charged"),
     "NotStarted": HandBack(),
+    "Fenced": Postpone(),
     "Conflict": Reject("other amount"),
     "Invalid": Reject("no JSON"),
     "Broken": Leave(),

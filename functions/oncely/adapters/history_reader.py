@@ -13,7 +13,9 @@ from oncely.adapters.aws_s3 import translated
 from oncely.adapters.s3_history import CLOSED, GAPS, OPEN, PROGRESS, ROOT, SUFFIX, folder
 from oncely.domain.gaps import BackfillProgress, Gap
 from oncely.domain.history import HistoryLine, deduplicated, is_newer
+from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ENDED
+from oncely.ports import HistoryReader, Listed
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -24,6 +26,7 @@ _DAYS: Final = f"{ROOT}day="
 _START_OF_DAY: Final = "000000"
 _END_OF_DAY: Final = "235959"
 _SECOND: Final = timedelta(seconds=1)  # names tell no less
+_MILLISECOND: Final = timedelta(milliseconds=1)  # a line tells no less
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,22 @@ class S3HistoryReader:
     def _bytes(self, name: str) -> bytes:
         with translated(self.bucket):
             return self.client.get_object(Bucket=self.bucket, Key=name)["Body"].read()
+
+
+@dataclass(frozen=True)
+class FinishedFromHistory:
+    """Lists done jobs; the history gives failed ones as well, and the row tells them apart."""
+
+    history: HistoryReader
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
+    ) -> list[Listed]:
+        """The jobs that ended in this time, both ends included, those that did last first."""
+        lines = self.history.recent(
+            since=since, until=until + _MILLISECOND, job_type=job_type, limit=limit
+        )
+        return [Listed(JobKey(line.job_key), line.at) for line in lines]
 
 
 def _ids(line: HistoryLine) -> tuple[object, ...]:

@@ -52,6 +52,8 @@ CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # Another payment of the same job is looked for among this many of the customer's newest.
 PAGE_SIZE: Final = 100
 MAX_PAGES: Final = 3
+# After a restore a row may lack its reference: nothing less than all of them proves absence.
+MAX_PAGES_AFTER_RESTORE: Final = 20
 NOT_ALL_SEEN: Final = (
     f"only the customer's newest {PAGE_SIZE * MAX_PAGES} payments were searched for another one"
 )
@@ -124,15 +126,6 @@ def stripe_client(
         base_addresses={"api": api_base} if api_base else {},
         http_client=DeadlineClient(request_timeout, pace),
     )
-
-
-@dataclass(frozen=True)
-class _Listed:
-    """What a customer's newest payments show about one job."""
-
-    ours: stripe.PaymentIntent | None
-    others: list[stripe.PaymentIntent]  # of the same job, which moved money or still may
-    all: bool  # whether there are no older ones
 
 
 @dataclass(frozen=True)
@@ -229,11 +222,13 @@ class StripePayments:
         if not isinstance(answer, Refused):
             return answer
         try:
-            found = self._listed(ref, (deployment, job_key), customer_of(intent)).others
+            made, customer = (deployment, job_key), customer_of(intent)
+            found, _ = self._made_for(made, customer, pages=MAX_PAGES)
         except stripe.StripeError as error:
-            return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
+            return _unlisted(error)
         # What was returned in full does not stand against it, for this one or for another.
-        others = [one.id for one in found if not isinstance(if_closed(one), Refused)]
+        also = _others(found, ref)
+        others = [one.id for one in also if not isinstance(if_closed(one), Refused)]
         return also_found(answer, ref, others) if others else answer
 
     def look_up(self, ref: str, payment: Payment) -> Answer:
@@ -243,15 +238,16 @@ class StripePayments:
         """
         made = (payment.deployment, payment.job_key)
         try:
-            listed = self._listed(ref, made, payment.customer)
+            found, all_seen = self._made_for(made, payment.customer, pages=MAX_PAGES)
         except stripe.StripeError as error:
-            return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
-        answer = self._if_paid(listed.ours, payment) or self._read(ref, payment)
+            return _unlisted(error)
+        ours = next((one for one in found if one.id == ref), None)
+        answer = self._if_paid(ours, payment) or self._read(ref, payment)
         if isinstance(answer, Unreachable | Processing | Odd):
             return answer
-        if listed.others:
-            return also_found(answer, ref, [one.id for one in listed.others])
-        return answer if listed.all else replace(answer, reason=f"{answer.reason}; {NOT_ALL_SEEN}")
+        if others := _others(found, ref):
+            return also_found(answer, ref, [one.id for one in others])
+        return answer if all_seen else replace(answer, reason=f"{answer.reason}; {NOT_ALL_SEEN}")
 
     def _if_paid(self, ours: stripe.PaymentIntent | None, payment: Payment) -> Done | None:
         # Only a charge that is shown tells whether it was refunded.
@@ -278,27 +274,39 @@ class StripePayments:
             return Unreachable(f"reading {ref} failed: {in_words(error)}")
         return from_intent(intent, payment, livemode=self.livemode)
 
-    def _listed(self, ref: str, made: tuple[str | None, str], customer: str | None) -> "_Listed":
-        """The customer's payments, the newest first, as far as this job is concerned."""
-        ours: stripe.PaymentIntent | None = None
+    def find(self, payment: Payment) -> Prepared | Answer:
+        """List the customer's payments; of several of this job, the one that came furthest."""
+        made, pages = (payment.deployment, payment.job_key), MAX_PAGES_AFTER_RESTORE
+        try:
+            found, all_seen = self._made_for(made, payment.customer, pages=pages)
+        except stripe.StripeError as error:
+            return _unlisted(error)
+        if found:
+            return Prepared(min(found, key=_how_far).id)
+        if all_seen:
+            return Absent("the customer has no payment of this job", proved=True)
+        return Odd(
+            f"the customer has more than {PAGE_SIZE * pages} payments: look for one of this job "
+            "by hand"
+        )
+
+    def _made_for(
+        self, made: tuple[str | None, str], customer: str | None, *, pages: int
+    ) -> tuple[list[stripe.PaymentIntent], bool]:
+        """The payments made for a job, the newest first, and whether all were seen."""
         found: list[stripe.PaymentIntent] = []
         asked: dict[str, Any] = {
             "customer": customer,
             "limit": PAGE_SIZE,
             "expand": ["data.latest_charge"],
         }
-        for _ in range(MAX_PAGES):
+        for _ in range(pages):
             page = self.client.v1.payment_intents.list(asked)  # type: ignore[arg-type]  # its fields by name
-            ours = next((intent for intent in page.data if intent.id == ref), ours)
-            found += [
-                intent
-                for intent in page.data
-                if intent.id != ref and made_for(intent) == made and intent.status in MOVES_MONEY
-            ]
+            found += [intent for intent in page.data if made_for(intent) == made]
             if not page.has_more or not page.data:
-                return _Listed(ours, found, all=True)
+                return found, True
             asked = {**asked, "starting_after": page.data[-1].id}
-        return _Listed(ours, found, all=False)
+        return found, False
 
     def _state_after(self, error: stripe.StripeError, ref: str, payment: Payment) -> Answer:
         unsent = turned_away_unsent(error)
@@ -323,6 +331,22 @@ class StripePayments:
                 return Unclear(f"cancelling {ref}: {in_words(error)}")
             case answer:
                 return answer
+
+
+def _others(found: list[stripe.PaymentIntent], ref: str) -> list[stripe.PaymentIntent]:
+    """Those beside this one which moved money or still may."""
+    return [one for one in found if one.id != ref and one.status in MOVES_MONEY]
+
+
+def _unlisted(error: stripe.StripeError) -> Unreachable:
+    return Unreachable(f"reading the payments of the customer failed: {in_words(error)}")
+
+
+def _how_far(intent: stripe.PaymentIntent) -> int:
+    """Money first; then what was declined or canceled, which ended the job; an open one last."""
+    if intent.status in MOVES_MONEY:
+        return 0
+    return 2 if intent.status == "requires_confirmation" else 1
 
 
 def _metadata(payment: Payment) -> dict[str, str]:

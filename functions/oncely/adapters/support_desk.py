@@ -3,13 +3,13 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from oncely.adapters.clients import Clients
 from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.dynamodb_windows import DynamoWindows
+from oncely.adapters.history_reader import FinishedFromHistory, S3HistoryReader
 from oncely.adapters.job_finder import DynamoJobFinder
 from oncely.adapters.system import SystemClock, new_token
 from oncely.adapters.toolbox import Toolbox
@@ -17,7 +17,6 @@ from oncely.adapters.wiring import wire_reconciler
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import NotConfiguredError
-from oncely.ports import Listed
 from oncely.registry import Registry
 from oncely.services.enqueue import Enqueuer
 from oncely.services.inspect import Inspector
@@ -36,17 +35,6 @@ if TYPE_CHECKING:
     import boto3
 
 _PROVIDERS = ("STRIPE_API_BASE", "HUBSPOT_API_BASE", "HUBSPOT_ID_PROPERTY")
-
-
-class NoFinishedJobs:
-    """Lists nothing as done: the history is not read yet."""
-
-    def recent(
-        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
-    ) -> list[Listed]:
-        """No jobs."""
-        del since, until, job_type, limit
-        return []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +96,7 @@ def inspector(
         store=DynamoJobStore(client=clients.dynamodb, table=jobs_table, tables={}),
         finder=finder,
         index=DynamoDueIndex(clients.dynamodb, jobs_table, settings.due_shards),
-        finished=NoFinishedJobs(),
+        finished=FinishedFromHistory(S3HistoryReader(clients.s3, settings.archive_bucket)),
         clock=SystemClock(),
     )
 
@@ -133,6 +121,7 @@ def _variables(
     """A stack's outputs under the names that a function's environment has for them."""
     wanted: dict[str, str] = {
         table_variable("jobs"): "JobsTableName",
+        "ARCHIVE_BUCKET": "ArchiveBucketName",
         "EVENT_BUS_NAME": "EventBusName",
         "RETENTION_DAYS": "RowRetentionDays",
     }

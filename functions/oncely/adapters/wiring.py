@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from oncely.adapters.clients import Clients
-from oncely.adapters.deployment_identity import DeploymentIdentity
 from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.event_bridge import EventBridgeBus
 from oncely.adapters.sns import SnsAlerts
 from oncely.adapters.step_functions import StepFunctionsSweeps
 from oncely.adapters.sweep_leases import DynamoSweepLeases
 from oncely.adapters.system import SystemClock, spread
+from oncely.adapters.table_guard import table_guard
 from oncely.adapters.toolbox import Toolbox
 from oncely.contract import AnyContract
 from oncely.ports import Sweeps
@@ -67,7 +67,7 @@ def wire_reconciler(
         spread=spread,
         outbox=tools.outbox,
         publisher=publisher,
-        deployment=DeploymentIdentity(clients.dynamodb, settings.jobs_table),
+        guard=table_guard(clients, settings.jobs_table),
     )
 
 
@@ -113,5 +113,6 @@ def wire_finder(settings: FinderSettings, contracts: Iterable[type[AnyContract]]
         index=DynamoDueIndex(clients.dynamodb, settings.jobs_table, settings.due_shards),
         leases=DynamoSweepLeases(clients.dynamodb, settings.jobs_table),
         clock=SystemClock(),
+        guard=table_guard(clients, settings.jobs_table),
         page_size=settings.sweep_page_size,
     )

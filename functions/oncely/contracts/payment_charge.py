@@ -175,6 +175,10 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         """Make an unconfirmed intent; without a saved reference to one, nothing was charged."""
         return self.tools.payments().prepare(_payment(call), key=call.key("create"))
 
+    def find_prepared(self, call: Call[Order]) -> Prepared | Answer:
+        """List the customer's payments: a restored row may lack the reference of one."""
+        return self.tools.payments().find(_payment(call))
+
     def act(self, call: Call[Order]) -> Answer:
         """Confirm the intent whose reference is saved; one of another run is verified first."""
         ref = call.job.provider_ref

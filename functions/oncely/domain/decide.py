@@ -138,6 +138,15 @@ def prepared(ref: str) -> Decision:
     )
 
 
+def found_again(ref: str) -> Decision:
+    """The reference of an earlier run, which the row had lost in a restore."""
+    return Decision(
+        event=Event.KEEP,
+        reason=f"the row was restored without its reference; {ref} was found at the provider",
+        changes={"provider_ref": ref},
+    )
+
+
 def local_rows_refuse(
     job: Job, terms: Terms | None, wanted: Decision, *, why: str, now: datetime
 ) -> Decision:

@@ -53,6 +53,7 @@ class Event(StrEnum):
     ESCALATE = "escalate"  # no rule may decide
     TELL = "tell"  # a person was told that it needs review
     CONTRADICT = "contradict"  # evidence that speaks against an end that was recorded
+    RESTORE = "restore"  # the job table was restored: what this job did may be lost
     NOTE = "note"  # evidence that changes nothing
     RULE_FINISHED = "rule_finished"  # a person, with a reason
     RULE_FAILED = "rule_failed"  # a person, with a reason
@@ -61,6 +62,7 @@ class Event(StrEnum):
 
 
 ABSENT: Final = None
+_OPEN: Final = (Status.READY, Status.STARTED, Status.UNKNOWN)
 
 TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyType(
     {
@@ -81,6 +83,7 @@ TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyT
         (Status.UNKNOWN, Event.REFUSE): Status.FAILED,
         (Status.UNKNOWN, Event.RETURN): Status.READY,
         (Status.UNKNOWN, Event.ESCALATE): Status.NEEDS_REVIEW,
+        **{(status, Event.RESTORE): Status.UNKNOWN for status in _OPEN},
         (Status.FINISHED, Event.CONTRADICT): Status.NEEDS_REVIEW,
         (Status.FAILED, Event.CONTRADICT): Status.NEEDS_REVIEW,
         (Status.NEEDS_REVIEW, Event.TELL): Status.NEEDS_REVIEW,

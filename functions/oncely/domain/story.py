@@ -57,6 +57,7 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
         Event.ESCALATE: "no rule may decide; a person must look",
         Event.TELL: "a person was told",
         Event.CONTRADICT: "something speaks against its end; a person must look",
+        Event.RESTORE: "the job table was restored; its provider is asked",
         Event.NOTE: "noted",
         Event.RULE_FINISHED: "a person marked it as done",
         Event.RULE_FAILED: "a person marked it as failed",

@@ -6,8 +6,18 @@ from datetime import timedelta
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from oncely.contract import COMMIT_BUDGET, AnyContract, Call
-from oncely.domain.answers import Answer, NotSent, Prepared, Refused, StillOpen, Unclear
-from oncely.domain.decide import prepared, progressed
+from oncely.domain.answers import (
+    Answer,
+    CannotAsk,
+    NotSent,
+    Odd,
+    Prepared,
+    Refused,
+    StillOpen,
+    Unclear,
+    Unreachable,
+)
+from oncely.domain.decide import found_again, prepared, progressed
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.moves import Decision
@@ -63,6 +73,21 @@ class Act:
             answer = self._close_declined(call, answer)
         return Acted(call.job, answer)
 
+    def ask_first(self, job: Job, facts: Any) -> Acted | GaveWay:  # noqa: ANN401  # the contract's own type
+        """Ask what an earlier run did, if a restore lost it; `Absent` allows to perform it now."""
+        if job.provider_ref is None:
+            match self._asked(self.contract.find_prepared, self._call(job, facts)):
+                case None:
+                    pass
+                case Prepared(ref=ref):
+                    if (saved := self.keep(job, found_again(ref))) is None:
+                        return GaveWay(f"{ref} was found, but the job has another owner")
+                    job = saved
+                case answer:
+                    return Acted(job, before_sending(answer))
+        answer = self._asked(self.contract.ask, self._call(job, facts))
+        return Acted(job, before_sending(answer))
+
     def close(self, job: Job, facts: Any) -> Acted:  # noqa: ANN401  # the contract's own type
         """Close what an earlier run prepared, and do nothing else."""
         return Acted(job, self._guarded(self.contract.close, self._call(job, facts)))
@@ -102,6 +127,15 @@ class Act:
     def _has_time(self, time: timedelta) -> bool:
         return self.deadline.allows(time + COMMIT_BUDGET)
 
+    def _asked(self, question: Callable[[Call[Any]], _Told], call: Call[Any]) -> _Told | Answer:
+        """Ask, unless it is too late; nothing is sent, so no answer leaves nothing open."""
+        if not self._has_time(self.contract.terms.profile.longest_run):
+            return NotSent("too little time was left to ask the provider", retry_after=timedelta())
+        try:
+            return question(call)
+        except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
+            return NotSent(f"asking ended in {type(error).__name__}: {error}")
+
     def _guarded(
         self, step: Callable[[Call[Any]], _Told], call: Call[Any], *, calls: int = 1
     ) -> _Told | Answer:
@@ -118,6 +152,17 @@ class Act:
             return NotSent(str(error), alarm=True) if harmless else Unclear(str(error))
         except Exception as error:  # noqa: BLE001  # whatever it is, the provider may have acted
             return Unclear(f"the call ended in {type(error).__name__}: {error}")
+
+
+def before_sending(answer: Answer) -> Answer:
+    """What an answer means for a job that has not sent anything in this run."""
+    match answer:
+        case Unreachable(reason=reason, retry_after=retry_after):
+            return NotSent(reason, retry_after=retry_after)
+        case CannotAsk(reason=reason):
+            return Odd(f"the job table was restored, so it may have happened before; {reason}")
+        case _:
+            return answer
 
 
 def _give_way(job: Job) -> NoReturn:

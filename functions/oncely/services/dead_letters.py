@@ -8,7 +8,7 @@ from typing import Final
 from oncely.domain.due import dead_letter, stranded
 from oncely.domain.errors import BadInputError, UnavailableError
 from oncely.domain.keys import JobKey
-from oncely.ports import Alerts, Clock, Created, Inbox, JobStore
+from oncely.ports import Alerts, Clock, Created, Inbox, JobStore, TableGuard, TableRefused
 from oncely.registry import Registry
 from oncely.services import alert_texts
 from oncely.services.new_row import new_row
@@ -49,6 +49,7 @@ class DeadLetters:
     alerts: Alerts
     inbox: Inbox
     clock: Clock
+    guard: TableGuard
     stack: str = ""  # names the deployment in alerts
 
     def receive_all(self, bodies: Mapping[str, str]) -> list[Received]:
@@ -94,6 +95,9 @@ class DeadLetters:
 
     def _settle(self, body: str) -> tuple[Fate, str, JobKey]:
         """Make sure that a row carries the job."""
+        table = self.guard.check()
+        if isinstance(table, TableRefused):
+            raise UnavailableError(table.reason)
         kind, message = self.registry.parse(body)
         key = kind.key(message)
         for _ in range(_ROUNDS):

@@ -17,7 +17,16 @@ from oncely.domain.errors import BadInputError, InvalidMessageError, OncelyError
 from oncely.domain.keys import MAX_KEY, JobKey, job_type_of
 from oncely.domain.times import instant, time_text
 from oncely.domain.writes import Json
-from oncely.ports import Clock, Due, DueIndex, JobStore, SweepLeases, Tools
+from oncely.ports import (
+    Clock,
+    Due,
+    DueIndex,
+    JobStore,
+    SweepLeases,
+    TableGuard,
+    TableRefused,
+    Tools,
+)
 from oncely.registry import Registry
 
 # A sweep by hand lists each job that it looked at, and Step Functions hands on 256 kB at most.
@@ -104,6 +113,7 @@ class Found:
     resume_at: datetime | None = None  # from where the next page goes on; None: there is none
     asking: int = 0  # how much work our own rows ask for, with a job or without
     trouble: str | None = None  # why work that was never sent could not be looked for
+    refused: str | None = None  # why nothing of this table may be looked at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +126,7 @@ class Finder:
     index: DueIndex
     leases: SweepLeases
     clock: Clock
+    guard: TableGuard
     page_size: int = PAGE_SIZE
 
     def find(self, sweep: Sweep, *, holder: str | None = None) -> Found:
@@ -124,12 +135,15 @@ class Finder:
         What only a sweep resolves gets half of a full page, and the others share the rest: however
         many ended jobs a dead stream leaves behind, they hide no charge that is unknown.
         """
+        table = self.guard.check()
+        if isinstance(table, TableRefused):
+            return Found(refused=table.reason)
         if sweep.key is not None:
             return Found(items=(Item(key=JobKey(sweep.key), asked_for=True),))
         now = self.clock.now()
         leased = _Leased(self, sweep, now, holder)
         ask, send, publish = (leased.queue(action) for action in Action)
-        lost = _Lost(self, sweep, now)
+        lost = _Lost(self, sweep, now, knows_every_job=table.knows_every_job(now))
         turns = _take_turns((ask, send, ask, publish, ask, lost))
         page = _that_fit(islice(turns, sweep.limit or self.page_size))
         items = {item.key: item for item in page}
@@ -214,10 +228,13 @@ class _Queue(Iterator[Item]):
 class _Lost(Iterator[Item]):
     """Work that our own rows ask for and that has no job; read when the first is wanted."""
 
-    def __init__(self, finder: Finder, sweep: Sweep, now: datetime) -> None:
+    def __init__(
+        self, finder: Finder, sweep: Sweep, now: datetime, *, knows_every_job: bool
+    ) -> None:
         self.asking = 0
         self.trouble: str | None = None
-        self._found = self._find(finder, sweep, now)
+        # After a restore an order without a job may have been paid by one whose row is lost.
+        self._found = self._find(finder, sweep, now) if knows_every_job else iter(())
 
     def __next__(self) -> Item:
         return next(self._found)

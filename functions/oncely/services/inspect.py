@@ -123,7 +123,7 @@ class Inspector:
             until=until,
             behind=place.at,
             job_type=job_type,
-            limit=MOST_READ + 1,
+            limit=len(place.shown) + limit + 1,
         )
         taken, further = _taken(entries, place, job_type=job_type, limit=limit)
         return Page(

@@ -56,11 +56,12 @@ class JobLists:
         is in progress goes by when each is due, the longest due first.
         """
         if statuses == (Status.FINISHED,):
-            end = behind or until or self.clock.now()
+            end = until or self.clock.now()
             begin = since or end - FINISHED_WINDOW
-            return iter(
-                self.finished.recent(since=begin, until=end, job_type=job_type, limit=limit)
+            found = self.finished.recent(
+                since=begin, until=behind or end, job_type=job_type, limit=limit
             )
+            return iter(found)
         if ATTENTION.issuperset(statuses):
             return self.finder.attention(statuses, since=since, until=behind or until)
         return self.due(statuses, since=behind or since, until=until)

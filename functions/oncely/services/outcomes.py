@@ -113,6 +113,13 @@ class NotStarted(_OfJob):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fenced(_OfJob):
+    """The job table may not hold the proofs: nothing was sent, and the message waits."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Conflict(_OfJob):
     """Same key, other business values; the first job is untouched."""
 
@@ -147,6 +154,7 @@ Outcome: TypeAlias = (
     | OwnershipLost
     | Orphaned
     | NotStarted
+    | Fenced
     | Conflict
     | Invalid
     | Broken

@@ -6,28 +6,39 @@ Nor does it alert an operator: it says that an alert is owed, and its caller see
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from oncely.contract import AnyContract, Message, Mismatch, body_of
 from oncely.domain.answers import Answer, OwnerGone, Unreachable
 from oncely.domain.decide import decide, of_another_deployment
 from oncely.domain.due import Step, due_step, looked_at, no_longer_the_same, send_again
-from oncely.domain.errors import BadInputError, OncelyError
+from oncely.domain.errors import BadInputError
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import MESSAGE_GRACE, Decision, escalate
 from oncely.domain.writes import Json, LocalWrite
-from oncely.ports import Clock, Created, JobStore, Outbox, Tools, Written
+from oncely.ports import (
+    Clock,
+    Created,
+    JobStore,
+    Outbox,
+    TableGuard,
+    TableOpen,
+    TableRefused,
+    Tools,
+    Written,
+)
 from oncely.registry import Registry
-from oncely.services.asking import heard_about
+from oncely.services.asking import Heard, heard_about
 from oncely.services.new_row import new_row
 from oncely.services.publish import Publisher
 from oncely.services.settle import Settlement, Settler
 
 ACTOR: Final = "reconciler"
 GONE: Final = "gone"
+FENCED: Final = "fenced"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +66,7 @@ class Reconciler:
     spread: Callable[[], float]
     outbox: Callable[[str], Outbox]
     publisher: Publisher
-    deployment: Callable[[], str | None]  # its identity; a row of another one is left alone
+    guard: TableGuard
     actor: str = ACTOR  # or the person who asked for this very job
 
     def resolve(
@@ -67,9 +78,12 @@ class Reconciler:
         dry_run: bool = False,
     ) -> Resolution:
         """Look at one row and do what is due; a dry run says what it would do."""
+        table = self.guard.check()
+        if isinstance(table, TableRefused):
+            return Resolution(key=key, outcome=FENCED, reason=table.reason)
         row = self.store.get(key)
         if row is None:
-            return self._make(key, message, dry_run=dry_run)
+            return self._make(key, message, table, dry_run=dry_run)
         match due_step(row, self.clock.now(), asked_for=asked_for):
             case Step.NOTHING:
                 return _nothing(row)
@@ -78,7 +92,7 @@ class Reconciler:
             case Step.TELL:
                 return _review(row, row.last_error or "it needs review", dry_run=dry_run)
             case step:
-                return self._work(row, step, dry_run=dry_run)
+                return self._work(row, step, table, dry_run=dry_run)
 
     def hold(self, row: Job) -> Job | None:
         """Move the due time on, so that what cannot be resolved now makes room for what can."""
@@ -93,19 +107,21 @@ class Reconciler:
             self.publisher.publish(row.job_key)
         return _resolution(row, "published", row.status, "what it owes was not sent yet")
 
-    def _work(self, row: Job, step: Step, *, dry_run: bool) -> Resolution:
+    def _work(self, row: Job, step: Step, table: TableOpen, *, dry_run: bool) -> Resolution:
         try:
             kind, read = self.registry.read(row.message)
         except BadInputError as error:
             return self._unreadable(row, str(error), dry_run=dry_run)
-        return _Look(self, kind(self.tools), read, dry_run).take(row, step)
+        return _Look(self, kind(self.tools), read, dry_run, table).take(row, step)
 
     def _make(
-        self, key: JobKey, message: Mapping[str, Json] | None, *, dry_run: bool
+        self, key: JobKey, message: Mapping[str, Json] | None, table: TableOpen, *, dry_run: bool
     ) -> Resolution:
         """Our own rows ask for a job that nobody enqueued: a row, then its message."""
         if message is None:
             return Resolution(key=key, outcome=GONE, reason="there is no such job")
+        if not table.knows_every_job(self.clock.now()):
+            return Resolution(key=key, outcome=GONE, reason="its row may be lost in a restore")
         kind, read = self.registry.read(message)
         reason = "our own rows ask for it, and no job existed"
         made = Resolution(key=key, outcome="ready", new=Status.READY, reason=reason)
@@ -152,6 +168,7 @@ class _Look:
     contract: AnyContract
     message: Message
     dry_run: bool
+    table: TableOpen
 
     def take(self, row: Job, step: Step) -> Resolution:
         match step:
@@ -194,25 +211,17 @@ class _Look:
     def _ask(self, row: Job, old: Status) -> Resolution:
         # Before the question: an answer may be old by the time that it is judged.
         asked_at = self.reconciler.clock.now()
-        try:
-            deployment = self.reconciler.deployment()
-        except OncelyError as error:
-            return self._answered(row, old, Unreachable(str(error)), asked_at)
+        deployment = self.table.deployment
         if elsewhere := of_another_deployment(row, self.contract.terms, deployment):
             return self._told(row, self._write(row, elsewhere), old)
-        heard = heard_about(row, self.contract, self.message)
-        return self._answered(row, old, heard.answer, asked_at, heard.facts)
+        heard = heard_about(row, self.contract, self.message, self.table)
+        return self._answered(row, old, heard, asked_at)
 
-    def _answered(
-        self,
-        row: Job,
-        old: Status,
-        answer: Answer,
-        asked_at: datetime,
-        facts: Any = None,  # noqa: ANN401  # the contract's own type
-    ) -> Resolution:
+    def _answered(self, row: Job, old: Status, heard: Heard, asked_at: datetime) -> Resolution:
         """Record an answer; without facts there is nothing local to write."""
-        decision = self._decide(row, answer, asked_at)
+        answer, facts = heard.answer, heard.facts
+        decision = self._decide(_with(row, heard), answer, asked_at)
+        decision = replace(decision, changes={**heard.found, **decision.changes})
         settled = self._write(
             row,
             decision,
@@ -266,6 +275,11 @@ class _Look:
             return _nothing(row)
         done = _resolution(row, job.status, job.status, decision.reason, old)
         return replace(done, alert=decision.alert and not self.dry_run, job=job)
+
+
+def _with(row: Job, heard: Heard) -> Job:
+    """The row with what it had lost, such as the reference of a payment that was found."""
+    return replace(row, **heard.found)  # type: ignore[arg-type]  # a mapping of fields by name
 
 
 def _review(row: Job, reason: str, *, dry_run: bool) -> Resolution:

@@ -1,10 +1,20 @@
 """A person's repairs: each conditional on the version that was seen, and evidence with a name."""
 
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from oncely.contract import AnyContract, Message, body_of
-from oncely.domain.answers import CannotAsk, Odd, Refused, StillOpen, Unreachable, in_a_word
+from oncely.domain.answers import (
+    Absent,
+    CannotAsk,
+    Odd,
+    Prepared,
+    Refused,
+    StillOpen,
+    Unreachable,
+    in_a_word,
+)
+from oncely.domain.decide import found_again
 from oncely.domain.errors import BadInputError
 from oncely.domain.jobs import Job
 from oncely.domain.moves import Decision
@@ -23,7 +33,8 @@ from oncely.domain.repairs import (
     unread_offer,
 )
 from oncely.domain.text import masked
-from oncely.services.asking import Heard, heard_about, heard_if_closed
+from oncely.ports import TableOpen, TableRefused
+from oncely.services.asking import Heard, found_reference, heard_about, heard_if_closed
 from oncely.services.enqueue import Enqueuer
 from oncely.services.job_view import kind_of
 from oncely.services.reconcile import Reconciler
@@ -51,6 +62,9 @@ class Repairer:
 
     def repair(self, order: RepairOrder) -> Outcome:
         """One repair; a dry run asks as well, and writes nothing."""
+        table = self.reconciler.guard.check()
+        if isinstance(table, TableRefused):
+            return NotAllowed(table.reason)
         row = self.reconciler.store.get(order.key)
         if row is None:
             return NoSuchJob()
@@ -69,13 +83,17 @@ class Repairer:
         )
         if refusal := _refusal(offered, order):
             return refusal
-        return _Repair(self, order, kind(self.reconciler.tools), message).of(row)
+        return _Repair(self, order, kind(self.reconciler.tools), message, table).of(row)
 
     def _closed(self, row: Job, order: RepairOrder) -> Outcome:
         """This deployment cannot read its message: a person can end it, and no more."""
         kind = kind_of(row, self.reconciler.registry)
         offered = unread_offer(row, None if kind is None else kind.terms, order.repair)
         return _refusal(offered, order) or Ruling(RepairWrite(self.reconciler, order)).alone(row)
+
+
+# Both say that nothing is charged, or could be: without a reference the row alone proves neither.
+_NEEDS_ITS_REFERENCE: Final = frozenset({Repair.RETURN, Repair.FAIL})
 
 
 def _refusal(offered: Offer, order: RepairOrder) -> NotAllowed | None:
@@ -95,8 +113,11 @@ class _Repair:
     order: RepairOrder
     contract: AnyContract
     message: Message
+    table: TableOpen
 
     def of(self, row: Job) -> Outcome:
+        if self.order.repair in _NEEDS_ITS_REFERENCE and (outcome := self._found_again(row)):
+            return outcome
         match self.order.repair:
             case Repair.ASK if row.unresolved:
                 return self._resolve(row)
@@ -115,6 +136,25 @@ class _Repair:
             case unreachable:
                 assert_never(unreachable)
 
+    def _found_again(self, row: Job) -> Outcome | None:
+        """A restored row may lack the reference that the repair rests on: it is saved first."""
+        found = found_reference(row, self.contract, self.message, self.table)
+        match found:
+            case None | Absent():
+                return None
+            case Prepared(ref=ref):
+                saved = note(f"{found_again(ref).reason}; {self.order.reason}")
+                named = {
+                    "provider_ref": ref,
+                    "deployment": row.deployment or self.table.deployment,
+                }
+                said = f"{ref} was found, and is saved with the job: look at it, and repair again"
+                return self._write.over(row, replace(saved, changes=named), said)
+            case Unreachable(reason=reason):
+                return NoAnswer(self._said("no answer", reason))
+            case answer:
+                return NotAllowed(self._said(in_a_word(answer), answer.reason))
+
     def _resolve(self, row: Job) -> Outcome:
         """What the reconciler does with a job that was asked for, in the person's name."""
         noted: Outcome = self._write.over(row, note(f"asked the provider: {self.order.reason}"))
@@ -130,7 +170,7 @@ class _Repair:
 
     def _hear(self, row: Job) -> Outcome:
         """A job that a person owns: the answer is noted, and the person decides."""
-        heard = heard_about(row, self.contract, self.message)
+        heard = heard_about(row, self.contract, self.message, self.table)
         if refusal := self._not_heard(heard):
             return refusal
         said = self._said(in_a_word(heard.answer), heard.answer.reason)
@@ -142,7 +182,7 @@ class _Repair:
         if not is_its_own_proof(row, self.contract.terms):
             if why := changed_since(row, self.contract.check(self.message)):
                 return LocalRowsRefuse(why)
-            heard = heard_about(row, self.contract, self.message)
+            heard = heard_about(row, self.contract, self.message, self.table)
             if refusal := self._not_heard(heard):
                 return refusal
         answer = None if heard is None else heard.answer

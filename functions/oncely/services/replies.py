@@ -10,6 +10,7 @@ from oncely.services.outcomes import (
     Continued,
     Duplicate,
     Failed,
+    Fenced,
     Finished,
     HeldElsewhere,
     Invalid,
@@ -37,6 +38,11 @@ class HandBack:
 
 
 @dataclass(frozen=True)
+class Postpone:
+    """Deliver it again, each time later: it may take hours until the cause is fixed."""
+
+
+@dataclass(frozen=True)
 class Leave:
     """Deliver it again when its visibility timeout is over."""
 
@@ -48,7 +54,7 @@ class Reject:
     reason: str
 
 
-Reply: TypeAlias = Ack | HandBack | Leave | Reject
+Reply: TypeAlias = Ack | HandBack | Postpone | Leave | Reject
 
 
 def reply_to(outcome: Outcome, *, last_receives: bool) -> Reply:
@@ -67,6 +73,8 @@ def reply_to(outcome: Outcome, *, last_receives: bool) -> Reply:
             return Ack() if last_receives else HandBack(until)
         case NotStarted():
             return HandBack()
+        case Fenced():
+            return Postpone()
         case Conflict(told=False) if not last_receives:
             return Leave()  # a person is told of it first
         case Conflict(reason=reason) | Orphaned(reason=reason) | Invalid(reason=reason):

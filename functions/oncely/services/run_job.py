@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final, assert_never
 
 from oncely.contract import AnyContract, Message, Mismatch, Proceed, Settled, body_of
-from oncely.domain.answers import Answer, Odd, OwnerGone
+from oncely.domain.answers import Absent, Answer, Odd, OwnerGone
 from oncely.domain.claims import Claim, Refusal, refused_claim, unmet
 from oncely.domain.decide import before_effect, decide
 from oncely.domain.errors import BadInputError, InvariantError
@@ -15,6 +15,8 @@ from oncely.domain.jobs import CLOCK_SKEW, Job
 from oncely.domain.keys import JobKey, findable
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import Decision
+from oncely.domain.profiles import Safety
+from oncely.domain.table_identity import lost_history
 from oncely.domain.writes import LocalWrite
 from oncely.ports import (
     Alerts,
@@ -23,6 +25,9 @@ from oncely.ports import (
     Clock,
     JobStore,
     RequirementUnmet,
+    TableGuard,
+    TableOpen,
+    TableRefused,
     Tools,
 )
 from oncely.registry import Registry
@@ -34,6 +39,7 @@ from oncely.services.outcomes import (
     Continued,
     Duplicate,
     Failed,
+    Fenced,
     Finished,
     HeldElsewhere,
     Invalid,
@@ -63,8 +69,8 @@ class JobRunner:
     clock: Clock
     new_token: Callable[[], str]
     spread: Callable[[], float]
+    guard: TableGuard
     stack: str = ""  # names the deployment in alerts
-    deployment: Callable[[], str | None] = lambda: None  # its identity, for provider keys
     row_retention: timedelta | None = None  # the stage's, for natural effects
 
     def run(self, body: str, *, deadline: Deadline) -> Outcome:
@@ -76,10 +82,13 @@ class JobRunner:
             return Invalid(str(error))
         if not deadline.allows(kind.time_needed()):
             return NotStarted(job_key=key, job_type=kind.job_type)
+        table = self.guard.check()
+        if isinstance(table, TableRefused):
+            return Fenced(job_key=key, job_type=kind.job_type, reason=table.reason)
         contract = kind(self.tools)
         for secret in kind.needs.secrets:
             self.tools.secret(secret)  # one that is missing is found before anything is claimed
-        return _Run(self, contract, message, key, deadline).outcome()
+        return _Run(self, contract, message, key, deadline, table).outcome()
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,7 @@ class _Run:
     message: Message
     key: JobKey
     deadline: Deadline
+    table: TableOpen
 
     def outcome(self) -> Outcome:
         standing = self.contract.check(self.message)
@@ -123,24 +133,33 @@ class _Run:
             subject=self.contract.indexed_subject(self.message),
             amount=None if standing.money is None else standing.money.amount,
             currency=None if standing.money is None else standing.money.currency,
-            deployment=self.runner.deployment(),
+            deployment=self.table.deployment,
             key_scope=self.contract.scope() if isinstance(standing, Proceed) else "",
             requires_failed=standing.requires_failed if isinstance(standing, Proceed) else None,
         )
 
     def _claimed(self, job: Job, standing: Proceed[Any] | Settled[Any], claim: Claim) -> Outcome:
         """We own the row: act, and record what came of it."""
+        # A process that was frozen before its claim thaws on a table that was restored meanwhile.
+        table = self.runner.guard.check()
+        if isinstance(table, TableRefused):
+            return Fenced(**self._names, reason=table.reason)
         if job.closing is not None:
             return self._close(job, standing, claim)
         if isinstance(standing, Settled):
             return self._end(job, standing.answer, lambda _event, _job: standing.writes)
         if forbidden := self._forbidden(job, claim):
             return self._settle(job, forbidden)
-        return self._act(job, standing.facts)
+        return self._act(job, standing.facts, table)
 
-    def _act(self, job: Job, facts: Any) -> Outcome:  # noqa: ANN401  # the contract's own type
+    def _act(self, job: Job, facts: Any, table: TableOpen) -> Outcome:  # noqa: ANN401  # the contract's own type
         act = Act(contract=self.contract, deadline=self.deadline, keep=self._keep)
-        match act.perform(job, facts):
+        done: Acted | GaveWay = Acted(job, Absent("nothing was lost"))
+        if self._may_have_run(job, table):
+            done = act.ask_first(job, facts)
+        if isinstance(done, Acted) and isinstance(done.answer, Absent):
+            done = act.perform(done.job, facts)
+        match done:
             case Acted(job=kept, answer=answer):
                 return self._end(
                     kept,
@@ -149,6 +168,10 @@ class _Run:
                 )
             case GaveWay(reason=reason):
                 return self._lost(reason)
+
+    def _may_have_run(self, job: Job, table: TableOpen) -> bool:
+        natural = self.contract.terms.safety is Safety.NATURAL
+        return not natural and lost_history(job, table.replays_until)
 
     def _forbidden(self, job: Job, claim: Claim) -> Decision | None:
         return before_effect(

@@ -9,13 +9,17 @@ from typing import Final, assert_never
 from oncely.ports import Clock, Inbox
 from oncely.services.deadline import Deadline
 from oncely.services.outcomes import Broken, Outcome
-from oncely.services.replies import Ack, HandBack, Leave, Reject, Reply, reply_to
+from oncely.services.replies import Ack, HandBack, Leave, Postpone, Reject, Reply, reply_to
 from oncely.services.run_job import JobRunner
 
 # SQS keeps a message invisible for 12 hours at most, counted from its receipt.
 LONGEST_INVISIBLE: Final = timedelta(hours=11)
 # Workers that wait for the same lease come back spread over this time.
 HAND_BACK_JITTER: Final = timedelta(seconds=10)
+# After 1, 4, 16 and 64 minutes: five receives take 85 minutes. Then the dead letter queue holds the
+# message for days, and its consumer leaves it there while the table is refused.
+FIRST_POSTPONEMENT: Final = timedelta(minutes=1)
+_POSTPONED_LONGER: Final = 4
 # One receive is kept in reserve: the last one may be spent by a crash.
 RECEIVES_IN_RESERVE: Final = 1
 
@@ -88,11 +92,20 @@ class BatchWorker:
             case HandBack(visible_at=at):
                 self.inbox.show_again(delivery.receipt, after=self._wait_until(at))
                 return False
+            case Postpone():
+                self.inbox.show_again(delivery.receipt, after=self._postponed(delivery.receives))
+                return False
             case Reject(reason=reason):
                 self.inbox.reject(delivery.body, reason=reason, message_id=delivery.message_id)
                 return True
             case _:
                 assert_never(reply)
+
+    def _postponed(self, receives: int) -> timedelta:
+        wait: timedelta = FIRST_POSTPONEMENT * _POSTPONED_LONGER ** min(
+            receives - 1, self.max_receives
+        )
+        return min(wait + HAND_BACK_JITTER * self.spread(), LONGEST_INVISIBLE)
 
     def _wait_until(self, at: datetime | None) -> timedelta:
         if at is None:

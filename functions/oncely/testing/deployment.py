@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from oncely.domain.keys import JobKey
-from oncely.ports import JobStore, Outbox, Table
+from oncely.ports import JobStore, Outbox, Table, TableGuard
 from oncely.providers import Crm, Mailer, PaymentProvider
 from oncely.registry import Registry
 from oncely.services.dead_letters import DeadLetters
@@ -110,6 +110,8 @@ class Deployment:
         store: MemoryJobStore,
         providers: Mapping[str, PointProvider | None],
         hooks: Hooks,
+        *,
+        guard: TableGuard,
     ) -> None:
         self.clock = PointClock(points)
         self.alerts = PointAlerts(points)
@@ -126,7 +128,7 @@ class Deployment:
             clock=self.clock,
             new_token=points.schedule.new_token,
             spread=lambda: 0.0,
-            deployment=lambda: scenario.deployment,
+            guard=guard,
             row_retention=RETENTION,
         )
         self.publisher = Publisher(
@@ -146,6 +148,7 @@ class Deployment:
             index=PointIndex(points, MemoryDueIndex(store, shards=1)),
             leases=self.leases,
             clock=self.clock,
+            guard=guard,
         )
         self.reconciler = Reconciler(
             registry=self.registry,
@@ -155,7 +158,7 @@ class Deployment:
             spread=lambda: 0.0,
             outbox=tools.outbox,
             publisher=self.publisher,
-            deployment=lambda: scenario.deployment,
+            guard=guard,
         )
         teller = Teller(store=guarded, alerts=self.alerts, clock=self.clock, actor=ACTOR)
         self.group = GroupResolver(reconciler=self.reconciler, teller=teller, at_once=1)
@@ -165,4 +168,5 @@ class Deployment:
             alerts=self.alerts,
             inbox=_Rejects(hooks.rejected),
             clock=self.clock,
+            guard=guard,
         )

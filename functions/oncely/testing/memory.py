@@ -25,6 +25,8 @@ from oncely.ports import (
     Overtaken,
     RequirementUnmet,
     SwapResult,
+    TableOpen,
+    TableState,
     Window,
     WindowHeld,
     Written,
@@ -138,6 +140,16 @@ class MemoryJobStore:
         if before is None or before.due_at != after.due_at:
             self.actions[after.job_key] = due_action(after.status)
         self.jobs[after.job_key] = after
+
+
+@dataclass
+class MemoryGuard:
+    """A job table that is what `state` says."""
+
+    state: TableState = field(default_factory=lambda: TableOpen(deployment=None))
+
+    def check(self) -> TableState:
+        return self.state
 
 
 @dataclass

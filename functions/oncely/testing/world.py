@@ -11,6 +11,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.proof import owes_something
+from oncely.ports import TableOpen
 from oncely.services.dead_letters import Fate
 from oncely.services.deadline import Deadline
 from oncely.services.find_due import Found, Sweep
@@ -20,7 +21,7 @@ from oncely.testing.actors import START, Actor, Task
 from oncely.testing.deployment import Deployment, Hooks
 from oncely.testing.ground import END, SWEEP_TIMEOUT, Ground
 from oncely.testing.letters import Letter
-from oncely.testing.memory import MemoryJobStore
+from oncely.testing.memory import MemoryGuard, MemoryJobStore
 from oncely.testing.promise import what_is_broken
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import Schedule
@@ -42,7 +43,10 @@ class World(Ground):
         self.answers: dict[JobKey, Finished | Failed | Duplicate] = {}  # the first of each job
         self.ended: dict[JobKey, Status] = {}  # how each had ended before the late replay
         hooks = Hooks(wrote=self._wrote, sent=self.send, rejected=self._rejected)
-        self.services = Deployment(scenario, self.points, self.store, self.pointed, hooks)
+        guard = MemoryGuard(TableOpen(deployment=scenario.deployment))
+        self.services = Deployment(
+            scenario, self.points, self.store, self.pointed, hooks, guard=guard
+        )
 
     def job(self, key: JobKey) -> Job | None:
         """The row."""

@@ -1,10 +1,14 @@
 """Whether the tables keep, show and expire rows as the code counts on."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, Final
 
 from oncely.adapters import due_index, job_finder
+from oncely.adapters.deployment_identity import DynamoTableIdentity
 from oncely.contracts.payment_charge import REQUESTED_INDEX
+from oncely.domain.table_identity import refusal
+from oncely.domain.times import minute
 from oncely.settings import camel
 from ops_cli.checkup.deployed import Deployed, Facts
 from ops_cli.checkup.findings import Finding, broken, ok, warning
@@ -37,6 +41,8 @@ def tables(deployed: Deployed) -> Iterator[Finding]:
             yield broken(f"table {name}", "; ".join(faults), _DEPLOY)
         else:
             yield ok(f"table {name}", "active, with its indexes")
+        if name == _JOBS:
+            yield _identity(client, table, deployed.now)
         if deployed.place.is_local:
             continue  # on one machine nothing lasts: no rows expire, and none are restored
         yield from _recovery(client, name, table)
@@ -57,6 +63,19 @@ def _faults(name: str, described: Facts) -> Iterator[str]:
     stream = described.get("StreamSpecification", {})
     if name == _JOBS and stream.get("StreamViewType") != "NEW_AND_OLD_IMAGES":
         yield "its stream does not show old and new rows, so the history is not written"
+
+
+def _identity(client: Any, table: str, now: datetime) -> Finding:  # noqa: ANN401  # boto3's client
+    """Whether workers accept the table, by the same rule that they use."""
+    about = f"identity of {_JOBS}"
+    look = DynamoTableIdentity(client, table)
+    item, facts = look.identity(), look.with_protection(look.facts())
+    told = f"table id {facts.table_id}; stream, TTL and point-in-time recovery are on"
+    if (reason := refusal(item, facts, now=now)) is not None or item is None:
+        return broken(about, reason or "", "docs/operations.md#the-job-table-is-refused")
+    if item.restored_at is not None:
+        told = f"{told}; restored at {minute(item.restored_at)}"
+    return ok(about, f"{item.deployment}; {told}")
 
 
 def _expiry(client: Any, table: str) -> Finding:  # noqa: ANN401  # boto3's client

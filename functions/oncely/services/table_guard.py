@@ -1,0 +1,98 @@
+"""Checks the job table at start and each minute: workers must never act on a table without proofs.
+
+A table that was restored under the same name keeps its workers warm, so a check at start is not
+enough. A restore takes longer than the minute for which an answer is kept.
+"""
+
+import threading
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from oncely.domain.errors import OncelyError, UnavailableError
+from oncely.domain.table_identity import Identity, TableFacts, refusal
+from oncely.domain.times import minute
+from oncely.ports import Clock, TableOpen, TableRefused, TableState
+
+CHECK_EVERY: Final = timedelta(minutes=1)
+# TTL and recovery are asked for less often: DynamoDB answers DescribeContinuousBackups ten times a
+# second for a whole account. No answer refuses nothing: a new table is known by its id.
+PROTECTION_CHECK_EVERY: Final = timedelta(minutes=15)
+# After a refusal or a failed check.
+RETRY_AFTER: Final = timedelta(seconds=10)
+# DynamoDB's control plane may be down for this long while its tables work.
+MAX_UNCHECKED: Final = timedelta(minutes=10)
+
+
+class TableLook(Protocol):
+    """Reads what DynamoDB and the identity item say; raises OncelyError if neither can be read."""
+
+    def identity(self) -> Identity | None:
+        """The identity item. Returns None if there is none."""
+
+    def facts(self) -> TableFacts:
+        """The table's id, and whether it has a stream."""
+
+    def with_protection(self, facts: TableFacts) -> TableFacts:
+        """The same, with what DynamoDB says about TTL and recovery; it may not answer."""
+
+
+@dataclass
+class CheckedTable:
+    """One for each process; its threads share the answer."""
+
+    look: TableLook
+    clock: Clock
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _state: TableState | None = None
+    _next_check: datetime | None = None
+    _confirmed_at: datetime | None = None  # when the table was last seen to be ours
+    _protection: TableFacts | None = None
+    _protection_at: datetime | None = None
+
+    def check(self) -> TableState:
+        """Whether jobs may be claimed now."""
+        with self._lock:
+            # The wall clock: a process that Lambda froze thaws with an old answer.
+            now = self.clock.now()
+            if self._state is None or self._next_check is None or now >= self._next_check:
+                self._state = self._looked(now)
+                open_ = isinstance(self._state, TableOpen)
+                self._next_check = now + (CHECK_EVERY if open_ else RETRY_AFTER)
+            return self._state
+
+    def _looked(self, now: datetime) -> TableState:
+        try:
+            identity, facts = self.look.identity(), self.look.facts()
+        except UnavailableError as error:
+            return self._unanswered(now, error)
+        except OncelyError as error:
+            return TableRefused(f"the job table cannot be checked: {error}")
+        reason = refusal(identity, self._protected(facts, now), now=now)
+        if reason is not None or identity is None:
+            return TableRefused(reason or "")
+        self._confirmed_at = now
+        return TableOpen(deployment=identity.deployment, replays_until=identity.replays_until)
+
+    def _unanswered(self, now: datetime, error: UnavailableError) -> TableState:
+        """Keep the last good answer for a while: an outage of the control plane stops no job."""
+        seen = self._confirmed_at
+        if seen is not None and now - seen < MAX_UNCHECKED and isinstance(self._state, TableOpen):
+            return self._state
+        since = "" if seen is None else f" since {minute(seen)}"
+        return TableRefused(
+            f"the job table could not be checked{since}, it is tried again: {error}"
+        )
+
+    def _protected(self, facts: TableFacts, now: datetime) -> TableFacts:
+        known, at = self._protection, self._protection_at
+        fresh = at is not None and now - at < PROTECTION_CHECK_EVERY
+        if known is None or known.table_id != facts.table_id or not fresh or known.missing:
+            try:
+                known = self.look.with_protection(facts)
+            except OncelyError:
+                known = facts  # it did not say: asked again at the next check
+            else:
+                self._protection_at = now
+            self._protection = known
+        return replace(facts, has_ttl=known.has_ttl, has_recovery=known.has_recovery)

@@ -1,0 +1,1 @@
+"""The function that gives a new job table its identity."""

@@ -1,0 +1,206 @@
+"""Guards of the job table: whose it is, and what a restore may have lost."""
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+IDENTITY: Final = "functions/oncely/domain/table_identity.py"
+ITEM: Final = "functions/oncely/adapters/deployment_identity.py"
+GUARD: Final = "functions/oncely/services/table_guard.py"
+SET_UP: Final = "functions/oncely/services/set_up_table.py"
+RUN: Final = "functions/oncely/services/run_job.py"
+ACTING: Final = "functions/oncely/services/acting.py"
+ASKING: Final = "functions/oncely/services/asking.py"
+FIND: Final = "functions/oncely/services/find_due.py"
+RECONCILE: Final = "functions/oncely/services/reconcile.py"
+REPAIR: Final = "functions/oncely/services/repair.py"
+STRIPE: Final = "functions/oncely/adapters/stripe_payments.py"
+FENCED: Final = ("tests/unit/test_fence.py",)
+AFTER: Final = ("tests/unit/test_after_restore.py",)
+CHECKS: Final = ("tests/unit/test_table_guard.py",)
+SEARCH: Final = ("tests/contract/test_payment_search.py",)
+
+FENCE: Final = (
+    Mutation(
+        "a table with another id is taken for ours",
+        IDENTITY,
+        "if identity.table_id != facts.table_id:",
+        "if not identity.table_id:",
+        CHECKS,
+    ),
+    Mutation(
+        "a table without protection is used",
+        IDENTITY,
+        "    if facts.missing:\n",
+        "    if len(facts.missing) > 2:\n",
+        CHECKS,
+    ),
+    Mutation(
+        "a restored table opens while old workers run",
+        IDENTITY,
+        "if identity.opens_at is not None and now < identity.opens_at:",
+        "if identity.opens_at is not None and now < identity.restored_at:",
+        CHECKS,
+    ),
+    Mutation(
+        "only rows from before the replays end are trusted",
+        IDENTITY,
+        "job.created_at < replays_until",
+        "job.created_at > replays_until",
+        (*CHECKS, *AFTER),
+    ),
+    Mutation(
+        "the table is checked at start only",
+        GUARD,
+        "if self._state is None or self._next_check is None or now >= self._next_check:",
+        "if self._state is None:",
+        CHECKS,
+    ),
+    Mutation(
+        "an unchecked table stays open for ever",
+        GUARD,
+        "now - seen < MAX_UNCHECKED and ",
+        "",
+        CHECKS,
+    ),
+    Mutation(
+        "a refused table opens while DynamoDB does not answer",
+        GUARD,
+        "            return self._state\n        since",
+        '            return TableOpen(deployment="")\n        since',
+        CHECKS,
+    ),
+    Mutation(
+        "first setup opens a table that has rows",
+        SET_UP,
+        "if not self.table.is_empty():",
+        "if self.table.is_empty() is None:",
+        ("tests/contract/test_deployment_identity.py", "-k", "moto"),
+    ),
+    Mutation(
+        "two setups that begin at once make two identities",
+        ITEM,
+        '{"ConditionExpression": "attribute_not_exists(table_id)"}',
+        "{}",
+        ("tests/contract/test_deployment_identity.py", "-k", "moto"),
+    ),
+    Mutation(
+        "an identity item is replaced that somebody else wrote",
+        ITEM,
+        '"ConditionExpression": "#identity = :identity AND table_id = :table",',
+        '"ConditionExpression": "#identity = :identity OR table_id = :table",',
+        ("tests/contract/test_deployment_identity.py", "-k", "moto"),
+    ),
+    Mutation(
+        "a frozen worker acts on the table that was restored meanwhile",
+        RUN,
+        "        table = self.runner.guard.check()\n",
+        "        table: TableState = self.table\n",
+        FENCED,
+    ),
+    Mutation(
+        "a worker claims in a refused table",
+        RUN,
+        "            return Fenced(job_key=key, job_type=kind.job_type, reason=table.reason)\n",
+        "            table = TableOpen(deployment=None)\n",
+        FENCED,
+    ),
+    Mutation(
+        "a worker acts at once though a restore may have lost the first run",
+        RUN,
+        "return not natural and lost_history(job, table.replays_until)",
+        "return False",
+        AFTER,
+    ),
+    Mutation(
+        "what cannot be asked after a restore is sent",
+        ACTING,
+        "        case CannotAsk(reason=reason):\n            return Odd(",
+        "        case CannotAsk(reason=reason):\n            return Absent(",
+        AFTER,
+    ),
+    Mutation(
+        "a found payment is not saved before it is confirmed",
+        ACTING,
+        "if (saved := self.keep(job, found_again(ref))) is None:",
+        "if (saved := job) is None:",
+        AFTER,
+    ),
+    Mutation(
+        "the reconciler takes a restored row without a reference for proof",
+        ASKING,
+        "        if lost_history(row, table.replays_until):\n",
+        "        if row.status is None:\n",
+        AFTER,
+    ),
+    Mutation(
+        "a row that lost its claim is looked for without its deployment",
+        ASKING,
+        "return replace(row, deployment=row.deployment or table.deployment)",
+        "return row",
+        AFTER,
+    ),
+    Mutation(
+        "a key window makes a resend safe after a restore",
+        ASKING,
+        "if isinstance(answer, CannotAsk) and contract.terms.safety is not Safety.NATURAL:",
+        "if isinstance(answer, CannotAsk) and contract.terms.safety is None:",
+        AFTER,
+    ),
+    Mutation(
+        "the reference that the reconciler found is not kept",
+        RECONCILE,
+        "changes={**heard.found, **decision.changes}",
+        "changes=decision.changes",
+        AFTER,
+    ),
+    Mutation(
+        "the reconciler works in a refused table",
+        RECONCILE,
+        "            return Resolution(key=key, outcome=FENCED, reason=table.reason)\n",
+        "            table = TableOpen(deployment=None)\n",
+        FENCED,
+    ),
+    Mutation(
+        "orders without a job are served though their job may be lost",
+        FIND,
+        "self._find(finder, sweep, now) if knows_every_job else iter(())",
+        "self._find(finder, sweep, now)",
+        FENCED,
+    ),
+    Mutation(
+        "a repair fails a job whose payment was lost from its row",
+        REPAIR,
+        "frozenset({Repair.RETURN, Repair.FAIL})",
+        "frozenset({Repair.RETURN})",
+        AFTER,
+    ),
+    Mutation(
+        "a repair is done in a refused table",
+        REPAIR,
+        "            return NotAllowed(table.reason)\n",
+        "            table = TableOpen(deployment=None)\n",
+        FENCED,
+    ),
+    Mutation(
+        "any payment of the customer is taken for this job's",
+        STRIPE,
+        "if made_for(intent) == made]",
+        "if made_for(intent)[1] == made[1]]",
+        SEARCH,
+    ),
+    Mutation(
+        "an open payment hides the one that took the money",
+        STRIPE,
+        "        return 0\n    return 2",
+        "        return 3\n    return 2",
+        SEARCH,
+    ),
+    Mutation(
+        "some of the customer's payments prove that there is none",
+        STRIPE,
+        "        if all_seen:\n            return Absent(",
+        "        if all_seen or not found:\n            return Absent(",
+        SEARCH,
+    ),
+)

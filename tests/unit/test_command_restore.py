@@ -1,0 +1,130 @@
+"""`oncely restore-proofs`: what it asks for, says and refuses."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from oncely.adapters.job_rows import to_attributes
+from oncely.domain.lifecycle import Status
+from tests.support.command import Caller, FakePlace, oncely
+from tests.unit.samples import a_job
+from tests.unit.test_command_archive import Bucket
+
+DAY = 24 * 60 * 60
+
+
+@dataclass
+class RestoredTable:
+    """A table that was restored from T1, with one open job."""
+
+    identity: dict[str, Any] = field(
+        default_factory=lambda: {"identity": {"S": "dev"}, "table_id": {"S": "T1"}}
+    )
+    written: list[dict[str, Any]] = field(default_factory=list)
+    moved: list[dict[str, Any]] = field(default_factory=list)
+
+    def get_item(self, **_: object) -> dict[str, Any]:
+        return {"Item": self.identity}
+
+    def describe_table(self, **_: str) -> dict[str, Any]:
+        return {"Table": {"TableId": "T2", "StreamSpecification": {"StreamEnabled": True}}}
+
+    def describe_time_to_live(self, **_: str) -> dict[str, Any]:
+        return {"TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED"}}
+
+    def describe_continuous_backups(self, **_: str) -> dict[str, Any]:
+        recovery = {"PointInTimeRecoveryStatus": "ENABLED"}
+        return {"ContinuousBackupsDescription": {"PointInTimeRecoveryDescription": recovery}}
+
+    def scan(self, **_: object) -> dict[str, Any]:
+        return {"Items": [to_attributes(a_job(status=Status.STARTED))]}
+
+    def update_item(self, **asked: Any) -> dict[str, Any]:  # noqa: ANN401  # boto3's
+        self.moved.append(asked)
+        return {}
+
+    def put_item(self, *, Item: dict[str, Any], **_: object) -> dict[str, Any]:  # noqa: N803  # boto3's
+        self.written.append(Item)
+        return {}
+
+
+@dataclass(frozen=True)
+class Queues:
+    def get_queue_attributes(self, *, QueueUrl: str, **_: object) -> dict[str, Any]:  # noqa: N803  # boto3's
+        days = 14 if QueueUrl == "dead" else 4
+        return {"Attributes": {"MessageRetentionPeriod": str(days * DAY)}}
+
+
+def place(table: RestoredTable) -> FakePlace:
+    return FakePlace(
+        clients={"sts": Caller(), "dynamodb": table, "s3": Bucket(), "sqs": Queues()},
+        outputs={
+            "JobsTableName": "jobs",
+            "ArchiveBucketName": "archive",
+            "PaymentsQueueUrl": "payments",
+            "DeadLetterQueueUrl": "dead",
+            "RejectsQueueUrl": "dead",
+        },
+    )
+
+
+def test_a_replacement_keeps_the_identity_and_says_when_jobs_resume() -> None:
+    table = RestoredTable()
+
+    said = oncely("restore-proofs", "--replacement", "--yes", place=place(table))
+
+    assert said.exit_code == 0, said.output
+    assert "Read 1 rows, wrote 1, left 1 to ask providers about." in said.stdout
+    assert "The identity is dev." in said.stdout
+    assert "Jobs resume at" in said.stdout
+    (item,) = table.written
+    assert (item["identity"]["S"], item["table_id"]["S"]) == ("dev", "T2")
+    assert len(table.moved) == 1
+
+
+def test_a_copy_gets_another_identity() -> None:
+    table = RestoredTable()
+
+    said = oncely("restore-proofs", "--copy", "--yes", "--json", place=place(table))
+
+    done = json.loads(said.stdout)
+    assert done["identity"] != "dev"
+    assert (done["table_id"], done["unresolved"]) == ("T2", 1)
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    table = RestoredTable()
+
+    said = oncely("restore-proofs", "--replacement", "--dry-run", place=place(table))
+
+    assert "would write 1" in said.stdout
+    assert table.written == table.moved == []
+
+
+@pytest.mark.parametrize("options", [(), ("--replacement", "--copy")])
+def test_one_of_the_two_must_be_said(options: tuple[str, ...]) -> None:
+    said = oncely("restore-proofs", *options, "--yes", place=place(RestoredTable()))
+
+    assert said.exit_code == 2
+    assert "either --replacement or --copy" in said.stderr
+
+
+def test_a_table_that_is_ours_is_left_alone() -> None:
+    table = RestoredTable(identity={"identity": {"S": "dev"}, "table_id": {"S": "T2"}})
+
+    said = oncely("restore-proofs", "--replacement", "--yes", place=place(table))
+
+    assert said.exit_code == 1
+    assert "nothing to declare" in said.stderr
+    assert table.written == []
+
+
+def test_a_stack_that_names_no_queues_is_not_guessed_about() -> None:
+    nowhere = place(RestoredTable())
+    nowhere.outputs = {"JobsTableName": "jobs", "ArchiveBucketName": "archive"}
+
+    said = oncely("restore-proofs", "--replacement", "--yes", place=nowhere)
+
+    assert said.exit_code == 3

@@ -1,0 +1,160 @@
+"""A refused job table: nothing is claimed, written or sent, and no message is lost."""
+
+import json
+from datetime import timedelta
+
+from oncely.domain.claims import Claim
+from oncely.domain.keys import JobKey
+from oncely.domain.repairs import Repair
+from oncely.ports import ClaimResult, TableOpen, TableRefused
+from oncely.services.dead_letters import Fate
+from oncely.services.find_due import Finder, Found, Sweep
+from oncely.services.outcomes import Fenced
+from oncely.services.repair_order import NotAllowed, RepairOrder
+from oncely.testing.memory import MemoryDueIndex, MemoryGuard, MemoryJobStore, MemorySweepLeases
+from tests.support.payments import Fault
+from tests.support.worker import MAX_RECEIVES, Bench, delivery
+from tests.support.world import World, charge
+from tests.unit.test_dead_letters import receive
+
+KEY = JobKey("payment.charge:order_18452")
+REFUSED = TableRefused("the job table was restored: run `oncely restore-proofs --replacement`")
+OPEN = TableOpen(deployment="dev")
+
+
+def fenced_world() -> World:
+    world = World(guard=MemoryGuard(REFUSED))
+    world.add_order()
+    return world
+
+
+def find(world: World) -> Found:
+    finder = Finder(
+        registry=world.registry,
+        tools=world.tools,
+        store=world.store,
+        index=MemoryDueIndex(world.store),
+        leases=MemorySweepLeases(),
+        clock=world.clock,
+        guard=world.table,
+    )
+    return finder.find(Sweep())
+
+
+def test_a_worker_claims_nothing_and_says_what_to_do() -> None:
+    world = fenced_world()
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, Fenced)
+    assert "oncely restore-proofs" in outcome.reason
+    assert world.store.jobs == {}
+    assert world.payments.calls == []
+
+
+def test_a_message_is_handed_back_each_time_later_for_more_than_an_hour() -> None:
+    bench = Bench(world=fenced_world())
+
+    for receives in range(1, MAX_RECEIVES):
+        (worked,) = bench.work(delivery(charge(), receives=receives))
+        assert not worked.acked
+    waits = list(bench.inbox.shown_again.values())
+
+    assert waits == [timedelta(minutes=minutes) for minutes in (1, 4, 16, 64)]
+
+
+def test_an_invalid_message_is_rejected_all_the_same() -> None:
+    bench = Bench(world=fenced_world())
+
+    (worked,) = bench.work(delivery("no JSON"))
+
+    assert worked.acked
+
+
+def test_a_dead_letter_stays_in_its_queue() -> None:
+    world = fenced_world()
+
+    (letter,) = receive(world, json.dumps(charge()))
+
+    assert letter.fate is Fate.LEFT
+    assert world.store.jobs == {}
+    assert world.alerts.told == []
+
+
+def test_a_sweep_finds_nothing_and_tells_why() -> None:
+    world = World(guard=MemoryGuard(OPEN))
+    world.add_order()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+    world.guard = MemoryGuard(REFUSED)
+    world.clock.move(hours=1)
+
+    found = find(world)
+
+    assert found.items == ()
+    assert found.refused == REFUSED.reason
+
+
+def test_the_reconciler_writes_nothing() -> None:
+    world = World(guard=MemoryGuard(OPEN))
+    world.add_order()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+    before = world.job(KEY)
+    world.guard = MemoryGuard(REFUSED)
+
+    done = world.reconcile(KEY)
+
+    assert done.outcome == "fenced"
+    assert world.job(KEY) == before
+
+
+def test_a_repair_is_refused_with_the_reason() -> None:
+    world = World(guard=MemoryGuard(OPEN))
+    world.add_order()
+    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.run(charge())
+    world.guard = MemoryGuard(REFUSED)
+    order = RepairOrder(
+        key=KEY, repair=Repair.ASK, version=world.job(KEY).version, reason="look", actor="ada"
+    )
+
+    assert world.repairer().repair(order) == NotAllowed(REFUSED.reason)
+
+
+class RestoredDuringClaim(MemoryJobStore):
+    """A table that is restored while a worker is frozen before its claim."""
+
+    guard: MemoryGuard
+
+    def claim(self, claim: Claim) -> ClaimResult:
+        self.guard.state = REFUSED
+        return super().claim(claim)
+
+
+def test_a_worker_that_was_frozen_across_the_restore_sends_nothing() -> None:
+    store = RestoredDuringClaim()
+    store.guard = MemoryGuard(OPEN)
+    world = World(store=store, guard=store.guard)
+    world.add_order()
+
+    outcome = world.run(charge())
+
+    assert isinstance(outcome, Fenced)
+    assert world.payments.calls == []
+
+
+def test_orders_without_a_job_are_left_alone_until_replays_have_ended() -> None:
+    world = World()
+    until = world.clock.now() + timedelta(days=18)
+    world.guard = MemoryGuard(TableOpen(deployment="dev", replays_until=until))
+    asked = (world.clock.now() - timedelta(hours=1)).isoformat()
+    world.add_order(charge_requested_at=asked)
+
+    assert find(world).items == ()
+    message = charge()
+    assert world.reconciler().resolve(KEY, message=message).outcome == "gone"  # type: ignore[arg-type]  # plain JSON
+    assert world.store.jobs == {}
+
+    world.clock.time = until
+    assert [item.key for item in find(world).items] == [KEY]

@@ -1,0 +1,381 @@
+"""`oncely restore-proofs`: the newest image of each job, nothing that could act twice."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from oncely.domain.gaps import Gap
+from oncely.domain.history import HistoryLine, Record, backfill_line, history_line, unreadable_line
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.restore import parked, restored
+from oncely.domain.table_identity import Identity, TableFacts
+from oncely.ports import RowPage, SwapResult
+from oncely.services.restore_proofs import CannotRestore, Declared, RestoreProofs
+from oncely.testing.history import MemoryHistory
+from oncely.testing.memory import MemoryJobStore
+from tests.support.fakes import FakeClock
+from tests.unit.samples import NOW, a_job
+
+KEY = JobKey("payment.charge:order_18452")
+LATER = NOW + timedelta(hours=5)
+T1 = Identity(deployment="dev", table_id="T1")
+T2 = TableFacts(name="jobs", table_id="T2", has_stream=True, has_ttl=True, has_recovery=True)
+MESSAGE = {"job": "payment.charge", "v": 1, "order_id": "18452"}
+
+
+def job(**changes: Any) -> Job:  # noqa: ANN401  # fields by name
+    held = {"job_key": KEY, "message": MESSAGE, "created_at": NOW, "deployment": "dev"}
+    return a_job(**{**held, **changes})
+
+
+def line(of: Job, **changes: Any) -> HistoryLine:  # noqa: ANN401  # fields by name
+    made = history_line(None, of, generation="T1", at=NOW)
+    assert made is not None
+    return replace(made, **changes)
+
+
+@dataclass
+class FakeTable:
+    item: Identity | None = T1
+    table: TableFacts = T2
+    writes: list[Identity] = field(default_factory=list)
+
+    def identity(self) -> Identity | None:
+        return self.item
+
+    def facts(self) -> TableFacts:
+        return self.table
+
+    def with_protection(self, facts: TableFacts) -> TableFacts:
+        return facts
+
+    def write(self, identity: Identity, *, instead_of: Identity | None) -> bool:
+        if self.item != instead_of:
+            return False
+        self.item = identity
+        self.writes.append(identity)
+        return True
+
+
+@dataclass
+class Scan:
+    store: MemoryJobStore
+
+    def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
+        del after
+        yield RowPage(jobs=tuple(self.store.jobs.values()), unreadable=(), after=None)
+
+
+@dataclass
+class Bench:
+    rows: tuple[Job, ...] = ()
+    lines: tuple[HistoryLine, ...] = ()
+    table: FakeTable = field(default_factory=FakeTable)
+    store: MemoryJobStore = field(default_factory=MemoryJobStore)
+    history: MemoryHistory = field(default_factory=MemoryHistory)
+    clock: FakeClock = field(default_factory=lambda: FakeClock(LATER))
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            self.store.create(row)
+        self.history.put(NOW.date(), "payment.charge", "one", self.lines)
+
+    @property
+    def service(self) -> RestoreProofs:
+        return RestoreProofs(
+            table=self.table,
+            store=self.store,
+            scan=Scan(self.store),
+            history=self.history,
+            clock=self.clock,
+            new_identity=lambda: "fresh",
+        )
+
+    def replaced(self, **given: Any) -> Declared:  # noqa: ANN401  # options by name
+        done = self.service.replace_table(replays_for=timedelta(days=18), **given)
+        assert isinstance(done, Declared), done
+        return done
+
+    def refused(self, **given: Any) -> str:  # noqa: ANN401  # options by name
+        done = self.service.replace_table(replays_for=timedelta(days=18), **given)
+        assert isinstance(done, CannotRestore), done
+        assert self.table.writes == []
+        return done.why
+
+    def row(self) -> Job:
+        return self.store.jobs[KEY]
+
+
+FINISHED = job(
+    status=Status.FINISHED,
+    version=5,
+    provider_ref="pi_1",
+    result={"charge_id": "ch_1"},
+    expires_at=NOW + timedelta(days=400),
+    due_at=None,
+)
+
+
+def test_an_older_row_becomes_the_newest_image_of_the_history() -> None:
+    bench = Bench((job(status=Status.STARTED, version=3),), (line(FINISHED),))
+
+    done = bench.replaced()
+
+    row = bench.row()
+    assert (row.status, row.provider_ref, row.result) == (
+        Status.FINISHED,
+        "pi_1",
+        {"charge_id": "ch_1"},
+    )
+    assert row.expires_at == FINISHED.expires_at
+    assert row.due_at is None
+    assert row.version > FINISHED.version
+    assert (done.read, done.written, done.unresolved) == (1, 1, 0)
+
+
+def test_a_lost_row_is_written_again() -> None:
+    bench = Bench((), (line(FINISHED),))
+
+    assert bench.replaced().written == 1
+    assert bench.row().status is Status.FINISHED
+    assert bench.row().message == MESSAGE
+
+
+def test_a_row_that_is_newer_than_the_history_stays() -> None:
+    newer = replace(FINISHED, version=9)
+    bench = Bench((newer,), (line(job(status=Status.STARTED, version=7)),))
+
+    assert bench.replaced().written == 0
+    assert bench.row() == newer
+
+
+@pytest.mark.parametrize("status", [Status.READY, Status.STARTED, Status.UNKNOWN])
+@pytest.mark.parametrize("where", ["row", "history", "both"])
+def test_what_has_not_ended_becomes_unknown_and_is_due_now(status: Status, where: str) -> None:
+    open_job = job(status=status, version=4, provider_ref="pi_1", lease_until=LATER)
+    bench = Bench(
+        () if where == "history" else (open_job,), () if where == "row" else (line(open_job),)
+    )
+
+    assert bench.replaced().unresolved == 1
+    row = bench.row()
+    assert (row.status, row.due_at, row.owner) == (Status.UNKNOWN, LATER, None)
+    assert row.provider_ref == "pi_1"
+    assert row.evidence[-1].event is Event.RESTORE
+    assert row.age_begins == LATER
+
+
+def test_a_job_that_nobody_claimed_becomes_this_deployments() -> None:
+    bench = Bench((job(status=Status.READY, deployment=None),))
+
+    bench.replaced()
+
+    assert bench.row().deployment == "dev"
+
+
+def test_the_newest_of_several_lines_counts() -> None:
+    started, saved = job(status=Status.STARTED, version=2), job(status=Status.STARTED, version=3)
+    saved = replace(saved, provider_ref="pi_1")
+    bench = Bench((started,), (line(saved), line(started)))
+
+    bench.replaced()
+
+    assert bench.row().provider_ref == "pi_1"
+
+
+def test_an_expired_row_is_not_brought_back() -> None:
+    gone = history_line(FINISHED, None, generation="T1", at=LATER, expired=True)
+    assert gone is not None
+    bench = Bench((), (line(FINISHED), gone))
+
+    assert bench.replaced().written == 0
+    assert bench.store.jobs == {}
+
+
+def test_a_row_that_somebody_deleted_is_brought_back() -> None:
+    gone = history_line(FINISHED, None, generation="T1", at=LATER)
+    assert gone is not None
+    assert gone.record is Record.DELETED
+    bench = Bench((), (line(FINISHED), gone))
+
+    bench.replaced()
+
+    assert bench.row().status is Status.FINISHED
+
+
+def test_an_end_that_owes_something_is_due() -> None:
+    bench = Bench((), (line(FINISHED, expires_at=None),))
+
+    bench.replaced()
+
+    assert bench.row().due_at == LATER
+
+
+def test_a_review_stays_one_and_is_told_again() -> None:
+    bench = Bench((), (line(job(status=Status.NEEDS_REVIEW)),))
+
+    bench.replaced()
+
+    assert (bench.row().status, bench.row().due_at) == (Status.NEEDS_REVIEW, LATER)
+
+
+def test_an_open_job_without_its_whole_message_is_for_an_operator() -> None:
+    partial = line(job(status=Status.STARTED), left_out=("message",))
+    bench = Bench((), (partial,))
+
+    bench.replaced()
+
+    assert bench.row().status is Status.NEEDS_REVIEW
+
+
+def test_a_row_keeps_its_whole_message_and_its_evidence() -> None:
+    whole = {**MESSAGE, "note": {"nested": "value"}}
+    row = job(status=Status.READY, version=1, message=whole)
+    partial = line(job(status=Status.STARTED, version=2), left_out=("message",))
+    bench = Bench((row,), (partial,))
+
+    bench.replaced()
+
+    assert bench.row().message == whole
+    assert bench.row().status is Status.UNKNOWN
+
+
+def test_the_identity_item_is_written_last_and_keeps_the_identity() -> None:
+    bench = Bench((job(status=Status.STARTED),))
+
+    identity = bench.replaced().identity
+
+    assert bench.table.writes == [identity]
+    assert identity == Identity(
+        deployment="dev",
+        table_id="T2",
+        restored_at=LATER,
+        replays_until=LATER + timedelta(days=18),
+    )
+
+
+class BreaksAfter(MemoryJobStore):
+    left = 1
+
+    def swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
+        if not self.left:
+            raise ConnectionError("interrupted")
+        self.left -= 1
+        return super().swap(before, after, **more)
+
+
+def test_an_interrupted_restore_goes_on_where_it_stopped() -> None:
+    rows = tuple(
+        job(job_key=JobKey(f"payment.charge:order_{number}"), status=Status.STARTED)
+        for number in range(3)
+    )
+    store = BreaksAfter()
+    bench = Bench(rows, store=store)
+    with pytest.raises(ConnectionError):
+        bench.replaced()
+    assert bench.table.writes == [], "the table stays refused"
+    store.left = 10
+
+    assert bench.replaced().written == 2
+    assert {row.status for row in store.jobs.values()} == {Status.UNKNOWN}
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    before = job(status=Status.STARTED)
+    bench = Bench((before,))
+
+    assert bench.replaced(dry_run=True).written == 1
+    assert bench.row() == before
+    assert bench.table.writes == []
+
+
+def test_an_open_gap_refuses_the_restore() -> None:
+    bench = Bench((job(status=Status.STARTED),))
+    bench.history.record_gap(Gap(name="gap-1", recorded_at=NOW))
+
+    assert "oncely archive backfill" in bench.refused()
+    assert bench.row().status is Status.STARTED
+
+
+def test_a_line_of_a_newer_version_refuses_the_restore() -> None:
+    strange = unreadable_line(KEY, generation="T1", at=LATER, version=9)
+
+    assert "cannot read" in Bench((), (strange,)).refused()
+    assert "cannot read" in Bench((), (line(FINISHED, status="paused"),)).refused()
+
+
+def test_the_table_of_its_own_item_needs_no_restore() -> None:
+    table = FakeTable(item=replace(T1, table_id="T2"))
+
+    assert "nothing to declare" in Bench(table=table).refused()
+
+
+@pytest.mark.parametrize("lacks", ["has_stream", "has_ttl", "has_recovery"])
+def test_a_table_without_protection_is_not_opened(lacks: str) -> None:
+    facts = replace(T2, **{lacks: False})  # type: ignore[arg-type]  # flags by name
+
+    assert "a restore leaves it off" in Bench(table=FakeTable(table=facts)).refused()
+
+
+def test_somebody_who_changes_a_row_meanwhile_stops_the_restore() -> None:
+    class Racing(MemoryJobStore):
+        def swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401
+            self.jobs[KEY] = replace(self.jobs[KEY], version=99)
+            return super().swap(before, after, **more)
+
+    assert "stop the workers" in Bench((job(status=Status.STARTED),), store=Racing()).refused()
+
+
+def test_without_an_item_the_identity_comes_from_the_history() -> None:
+    bench = Bench((), (line(FINISHED),), FakeTable(item=None))
+
+    assert bench.replaced().identity.deployment == "dev"
+
+
+def test_an_identity_is_never_made_up() -> None:
+    other = line(replace(FINISHED, job_key=JobKey("payment.charge:order_2")), deployment="old")
+    bench = Bench((), (line(FINISHED), other), FakeTable(item=None))
+
+    assert "dev, old" in bench.refused()
+    assert "names the identity mine" in bench.refused(named="mine")
+    assert bench.replaced(named="dev").identity.deployment == "dev"
+    assert "none" in Bench(table=FakeTable(item=None)).refused()
+
+
+def test_a_copy_gets_its_own_identity_and_parks_what_is_open() -> None:
+    owing = replace(FINISHED, job_key=JobKey("payment.charge:order_2"), due_at=NOW, expires_at=None)
+    ended = replace(FINISHED, job_key=JobKey("payment.charge:order_3"))
+    bench = Bench((job(status=Status.READY, due_at=NOW), owing, ended), (line(FINISHED),))
+
+    done = bench.service.declare_copy()
+
+    assert isinstance(done, Declared)
+    assert done.identity == Identity(deployment="fresh", table_id="T2")
+    assert (done.written, done.unresolved) == (2, 1)
+    assert (bench.row().status, bench.row().due_at) == (Status.NEEDS_REVIEW, None)
+    assert bench.store.jobs[owing.job_key].due_at is None, "the original sends what is owed"
+    assert bench.store.jobs[ended.job_key] == ended
+
+
+def test_what_is_done_stays_as_it_is() -> None:
+    assert restored(FINISHED, None, deployment="dev", now=LATER) is None
+    assert (
+        restored(FINISHED, backfill_line(FINISHED, generation="T1"), deployment="dev", now=LATER)
+        is None
+    )
+    assert parked(FINISHED, now=LATER) is None
+    assert restored(None, None, deployment="dev", now=LATER) is None
+
+
+def test_a_new_row_of_an_expired_key_is_newer_than_the_old_one() -> None:
+    def again(at: datetime) -> Job:
+        return job(status=Status.FINISHED, created_at=at, version=2, expires_at=LATER)
+
+    row = again(NOW + timedelta(days=1))
+
+    assert restored(row, line(replace(again(NOW), version=9)), deployment="dev", now=LATER) is None
