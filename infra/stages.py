@@ -176,6 +176,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
         # Each of these at once is a process of its own there, on a machine with few processors.
         "worker_concurrency": 3,
         "sweep_groups_at_once": 2,
+        "sweep_page_size": 100,
         "row_retention_days": 35,
         "log_retention_days": 1,
         "tls_only": False,

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(600)
 
 LOST = sized(24, full=200)
 DOWN = sized(24, full=500)
-UNKNOWN = sized(60, full=2000)
+UNKNOWN = sized(120, full=2000)
 SWEEPS = sized(1, full=4)
 TABLES = ("JobsTableName", "OrdersTableName")
 QUEUES = ("PaymentsQueueUrl", "DeadLetterQueueUrl")

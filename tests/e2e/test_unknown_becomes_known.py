@@ -274,7 +274,7 @@ def test_the_reconciler_only_reads_at_the_provider(deployment: Deployment) -> No
         for request in asked
         if left.ref in request.path or request.params.get("customer") == "cus_reads"
     ]
-    assert ours == ["GET", "GET"]  # the payment, and whether the customer has another for this job
+    assert ours == ["GET"]  # the customer's payments: ours, and whether there is another
 
 
 def test_two_sweeps_at_once_write_one_outcome(deployment: Deployment) -> None:
