@@ -58,9 +58,9 @@ Written by `make docs`: do not edit it. A test compares it with what the code do
   test confirms every one of these with AWS's own engine.
 - **Read from the template** that production deploys: alarms, queues, secrets, state transitions.
 - **Assumed**: batch sizes and durations, which each line names, and 5 % of invocations traced.
-- **Prices** are list prices of us-east-1 in US dollars without free tier, looked up in
-  {prices.LOOKED_UP}. Look yours up before you rely on them. What Stripe, HubSpot and SES charge
-  comes on top: SES alone is 100 for a million mails.
+- **Prices** are list prices of us-east-1 in US dollars without free tier, as known to us in
+  {prices.AS_OF} and partly from memory: check yours before you rely on them. What Stripe, HubSpot
+  and SES charge comes on top: SES alone is 100 for a million mails.
 """
 
 

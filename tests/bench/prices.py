@@ -2,9 +2,9 @@
 
 from typing import Final
 
-# Looked up on the pricing pages of DynamoDB, Lambda, SQS, S3, EventBridge, Step Functions,
-# CloudWatch, X-Ray, KMS and Secrets Manager, or on reviews of them where no copy was at hand.
-LOOKED_UP: Final = "November 2026"
+# DynamoDB, Lambda and CloudWatch from copies of their pricing pages or reviews of them; the others
+# (table class IA, recovery, S3, SQS, EventBridge, Step Functions, KMS, secrets) from memory.
+AS_OF: Final = "November 2026"
 
 # US dollars for a million of each.
 WRITE_UNIT: Final = 0.625  # DynamoDB on demand, table class Standard

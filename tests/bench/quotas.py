@@ -1,4 +1,4 @@
-"""Quotas that bind at some rate, each with the page that states it; looked up with the prices."""
+"""Quotas that bind at some rate, each with the page that states it."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -40,7 +40,7 @@ def _intro(_: Measured) -> str:
     return f"""# How it scales
 
 Written by `make docs` from counted units, default settings and default quotas of us-east-1, looked
-up in {prices.LOOKED_UP}: do not edit it. [What it costs](costs.md) says how units are counted.
+up in {prices.AS_OF}: do not edit it. [What it costs](costs.md) says how units are counted.
 
 Nothing is lost at any of these limits. A throttled write is retried within the job's budget, then
 the message or the row's due time brings the job back. What grows is the age of the oldest message,
