@@ -9,6 +9,7 @@ import boto3
 from botocore.config import Config
 
 from infra.local.engine import REGION
+from infra.table_plans import TTL
 
 STACK: Final = "Oncely-local"
 # What the providers on this machine are told; they take any key.
@@ -42,6 +43,17 @@ class Account:
         return {
             one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed["StackResources"]
         }
+
+    def protect_jobs(self) -> None:
+        """Enable what the engine's CloudFormation leaves off: TTL and point-in-time recovery."""
+        dynamodb, table = self.client("dynamodb"), self.outputs()["JobsTableName"]
+        dynamodb.update_time_to_live(
+            TableName=table, TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL}
+        )
+        dynamodb.update_continuous_backups(
+            TableName=table,
+            PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+        )
 
     def fill_secrets(self) -> None:
         """Put the providers' keys in, as a person does after the first deployment."""

@@ -70,4 +70,6 @@ def deploy(url: str, assembly: Path, *, providers: str) -> str:
     addresses = {ENGINE_ADDRESS: url, PROVIDERS_ADDRESS: providers}
     parameters = [f"--parameters={name}={value}" for name, value in addresses.items()]
     unattended = ("--app", str(assembly), "--require-approval", "never")
-    return run_cdk(environment_of(url), "deploy", *unattended, *parameters)
+    said = run_cdk(environment_of(url), "deploy", *unattended, *parameters)
+    Account(url).protect_jobs()
+    return said

@@ -33,6 +33,7 @@ from tests.faults.providers import (
     SmallPages,
     StrictPayments,
 )
+from tests.faults.restores import restores
 from tests.faults.safety_classes import BRIEF, LAG, MESSAGE, SHORT, Outside, contract_of
 from tests.faults.truths import (
     CONTACT,
@@ -135,7 +136,7 @@ def charging(
     def providers(clock: Clock) -> Mapping[str, Provider | None]:
         acts = acting("prepare", "execute", "close")
         return {
-            "payments": Provider(target=payments(clock), acts=acts, asks=asking("look_up")),
+            "payments": Provider(target=payments(clock), acts=acts, asks=asking("look_up", "find")),
             "mailer": a_mailer(FakeMailer()) if receipts else None,
         }
 
@@ -365,6 +366,7 @@ SCENARIOS: Final = (
         effects=lambda ended: len(charges_of(ended, "dev")),
         check=each_stack_has_its_charge,
     ),
+    *restores(charging),
     charging("with-receipt", lambda _: FakePayments(), receipts=True),
     charging("with-event", lambda _: FakePayments(), PublishedCharge, receipts=True),
     Scenario(

@@ -15,6 +15,9 @@ FIND: Final = "functions/oncely/services/find_due.py"
 RECONCILE: Final = "functions/oncely/services/reconcile.py"
 REPAIR: Final = "functions/oncely/services/repair.py"
 STRIPE: Final = "functions/oncely/adapters/stripe_payments.py"
+RESTORE: Final = "functions/oncely/domain/restore.py"
+PROOF_SERVICE: Final = "functions/oncely/services/restore_proofs.py"
+PROOFS: Final = ("tests/unit/test_restore_proofs.py",)
 FENCED: Final = ("tests/unit/test_fence.py",)
 AFTER: Final = ("tests/unit/test_after_restore.py",)
 CHECKS: Final = ("tests/unit/test_table_guard.py",)
@@ -95,7 +98,7 @@ FENCE: Final = (
         "a frozen worker acts on the table that was restored meanwhile",
         RUN,
         "        table = self.runner.guard.check()\n",
-        "        table: TableState = self.table\n",
+        "        table: TableOpen | TableRefused = self.table\n",
         FENCED,
     ),
     Mutation(
@@ -129,8 +132,8 @@ FENCE: Final = (
     Mutation(
         "the reconciler takes a restored row without a reference for proof",
         ASKING,
-        "        if lost_history(row, table.replays_until):\n",
-        "        if row.status is None:\n",
+        "        if lost_history(row, table.replays_until):\n            answer",
+        "        if row.status is None:\n            answer",
         AFTER,
     ),
     Mutation(
@@ -202,5 +205,68 @@ FENCE: Final = (
         "        if all_seen:\n            return Absent(",
         "        if all_seen or not found:\n            return Absent(",
         SEARCH,
+    ),
+    Mutation(
+        "a payment that our own rows name already is recorded a second time",
+        ASKING,
+        "if lost_history(row, table.replays_until) and _is_recorded(judged, standing):",
+        "if row.status is None:",
+        AFTER,
+    ),
+    Mutation(
+        "a message whose row was lost with its table is rejected",
+        RUN,
+        "isinstance(table := self.runner.guard.check(), TableRefused):",
+        "isinstance(table := self.table, TableRefused):",
+        FENCED,
+    ),
+    Mutation(
+        "an older image takes the place of a newer row",
+        RESTORE,
+        ") > (row.created_at, row.version)",
+        ") != (row.created_at, row.version)",
+        PROOFS,
+    ),
+    Mutation(
+        "what has not ended stays as the history has it",
+        RESTORE,
+        "    if not job.unresolved:\n",
+        "    if job.status:\n",
+        PROOFS,
+    ),
+    Mutation(
+        "an expired row is brought back",
+        RESTORE,
+        "if line.record is Record.EXPIRED or status is None:",
+        "if status is None and line.old_status is None:",
+        PROOFS,
+    ),
+    Mutation(
+        "an open gap does not stop a restore",
+        PROOF_SERVICE,
+        "if gaps := self.history.open_gaps():",
+        "if gaps := self.history.open_gaps()[:0]:",
+        PROOFS,
+    ),
+    Mutation(
+        "a restore opens a table that somebody is changing",
+        PROOF_SERVICE,
+        "if after is not None and not dry_run and not self._write(before, after):",
+        "if after is not None and not dry_run and self._write(before, after) is None:",
+        PROOFS,
+    ),
+    Mutation(
+        "an identity can be made up",
+        PROOF_SERVICE,
+        "        if named in known:\n",
+        "        if named:\n",
+        PROOFS,
+    ),
+    Mutation(
+        "a copy keeps what is open",
+        RESTORE,
+        "    if row.unresolved:\n        decision",
+        "    if row.status is None:\n        decision",
+        PROOFS,
     ),
 )

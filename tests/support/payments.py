@@ -39,6 +39,7 @@ class Intent:
     ref: str
     payment: Payment
     status: str = "requires_confirmation"
+    declined: bool = False  # a canceled one still tells why
 
 
 @dataclass
@@ -198,7 +199,9 @@ class FakePayments:
         return self._state(ref, intent.payment)
 
     def _become(self, ref: str, status: str) -> None:
-        self.intents[ref] = replace(self.intents[ref], status=status)
+        was = self.intents[ref]
+        declined = was.declined or status == "declined"
+        self.intents[ref] = replace(was, status=status, declined=declined)
         if status == "succeeded":
             self.charges.append(ref)
 
@@ -219,6 +222,8 @@ class FakePayments:
                 return Processing(f"{ref} is processing")
             case "declined":
                 return StillOpen("card_declined: generic_decline", code="card_declined")
+            case "canceled" if intent.declined:
+                return Refused("card_declined: generic_decline", code="card_declined")
             case "canceled":
                 return Refused("canceled", code="canceled")
             case "refunded":

@@ -147,6 +147,27 @@ def test_the_reconciler_finds_the_payment_of_a_row_without_a_reference() -> None
     assert world.order()["status"] == "paid"
 
 
+def test_an_order_that_was_not_lost_keeps_its_payment() -> None:
+    world = after_restore(charged_before())
+    world.add_order(status="paid", charge_id="ch_pi_1")
+    a_restored_row(world)
+
+    world.reconcile(KEY)
+
+    assert world.job(KEY).status is Status.FINISHED
+    assert world.order()["charge_id"] == "ch_pi_1"
+
+
+def test_an_order_that_another_charge_paid_is_for_an_operator() -> None:
+    world = after_restore(charged_before())
+    world.add_order(status="paid", charge_id="ch_by_hand")
+    a_restored_row(world)
+
+    world.reconcile(KEY)
+
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
 def test_the_reconciler_saves_a_payment_that_was_only_prepared() -> None:
     world = after_restore(charged_before(execute=Fault.REFUSED_CONNECTION))
     a_restored_row(world, fence=1)

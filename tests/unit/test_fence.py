@@ -2,18 +2,20 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 
 from oncely.domain.claims import Claim
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
-from oncely.ports import ClaimResult, TableOpen, TableRefused
+from oncely.ports import ClaimResult, SwapResult, TableOpen, TableRefused
 from oncely.services.dead_letters import Fate
 from oncely.services.find_due import Finder, Found, Sweep
 from oncely.services.outcomes import Fenced
 from oncely.services.repair_order import NotAllowed, RepairOrder
 from oncely.testing.memory import MemoryDueIndex, MemoryGuard, MemoryJobStore, MemorySweepLeases
 from tests.support.payments import Fault
-from tests.support.worker import MAX_RECEIVES, Bench, delivery
+from tests.support.worker import MAX_RECEIVES, Bench, delivery, held_elsewhere
 from tests.support.world import World, charge
 from tests.unit.test_dead_letters import receive
 
@@ -142,6 +144,42 @@ def test_a_worker_that_was_frozen_across_the_restore_sends_nothing() -> None:
 
     assert isinstance(outcome, Fenced)
     assert world.payments.calls == []
+
+
+class LostAtTheEnd(MemoryJobStore):
+    """A table that is restored while a worker is frozen before it records its end."""
+
+    guard: MemoryGuard
+
+    def swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
+        if after.ended:
+            self.guard.state = REFUSED
+            self.jobs.clear()
+        return super().swap(before, after, **more)
+
+
+def test_the_message_of_a_row_that_was_lost_with_its_table_comes_again() -> None:
+    store = LostAtTheEnd()
+    store.guard = MemoryGuard(OPEN)
+    world = World(store=store, guard=store.guard)
+    world.add_order()
+
+    assert isinstance(world.run(charge()), Fenced)
+    assert world.payments.charges == ["pi_1"]
+    assert world.alerts.told == []
+
+
+def test_a_frozen_worker_marks_nothing_in_the_restored_table() -> None:
+    store = RestoredDuringClaim()
+    store.guard = MemoryGuard(OPEN)
+    world = World(store=store, guard=store.guard)
+    world.add_order()
+    held_elsewhere(world, lease=timedelta(minutes=-1))
+    store.guard.state = OPEN
+    before = world.job(KEY)
+
+    assert isinstance(world.run(charge()), Fenced)
+    assert world.job(KEY) == before
 
 
 def test_orders_without_a_job_are_left_alone_until_replays_have_ended() -> None:

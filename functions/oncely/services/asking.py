@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oncely.contract import AnyContract, Call, Message, Mismatch
-from oncely.domain.answers import Answer, CannotAsk, Odd, Prepared, Unreachable
+from oncely.contract import AnyContract, Call, Message, Mismatch, Proceed, Settled
+from oncely.domain.answers import Answer, CannotAsk, Done, Odd, Prepared, Unreachable
 from oncely.domain.due import of_other_values
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job
@@ -55,7 +55,10 @@ def heard_about(row: Job, contract: AnyContract, message: Message, table: TableO
         untold = Unreachable(f"asking ended in {type(error).__name__}: {error}")
         return Heard(untold, standing.facts)
     values = None if standing.values is None else fingerprint(standing.values)
-    return Heard(of_other_values(row, answer, values), standing.facts, found)
+    judged = of_other_values(row, answer, values)
+    if lost_history(row, table.replays_until) and _is_recorded(judged, standing):
+        return Heard(judged, None, found)
+    return Heard(judged, standing.facts, found)
 
 
 def found_reference(
@@ -93,6 +96,16 @@ def _asked_after_restore(
         # Its key may have been used in what the restore lost: no window makes a resend safe.
         answer = Odd(f"the job table was restored, so it may have happened; {answer.reason}")
     return answer, found
+
+
+def _is_recorded(answer: Answer, standing: Proceed[Any] | Settled[Any]) -> bool:
+    """Whether our own rows name this very effect: only the job's row was lost."""
+    known = standing.answer if isinstance(standing, Settled) else None
+    return (
+        isinstance(answer, Done)
+        and isinstance(known, Done)
+        and all(answer.result.get(name) == value for name, value in known.result.items())
+    )
 
 
 def _named(row: Job, table: TableOpen) -> Job:

@@ -107,9 +107,14 @@ class _Run:
         if isinstance(standing, Mismatch):
             return self._conflict(standing.reason)
         claim = self._claim(standing)
-        match self.runner.store.claim(claim):
+        result = self.runner.store.claim(claim)
+        # A process that was frozen before its claim thaws on a table that was restored meanwhile.
+        table = self.runner.guard.check()
+        if isinstance(table, TableRefused):
+            return Fenced(**self._names, reason=table.reason)
+        match result:
             case Claimed(job=job):
-                return self._claimed(job, standing, claim)
+                return self._claimed(job, standing, claim, table)
             case ClaimRefused(row=row):
                 return self._refused(row, claim)
             case RequirementUnmet(other=other):
@@ -138,12 +143,10 @@ class _Run:
             requires_failed=standing.requires_failed if isinstance(standing, Proceed) else None,
         )
 
-    def _claimed(self, job: Job, standing: Proceed[Any] | Settled[Any], claim: Claim) -> Outcome:
+    def _claimed(
+        self, job: Job, standing: Proceed[Any] | Settled[Any], claim: Claim, table: TableOpen
+    ) -> Outcome:
         """We own the row: act, and record what came of it."""
-        # A process that was frozen before its claim thaws on a table that was restored meanwhile.
-        table = self.runner.guard.check()
-        if isinstance(table, TableRefused):
-            return Fenced(**self._names, reason=table.reason)
         if job.closing is not None:
             return self._close(job, standing, claim)
         if isinstance(standing, Settled):
@@ -301,6 +304,9 @@ class _Run:
     def _told(self, settlement: Settlement) -> Outcome:
         """The outcome that the written row stands for."""
         job, decision = settlement.job, settlement.decision
+        if settlement.orphan and isinstance(table := self.runner.guard.check(), TableRefused):
+            # Lost with its table: the message comes again, and asks before it acts.
+            return Fenced(**self._names, reason=table.reason)
         if settlement.orphan:
             self._teller().gone(self.key, settlement.orphan)
             return Orphaned(**self._names, reason=settlement.orphan)

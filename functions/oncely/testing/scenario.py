@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import Enum, auto
 from typing import Any, Protocol
 
 from oncely.contract import AnyContract
@@ -11,6 +12,13 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.ports import Clock
 from oncely.testing.memory import MemoryJobStore, MemoryRows
+
+
+class Restore(Enum):
+    """What the history knows of the time that a restore of the tables loses."""
+
+    LAGGING = auto()  # nothing: the stream had not delivered it
+    ARCHIVED = auto()  # every change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +85,7 @@ class Scenario:
     sweeps_at: tuple[timedelta, ...] = ()  # sweeps that no row asks for, from the start
     sweep_leases: bool = False  # whether sweeps keep each other off; they need not, to be safe
     seconds: float = 60  # what a worker has
+    restore: Restore | None = None  # whether the tables may be restored to an earlier moment
     deployment: str = "dev"  # the identity that rows and provider keys carry
     # What has happened in every schedule of this scenario, written as a script; not counted.
     given: str = ""

@@ -11,7 +11,6 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.proof import owes_something
-from oncely.ports import TableOpen
 from oncely.services.dead_letters import Fate
 from oncely.services.deadline import Deadline
 from oncely.services.find_due import Found, Sweep
@@ -21,8 +20,9 @@ from oncely.testing.actors import START, Actor, Task
 from oncely.testing.deployment import Deployment, Hooks
 from oncely.testing.ground import END, SWEEP_TIMEOUT, Ground
 from oncely.testing.letters import Letter
-from oncely.testing.memory import MemoryGuard, MemoryJobStore
+from oncely.testing.memory import MemoryJobStore
 from oncely.testing.promise import what_is_broken
+from oncely.testing.restored_table import RestorableTable
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import Schedule
 
@@ -43,9 +43,9 @@ class World(Ground):
         self.answers: dict[JobKey, Finished | Failed | Duplicate] = {}  # the first of each job
         self.ended: dict[JobKey, Status] = {}  # how each had ended before the late replay
         hooks = Hooks(wrote=self._wrote, sent=self.send, rejected=self._rejected)
-        guard = MemoryGuard(TableOpen(deployment=scenario.deployment))
+        self.table = RestorableTable(scenario, schedule, self.store)
         self.services = Deployment(
-            scenario, self.points, self.store, self.pointed, hooks, guard=guard
+            scenario, self.points, self.store, self.pointed, hooks, guard=self.table.guard
         )
 
     def job(self, key: JobKey) -> Job | None:
@@ -61,8 +61,9 @@ class World(Ground):
         due = [max(job.due_at, free) for job in self.store.jobs.values() if job.due_at is not None]
         if due or self.sweeps:
             at = max(min([*due, *self.sweeps]), self.schedule.now)
-            found.append(Task("sweep", at, self._sweep))
-        return found
+            if (open_at := self.table.sweeps_from(at)) is not None:
+                found.append(Task("sweep", open_at, self._sweep))
+        return [*found, *self.table.tasks(lambda kind, run: self.actor(kind, run, None))]
 
     def outside(self) -> object:
         """The rows, who was told of a review or an end, and what was answered."""
@@ -72,7 +73,7 @@ class World(Ground):
 
     def state(self) -> object:
         """That, and what the stream and the timer bring."""
-        return (super().state(), self.stream, self.sweeps)
+        return (super().state(), self.stream, self.sweeps, self.table.state())
 
     def broken(self) -> list[str]:
         """The promise, and what the scenario adds to it."""
@@ -101,6 +102,7 @@ class World(Ground):
 
     def _wrote(self, key: JobKey) -> None:
         """The stream shows each write."""
+        self.table.wrote(key)
         job = self.store.jobs.get(key)
         if job is None:
             return

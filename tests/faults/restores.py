@@ -1,0 +1,30 @@
+"""Payments whose job table and orders are restored to an earlier moment, at any time of a run."""
+
+from collections.abc import Callable
+
+from oncely.testing import Scenario
+from oncely.testing.scenario import Restore
+from tests.support.payments import FakePayments
+
+
+def restores(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
+    """Stripe has forgotten its keys: days have passed."""
+    lagging = {"restore": Restore.LAGGING, "copies": 1}
+
+    def forgetful(_: object) -> FakePayments:
+        return FakePayments(honours_keys=False)
+
+    return (
+        charging("restored", forgetful, **lagging),
+        # A create whose answer was lost is abandoned; the next one is confirmed. The restored row
+        # has neither reference.
+        charging("restored-create", forgetful, given="w1:payments.prepare!lost", **lagging),
+        # Confirmed, and not ended at the moment that is restored.
+        charging("restored-confirm", forgetful, given="w1:payments.execute!lost", **lagging),
+        charging(
+            "restored-declined",
+            lambda _: FakePayments(honours_keys=False, declines=True),
+            **lagging,
+        ),
+        charging("restored-archived", forgetful, restore=Restore.ARCHIVED, copies=1),
+    )
