@@ -26,7 +26,7 @@ class FirstSetup(Construct):
             stage=around.stage,
             layers=around.layers,
             timeout=around.stage.reconciler_timeout_seconds,
-            environment=tables.variables(),
+            environment=tables.names_of(JOBS),
         )
         self.function.allow(
             *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Scan", "dynamodb:DescribeTable"),

@@ -287,13 +287,15 @@ def test_look_up_of_a_paid_charge_takes_one_read(
 def test_look_up_reads_by_its_id_what_a_list_does_not_show_as_paid(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
-    ours = provider.prepare(payment(), key=ProviderKey("create:1"))
-    assert isinstance(ours, Prepared)
+    declined = payment(method="pm_card_chargeDeclined")
+    confirmed(provider, declined)
+    (ours,) = sandbox.ledger.intents
+    before = len(reads(sandbox))
 
-    answer = provider.look_up(ours.ref, payment())
+    answer = provider.look_up(ours.intent_id, declined)
 
-    assert isinstance(answer, Absent)
-    assert reads(sandbox) == [CREATE, f"{CREATE}/{ours.ref}"]
+    assert isinstance(answer, StillOpen)
+    assert reads(sandbox)[before:] == [CREATE, f"{CREATE}/{ours.intent_id}"]
 
 
 def test_look_up_reads_by_its_id_a_payment_whose_charge_the_list_does_not_show(
