@@ -14,7 +14,6 @@ from tests.infra.policies import Permission
 
 # Names of calls, each with the action that IAM knows it by; a transaction is what is in it.
 ACTIONS: Final = {
-    "DescribeTable": "dynamodb:DescribeTable",
     "BatchGetItem": "dynamodb:BatchGetItem",
     "GetItem": "dynamodb:GetItem",
     "PutItem": "dynamodb:PutItem",
@@ -33,6 +32,7 @@ ACTIONS: Final = {
     "GetSecretValue": "secretsmanager:GetSecretValue",
     "GetObject": "s3:GetObject",
     "PutObject": "s3:PutObject",
+    "ListObjects": "s3:ListBucket",
     "PutEvents": "events:PutEvents",
     "StartExecution": "states:StartExecution",
 }
@@ -131,6 +131,8 @@ def _uses(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield _IN_TRANSACTIONS[kind], inside["TableName"]
     elif event["EventName"] == "BatchGetItem":
         yield from ((action, table) for table in asked["RequestItems"])
+    elif action == "s3:ListBucket":
+        yield action, event["Resources"][0]["ResourceName"]
     elif action.startswith("s3:"):
         bucket, key = (one["ResourceName"] for one in event["Resources"])
         yield action, f"{bucket}/{key.partition('/')[0]}/*"

@@ -71,6 +71,11 @@ def people_look_and_repair(stack: Deployment) -> None:
     for path in ("/api/counts", "/api/jobs", "/api/export"):
         assert view.get(path, token=token).status == 200
         assert view.get(path, token=token, status="in_progress").status == 200
+    for path in ("/api/jobs", "/api/export"):
+        eventually(
+            lambda path=path: "order_18452" in view.get(path, token=token, status="finished").text,  # type: ignore[misc]  # bound now
+            f"{path} shows what is done, from the history",
+        )
     for text in (key, "never-seen", "customer_none"):
         assert view.get("/api/find", token=token, q=text).status == 200
     # An order comes back, the review is closed, and its payment is tried once more.
@@ -112,7 +117,8 @@ def test_every_call_that_a_function_made_is_allowed_by_its_policy(
     used: set[Permission], local: Assembly
 ) -> None:
     assert used - permissions(local) == set()
-    assert len({permission.role for permission in used}) == 12
+    # The first setup ran before calls were looked up; some runs still see it.
+    assert len({permission.role for permission in used} - {"FirstSetup/SetUp"}) == 12
 
 
 def test_no_call_was_refused(stack: Deployment) -> None:

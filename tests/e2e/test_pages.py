@@ -22,8 +22,14 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.in_order]
 
 # Their own tests run these: a guide in a copy of the source, a stack that stays up, a new file.
 _ELSEWHERE: Final = ("docs/add-a-job.md", "oncely demo", "oncely local", "oncely new-job")
-# A repair that the job's state does not allow is answered so, and a look may find trouble.
-_ANSWERS: Final = {"repair": {0, 1}, "doctor": {0, 4}, "reconcile": {0, 4}, "archive": {0, 4}}
+# A repair that the job's state does not allow is answered so, and a look may find trouble. The
+# deployed table is its own: there is nothing to restore, and the answer must say so.
+_ANSWERS: Final = {
+    **{name: {0, 4} for name in ("doctor", "reconcile", "archive")},
+    "repair": {0, 1},
+    "restore-proofs": {1},
+}
+_ASKING: Final = frozenset({"repair", "redrive", "restore-proofs"})
 
 
 def commands(page: Page) -> Iterator[str]:
@@ -128,7 +134,7 @@ def _here(line: str, deployment: Deployment) -> str:
     line = re.sub(r"Oncely-(prod|dev)\b", STACK, line)
     if first == "make":
         return line.replace("make ", "make --dry-run ", 1)
-    if (first, second) in {("oncely", "repair"), ("oncely", "redrive")} and "--yes" not in line:
+    if first == "oncely" and second in _ASKING and "--yes" not in line:
         return f"{line} --yes"
     return line
 

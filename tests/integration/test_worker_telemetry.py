@@ -49,6 +49,8 @@ def _metrics(line: dict[str, Any]) -> list[str]:
 
 @pytest.fixture
 def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+    # Another test of this process may have counted something without a handler around it.
+    telemetry.telemetry().metrics.clear_metrics()
     return Printed(capsys)
 
 
