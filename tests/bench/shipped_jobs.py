@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
+from oncely.contracts.payment_charge import charge_shard
 from oncely.domain.answers import Done, Prepared
 from oncely.domain.keys import JobKey
 from oncely.domain.profiles import Profile, Safety, Terms
@@ -125,6 +126,7 @@ def order(world: World, order_id: str = ORDER, **changes: object) -> None:
         "customer_id": "cus_internal_48151623",
         "payment_customer": "cus_P9xYkQm2Tz7RbL",
         "payment_method": "pm_1OqLk2Hx9TzVb3NsWq8RtYuI",
+        "charge_shard": charge_shard(order_id),
     }
     world.add_order(order_id, **{**ids, **changes})
 
