@@ -201,10 +201,10 @@ def _succeeded(intent: stripe.PaymentIntent, payment: Payment) -> Answer:
 
 
 def _declined(intent: stripe.PaymentIntent) -> StillOpen:
-    code, why = _payment_error(intent) or (intent.status, "not paid, and not canceled")
+    code, why = _payment_error(intent) or (intent.status, "not paid")
     if intent.status == "requires_action":
         code, why = "authentication_required", "the bank wants the customer"
-    return StillOpen(f"{code}: {why}; {intent.id} is still open", code, _names(intent))
+    return StillOpen(f"{code}: {why}", code, _names(intent))
 
 
 def _canceled(intent: stripe.PaymentIntent) -> Refused:

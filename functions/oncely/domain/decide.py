@@ -282,7 +282,7 @@ def _close_later(job: Job, answer: StillOpen, now: datetime, spread: float) -> D
     times = job.unreachable + 1
     pause = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
     released = back_to_ready(
-        Event.RELEASE, answer.reason, run_at=now + pause, unreachable=times, **to_close(answer)
+        Event.RELEASE, _open(answer), run_at=now + pause, unreachable=times, **to_close(answer)
     )
     return replace(released, alarm=answer.unsent is not None and answer.unsent.alarm)
 
@@ -290,10 +290,14 @@ def _close_later(job: Job, answer: StillOpen, now: datetime, spread: float) -> D
 def _hand_over_to_close(job: Job, terms: Terms, answer: StillOpen, now: datetime) -> Decision:
     """Whoever asks may not act: a worker closes it, and only then has the job failed."""
     if job.attempts >= terms.stop.attempts:
-        return escalate(f"{job.attempts} attempts were made; now: {answer.reason}")
+        return escalate(f"{job.attempts} attempts were made; now: {_open(answer)}")
     if why := too_old(job, terms, now):
-        return escalate(f"{why}; now: {answer.reason}")
-    return back_to_ready(Event.RETURN, answer.reason, run_at=now, unreachable=0, **to_close(answer))
+        return escalate(f"{why}; now: {_open(answer)}")
+    return back_to_ready(Event.RETURN, _open(answer), run_at=now, unreachable=0, **to_close(answer))
+
+
+def _open(answer: StillOpen) -> str:
+    return f"{answer.reason}; still open at the provider"
 
 
 def _go_on_later(job: Job, answer: Unfinished, now: datetime) -> Decision:
