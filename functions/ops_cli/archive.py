@@ -7,6 +7,7 @@ import typer
 
 from ops_cli import screen
 from ops_cli.exits import CommandError, Exit
+from ops_cli.find import quoted
 from ops_cli.moments import moment
 from ops_cli.options import AsJson, DryRun, at_a_place
 from ops_cli.place import Place
@@ -29,19 +30,24 @@ def about(
     ],
     *,
     since: Annotated[
-        str | None, typer.Option("--from", help="First day: 30d (ago), or a date (default: all).")
+        str | None,
+        typer.Option("--from", help="First day: 30d (ago), or a date (default: the first)."),
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", help="Last day.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Last day (default: today).")] = None,
     json: AsJson = False,
 ) -> None:
-    """Show every recorded change of the jobs about one id, the oldest first."""
+    """Show every recorded change about one id, oldest first."""
     now = datetime.now(UTC)
     days = [None if one is None else moment(one, now=now).date() for one in (since, until)]
-    lines = _reader(place).about(business_id, since=days[0], until=days[1])
+    first, last = days
+    if first is not None and last is not None and last < first:
+        raise CommandError(f"--to ({last}) is before --from ({first}).", Exit.USAGE)
+    lines = _reader(place).about(business_id, since=first, until=last)
     if not lines:
+        asked = " in these days" if first or last else ""
         raise CommandError(
-            f"The history has nothing about {business_id!r}. It is up to a few minutes behind: "
-            f"`oncely find` shows the rows themselves."
+            f"The history has nothing about {business_id!r}{asked}. It is a few minutes behind the "
+            f"job table, which `oncely find {quoted(business_id)}` reads."
         )
     if json:
         for line in lines:
@@ -66,7 +72,7 @@ def about(
 @app.command()
 @at_a_place
 def gaps(place: Place, *, json: AsJson = False) -> None:
-    """Show the parts of the history that are missing; `oncely archive backfill` closes them."""
+    """Show the gaps in the history; `backfill` closes them."""
     found = _reader(place).open_gaps()
     if json:
         for gap in found:
@@ -91,9 +97,9 @@ def backfill(
     dry_run: DryRun = False,
     json: AsJson = False,
 ) -> None:
-    """Scan the job table, write a line for every row, and close the gaps that this covers.
+    """Scan the job table, write a line for each row, close the gaps.
 
-    An interrupted scan goes on where it stopped.
+    Run it again after an interruption: it continues where it stopped.
     """
     from oncely.adapters.row_scan import DynamoRowScan
     from oncely.adapters.s3_history import S3HistoryStore
@@ -132,7 +138,7 @@ def backfill(
     if done.still_open:
         screen.complain(
             f"{len(done.still_open)} gaps are still open: they are newer than this scan, or began "
-            "before --from. Run it again without --from."
+            "before --from. Run `oncely archive backfill` again, without --from."
         )
         raise typer.Exit(Exit.ATTENTION)
 

@@ -25,7 +25,7 @@ _EVERY: Final = 0.5  # seconds
 def reconcile(
     place: Place,
     key: Annotated[
-        str | None, typer.Argument(help="One job, due or not; none: all that is due.")
+        str | None, typer.Argument(help="One job, due or not (default: what is due).")
     ] = None,
     *,
     job_type: Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")] = None,
@@ -33,7 +33,9 @@ def reconcile(
         str | None, typer.Option("--from", help="Due since then: 24h (ago), or a date.")
     ] = None,
     until: Annotated[str | None, typer.Option("--to", help="Due until then.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="At most so many jobs.")] = 200,
+    limit: Annotated[
+        int, typer.Option(min=1, max=200, help="Maximum number of jobs to check.")
+    ] = 200,
     dry_run: DryRun = False,
     wait: Annotated[bool, typer.Option(help="Wait until it is done.")] = True,
     json: AsJson = False,

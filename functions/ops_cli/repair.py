@@ -72,7 +72,10 @@ def repair(
 def confirm(question: str) -> None:
     """Ask on a terminal; elsewhere nobody can answer, and silence is no yes."""
     if not _is_a_terminal():
-        raise CommandError("Nobody can be asked here: give --yes, or --dry-run.", Exit.USAGE)
+        raise CommandError(
+            "Cannot prompt for confirmation: stdin is not a terminal. Pass --yes or --dry-run.",
+            Exit.USAGE,
+        )
     typer.confirm(question, abort=True, err=True)
 
 

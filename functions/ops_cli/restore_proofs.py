@@ -37,17 +37,25 @@ def restore_proofs(
 ) -> None:
     """Restore proofs from the history, then open the job table.
 
-    An interrupted run can be repeated.
+    Run it again after an interruption.
     """
     from oncely.domain.times import minute
     from oncely.services.restore_proofs import CannotRestore
 
     if replacement == copy:
-        raise CommandError("Pass either --replacement or --copy.", Exit.USAGE)
+        raise CommandError(
+            "Pass either --replacement (this table takes the place of a lost one) or --copy "
+            "(this table is for another stage).",
+            Exit.USAGE,
+        )
+    if copy and identity is not None:
+        raise CommandError(
+            "--identity goes with --replacement: a copy gets a new identity.", Exit.USAGE
+        )
     service, table = _service(place)
     if not (yes or dry_run):
         kind = "a replacement" if replacement else "a copy"
-        confirm(f"Declare {table} {kind}? Workers must be stopped or refused.")
+        confirm(f"Declare {table} {kind}? No job runs on it until this is done.")
     with screen.aside().status("reading the history…") as status:
 
         def report(done: "Declared") -> None:
@@ -124,9 +132,7 @@ def _replays_for(place: Place) -> timedelta:
     return max(_retention(place, url) for url in queues) + _retention(place, dead)
 
 
-_NOT_JOBS = frozenset(
-    {"RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl", "HistoryGapsQueueUrl"}
-)
+_NOT_JOBS = frozenset({"RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl", "GapsQueueUrl"})
 
 
 def _retention(place: Place, url: str) -> timedelta:

@@ -101,6 +101,15 @@ def test_unknown_id_says_where_to_look(place: FakePlace) -> None:
     assert "oncely find" in said.stderr
 
 
+def test_days_in_the_wrong_order_are_refused(place: FakePlace) -> None:
+    days = ("--from", "2026-11-18", "--to", "2026-11-17")
+
+    said = oncely("archive", "about", "18452", *days, place=place)
+
+    assert said.exit_code == 2
+    assert "--to (2026-11-17) is before --from (2026-11-18)" in said.stderr
+
+
 def test_gaps_need_attention(bucket: Bucket, place: FakePlace) -> None:
     assert oncely("archive", "gaps", place=place).stdout == "The history has no open gap.\n"
     with_gap(bucket)

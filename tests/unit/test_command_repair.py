@@ -73,7 +73,7 @@ def test_where_nobody_can_be_asked_silence_is_no_yes(review: FakePlace) -> None:
     said = oncely("repair", KEY, "fail", *WHY, place=review)
 
     assert said.exit_code == 2
-    assert "give --yes, or --dry-run" in said.stderr
+    assert "Pass --yes or --dry-run" in said.stderr
     assert review.world.job(KEY) == before
 
 

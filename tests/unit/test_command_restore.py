@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from oncely.adapters.job_rows import to_attributes
 from oncely.domain.lifecycle import Status
+from oncely.domain.times import instant
 from tests.support.command import Caller, FakePlace, oncely
 from tests.unit.samples import a_job
 from tests.unit.test_command_archive import Bucket
@@ -66,6 +68,8 @@ def place(table: RestoredTable) -> FakePlace:
             "PaymentsQueueUrl": "payments",
             "DeadLetterQueueUrl": "dead",
             "RejectsQueueUrl": "dead",
+            "MissedQueueUrl": "dead",
+            "GapsQueueUrl": "dead",
         },
     )
 
@@ -82,6 +86,26 @@ def test_a_replacement_keeps_the_identity_and_says_when_jobs_resume() -> None:
     (item,) = table.written
     assert (item["identity"]["S"], item["table_id"]["S"]) == ("dev", "T2")
     assert len(table.moved) == 1
+
+
+def test_replays_end_after_the_retention_of_job_queues_and_dead_letters() -> None:
+    table = RestoredTable()
+
+    oncely("restore-proofs", "--replacement", "--yes", place=place(table))
+
+    (item,) = table.written
+    window = instant(item["replays_until"]["S"]) - datetime.now(UTC)
+    assert timedelta(days=17) < window <= timedelta(days=18)
+
+
+def test_a_copy_cannot_be_given_an_identity() -> None:
+    table = RestoredTable()
+
+    said = oncely("restore-proofs", "--copy", "--identity", "dev", "--yes", place=place(table))
+
+    assert said.exit_code == 2
+    assert "a copy gets a new identity" in said.stderr
+    assert table.written == []
 
 
 def test_a_copy_gets_another_identity() -> None:
@@ -108,7 +132,7 @@ def test_one_of_the_two_must_be_said(options: tuple[str, ...]) -> None:
     said = oncely("restore-proofs", *options, "--yes", place=place(RestoredTable()))
 
     assert said.exit_code == 2
-    assert "either --replacement or --copy" in said.stderr
+    assert "either --replacement" in said.stderr
 
 
 def test_a_table_that_is_ours_is_left_alone() -> None:

@@ -105,7 +105,10 @@ class RestoreProofs:
     def _cannot_declare(self, found: Identity | None) -> str | None:
         facts = self.table.with_protection(self.table.facts())
         if found is not None and found.table_id == facts.table_id:
-            return f"{facts.name} is the table of its identity item: there is nothing to declare"
+            return (
+                f"the identity item already names {facts.name}, so jobs run on it and there is "
+                "nothing to declare"
+            )
         if facts.missing:
             return (
                 f"{facts.name} has no {', no '.join(facts.missing)}: enable what is "
