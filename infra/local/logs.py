@@ -16,6 +16,8 @@ _LATE_MS: Final = 1000
 _MOST: Final = 10_000
 # What explains a line, in this order; the rest is there for queries.
 _DETAILS: Final = ("deduplication", "old", "new", "outcome", "fate", "reason", "result", "error")
+# Said for each batch of the stream, of any job: too often to follow a job by.
+_NOTHING_TO_FOLLOW: Final = frozenset({None, "history"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ def read(message: str, *, function: str, at: datetime) -> LogLine | None:
         said = json.loads(message)
     except ValueError:
         return None
-    if not isinstance(said, dict) or "_aws" in said or "message" not in said:
+    if not isinstance(said, dict) or "_aws" in said or said.get("message") in _NOTHING_TO_FOLLOW:
         return None
     return LogLine(
         at=_written_at(said) or at,

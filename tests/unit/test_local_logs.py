@@ -31,6 +31,12 @@ def test_lambdas_own_lines_and_metrics_are_left_out() -> None:
         assert read(other, function="PaymentsWorker", at=AT) is None
 
 
+def test_batches_of_the_history_are_left_out() -> None:
+    said = json.dumps({"message": "history", "changes": 3, "objects": 1})
+
+    assert read(said, function="HistoryWrite", at=AT) is None
+
+
 def test_a_line_without_a_time_of_its_own_has_the_streams() -> None:
     assert line("job finished").at == AT
 

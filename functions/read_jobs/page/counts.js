@@ -27,9 +27,15 @@ function drawn() {
     one("Needs review", linked("needs_review", "needs_review")),
     one("Outcome unknown", linked("unknown", "unknown")),
     one("Pending", linked("pending", "in_progress")),
-    one("Oldest unresolved", oldest ? age(oldest) : figures ? "none" : "–"),
+    one("Oldest unresolved", oldest ? age(oldest) : noneOverdue()),
     one("Failed today", linked("failed_today", "failed?when=today")),
   );
+}
+
+function noneOverdue() {
+  if (!figures) return "–";
+  // A job that waits for its next try is pending, and nobody has to look at it.
+  return figures.pending ? "none overdue" : "none";
 }
 
 const one = (label, value) => el("div", {}, el("dt", {}, label), el("dd", {}, value));

@@ -9,6 +9,9 @@ const WINDOWS = {
   week: "Last 7 days",
   dates: "Between two days",
 };
+// Done jobs are listed from the history, which is read day by day: never all of it.
+const OF_DONE = { ...WINDOWS, "": WINDOWS.day };
+delete OF_DONE.day;
 const HOURS = { hour: 1, day: 24, week: 168 };
 
 /** The filters of a list, as the address has them; a change goes to the address. */
@@ -28,7 +31,7 @@ export function filters(status, query, types) {
   );
   const choices = {
     type: [["", "All"], ...known.map((name) => [name, name])],
-    when: Object.entries(WINDOWS),
+    when: Object.entries(status === "finished" ? OF_DONE : WINDOWS),
   };
   const form = el(
     "form.filters",

@@ -99,7 +99,7 @@ function facts(job) {
     ["Created", exactly(job.created_at)],
   ];
   if (job.amount_words) rows.unshift(["Amount", job.amount_words]);
-  if (job.expires_at) rows.push(["Leaves the table", time(job.expires_at)]);
+  if (job.expires_at) rows.push(["Expires", time(job.expires_at)]);
   return el("section.facts", {}, el("h2", {}, "The job"), el("dl", {}, rows.map(fact)));
 }
 

@@ -14,7 +14,7 @@ const LISTS = {
   unknown: {
     title: "Outcome unknown",
     empty:
-      "No outcome is unknown. A job comes here when a provider gave no clear answer; it is asked again by itself.",
+      "No outcome is unknown. A job comes here when a provider gave no clear answer; the reconciler then asks the provider again.",
   },
   failed: {
     title: "Failed",
@@ -29,10 +29,10 @@ const LISTS = {
   finished: {
     title: "Done",
     empty:
-      "Nothing is listed. Done jobs are listed from the history, of the last 24 hours unless you choose a time, and some minutes after they ended. Search finds each of them at once.",
+      "No job ended well in the last 24 hours. A job appears here a few minutes after it ended. To see older jobs, choose another time. Search finds any job at once.",
   },
 };
-const NO_MATCH = "No job here matches these filters. Widen them, or search by order or customer.";
+const NO_MATCH = "No job matches these filters. Widen them, or search by order or customer.";
 const PAGE = 25;
 
 export async function showList({ name, query }, { person, signal, reload }) {
@@ -102,7 +102,7 @@ function statement(page, wanted) {
   const list = el("ol.statement", {}, page.jobs.map(entry));
   const more = el("div.more");
   const offer = (cursor) => {
-    const label = list.children.length ? "Show more" : "None so far: look further";
+    const label = list.children.length ? "Show more" : "No matches yet. Keep searching";
     more.replaceChildren(...(cursor ? [button(label, () => next(cursor))] : []));
   };
   async function next(cursor) {
@@ -158,7 +158,7 @@ function download(wanted) {
       el("a", { href: address, download: `oncely-${wanted.status}.csv` }).click();
       URL.revokeObjectURL(address);
       const full =
-        "This file does not hold them all, or not all were looked through: narrow the filters.";
+        "The export may be incomplete: it hit the size or scan limit. Narrow the filters.";
       if (more) pressed.after(problem(full));
       announce("The list was downloaded");
     } catch (error) {
