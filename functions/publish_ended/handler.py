@@ -1,4 +1,4 @@
-"""Lambda: publishes and archives each ended job that the table's stream shows."""
+"""Lambda: sends what each ended job owes that the table's stream shows: follow-ups and events."""
 
 import os
 from typing import Any
