@@ -315,7 +315,7 @@ KNOWLEDGE: Final = (
         KEYS,
         "plain = _SEPARATOR.join((deployment, *named) if deployment else named)",
         "plain = _SEPARATOR.join(named)",
-        (EXPLORER, "-k", "promise_holds and two-stacks"),
+        ("tests/unit/test_two_deployments.py",),
     ),
     Mutation(
         "a payment of another deployment counts as ours",
