@@ -33,6 +33,7 @@ class JobFunction(Construct):
         environment: Mapping[str, str] | None = None,
         secrets: tuple[str, ...] = (),
         feeds_itself: bool = False,
+        traced: bool = True,
     ) -> None:
         super().__init__(scope, id_)
         self._is_local = stage.is_local
@@ -57,7 +58,7 @@ class JobFunction(Construct):
             },
             role=self.role,
             log_group=log_group,
-            tracing=lambda_.Tracing.ACTIVE,
+            tracing=lambda_.Tracing.ACTIVE if traced else lambda_.Tracing.DISABLED,
             # A long job feeds its own queue; Lambda would stop it after sixteen rounds.
             recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
         )
@@ -68,10 +69,11 @@ class JobFunction(Construct):
             )
         )
         self.allow(*_WRITE_LOGS, on=[log_group.log_group_arn])
-        self.acknowledge(
-            "AwsSolutions-IAM5[Resource::*]",
-            reason="X-Ray has no resources to name for PutTraceSegments and its like.",
-        )
+        if traced:
+            self.acknowledge(
+                "AwsSolutions-IAM5[Resource::*]",
+                reason="X-Ray has no resources to name for PutTraceSegments and its like.",
+            )
 
     def allow(
         self,

@@ -218,9 +218,9 @@ def idle_month(counts: Counts, inventory: Inventory) -> tuple[Line, ...]:
         ),
         Line(what="dashboard", how=f"{dashboards}", dollars=dashboards * prices.DASHBOARD),
         Line(
-            what="schedule, X-Ray",
-            how="one invocation and one trace for each sweep",
-            dollars=sweeps * (prices.SCHEDULE + prices.TRACE) / 10**6,
+            what="schedule",
+            how="one invocation for each sweep; Find is not traced",
+            dollars=sweeps * prices.SCHEDULE / 10**6,
         ),
         Line(
             what="Lambda",
