@@ -286,8 +286,8 @@ def _drain(_: Measured) -> str:
     of_a_sweep = dollars.JOBS_OF_A_SWEEP
     sweeps = 0.0 if of_a_sweep is None else UNKNOWN_JOBS / of_a_sweep
     bound = (
-        "That rate is the bound: a sweep goes on until nothing is due. With the time that pages "
-        "and groups take,\na test with a moved clock needs about 23 minutes."
+        "That rate is the bound: a sweep goes on until nothing is due. With the time of pages and\n"
+        "groups it is about 23 minutes, extrapolated from 3,000 jobs with a moved clock."
         if of_a_sweep is None
         else f"The sweep is the bound: it takes {of_a_sweep} jobs each minute, "
         f"so they take {sweeps / 60:.1f} hours."
