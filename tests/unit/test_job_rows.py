@@ -163,6 +163,32 @@ def test_a_row_that_cannot_be_read_says_whose_it_is_and_what_to_do(spoiled: Any)
         from_attributes({**to_attributes(a_job()), **spoiled})
 
 
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"attempts": {"S": "3"}},
+        {"version": {"N": "1.5"}},
+        {"owner": {"N": "5"}},
+        {"message": {"S": "5"}},
+        {"result": {"S": "[]"}},
+        {"updated_at": {"N": "20260101"}},
+        {"expires_at": {"N": "1E+60"}},
+        {"evidence": {"S": '[["2026-01-01T00:00:00Z","claim",null,"worker","","x"]]'}},
+        {"message": {"S": "[" * 200_000}},
+    ],
+    ids=lambda spoiled: f"{next(iter(spoiled))}-{next(iter(spoiled.values()))}"[:40],
+)
+def test_a_row_that_was_edited_into_another_type_cannot_be_read(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
+    with pytest.raises(UnreadableRowError, match="order_18452"):
+        from_attributes({**to_attributes(a_job()), **spoiled})
+
+
+def test_a_time_without_a_zone_is_in_utc() -> None:
+    edited = {**to_attributes(a_job()), "due_at": {"S": "2026-01-01T00:00:00"}}
+
+    assert from_attributes(edited).due_at == datetime(2026, 1, 1, tzinfo=UTC)
+
+
 def test_a_row_without_its_own_columns_cannot_be_read() -> None:
     with pytest.raises(UnreadableRowError):
         from_attributes({"job_key": {"S": "payment.charge:order_18452"}})
