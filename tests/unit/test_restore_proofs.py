@@ -12,6 +12,7 @@ from oncely.domain.history import HistoryLine, Record, backfill_line, history_li
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.proof import MONEY_RETENTION
 from oncely.domain.restore import parked, restored
 from oncely.domain.table_identity import Identity, TableFacts
 from oncely.ports import RowPage, SwapResult
@@ -360,6 +361,48 @@ def test_a_copy_gets_its_own_identity_and_parks_what_is_open() -> None:
     assert (bench.row().status, bench.row().due_at) == (Status.NEEDS_REVIEW, None)
     assert bench.store.jobs[owing.job_key].due_at is None, "the original sends what is owed"
     assert bench.store.jobs[ended.job_key] == ended
+
+
+@pytest.mark.parametrize("code", ["card_declined", "a code with spaces"])
+def test_what_was_to_be_closed_is_still_only_closed(code: str) -> None:
+    closing = {"reason": "declined", "code": code, "result": {}}
+    before = job(status=Status.NEEDS_REVIEW, version=4, provider_ref="pi_1")
+    ready = replace(before, status=Status.READY, version=5, closing=closing)
+    for row in (None, before):
+        found = restored(row, line(ready), deployment="dev", now=LATER)
+
+        assert found is not None
+        assert (found.status, found.provider_ref) == (Status.UNKNOWN, "pi_1")
+        assert found.closing is not None, "a worker would charge what an operator had closed"
+        assert found.closing["code"] == (code if code == "card_declined" else "closing")
+
+
+def test_a_line_of_a_newer_version_is_newer_than_what_this_one_wrote() -> None:
+    failed = line(replace(FINISHED, status=Status.FAILED, version=5))
+    strange = unreadable_line(KEY, generation="T1", at=failed.at, version=6)
+
+    assert "cannot read" in Bench((), (failed, strange)).refused()
+    assert "cannot read" in Bench((), (strange, failed)).refused()
+
+
+def test_a_line_of_a_newer_version_is_older_than_what_followed_it() -> None:
+    strange = unreadable_line(KEY, generation="T1", at=NOW - timedelta(days=1), version=6)
+    unnamed = unreadable_line(KEY, generation="T1", at=NOW - timedelta(days=1), version=None)
+    after = line(replace(FINISHED, version=7))
+    anew = line(replace(FINISHED, version=2), at=NOW + timedelta(days=500))
+
+    for lines in ((strange, after), (after, strange), (unnamed, after), (strange, anew)):
+        assert Bench((), lines).replaced().written == 1
+
+
+def test_what_a_copy_does_not_owe_expires() -> None:
+    owing = replace(FINISHED, due_at=NOW, expires_at=None)
+
+    found = parked(owing, now=LATER)
+
+    assert found is not None
+    assert found.due_at is None
+    assert found.expires_at == LATER + MONEY_RETENTION
 
 
 def test_what_is_done_stays_as_it_is() -> None:
