@@ -32,6 +32,13 @@ FENCE: Final = (
         PROOFS,
     ),
     Mutation(
+        "a restored table closes the gap that must stop its restore",
+        "functions/ops_cli/archive.py",
+        "if item is None or item.table_id != facts.table_id:",
+        "if item is None and not facts.table_id:",
+        ("tests/unit/test_command_archive.py",),
+    ),
+    Mutation(
         "what a copy does not owe stays for ever",
         RESTORE,
         "expires_at = expiry(now, MONEY_RETENTION) if row.ended else None",
