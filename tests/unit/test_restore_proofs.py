@@ -12,7 +12,7 @@ from oncely.domain.history import HistoryLine, Record, backfill_line, history_li
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.proof import MONEY_RETENTION
+from oncely.domain.proof import MONEY_RETENTION, published
 from oncely.domain.restore import parked, restored
 from oncely.domain.table_identity import Identity, TableFacts
 from oncely.ports import RowPage, SwapResult
@@ -393,6 +393,17 @@ def test_a_line_of_a_newer_version_is_older_than_what_followed_it() -> None:
 
     for lines in ((strange, after), (after, strange), (unnamed, after), (strange, anew)):
         assert Bench((), lines).replaced().written == 1
+
+
+def test_what_was_published_is_not_owed_again() -> None:
+    owing = replace(FINISHED, due_at=NOW, expires_at=None)
+    sent = published(owing, retention=MONEY_RETENTION, now=NOW)
+    lines = (line(owing), history_line(owing, sent, generation="T1", at=NOW))
+    bench = Bench((), tuple(one for one in lines if one is not None))
+
+    bench.replaced()
+
+    assert (bench.row().due_at, bench.row().expires_at) == (None, sent.expires_at)
 
 
 def test_what_a_copy_does_not_owe_expires() -> None:

@@ -41,7 +41,7 @@ _TIMES: Final = frozenset({"at", "created_at", "updated_at", "expires_at", "firs
 class Record(StrEnum):
     """Why a line was written. The values are stored; do not rename them."""
 
-    CHANGE = "change"  # a new status, a saved reference, or what an operator did
+    CHANGE = "change"  # a new status or expiry, a saved reference, or what an operator did
     BACKFILL = "backfill"  # the row as a scan found it, after a gap in the stream
     UNREADABLE = "unreadable"  # a change of a row that this version cannot read
     EXPIRED = "expired"  # TTL removed the row
@@ -116,7 +116,9 @@ def history_line(
     entry = _new_entry(old, new)
     moved = old is None or old.status is not new.status
     referred = new.provider_ref != (old.provider_ref if old else None)
-    if not (moved or referred or (entry is not None and is_person(entry.actor))):
+    # The write that clears a debt sets the expiry: a restore must not send it all again.
+    cleared = old is not None and old.expires_at != new.expires_at
+    if not (moved or referred or cleared or (entry is not None and is_person(entry.actor))):
         return None
     event, actor = _cause(old, new, entry)
     return _line(
