@@ -15,6 +15,7 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.proof import MONEY_RETENTION, published
 from oncely.domain.restore import parked, restored
 from oncely.domain.table_identity import Identity, TableFacts
+from oncely.domain.writes import Json
 from oncely.ports import RowPage, SwapResult
 from oncely.services.restore_proofs import CannotRestore, Declared, RestoreProofs
 from oncely.testing.history import MemoryHistory
@@ -365,7 +366,7 @@ def test_a_copy_gets_its_own_identity_and_parks_what_is_open() -> None:
 
 @pytest.mark.parametrize("code", ["card_declined", "a code with spaces"])
 def test_what_was_to_be_closed_is_still_only_closed(code: str) -> None:
-    closing = {"reason": "declined", "code": code, "result": {}}
+    closing: dict[str, Json] = {"reason": "declined", "code": code, "result": {}}
     before = job(status=Status.NEEDS_REVIEW, version=4, provider_ref="pi_1")
     ready = replace(before, status=Status.READY, version=5, closing=closing)
     for row in (None, before):
