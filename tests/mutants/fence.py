@@ -39,6 +39,13 @@ FENCE: Final = (
         ("tests/unit/test_command_archive.py",),
     ),
     Mutation(
+        "a copy is opened with an open row that it could not park",
+        PROOF_SERVICE,
+        "            for key, _ in page.unreadable:\n                # One",
+        "            for key, _ in ():\n                # One",
+        PROOFS,
+    ),
+    Mutation(
         "what a copy does not owe stays for ever",
         RESTORE,
         "expires_at = expiry(now, MONEY_RETENTION) if row.ended else None",

@@ -67,10 +67,12 @@ class FakeTable:
 @dataclass
 class Scan:
     store: MemoryJobStore
+    unreadable: tuple[tuple[str, int | None], ...] = ()
 
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
         del after
-        yield RowPage(jobs=tuple(self.store.jobs.values()), unreadable=(), after=None)
+        jobs = tuple(self.store.jobs.values())
+        yield RowPage(jobs=jobs, unreadable=self.unreadable, after=None)
 
 
 @dataclass
@@ -394,6 +396,17 @@ def test_a_line_of_a_newer_version_is_older_than_what_followed_it() -> None:
 
     for lines in ((strange, after), (after, strange), (unnamed, after), (strange, anew)):
         assert Bench((), lines).replaced().written == 1
+
+
+def test_a_copy_is_not_opened_while_a_row_of_it_cannot_be_read() -> None:
+    bench = Bench((FINISHED,))
+    scan = Scan(bench.store, unreadable=(("payment.charge:order_2", 3),))
+
+    done = replace(bench.service, scan=scan).declare_copy()
+
+    assert isinstance(done, CannotRestore)
+    assert "order_2 cannot be read" in done.why
+    assert bench.table.writes == []
 
 
 def test_what_was_published_is_not_owed_again() -> None:
