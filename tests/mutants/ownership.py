@@ -25,6 +25,13 @@ OWNERSHIP: Final = (
         ("tests/unit/test_job_rows.py",),
     ),
     Mutation(
+        "a move of a newer version makes its row unreadable",
+        ROWS,
+        "else _MOVES.get((old, event), _NOT_KNOWN_HERE)",
+        "else _MOVES[old, event]",
+        ("tests/unit/test_job_rows.py",),
+    ),
+    Mutation(
         "what a spoiled row raises is taken for a fault of ours",
         ROWS,
         "*(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),",

@@ -144,8 +144,9 @@ def test_numbers_of_a_business_row_are_whole_where_they_can_be() -> None:
     assert plain(row) == {"amount": 1250, "rate": 0.5, "tags": [1]}
 
 
-def test_a_line_of_a_newer_versions_history_is_kept_as_it_is() -> None:
-    line = ["2026-11-16T03:00:00.000Z", "hold", "unknown", "worker", "why", {"new": "paused"}]
+@pytest.mark.parametrize("more", [[{"new": "paused"}], []], ids=["unusual", "usual there"])
+def test_a_line_of_a_newer_versions_history_is_kept_as_it_is(more: list[object]) -> None:
+    line = ["2026-11-16T03:00:00.000Z", "hold", "unknown", "worker", "why", *more]
     evidence = json.dumps([line], separators=(",", ":"))
     row = {**to_attributes(a_job()), "evidence": serialized(evidence)}
 

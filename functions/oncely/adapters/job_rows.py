@@ -70,6 +70,7 @@ _STATUSES: Final = {str(status): status for status in Status}
 _MOVES: Final[Mapping[tuple[str | None, str], str]] = {
     (old, event): new for (old, event), new in lifecycle.TRANSITIONS.items()
 }
+_NOT_KNOWN_HERE: Final = ""  # where a move leads that only a newer version makes
 _NAMES: Final = tuple(field.name for field in fields(Job))
 # A field at its default has no attribute; but for the version, which a claim counts up.
 _DEFAULTS: Final = {one.name: one.default for one in fields(Job) if one.name != "version"}
@@ -219,7 +220,7 @@ def _entry(entry: Evidence) -> list[object]:
     """One line of evidence: when, what, from which status, by whom, why; and what is not usual."""
     line: list[object] = [time_text(entry.at), entry.event, entry.old, entry.actor, entry.reason]
     more: dict[str, object] = {}
-    if _MOVES.get((entry.old, entry.event)) != entry.new:
+    if _MOVES.get((entry.old, entry.event), _NOT_KNOWN_HERE) != entry.new:
         more["new"] = entry.new
     if entry.last_at is not None:
         more |= {"count": entry.count, "last_at": time_text(entry.last_at)}
@@ -235,7 +236,7 @@ def _evidence(  # noqa: PLR0917  # the parts of a line, in their order
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Evidence:
     last_at = more.get("last_at")
-    new = more["new"] if "new" in more else _MOVES[old, event]
+    new = more["new"] if "new" in more else _MOVES.get((old, event), _NOT_KNOWN_HERE)
     return Evidence(
         at=instant(at),
         event=_EVENTS.get(event, event),
