@@ -13,6 +13,7 @@ from ops_cli.options import AsJson, DryRun, at_a_place
 from ops_cli.place import Place
 
 if TYPE_CHECKING:
+    from oncely.adapters.deployment_identity import DynamoTableIdentity
     from oncely.adapters.history_reader import S3HistoryReader
     from oncely.domain.gaps import BackfillProgress, Gap
 
@@ -101,6 +102,7 @@ def backfill(
 
     Run it again after an interruption: it continues where it stopped.
     """
+    from oncely.adapters.deployment_identity import DynamoTableIdentity
     from oncely.adapters.row_scan import DynamoRowScan
     from oncely.adapters.s3_history import S3HistoryStore
     from oncely.adapters.system import SystemClock
@@ -109,6 +111,7 @@ def backfill(
 
     reader, table = _reader(place), _output(place, "JobsTableName")
     dynamodb = place.client("dynamodb")
+    _refuse_an_undeclared(DynamoTableIdentity(dynamodb, table))
     service = Backfill(
         scan=DynamoRowScan(dynamodb, table),
         store=S3HistoryStore(reader.client, reader.bucket),
@@ -141,6 +144,17 @@ def backfill(
             "before --from. Run `oncely archive backfill` again, without --from."
         )
         raise typer.Exit(Exit.ATTENTION)
+
+
+def _refuse_an_undeclared(table: "DynamoTableIdentity") -> None:
+    """A restored table lacks what a gap lost: its scan would close the gap that must stop it."""
+    item, facts = table.identity(), table.facts()
+    if item is None or item.table_id != facts.table_id:
+        raise CommandError(
+            f"{facts.name} is not the table of its identity item, so a scan of it does not show "
+            "what a gap lost. Nothing was written. Scan the table that it replaces.",
+            Exit.REFUSED,
+        )
 
 
 def _reader(place: Place) -> "S3HistoryReader":

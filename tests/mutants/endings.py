@@ -85,7 +85,7 @@ ENDINGS: Final = (
     Mutation(
         "an end that owes nothing never expires",
         PROOF,
-        "return replace(after, due_at=None, expires_at=_expiry(now, retention))",
+        "return replace(after, due_at=None, expires_at=expiry(now, retention))",
         "return replace(after, due_at=None)",
         ("tests/unit/test_proof.py",),
     ),

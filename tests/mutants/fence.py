@@ -25,6 +25,48 @@ SEARCH: Final = ("tests/contract/test_payment_search.py",)
 
 FENCE: Final = (
     Mutation(
+        "a restored job charges what was only to be closed",
+        RESTORE,
+        "closing=_closing(line),",
+        "closing=None,",
+        PROOFS,
+    ),
+    Mutation(
+        "a restored table closes the gap that must stop its restore",
+        "functions/ops_cli/archive.py",
+        "if item is None or item.table_id != facts.table_id:",
+        "if item is None and not facts.table_id:",
+        ("tests/unit/test_command_archive.py",),
+    ),
+    Mutation(
+        "a copy is opened with an open row that it could not park",
+        PROOF_SERVICE,
+        "            for key, _ in page.unreadable:\n                # One",
+        "            for key, _ in ():\n                # One",
+        PROOFS,
+    ),
+    Mutation(
+        "what a copy does not owe stays for ever",
+        RESTORE,
+        "expires_at = expiry(now, MONEY_RETENTION) if row.ended else None",
+        "expires_at = None",
+        PROOFS,
+    ),
+    Mutation(
+        "an old line is restored though a newer version wrote the row since",
+        "functions/oncely/domain/history.py",
+        "        return _follows(line, other)",
+        "        return False",
+        PROOFS,
+    ),
+    Mutation(
+        "a line of a newer version hides what was written after it",
+        "functions/oncely/domain/history.py",
+        "return in_time and (",
+        "return bool(in_time) or (",
+        PROOFS,
+    ),
+    Mutation(
         "a table with another id is taken for ours",
         IDENTITY,
         "if identity.table_id != facts.table_id:",

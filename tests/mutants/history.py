@@ -24,6 +24,13 @@ HISTORY: Final = (
         _LINES,
     ),
     Mutation(
+        "a restore owes again what was published long ago",
+        LINES,
+        "cleared = old is not None and old.expires_at != new.expires_at",
+        "cleared = False",
+        ("tests/unit/test_restore_proofs.py",),
+    ),
+    Mutation(
         "free text of a message is in the history",
         LINES,
         "return code(value) is not None",

@@ -12,10 +12,32 @@ SETTLE: Final = "functions/oncely/services/settle.py"
 EXPRESSIONS: Final = "functions/oncely/adapters/expressions.py"
 DYNAMODB: Final = "functions/oncely/adapters/dynamodb_jobs.py"
 EXPLORER: Final = "tests/faults/test_explorer.py"
+ROWS: Final = "functions/oncely/adapters/job_rows.py"
 SWAP: Final = ("tests/contract/test_job_store_swap.py", "-k", "moto")
 END: Final = ("tests/contract/test_job_store_end.py", "-k", "moto")
 
 OWNERSHIP: Final = (
+    Mutation(
+        "a row of other types is read, and fails among its neighbours",
+        ROWS,
+        "if not isinstance(value, kind):",
+        "if value is kind:",
+        ("tests/unit/test_job_rows.py",),
+    ),
+    Mutation(
+        "a move of a newer version makes its row unreadable",
+        ROWS,
+        "else _MOVES.get((old, event), _NOT_KNOWN_HERE)",
+        "else _MOVES[old, event]",
+        ("tests/unit/test_job_rows.py",),
+    ),
+    Mutation(
+        "what a spoiled row raises is taken for a fault of ours",
+        ROWS,
+        "*(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),",
+        "*(LookupError, TypeError, ValueError),",
+        ("tests/unit/test_job_rows.py",),
+    ),
     # Ownership: whose row it is, and whose write.
     Mutation(
         "a claim takes a row that is not ready",

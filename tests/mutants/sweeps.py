@@ -45,6 +45,13 @@ SWEEPS: Final = (
         ("tests/unit/test_find_due.py",),
     ),
     Mutation(
+        "a due time that was edited by hand stops every sweep",
+        "functions/oncely/adapters/due_index.py",
+        "with suppress(ValueError):",
+        "with suppress(KeyError):",
+        ("tests/integration/test_edited_rows.py",),
+    ),
+    Mutation(
         "what is asked stands with what is published",
         DUE,
         "            return Action.PUBLISH",

@@ -193,6 +193,19 @@ def test_an_open_payment_of_a_restored_row_is_closed_before_it_fails() -> None:
     assert payments.intents["pi_1"].status == "canceled"
 
 
+def test_a_payment_that_was_to_be_closed_is_not_charged_after_a_restore() -> None:
+    payments = charged_before(execute=Fault.REFUSED_CONNECTION)
+    world = after_restore(payments)
+    closing = {"reason": "paid by hand", "code": "ruled_by_a_person", "result": {}}
+    a_restored_row(world, fence=1, provider_ref="pi_1", closing=closing)
+
+    job = world.until_quiet(KEY)
+
+    assert job.status is Status.FAILED
+    assert payments.charges == []
+    assert payments.intents["pi_1"].status == "canceled"
+
+
 def test_a_message_for_a_restored_row_waits_for_the_reconciler() -> None:
     world = after_restore(charged_before())
     a_restored_row(world)

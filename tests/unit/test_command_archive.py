@@ -51,6 +51,11 @@ class JobTable:
     """A table of one page."""
 
     items: list[dict[str, Any]] = field(default_factory=list)
+    declared: str | None = "table-1"  # what its identity item names
+
+    def get_item(self, **_: object) -> dict[str, Any]:
+        item = {"identity": {"S": "dev"}, "table_id": {"S": self.declared}}
+        return {} if self.declared is None else {"Item": item}
 
     def describe_table(self, **_: str) -> dict[str, Any]:
         return {"Table": TABLE}
@@ -133,6 +138,20 @@ def test_backfill_writes_lines_and_closes_gaps(bucket: Bucket, place: FakePlace)
     assert json.loads(done.stdout)["closed"] == ["gap"]
     assert [line.job_key for line in bucket.lines()] == [KEY]
     assert oncely("archive", "gaps", place=place).exit_code == 0
+
+
+@pytest.mark.parametrize("declared", ["table-0", None])
+def test_restored_table_closes_no_gap(
+    bucket: Bucket, place: FakePlace, declared: str | None
+) -> None:
+    with_gap(bucket)
+    place.clients["dynamodb"].declared = declared
+
+    said = oncely("archive", "backfill", place=place)
+
+    assert said.exit_code == 1
+    assert "Scan the table that it replaces" in said.stderr
+    assert oncely("archive", "gaps", place=place).exit_code == 4, "restore-proofs still refuses"
 
 
 def test_gap_older_than_the_rows_that_were_asked_for_stays_open(

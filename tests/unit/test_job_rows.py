@@ -144,8 +144,9 @@ def test_numbers_of_a_business_row_are_whole_where_they_can_be() -> None:
     assert plain(row) == {"amount": 1250, "rate": 0.5, "tags": [1]}
 
 
-def test_a_line_of_a_newer_versions_history_is_kept_as_it_is() -> None:
-    line = ["2026-11-16T03:00:00.000Z", "hold", "unknown", "worker", "why", {"new": "paused"}]
+@pytest.mark.parametrize("more", [[{"new": "paused"}], []], ids=["unusual", "usual there"])
+def test_a_line_of_a_newer_versions_history_is_kept_as_it_is(more: list[object]) -> None:
+    line = ["2026-11-16T03:00:00.000Z", "hold", "unknown", "worker", "why", *more]
     evidence = json.dumps([line], separators=(",", ":"))
     row = {**to_attributes(a_job()), "evidence": serialized(evidence)}
 
@@ -161,6 +162,32 @@ def test_a_line_of_a_newer_versions_history_is_kept_as_it_is() -> None:
 def test_a_row_that_cannot_be_read_says_whose_it_is_and_what_to_do(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
     with pytest.raises(UnreadableRowError, match=r"order_18452 .* deploy that version again"):
         from_attributes({**to_attributes(a_job()), **spoiled})
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"attempts": {"S": "3"}},
+        {"version": {"N": "1.5"}},
+        {"owner": {"N": "5"}},
+        {"message": {"S": "5"}},
+        {"result": {"S": "[]"}},
+        {"updated_at": {"N": "20260101"}},
+        {"expires_at": {"N": "1E+60"}},
+        {"evidence": {"S": '[["2026-01-01T00:00:00Z","claim",null,"worker","","x"]]'}},
+        {"message": {"S": "[" * 200_000}},
+    ],
+    ids=lambda spoiled: f"{next(iter(spoiled))}-{next(iter(spoiled.values()))}"[:40],
+)
+def test_a_row_that_was_edited_into_another_type_cannot_be_read(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
+    with pytest.raises(UnreadableRowError, match="order_18452"):
+        from_attributes({**to_attributes(a_job()), **spoiled})
+
+
+def test_a_time_without_a_zone_is_in_utc() -> None:
+    edited = {**to_attributes(a_job()), "due_at": {"S": "2026-01-01T00:00:00"}}
+
+    assert from_attributes(edited).due_at == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_a_row_without_its_own_columns_cannot_be_read() -> None:

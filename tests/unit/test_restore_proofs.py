@@ -12,8 +12,10 @@ from oncely.domain.history import HistoryLine, Record, backfill_line, history_li
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.proof import MONEY_RETENTION, published
 from oncely.domain.restore import parked, restored
 from oncely.domain.table_identity import Identity, TableFacts
+from oncely.domain.writes import Json
 from oncely.ports import RowPage, SwapResult
 from oncely.services.restore_proofs import CannotRestore, Declared, RestoreProofs
 from oncely.testing.history import MemoryHistory
@@ -65,10 +67,12 @@ class FakeTable:
 @dataclass
 class Scan:
     store: MemoryJobStore
+    unreadable: tuple[tuple[str, int | None], ...] = ()
 
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
         del after
-        yield RowPage(jobs=tuple(self.store.jobs.values()), unreadable=(), after=None)
+        jobs = tuple(self.store.jobs.values())
+        yield RowPage(jobs=jobs, unreadable=self.unreadable, after=None)
 
 
 @dataclass
@@ -360,6 +364,70 @@ def test_a_copy_gets_its_own_identity_and_parks_what_is_open() -> None:
     assert (bench.row().status, bench.row().due_at) == (Status.NEEDS_REVIEW, None)
     assert bench.store.jobs[owing.job_key].due_at is None, "the original sends what is owed"
     assert bench.store.jobs[ended.job_key] == ended
+
+
+@pytest.mark.parametrize("code", ["card_declined", "a code with spaces"])
+def test_what_was_to_be_closed_is_still_only_closed(code: str) -> None:
+    closing: dict[str, Json] = {"reason": "declined", "code": code, "result": {}}
+    before = job(status=Status.NEEDS_REVIEW, version=4, provider_ref="pi_1")
+    ready = replace(before, status=Status.READY, version=5, closing=closing)
+    for row in (None, before):
+        found = restored(row, line(ready), deployment="dev", now=LATER)
+
+        assert found is not None
+        assert (found.status, found.provider_ref) == (Status.UNKNOWN, "pi_1")
+        assert found.closing is not None, "a worker would charge what an operator had closed"
+        assert found.closing["code"] == (code if code == "card_declined" else "closing")
+
+
+def test_a_line_of_a_newer_version_is_newer_than_what_this_one_wrote() -> None:
+    failed = line(replace(FINISHED, status=Status.FAILED, version=5))
+    strange = unreadable_line(KEY, generation="T1", at=failed.at, version=6)
+
+    assert "cannot read" in Bench((), (failed, strange)).refused()
+    assert "cannot read" in Bench((), (strange, failed)).refused()
+
+
+def test_a_line_of_a_newer_version_is_older_than_what_followed_it() -> None:
+    strange = unreadable_line(KEY, generation="T1", at=NOW - timedelta(days=1), version=6)
+    unnamed = unreadable_line(KEY, generation="T1", at=NOW - timedelta(days=1), version=None)
+    after = line(replace(FINISHED, version=7))
+    anew = line(replace(FINISHED, version=2), at=NOW + timedelta(days=500))
+
+    for lines in ((strange, after), (after, strange), (unnamed, after), (strange, anew)):
+        assert Bench((), lines).replaced().written == 1
+
+
+def test_a_copy_is_not_opened_while_a_row_of_it_cannot_be_read() -> None:
+    bench = Bench((FINISHED,))
+    scan = Scan(bench.store, unreadable=(("payment.charge:order_2", 3),))
+
+    done = replace(bench.service, scan=scan).declare_copy()
+
+    assert isinstance(done, CannotRestore)
+    assert "order_2 cannot be read" in done.why
+    assert bench.table.writes == []
+
+
+def test_what_was_published_is_not_owed_again() -> None:
+    owing = replace(FINISHED, due_at=NOW, expires_at=None)
+    sent = published(owing, retention=MONEY_RETENTION, now=NOW)
+    lines = (line(owing), history_line(owing, sent, generation="T1", at=NOW))
+    bench = Bench((), tuple(one for one in lines if one is not None))
+
+    bench.replaced()
+
+    assert (bench.row().due_at, bench.row().expires_at) == (None, sent.expires_at)
+
+
+def test_what_a_copy_does_not_owe_expires() -> None:
+    owing = replace(FINISHED, due_at=NOW, expires_at=None)
+
+    found = parked(owing, now=LATER)
+
+    assert found is not None
+    assert found.due_at is None
+    assert found.expires_at == LATER + MONEY_RETENTION
 
 
 def test_what_is_done_stays_as_it_is() -> None:

@@ -1,6 +1,7 @@
 """Finds due rows through the sparse, sharded index of the job table."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -44,6 +45,10 @@ class DynamoDueIndex:
             PaginationConfig={"PageSize": _PAGE_SIZE},
             **e.parameters(),
         )
+        due_at = times[0]
         for page in pages:
             for row in map(plain, page["Items"]):
-                yield Due(job_key=JobKey(str(row["job_key"])), due_at=instant(str(row["due_at"])))
+                # One that was edited into no time stands where the index has it: it stops nobody.
+                with suppress(ValueError):
+                    due_at = instant(row["due_at"])
+                yield Due(job_key=JobKey(str(row["job_key"])), due_at=due_at)

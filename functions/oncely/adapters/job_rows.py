@@ -15,7 +15,7 @@ from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Evidence, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.times import time_text
+from oncely.domain.times import instant, time_text
 
 Attributes: TypeAlias = dict[str, Any]  # the SDK's own form: {"status": {"S": "ready"}}
 
@@ -48,11 +48,29 @@ _TIMES: Final = frozenset(
 # Text, so that what a producer sent survives as it was: DynamoDB knows no floats, rounds long
 # numbers and nests 32 levels only.
 _JSON: Final = frozenset({"closing", "message", "progress", "result"})
+_NUMBERS: Final = frozenset(
+    {
+        "amount",
+        "attempts",
+        "fence",
+        "key_number",
+        "paused_seconds",
+        "stranded_fence",
+        "timeouts",
+        "unreachable",
+        "version",
+    }
+)
+# Whatever a row that was edited by hand may raise.
+_SPOILED: Final = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+)
 _EVENTS: Final = {str(event): event for event in Event}
 _STATUSES: Final = {str(status): status for status in Status}
 _MOVES: Final[Mapping[tuple[str | None, str], str]] = {
     (old, event): new for (old, event), new in lifecycle.TRANSITIONS.items()
 }
+_NOT_KNOWN_HERE: Final = ""  # where a move leads that only a newer version makes
 _NAMES: Final = tuple(field.name for field in fields(Job))
 # A field at its default has no attribute; but for the version, which a claim counts up.
 _DEFAULTS: Final = {one.name: one.default for one in fields(Job) if one.name != "version"}
@@ -95,7 +113,7 @@ def from_attributes(row: Mapping[str, Any]) -> Job:
     try:
         known: dict[str, Any] = {name: _value(name, row[name]) for name in _NAMES if name in row}
         return Job(**known)
-    except (LookupError, TypeError, ValueError) as error:
+    except _SPOILED as error:
         key = row.get("job_key", {}).get("S")
         raise UnreadableRowError(
             f"the row of {key} cannot be read by this deployment ({error}): it was changed by "
@@ -179,15 +197,22 @@ def _spelled(name: str, value: object) -> object:
 def _value(name: str, found: Any) -> object:  # noqa: ANN401  # the SDK's own form
     value = _plain(found)
     if name in _JSON:
-        return json.loads(str(value))
+        return _typed(name, json.loads(str(value)), dict)
     if name in _EPOCH_SECONDS:
         return datetime.fromtimestamp(float(str(value)), UTC)
     if name in _TIMES:
-        return datetime.fromisoformat(str(value))
+        return instant(value)
     if name == "status":
         return Status(str(value))
     if name == "evidence":
         return tuple(_evidence(*entry) for entry in json.loads(str(value)))
+    return _typed(name, value, int if name in _NUMBERS else str)
+
+
+def _typed(name: str, value: object, kind: type) -> object:
+    """A value of another type would fail far from here, and take its neighbours along."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {type(value).__name__}")
     return value
 
 
@@ -195,7 +220,7 @@ def _entry(entry: Evidence) -> list[object]:
     """One line of evidence: when, what, from which status, by whom, why; and what is not usual."""
     line: list[object] = [time_text(entry.at), entry.event, entry.old, entry.actor, entry.reason]
     more: dict[str, object] = {}
-    if _MOVES.get((entry.old, entry.event)) != entry.new:
+    if _MOVES.get((entry.old, entry.event), _NOT_KNOWN_HERE) != entry.new:
         more["new"] = entry.new
     if entry.last_at is not None:
         more |= {"count": entry.count, "last_at": time_text(entry.last_at)}
@@ -211,14 +236,14 @@ def _evidence(  # noqa: PLR0917  # the parts of a line, in their order
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Evidence:
     last_at = more.get("last_at")
-    new = more["new"] if "new" in more else _MOVES[old, event]
+    new = more["new"] if "new" in more else _MOVES.get((old, event), _NOT_KNOWN_HERE)
     return Evidence(
-        at=datetime.fromisoformat(at),
+        at=instant(at),
         event=_EVENTS.get(event, event),
         old=None if old is None else _STATUSES.get(old, old),
         new=_STATUSES.get(new, new),
         reason=reason,
         actor=actor,
         count=int(more.get("count", 1)),
-        last_at=None if last_at is None else datetime.fromisoformat(last_at),
+        last_at=None if last_at is None else instant(last_at),
     )

@@ -7,13 +7,13 @@ and never a nested record of a message: those may name people.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
 from oncely.domain.actors import is_person
-from oncely.domain.jobs import Evidence, Job
+from oncely.domain.jobs import CLOCK_SKEW, Evidence, Job
 from oncely.domain.keys import is_job_type
 from oncely.domain.lifecycle import Event
 from oncely.domain.text import one_line
@@ -33,13 +33,15 @@ MAX_INTEGER: Final = 2**63 - 1
 
 # An id, a code or a time as text: no space, so no sentence; no "@", so no email address.
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:#+/=%~-]*")
+# The stream tells times to the second, and clocks differ.
+_TIMES_DIFFER: Final = timedelta(seconds=1) + CLOCK_SKEW
 _TIMES: Final = frozenset({"at", "created_at", "updated_at", "expires_at", "first_sent_at"})
 
 
 class Record(StrEnum):
     """Why a line was written. The values are stored; do not rename them."""
 
-    CHANGE = "change"  # a new status, a saved reference, or what an operator did
+    CHANGE = "change"  # a new status or expiry, a saved reference, or what an operator did
     BACKFILL = "backfill"  # the row as a scan found it, after a gap in the stream
     UNREADABLE = "unreadable"  # a change of a row that this version cannot read
     EXPIRED = "expired"  # TTL removed the row
@@ -72,6 +74,7 @@ class HistoryLine:
     fingerprint: str | None = None
     first_sent_at: datetime | None = None
     provider_ref: str | None = None
+    closing: str | None = None  # the code of a job whose next run only closes what is open
     amount: int | None = None
     currency: str | None = None
     customer_id: str | None = None
@@ -113,7 +116,9 @@ def history_line(
     entry = _new_entry(old, new)
     moved = old is None or old.status is not new.status
     referred = new.provider_ref != (old.provider_ref if old else None)
-    if not (moved or referred or (entry is not None and is_person(entry.actor))):
+    # The write that clears a debt sets the expiry: a restore must not send it all again.
+    cleared = old is not None and old.expires_at != new.expires_at
+    if not (moved or referred or cleared or (entry is not None and is_person(entry.actor))):
         return None
     event, actor = _cause(old, new, entry)
     return _line(
@@ -171,7 +176,14 @@ def deduplicated(lines: Iterable[HistoryLine]) -> list[HistoryLine]:
 
 def is_newer(line: HistoryLine, other: HistoryLine | None) -> bool:
     """Whether a line of the same key describes a later state of the row, or says more of it."""
-    return other is None or _age(line) > _age(other)
+    if other is None:
+        return True
+    # Of a row that this version cannot read, only the key, the version and the time are known.
+    if other.record is Record.UNREADABLE and line.record is not Record.UNREADABLE:
+        return not _follows(other, line)
+    if line.record is Record.UNREADABLE and other.record is not Record.UNREADABLE:
+        return _follows(line, other)
+    return _age(line) > _age(other)
 
 
 def code(text: str) -> str | None:
@@ -251,6 +263,7 @@ def _line(  # the fields of the row are the same in every line
         fingerprint=_id(job.fingerprint),
         first_sent_at=job.first_sent_at,
         provider_ref=_id(job.provider_ref),
+        closing=None if job.closing is None else code(str(job.closing.get("code"))) or "closing",
         amount=job.amount,
         currency=_id(job.currency),
         customer_id=_id(job.customer_id),
@@ -290,6 +303,12 @@ def _is_scalar(value: object) -> bool:
             return abs(value) <= MAX_INTEGER
         case _:
             return False
+
+
+def _follows(unreadable: HistoryLine, known: HistoryLine) -> bool:
+    """Whether a newer version wrote the row after this line. An edit by hand counts no version."""
+    in_time = unreadable.at + _TIMES_DIFFER >= known.at
+    return in_time and (unreadable.version or 0) > (known.version or 0)
 
 
 def _rank(line: HistoryLine) -> int:

@@ -37,7 +37,7 @@ def ended(before: Job, after: Job, *, retention: timedelta, owes: bool, now: dat
         return after
     if owes:
         return replace(after, due_at=after.due_at or now + PUBLISH_GRACE, expires_at=None)
-    return replace(after, due_at=None, expires_at=_expiry(now, retention))
+    return replace(after, due_at=None, expires_at=expiry(now, retention))
 
 
 def owes_something(job: Job) -> bool:
@@ -47,7 +47,7 @@ def owes_something(job: Job) -> bool:
 
 def published(job: Job, *, retention: timedelta, now: datetime) -> Job:
     """The row after everything that it owed was sent: it may expire. No line of evidence for it."""
-    return replace(job, version=job.version + 1, due_at=None, expires_at=_expiry(now, retention))
+    return replace(job, version=job.version + 1, due_at=None, expires_at=expiry(now, retention))
 
 
 def may_be_published_unread(job: Job, now: datetime) -> bool:
@@ -61,6 +61,7 @@ def may_be_published_unread(job: Job, now: datetime) -> bool:
     )
 
 
-def _expiry(now: datetime, retention: timedelta) -> datetime:
+def expiry(now: datetime, retention: timedelta) -> datetime:
+    """When a row that ends now may go."""
     # Whole seconds, as a row keeps them: else a lost reply could not be told from a lost row.
     return (now + retention).replace(microsecond=0)

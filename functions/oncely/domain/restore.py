@@ -10,7 +10,9 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import escalate
+from oncely.domain.proof import MONEY_RETENTION, expiry
 from oncely.domain.text import one_line
+from oncely.domain.writes import Json
 
 ACTOR: Final = "restore"
 
@@ -80,7 +82,11 @@ def parked(row: Job, *, now: datetime) -> Job | None:
     if row.due_at is None:
         return None
     reason = "this table is a copy: what the job owes is sent where it ran"
-    return row.apply(Event.NOTE, now=now, actor=ACTOR, reason=reason, due_at=None)
+    # No publisher comes by to set the expiry, and its contract may not be known here.
+    expires_at = expiry(now, MONEY_RETENTION) if row.ended else None
+    return row.apply(
+        Event.NOTE, now=now, actor=ACTOR, reason=reason, due_at=None, expires_at=expires_at
+    )
 
 
 def _is_done(row: Job) -> bool:
@@ -116,12 +122,20 @@ def _image(line: HistoryLine, row: Job | None, now: datetime) -> Job | None:
         since=line.at,
         result=None if line.result is None else dict(line.result),
         evidence=row.evidence if row is not None else (),
+        closing=_closing(line),
         **kept,
     )
     if not job.ended:
         return replace(job, due_at=now)
     # An end without an expiry still owes something; sending that twice does no harm.
     return replace(job, expires_at=line.expires_at, due_at=None if line.expires_at else now)
+
+
+def _closing(line: HistoryLine) -> dict[str, Json] | None:
+    """Without the mark, a worker would act on what is only to be closed."""
+    if line.closing is None:
+        return None
+    return {"reason": "closed after a restore", "code": line.closing, "result": {}}
 
 
 def _status(line: HistoryLine) -> Status | None:

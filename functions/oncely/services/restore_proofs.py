@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
+from oncely.domain.errors import UnreadableRowError
 from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
 from oncely.domain.restore import is_unreadable, parked, restored
@@ -100,7 +101,11 @@ class RestoreProofs:
         found = self.table.identity()
         if why := self._cannot_declare(found):
             return CannotRestore(why)
-        return self._declare(found, self.new_identity(), self._parked_rows(), None, dry_run, report)
+        try:
+            rows = self._parked_rows()
+            return self._declare(found, self.new_identity(), rows, None, dry_run, report)
+        except UnreadableRowError as error:
+            return CannotRestore(str(error))
 
     def _cannot_declare(self, found: Identity | None) -> str | None:
         facts = self.table.with_protection(self.table.facts())
@@ -164,6 +169,12 @@ class RestoreProofs:
         for page in self.scan.pages():
             for row in page.jobs:
                 yield row, parked(row, now=self.clock.now())
+            for key, _ in page.unreadable:
+                # One that is open and was never claimed would run here as well, once it is read.
+                raise UnreadableRowError(
+                    f"the row of {key} cannot be read by this version, so it is not parked: deploy "
+                    "the version that wrote it, and run this again"
+                )
 
     def _write(self, before: Job | None, after: Job) -> bool:
         if before is None:
