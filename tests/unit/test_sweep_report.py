@@ -23,6 +23,16 @@ STEP_FUNCTIONS_LIMIT = 256 * 1024
 PLENTY = 10_000
 
 
+def test_item_of_a_row_is_handed_on_as_its_key_alone() -> None:
+    assert Item(key=JobKey("a:1")).as_json() == {"key": "a:1"}
+
+
+def test_item_with_a_message_is_handed_on_whole() -> None:
+    item = Item(key=JobKey("a:1"), message={"job": "a", "v": 1}, asked_for=True)
+
+    assert Item.of(item.as_json()) == item
+
+
 def finished(key: str = "a:1") -> Handled:
     done = Resolution(
         key=JobKey(key),
