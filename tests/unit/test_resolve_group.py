@@ -128,13 +128,18 @@ def test_job_of_an_unknown_type_needs_little_time() -> None:
     assert done.done is not None
 
 
-def test_at_most_so_many_jobs_are_asked_about_at_once() -> None:
+@pytest.mark.parametrize("at_once", [2, 3])
+def test_jobs_of_a_group_are_looked_up_concurrently_within_the_bound(at_once: int) -> None:
     world, keys = unknown_charges(12)
-    world.payments = _Crowd(world.payments, most=3)
+    world.payments = _Crowd(world.payments, most=at_once)
 
-    resolve(world, keys, resolver(world, at_once=3))
+    resolve(world, keys, resolver(world, at_once=at_once))
 
-    assert world.payments.peak == 3
+    assert world.payments.peak == at_once
+
+
+def test_empty_group_has_nothing_to_resolve() -> None:
+    assert resolve(World(), []) == []
 
 
 class _Crowd:

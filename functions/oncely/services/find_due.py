@@ -280,7 +280,7 @@ def _that_fit(items: Iterable[Item]) -> Iterator[Item]:
     """As many as one page can carry with their messages; the others are found again."""
     size = 0
     for item in items:
-        size += len(json.dumps(item.as_json())) + 1
+        size += len(json.dumps(item.as_json()))
         if size > PAGE_BYTES:
             return
         yield item
