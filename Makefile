@@ -34,7 +34,7 @@ WITH_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-setup: $(LOCAL_STACK) ## Install what the other targets need (each installs its own needs, too)
+setup: $(LOCAL_STACK) ## Install all dependencies (other targets do this on demand)
 
 # Everything runs on this machine, and ends with the command.
 RUN_LOCAL = @$(WITH_VENV) $(VENV)/bin/python -m infra.local
@@ -74,7 +74,7 @@ destroy: $(AWS_STACK) ## Delete STAGE; the archive stays, and in prod all data d
 # A schedule to play again, as `make faults` printed it.
 REPLAY ?=
 
-faults: $(DEV) ## Try the jobs under every schedule; ARGS=--beside: other ways to write one, too; REPLAY='…' plays one again
+faults: $(DEV) ## Explore fault schedules for every job (ARGS=--beside compares with Powertools; REPLAY='…' replays one)
 	@PYTHONPATH=functions $(VENV)/bin/python -m tests.faults $(ARGS) --replay '$(REPLAY)'
 
 mutants: $(DEV) $(ENGINE) ## Break guards in a copy of the code, and see a test fail; ARGS="lease", or ARGS="--random 60 --seed N"
@@ -87,7 +87,7 @@ soak: $(LOCAL_STACK) ## Real processes under kills, outages, faults and skewed c
 	@$(WITH_VENV) ONCELY_TEST_SIZE=full $(VENV)/bin/python -m pytest -m mass
 	@PYTHONPATH=functions:. $(VENV)/bin/python -m tests.soak $(ARGS)
 
-docs: $(DEV) ## Write the pages of docs/ that the code tells itself, and count what jobs cost
+docs: $(DEV) ## Regenerate the docs pages built from code, and count what jobs cost
 	@$(VENV)/bin/python -m ops_cli.render_docs
 	@PYTHONPATH=functions:. $(VENV)/bin/python -m tests.bench.cost_pages
 
