@@ -16,7 +16,7 @@ from botocore.config import Config
 from infra.local.sandbox import StripeSandbox
 from oncely.adapters.aws import DYNAMODB
 from oncely.adapters.stripe_payments import StripePayments
-from oncely.adapters.system import SystemClock, new_token
+from oncely.adapters.system import SystemClock, new_token, spread
 from oncely.contracts import CONTRACTS
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
@@ -213,6 +213,7 @@ def test_of_many_who_would_tell_a_person_one_does(dynamo: Dynamo) -> None:
             alerts=alerts,
             clock=SystemClock(),
             actor="reconciler",
+            jitter=spread,
         )
         for _ in range(WORKERS)
     ]

@@ -63,7 +63,7 @@ ENDINGS: Final = (
     Mutation(
         "a look does not push the due time",
         DUE,
-        "return replace(row, version=row.version + 1, due_at=now + LOOK_TIME)",
+        "return replace(row, version=row.version + 1, due_at=now + LOOK_TIME + apart)",
         "return replace(row, version=row.version + 1)",
         ("tests/unit/test_reconciler.py",),
     ),

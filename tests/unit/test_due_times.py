@@ -35,7 +35,7 @@ def given_up(*, since: timedelta, event: Event, fence: int = 1) -> Job:
 def test_look_is_one_write_that_moves_only_the_due_time() -> None:
     row = a_job(version=4)
 
-    assert looked_at(row, NOW) == a_job(version=5, due_at=NOW + timedelta(minutes=2))
+    assert looked_at(row, NOW, jitter=0) == a_job(version=5, due_at=NOW + timedelta(minutes=2))
 
 
 @pytest.mark.parametrize(
@@ -109,3 +109,9 @@ def test_answer_stands_when_the_values_are_the_same_or_nothing_was_decided(
     answer: Done | Absent, fingerprint_now: str | None
 ) -> None:
     assert of_other_values(a_job(), answer, fingerprint_now) is answer
+
+
+def test_looks_in_the_same_millisecond_write_different_rows() -> None:
+    row = a_job(status=Status.NEEDS_REVIEW)
+
+    assert looked_at(row, NOW, jitter=0.25) != looked_at(row, NOW, jitter=0.5)

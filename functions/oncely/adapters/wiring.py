@@ -83,6 +83,7 @@ def wire_group_resolver(
         clock=reconciler.clock,
         actor=ACTOR,
         stack=settings.stack_name,
+        jitter=spread,
     )
     return GroupResolver(reconciler=reconciler, teller=teller, at_once=settings.sweep_jobs_at_once)
 

@@ -2,7 +2,7 @@
 
 import zlib
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum, StrEnum, auto
 from typing import Final, assert_never
 
@@ -90,9 +90,14 @@ def due_step(row: Job, now: datetime, *, asked_for: bool = False) -> Step:
             return Step.NOTHING
 
 
-def looked_at(row: Job, now: datetime) -> Job:
-    """The row with a later due time: whoever writes it has the look to itself for a while."""
-    return replace(row, version=row.version + 1, due_at=now + LOOK_TIME)
+def looked_at(row: Job, now: datetime, *, jitter: float) -> Job:
+    """The row with a later due time: whoever writes it has the look to itself for a while.
+
+    Without jitter, two who look in the same millisecond would write the same row, and each would
+    take it for its own.
+    """
+    apart = timedelta(milliseconds=int(1000 * jitter))
+    return replace(row, version=row.version + 1, due_at=now + LOOK_TIME + apart)
 
 
 def mine_to_tell(review: Job, now: datetime) -> Job:

@@ -96,7 +96,7 @@ class Reconciler:
 
     def hold(self, row: Job) -> Job | None:
         """Move the due time on, so that what cannot be resolved now makes room for what can."""
-        held = looked_at(row, self.clock.now())
+        held = looked_at(row, self.clock.now(), jitter=self.spread())
         written = self.store.swap(row, held)
         return written.job if isinstance(written, Written) else None
 

@@ -1,5 +1,6 @@
 """Tells a person of a job that needs review: one alert, however many try to at once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -40,6 +41,7 @@ class Teller:
     clock: Clock
     actor: str
     stack: str = ""  # names the deployment in the commands that people are given
+    jitter: Callable[[], float] = lambda: 0.0  # drawn where several may take the right at once
 
     def tell(self, key: JobKey) -> Telling:
         """Take the right to tell of a job that is due for it, and tell."""
@@ -47,7 +49,7 @@ class Teller:
         row = self.store.get(key)
         if row is None or due_step(row, now) is not Step.TELL:
             return Telling.NOT_DUE
-        taken = self.store.swap(row, looked_at(row, now))
+        taken = self.store.swap(row, looked_at(row, now, jitter=self.jitter()))
         return self.deliver(taken.job) if isinstance(taken, Written) else Telling.NOT_DUE
 
     def deliver(self, review: Job) -> Telling:
