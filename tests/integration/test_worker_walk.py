@@ -1,0 +1,57 @@
+"""How far a reader of the engine follows a message: calls between files until it is `finished`."""
+
+import json
+import sys
+import threading
+from types import FrameType
+from typing import Final
+
+from infra import FUNCTIONS
+from oncely.domain.lifecycle import Status
+from tests.support.worker import KEY, Stage, invoke
+from tests.support.world import charge
+
+# A call into one of these is a step of the walk; what happens inside is another story.
+LEAVES: Final = ("oncely/adapters/", "oncely/contracts/")
+# Each function of another file that a file calls counts once; 60 before the restructuring.
+MAX_CALLS: Final = 60
+
+
+class Walk:
+    """The calls between files, in the order in which they were first made."""
+
+    def __init__(self) -> None:
+        self.calls: dict[tuple[str, str, str], None] = {}
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
+        callee, caller = _file(frame), _file(frame.f_back)
+        if event != "call" or not callee or not caller or caller.startswith(LEAVES):
+            return
+        if caller != callee:
+            self.calls[caller, callee, frame.f_code.co_qualname] = None
+
+
+def _file(frame: FrameType | None) -> str | None:
+    if frame is None or not frame.f_code.co_filename.startswith(f"{FUNCTIONS}/"):
+        return None
+    return frame.f_code.co_filename.removeprefix(f"{FUNCTIONS}/")
+
+
+def test_worker_walk_is_short(stage: Stage) -> None:
+    stage.put_secret()
+    stage.world().add_order("first")
+    stage.world().add_order()
+    invoke(stage.deliver(json.dumps(charge("first"))))  # wires the worker
+    event = stage.deliver(json.dumps(charge()))
+    walk = Walk()
+    threading.setprofile(walk)
+    sys.setprofile(walk)
+    try:
+        invoke(event)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    assert stage.world().job(KEY).status is Status.FINISHED
+    steps = [f"{caller} -> {callee}: {name}" for caller, callee, name in walk.calls]
+    assert len(steps) <= MAX_CALLS, "\n".join(steps)
