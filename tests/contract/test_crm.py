@@ -34,7 +34,7 @@ def all_changed(bench: Bench) -> list[str]:
     return found
 
 
-def test_a_contact_is_fetched_with_its_properties_and_its_time_as_an_instant(bench: Bench) -> None:
+def test_fetched_contact_has_properties_and_update_time(bench: Bench) -> None:
     record_id = bench.people.add(email="seven@example.com")
 
     record = bench.crm.fetch(record_id)
@@ -48,7 +48,7 @@ def test_a_contact_is_fetched_with_its_properties_and_its_time_as_an_instant(ben
     assert properties["email"] == "seven@example.com"
 
 
-def test_a_change_moves_the_time_of_the_contact(bench: Bench) -> None:
+def test_update_advances_contact_update_time(bench: Bench) -> None:
     record_id = bench.people.add(email="seven@example.com")
     bench.clock.move(milliseconds=1)
 
@@ -60,13 +60,13 @@ def test_a_change_moves_the_time_of_the_contact(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("record_id", ["404", "abc", ".", "..", "1?archived=true"])
-def test_a_contact_that_never_was_is_gone(bench: Bench, record_id: str) -> None:
+def test_missing_contact_is_gone(bench: Bench, record_id: str) -> None:
     bench.people.add(email="seven@example.com")
 
     assert bench.crm.fetch(record_id) == Gone()
 
 
-def test_an_archived_contact_is_gone_and_on_no_page(bench: Bench) -> None:
+def test_archived_contact_is_gone_and_not_listed(bench: Bench) -> None:
     record_id = bench.people.add(oncely_id=MINE)
 
     bench.people.archive(record_id)
@@ -77,7 +77,7 @@ def test_an_archived_contact_is_gone_and_on_no_page(bench: Bench) -> None:
     assert bench.crm.changed(since=START, after=None) == Page((), None)
 
 
-def test_pages_show_every_contact_once_and_in_the_same_order_again(bench: Bench) -> None:
+def test_pages_list_every_contact_once_in_stable_order(bench: Bench) -> None:
     ids = bench.people.add_contacts(250)
 
     first = bench.crm.page(after=None)
@@ -92,7 +92,7 @@ def test_pages_show_every_contact_once_and_in_the_same_order_again(bench: Bench)
     assert bench.crm.page(after=first.after) == second
 
 
-def test_a_full_page_that_is_the_last_says_so(bench: Bench) -> None:
+def test_last_page_has_no_cursor_when_full(bench: Bench) -> None:
     bench.people.add_contacts(100)
 
     pages = [bench.crm.page(after=None), bench.crm.changed(since=START, after=None)]
@@ -101,7 +101,7 @@ def test_a_full_page_that_is_the_last_says_so(bench: Bench) -> None:
     assert [isinstance(page, Page) and page.after for page in pages] == [None, None]
 
 
-def test_changed_shows_those_that_changed_at_that_time_or_later(bench: Bench) -> None:
+def test_changed_lists_contacts_updated_at_or_after_time(bench: Bench) -> None:
     old, same, new = bench.people.add_contacts(3)
     bench.clock.move(hours=1)
     since = bench.clock.now()
@@ -113,7 +113,7 @@ def test_changed_shows_those_that_changed_at_that_time_or_later(bench: Bench) ->
     assert old not in shown(bench.crm.changed(since=since, after=None))
 
 
-def test_changed_goes_on_by_id_so_that_changes_meanwhile_lose_and_repeat_nothing(
+def test_changed_pages_by_id_without_loss_or_repeat(
     bench: Bench,
 ) -> None:
     ids = bench.people.add_contacts(250)
@@ -129,7 +129,7 @@ def test_changed_goes_on_by_id_so_that_changes_meanwhile_lose_and_repeat_nothing
     assert all_changed(bench) == ids
 
 
-def test_a_refused_token_means_that_nothing_was_done_and_somebody_must_know(bench: Bench) -> None:
+def test_rejected_token_writes_nothing_and_raises_alarm(bench: Bench) -> None:
     for step in ("push", "fetch", "page", "changed"):
         bench.fails(step, Fault.UNAUTHORIZED)
 
@@ -144,7 +144,7 @@ def test_a_refused_token_means_that_nothing_was_done_and_somebody_must_know(benc
     assert bench.writes() == []
 
 
-def test_a_limited_rate_says_when_to_come_back(bench: Bench) -> None:
+def test_rate_limit_returns_retry_after(bench: Bench) -> None:
     for step in ("push", "fetch", "page", "changed"):
         bench.limits_rate(step, seconds=7)
 
@@ -160,7 +160,7 @@ def test_a_limited_rate_says_when_to_come_back(bench: Bench) -> None:
     assert bench.writes() == []
 
 
-def test_a_spent_daily_limit_waits_for_its_reset_and_raises_an_alarm(bench: Bench) -> None:
+def test_spent_daily_limit_waits_for_reset_and_raises_alarm(bench: Bench) -> None:
     bench.spends_its_daily_limit()
     bench.clock.move(minutes=30)
 
@@ -182,7 +182,7 @@ def test_a_spent_daily_limit_waits_for_its_reset_and_raises_an_alarm(bench: Benc
 
 
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.UNAUTHORIZED])
-def test_a_crm_that_cannot_be_asked_says_so(bench: Bench, fault: Fault) -> None:
+def test_find_is_unreachable_when_request_fails(bench: Bench, fault: Fault) -> None:
     bench.fails("find", fault)
 
     assert isinstance(bench.crm.find(MINE), Unreachable)

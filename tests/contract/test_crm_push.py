@@ -30,7 +30,7 @@ def properties_of(found: object) -> dict[str, object]:
     return dict(properties)
 
 
-def test_pushing_creates_the_contact_once_and_updates_it_afterwards(bench: Bench) -> None:
+def test_push_creates_contact_once_then_updates_it(bench: Bench) -> None:
     first = bench.crm.push(MINE, {"email": "seven@example.com"})
     again = bench.crm.push(MINE, {"email": "eight@example.com"})
 
@@ -41,7 +41,7 @@ def test_pushing_creates_the_contact_once_and_updates_it_afterwards(bench: Bench
     assert found_properties(bench)["email"] == "eight@example.com"
 
 
-def test_what_was_pushed_is_found_by_our_id_with_our_version(bench: Bench) -> None:
+def test_pushed_contact_is_found_by_external_id_with_version(bench: Bench) -> None:
     answer = bench.crm.push(MINE, {"firstname": "Grace", VERSION_PROPERTY: "7"})
 
     found = bench.crm.find(MINE)
@@ -52,7 +52,7 @@ def test_what_was_pushed_is_found_by_our_id_with_our_version(bench: Bench) -> No
     assert found_properties(bench)[VERSION_PROPERTY] == "7"
 
 
-def test_pushing_to_a_contact_of_the_crms_own_gives_it_our_id(bench: Bench) -> None:
+def test_push_by_crm_id_sets_external_id(bench: Bench) -> None:
     record_id = bench.people.add(email="seven@example.com")
 
     answer = bench.crm.push(MINE, {"firstname": "Grace"}, crm_id=record_id)
@@ -63,7 +63,7 @@ def test_pushing_to_a_contact_of_the_crms_own_gives_it_our_id(bench: Bench) -> N
     assert found_properties(bench)["email"] == "seven@example.com"
 
 
-def test_pushing_to_a_deleted_contact_says_that_it_is_gone(bench: Bench) -> None:
+def test_push_by_crm_id_is_gone_when_contact_is_archived(bench: Bench) -> None:
     record_id = bench.people.add(email="seven@example.com")
     bench.people.archive(record_id)
 
@@ -73,7 +73,7 @@ def test_pushing_to_a_deleted_contact_says_that_it_is_gone(bench: Bench) -> None
     assert bench.writes() == [0]
 
 
-def test_our_id_on_another_contact_is_named_and_nothing_is_written(bench: Bench) -> None:
+def test_push_conflict_names_contact_with_same_external_id(bench: Bench) -> None:
     first = bench.crm.push(MINE, {"firstname": "Grace"})
     other = bench.people.add(email="seven@example.com")
 
@@ -87,7 +87,7 @@ def test_our_id_on_another_contact_is_named_and_nothing_is_written(bench: Bench)
 
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("by_its_own_id", [False, True])
-def test_an_address_of_another_contact_names_that_contact_and_writes_nothing(
+def test_push_conflict_names_contact_with_same_email(
     bench: Bench, *, by_its_own_id: bool, named: bool
 ) -> None:
     bench.names_what_collided(named)
@@ -102,7 +102,7 @@ def test_an_address_of_another_contact_names_that_contact_and_writes_nothing(
     assert sum(bench.writes()) == 0
 
 
-def test_a_contact_is_read_by_its_own_id_with_our_id_and_its_address(bench: Bench) -> None:
+def test_find_by_crm_id_returns_external_id_and_email(bench: Bench) -> None:
     linked = bench.people.add(email="seven@example.com", oncely_id="shop#7")
     plain = bench.people.add(email="eight@example.com")
 
@@ -114,23 +114,21 @@ def test_a_contact_is_read_by_its_own_id_with_our_id_and_its_address(bench: Benc
     assert addresses == ["seven@example.com", "eight@example.com"]
 
 
-def test_a_deleted_contact_is_not_found_by_its_own_id(bench: Bench) -> None:
+def test_find_by_crm_id_is_gone_when_contact_is_archived(bench: Bench) -> None:
     record_id = bench.people.add(email="seven@example.com")
     bench.people.archive(record_id)
 
     assert bench.crm.find(MINE, crm_id=record_id) == Gone()
 
 
-def test_what_a_deleted_contact_held_is_free_again(bench: Bench) -> None:
+def test_archived_contact_frees_its_email_and_external_id(bench: Bench) -> None:
     bench.people.archive(bench.people.add(email="seven@example.com", oncely_id=MINE))
 
     assert isinstance(bench.crm.push(MINE, {"email": "seven@example.com"}), Done)
 
 
 @pytest.mark.parametrize("by_its_own_id", [False, True])
-def test_a_property_that_the_crm_does_not_know_is_a_definite_no(
-    bench: Bench, *, by_its_own_id: bool
-) -> None:
+def test_unknown_property_is_declined(bench: Bench, *, by_its_own_id: bool) -> None:
     crm_id = bench.people.add(email="seven@example.com") if by_its_own_id else None
 
     answer = bench.crm.push(MINE, {"no_such_property": "1"}, crm_id=crm_id)
@@ -142,7 +140,7 @@ def test_a_property_that_the_crm_does_not_know_is_a_definite_no(
 
 @pytest.mark.parametrize("by_its_own_id", [False, True])
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_no_answer_to_a_push_is_unclear_and_finding_tells(
+def test_push_without_reply_is_ambiguous_until_lookup(
     bench: Bench, fault: Fault, *, by_its_own_id: bool
 ) -> None:
     crm_id = bench.people.add(email="seven@example.com") if by_its_own_id else None
@@ -157,7 +155,7 @@ def test_no_answer_to_a_push_is_unclear_and_finding_tells(
 
 
 @pytest.mark.parametrize("external_id", [MINE, "a/b?c=d&e", "käse 100%", "x@example.com"])
-def test_our_id_may_hold_any_letters(bench: Bench, external_id: str) -> None:
+def test_external_id_may_hold_any_characters(bench: Bench, external_id: str) -> None:
     answer = bench.crm.push(external_id, {"firstname": "Grace"})
 
     found = bench.crm.find(external_id)
@@ -168,7 +166,7 @@ def test_our_id_may_hold_any_letters(bench: Bench, external_id: str) -> None:
 
 
 @pytest.mark.parametrize("external_id", [".", "..", "%2e%2e", "a/../b", ""])
-def test_an_id_that_would_change_the_path_is_an_anomaly(bench: Bench, external_id: str) -> None:
+def test_external_id_that_changes_path_is_anomalous(bench: Bench, external_id: str) -> None:
     answers = [bench.crm.push(external_id, {"firstname": "Grace"}), bench.crm.find(external_id)]
 
     assert [type(answer) for answer in answers] == [Odd, Odd]
@@ -176,7 +174,7 @@ def test_an_id_that_would_change_the_path_is_an_anomaly(bench: Bench, external_i
 
 
 @pytest.mark.parametrize("crm_id", [".", "..", "7/associations", "7?archived=true", "abc"])
-def test_a_contact_id_that_is_no_number_is_an_anomaly(bench: Bench, crm_id: str) -> None:
+def test_non_numeric_crm_id_is_anomalous(bench: Bench, crm_id: str) -> None:
     answers = [
         bench.crm.push(MINE, {"firstname": "Grace"}, crm_id=crm_id),
         bench.crm.find(MINE, crm_id=crm_id),

@@ -37,7 +37,7 @@ def set_up(dynamo: Dynamo) -> SetUp:
     return FirstSetup(table(dynamo), new_identity).run()
 
 
-def test_a_new_table_gets_its_identity_once(dynamo: Dynamo) -> None:
+def test_new_table_gets_identity_once(dynamo: Dynamo) -> None:
     assert set_up(dynamo) is SetUp.MADE
     first = table(dynamo).identity()
     assert set_up(dynamo) is SetUp.THERE
@@ -48,7 +48,7 @@ def test_a_new_table_gets_its_identity_once(dynamo: Dynamo) -> None:
     assert first.deployment.isalnum()
 
 
-def test_a_table_with_rows_gets_no_identity(dynamo: Dynamo) -> None:
+def test_non_empty_table_gets_no_identity(dynamo: Dynamo) -> None:
     dynamo.admin.put_item(
         TableName=dynamo.jobs_table, Item={"job_key": {"S": "payment.charge:order_1"}}
     )
@@ -57,7 +57,7 @@ def test_a_table_with_rows_gets_no_identity(dynamo: Dynamo) -> None:
     assert table(dynamo).identity() is None
 
 
-def test_a_reader_makes_no_identity(dynamo: Dynamo) -> None:
+def test_reading_creates_no_identity(dynamo: Dynamo) -> None:
     assert table(dynamo).identity() is None
     assert table(dynamo).is_empty()
 
@@ -73,7 +73,7 @@ def test_two_tables_have_two_identities(dynamo: Dynamo) -> None:
 
 
 @pytest.mark.parametrize("dynamo", [Kind.MINISTACK], indirect=True)
-def test_setups_that_begin_at_once_agree(dynamo: Dynamo) -> None:
+def test_concurrent_setups_create_one_identity(dynamo: Dynamo) -> None:
     tables = [DynamoTableIdentity(dynamo.another_client(), dynamo.jobs_table) for _ in range(8)]
 
     with ThreadPoolExecutor(8) as pool:
@@ -82,7 +82,7 @@ def test_setups_that_begin_at_once_agree(dynamo: Dynamo) -> None:
     assert sorted(done).count(SetUp.MADE) == 1
 
 
-def test_the_item_is_replaced_only_as_it_was_read(dynamo: Dynamo) -> None:
+def test_identity_is_replaced_only_when_unchanged_since_read(dynamo: Dynamo) -> None:
     set_up(dynamo)
     ours = table(dynamo).identity()
     assert ours is not None
@@ -96,7 +96,7 @@ def test_the_item_is_replaced_only_as_it_was_read(dynamo: Dynamo) -> None:
 
 
 @REAL_IDS
-def test_a_table_describes_what_protects_it(dynamo: Dynamo) -> None:
+def test_table_reports_missing_protection(dynamo: Dynamo) -> None:
     look = table(dynamo)
     set_up(dynamo)
 
@@ -110,7 +110,7 @@ def test_a_table_describes_what_protects_it(dynamo: Dynamo) -> None:
 
 
 @REAL_IDS
-def test_a_restored_table_is_not_the_one_of_its_item(dynamo: Dynamo) -> None:
+def test_restored_table_id_differs_from_identity_item(dynamo: Dynamo) -> None:
     dynamo.protect()
     set_up(dynamo)
     restored = f"{dynamo.jobs_table}-restored"
@@ -129,7 +129,7 @@ def test_a_restored_table_is_not_the_one_of_its_item(dynamo: Dynamo) -> None:
     assert FirstSetup(look, new_identity).run() is SetUp.THERE
 
 
-def test_no_list_count_or_sweep_shows_the_identity(dynamo: Dynamo) -> None:
+def test_identity_is_not_listed_counted_or_due(dynamo: Dynamo) -> None:
     set_up(dynamo)
     finder = dynamo.finder()
 
@@ -141,7 +141,7 @@ def test_no_list_count_or_sweep_shows_the_identity(dynamo: Dynamo) -> None:
             assert list(index.due(action, shard, since=None, until=FAR)) == []
 
 
-def test_no_job_can_have_its_key() -> None:
+def test_identity_key_is_not_valid_job_key() -> None:
     job_type, _, part = IDENTITY_KEY.partition(":")
 
     with pytest.raises(InvalidKeyError):
@@ -149,7 +149,7 @@ def test_no_job_can_have_its_key() -> None:
 
 
 @pytest.mark.parametrize("ask", ["identity", "facts", "is_empty"])
-def test_a_table_that_is_not_there_is_a_wrong_configuration(dynamo: Dynamo, ask: str) -> None:
+def test_missing_table_raises_not_configured(dynamo: Dynamo, ask: str) -> None:
     missing: Any = DynamoTableIdentity(dynamo.client, "no-such-table")
 
     with pytest.raises(NotConfiguredError, match="identity") as caught:
@@ -158,7 +158,7 @@ def test_a_table_that_is_not_there_is_a_wrong_configuration(dynamo: Dynamo, ask:
     assert isinstance(caught.value.__cause__, ClientError)
 
 
-def test_an_item_without_a_table_id_is_none(dynamo: Dynamo) -> None:
+def test_identity_without_table_id_is_none(dynamo: Dynamo) -> None:
     dynamo.admin.put_item(
         TableName=dynamo.jobs_table,
         Item={"job_key": {"S": IDENTITY_KEY}, "identity": {"S": "0123"}},

@@ -35,13 +35,13 @@ def swap(place: Place, before: Job, after: Job) -> Job:
     return result.job
 
 
-def test_enqueued_row_waits_for_its_message(place: Place) -> None:
+def test_enqueued_row_is_due_for_send(place: Place) -> None:
     place.store.create(a_ready_job())
 
     assert partitions(place) == {**EVERYWHERE, Action.SEND: (KEY,)}
 
 
-def test_claim_moves_a_row_to_what_is_asked(place: Place) -> None:
+def test_claimed_row_is_due_for_lookup_when_lease_expires(place: Place) -> None:
     place.store.create(a_ready_job())
 
     job = started(place.store)
@@ -60,7 +60,7 @@ def test_claim_moves_a_row_to_what_is_asked(place: Place) -> None:
         (Event.ESCALATE, Action.PUBLISH),
     ],
 )
-def test_write_that_moves_the_due_time_moves_the_row_to_what_it_waits_for(
+def test_due_time_change_moves_row_to_matching_partition(
     event: Event, action: Action, place: Place
 ) -> None:
     job = started(place.store)
@@ -70,7 +70,7 @@ def test_write_that_moves_the_due_time_moves_the_row_to_what_it_waits_for(
     assert partitions(place) == {**EVERYWHERE, action: (KEY,)}
 
 
-def test_end_that_leaves_the_due_time_alone_leaves_the_entry_where_it_is(place: Place) -> None:
+def test_unchanged_due_time_keeps_partition_after_job_ends(place: Place) -> None:
     job = started(place.store)
 
     ended = swap(place, job, moved(job, Event.CONFIRM))
@@ -81,7 +81,7 @@ def test_end_that_leaves_the_due_time_alone_leaves_the_entry_where_it_is(place: 
     assert partitions(place) == {**EVERYWHERE, Action.PUBLISH: (KEY,)}
 
 
-def test_row_without_a_due_time_is_not_in_the_index(place: Place) -> None:
+def test_row_without_due_time_is_not_indexed(place: Place) -> None:
     before = started(place.store)
     job = swap(place, before, finished(before))
 
@@ -90,7 +90,7 @@ def test_row_without_a_due_time_is_not_in_the_index(place: Place) -> None:
     assert partitions(place) == EVERYWHERE
 
 
-def test_rows_are_found_within_a_time_longest_due_first(place: Place) -> None:
+def test_rows_in_time_range_are_listed_longest_due_first(place: Place) -> None:
     keys = [JobKey(f"payment.charge:order_{number}") for number in range(20)]
     for number, key in enumerate(keys):
         place.store.create(a_ready_job(key, due_at=at(100 - number)))
@@ -102,7 +102,7 @@ def test_rows_are_found_within_a_time_longest_due_first(place: Place) -> None:
     assert due(place, Action.SEND, until=at(81) - timedelta(microseconds=1)) == []
 
 
-def test_rows_are_spread_over_the_shards(place: Place) -> None:
+def test_rows_are_found_in_their_shard(place: Place) -> None:
     assert place.due.shards == DUE_SHARDS
     for number in range(16):
         key = JobKey(f"payment.charge:order_{number}")

@@ -93,14 +93,14 @@ def test_empty_history_is_empty(history: History) -> None:
     assert history.backfill_progress() is None
 
 
-def test_object_of_the_same_name_is_replaced(history: History) -> None:
+def test_object_with_same_name_is_replaced(history: History) -> None:
     put(history, line(1, NOON), line(2, NOON), name="a")
     put(history, line(3, NOON), name="a")
 
     assert list(history.newest()) == ["payment.charge:order_3"]
 
 
-def test_recent_jobs_come_latest_first_and_no_more_than_the_limit(history: History) -> None:
+def test_recent_jobs_are_newest_first_and_limited(history: History) -> None:
     for hours in range(40):
         put(history, line(hours, NOON - hours * HOUR))
 
@@ -109,7 +109,7 @@ def test_recent_jobs_come_latest_first_and_no_more_than_the_limit(history: Histo
     assert [one.job_key[-1] for one in found] == ["0", "1", "2"]
 
 
-def test_recent_jobs_are_those_of_the_time_and_the_type(history: History) -> None:
+def test_recent_jobs_are_filtered_by_time_and_job_type(history: History) -> None:
     inside = line(1, NOON)
     put(history, inside)
     put(history, line(2, NOON - HOUR))
@@ -125,7 +125,7 @@ def test_recent_jobs_are_those_of_the_time_and_the_type(history: History) -> Non
     }
 
 
-def test_recent_jobs_include_the_hour_and_a_backfill_of_the_first_day(history: History) -> None:
+def test_recent_jobs_include_partial_hour_and_backfill(history: History) -> None:
     since = NOON + HOUR / 2
     early, late = line(1, NOON + HOUR / 60), line(2, NOON + HOUR * 0.9)
     put(history, early, late)
@@ -144,7 +144,7 @@ def test_recent_jobs_cross_midnight(history: History) -> None:
     assert history.recent(since=midnight - HOUR, until=midnight + HOUR, limit=9) == [after, before]
 
 
-def test_job_whose_end_was_contradicted_is_not_recent(history: History) -> None:
+def test_contradicted_job_is_not_recent(history: History) -> None:
     put(history, line(1, NOON, version=3))
     put(history, line(1, NOON + HOUR, Status.NEEDS_REVIEW, version=4))
 
@@ -152,7 +152,7 @@ def test_job_whose_end_was_contradicted_is_not_recent(history: History) -> None:
     assert len(history.recent(since=NOON - HOUR, until=NOON + HOUR, limit=9)) == 1
 
 
-def test_recent_jobs_are_right_though_objects_overlap(history: History) -> None:
+def test_recent_jobs_are_sorted_across_overlapping_objects(history: History) -> None:
     """Four shards write side by side: an object that began earlier may hold the latest end."""
     many = [line(order, NOON + timedelta(seconds=order)) for order in range(80)]
     for shard in range(40):
@@ -163,7 +163,7 @@ def test_recent_jobs_are_right_though_objects_overlap(history: History) -> None:
     assert [one.job_key for one in found] == ["payment.charge:order_79", "payment.charge:order_78"]
 
 
-def test_list_of_done_jobs_goes_on_behind_a_moment_that_several_share(history: History) -> None:
+def test_finished_list_continues_from_shared_timestamp(history: History) -> None:
     for order in range(4):
         put(history, line(order, NOON + (order // 2) * HOUR))
     finished = FinishedFromHistory(history)
@@ -189,7 +189,7 @@ def test_gap_is_open_until_it_is_closed(history: History) -> None:
     assert history.open_gaps() == [first]
 
 
-def test_progress_of_a_backfill_is_kept(history: History) -> None:
+def test_backfill_progress_is_saved(history: History) -> None:
     progress = BackfillProgress(generation="table-1", started_at=NOON, after="payment.charge:1")
     history.save_backfill(replace(progress, after=None))
 
@@ -198,7 +198,7 @@ def test_progress_of_a_backfill_is_kept(history: History) -> None:
     assert history.backfill_progress() == progress
 
 
-def test_scan_reads_every_job_and_goes_on_behind_a_key(dynamo: Dynamo) -> None:
+def test_scan_reads_every_job_and_resumes_after_key(dynamo: Dynamo) -> None:
     store, scan = dynamo.store(), DynamoRowScan(dynamo.client, dynamo.jobs_table)
     keys = {JobKey(f"payment.charge:order_{number}") for number in range(5)}
     for key in keys:
@@ -215,7 +215,7 @@ def test_scan_reads_every_job_and_goes_on_behind_a_key(dynamo: Dynamo) -> None:
     assert rest == found[2:]
 
 
-def test_lines_can_be_narrowed_to_days_and_read_by_any_id(
+def test_lines_are_filtered_by_day_and_found_by_any_id(
     request: pytest.FixtureRequest, no_profile: None
 ) -> None:
     with closing(s3_at(request.getfixturevalue("ministack"))) as client:

@@ -20,7 +20,7 @@ def ready(place: Place, number: int, **changes: object) -> Job:
     return job
 
 
-def test_a_business_id_finds_its_jobs_the_newest_first(place: Place) -> None:
+def test_subject_finds_its_jobs_newest_first(place: Place) -> None:
     for number in range(3):
         ready(place, number, subject="18452")
     ready(place, 3, subject="18453")
@@ -31,7 +31,7 @@ def test_a_business_id_finds_its_jobs_the_newest_first(place: Place) -> None:
     assert place.finder.by_subject("1845", most=10) == []
 
 
-def test_a_claim_makes_its_job_findable(place: Place) -> None:
+def test_claimed_job_is_found_by_subject_and_customer(place: Place) -> None:
     claim = a_claim(subject="18452", amount=1250, currency="eur")
 
     result = place.store.claim(claim)
@@ -43,7 +43,7 @@ def test_a_claim_makes_its_job_findable(place: Place) -> None:
     assert place.finder.by_customer("customer_7", most=10) == [KEY]
 
 
-def test_a_claim_keeps_what_the_row_knew(place: Place) -> None:
+def test_claim_keeps_existing_subject_and_amount(place: Place) -> None:
     place.store.create(a_ready_job(subject="the first", amount=1, currency="usd"))
 
     job = started(place.store, subject="another", amount=1250, currency="eur")
@@ -51,7 +51,7 @@ def test_a_claim_keeps_what_the_row_knew(place: Place) -> None:
     assert (job.subject, job.amount, job.currency) == ("the first", 1, "usd")
 
 
-def test_a_reference_finds_its_job(place: Place) -> None:
+def test_provider_reference_finds_its_job(place: Place) -> None:
     job = started(place.store)
     place.store.swap(job, finished(job))
 
@@ -78,7 +78,7 @@ def review(place: Place, number: int) -> Job:
     return moved
 
 
-def test_list_shows_what_came_to_operators_last_first(place: Place) -> None:
+def test_attention_list_is_newest_first(place: Place) -> None:
     for number in range(30):
         review(place, number)
 
@@ -87,7 +87,7 @@ def test_list_shows_what_came_to_operators_last_first(place: Place) -> None:
     assert [one.job_key for one in listed] == [key(number) for number in reversed(range(30))]
 
 
-def test_job_is_listed_only_while_operators_may_act_on_it(place: Place) -> None:
+def test_job_is_listed_only_while_operator_can_repair_it(place: Place) -> None:
     job = started(place.store)
     assert list(place.finder.attention(tuple(Status))) == []
 
@@ -100,7 +100,7 @@ def test_job_is_listed_only_while_operators_may_act_on_it(place: Place) -> None:
     assert list(place.finder.attention(tuple(Status))) == []
 
 
-def test_failed_job_stays_listed_and_a_contradicted_one_moves(place: Place) -> None:
+def test_failed_job_is_listed_and_moves_when_contradicted(place: Place) -> None:
     job = started(place.store)
     failed = job.apply(Event.REFUSE, now=at(5), actor="worker", reason="declined")
     place.store.swap(job, failed)
@@ -113,7 +113,7 @@ def test_failed_job_stays_listed_and_a_contradicted_one_moves(place: Place) -> N
     assert [one.at for one in place.finder.attention((Status.NEEDS_REVIEW,))] == [at(9)]
 
 
-def test_evidence_alone_leaves_a_job_where_it_stands(place: Place) -> None:
+def test_evidence_alone_keeps_list_position(place: Place) -> None:
     job = review(place, 1)
     noted = job.apply(Event.NOTE, now=at(99), actor="ada", reason="looked at it")
     place.store.swap(job, noted)
@@ -123,7 +123,7 @@ def test_evidence_alone_leaves_a_job_where_it_stands(place: Place) -> None:
     assert one.at == at(60)
 
 
-def test_list_can_hold_several_statuses_and_a_time(place: Place) -> None:
+def test_list_filters_by_statuses_and_time(place: Place) -> None:
     for number in range(6):
         review(place, number)
     job = started(place.store)
@@ -136,7 +136,7 @@ def test_list_can_hold_several_statuses_and_a_time(place: Place) -> None:
     assert next(place.finder.attention(both)).job_key == KEY
 
 
-def test_a_count_ends_where_it_is_told_to(place: Place) -> None:
+def test_count_stops_at_limit(place: Place) -> None:
     for number in range(30):
         review(place, number)
     statuses = (Status.NEEDS_REVIEW, Status.UNKNOWN)
@@ -147,7 +147,7 @@ def test_a_count_ends_where_it_is_told_to(place: Place) -> None:
     assert place.finder.count((Status.FAILED,), since=None, most=1000) == 0
 
 
-def test_many_rows_are_read_at_once_and_what_is_gone_is_left_out(place: Place) -> None:
+def test_rows_are_read_in_batch_without_missing_ones(place: Place) -> None:
     jobs = [ready(place, number) for number in range(120)]
     place.remove_row(key(7))
 

@@ -13,7 +13,7 @@ from tests.support.dynamo import Dynamo
 NOT_READY = [status for status in Status if status is not Status.READY]
 
 
-def test_claiming_an_absent_job_creates_its_row(store: JobStore) -> None:
+def test_claim_creates_row_when_job_is_absent(store: JobStore) -> None:
     claim = a_claim()
 
     result = store.claim(claim)
@@ -27,7 +27,7 @@ def test_claiming_an_absent_job_creates_its_row(store: JobStore) -> None:
     assert store.get(KEY) == job
 
 
-def test_claiming_a_ready_job_counts_up_and_keeps_what_is_known(store: JobStore) -> None:
+def test_claim_of_ready_job_increments_counters_and_keeps_data(store: JobStore) -> None:
     ready = a_ready_job(
         fence=3,
         version=7,
@@ -54,7 +54,7 @@ def test_claiming_a_ready_job_counts_up_and_keeps_what_is_known(store: JobStore)
     assert store.get(KEY) == job
 
 
-def test_a_first_send_that_is_still_open_keeps_its_time_and_scope(store: JobStore) -> None:
+def test_unresolved_send_keeps_first_sent_time_and_key_scope(store: JobStore) -> None:
     store.create(a_ready_job(first_sent_at=at(-60), key_scope="account-0", claimed_at=at(-60)))
 
     job = started(store)
@@ -63,7 +63,7 @@ def test_a_first_send_that_is_still_open_keeps_its_time_and_scope(store: JobStor
     assert job.earlier_send_is_open
 
 
-def test_a_released_key_is_sent_first_by_the_next_claim(store: JobStore) -> None:
+def test_claim_after_release_sets_first_sent_time_and_scope(store: JobStore) -> None:
     first = started(store)
     store.swap(first, moved(first, Event.RELEASE, first_sent_at=None, key_scope=None))
 
@@ -74,7 +74,7 @@ def test_a_released_key_is_sent_first_by_the_next_claim(store: JobStore) -> None
 
 
 @pytest.mark.parametrize("status", NOT_READY)
-def test_a_claim_of_a_job_that_is_not_ready_gives_the_row_that_stands(
+def test_claim_fails_with_current_row_when_job_is_not_ready(
     store: JobStore, status: Status
 ) -> None:
     row = a_ready_job(status=status, owner="owner-0", fence=1, fingerprint="fingerprint-1")
@@ -84,7 +84,7 @@ def test_a_claim_of_a_job_that_is_not_ready_gives_the_row_that_stands(
     assert store.get(KEY) == row
 
 
-def test_a_ready_job_is_not_claimed_for_other_business_values(store: JobStore) -> None:
+def test_claim_fails_when_fingerprint_differs(store: JobStore) -> None:
     row = a_ready_job(fingerprint="fingerprint-of-another-amount")
     store.create(row)
 
@@ -92,7 +92,7 @@ def test_a_ready_job_is_not_claimed_for_other_business_values(store: JobStore) -
     assert store.get(KEY) == row
 
 
-def test_a_ready_job_without_a_fingerprint_takes_the_claims(store: JobStore) -> None:
+def test_claim_sets_fingerprint_when_row_has_none(store: JobStore) -> None:
     store.create(a_ready_job())
 
     job = started(store, fingerprint="fingerprint-1")
@@ -101,7 +101,7 @@ def test_a_ready_job_without_a_fingerprint_takes_the_claims(store: JobStore) -> 
     assert store.get(KEY) == job
 
 
-def test_a_claim_without_a_fingerprint_keeps_the_jobs(store: JobStore) -> None:
+def test_claim_without_fingerprint_keeps_stored_one(store: JobStore) -> None:
     store.create(a_ready_job(fingerprint="fingerprint-1", customer_id="customer_7"))
 
     job = started(store, fingerprint=None, customer_id=None)
@@ -109,7 +109,7 @@ def test_a_claim_without_a_fingerprint_keeps_the_jobs(store: JobStore) -> None:
     assert (job.fingerprint, job.customer_id) == ("fingerprint-1", "customer_7")
 
 
-def test_a_claim_that_knows_neither_values_nor_customer_stores_neither(store: JobStore) -> None:
+def test_claim_without_fingerprint_or_customer_stores_neither(store: JobStore) -> None:
     claim = a_claim(fingerprint=None, customer_id=None, key_scope="")
 
     result = store.claim(claim)
@@ -118,7 +118,7 @@ def test_a_claim_that_knows_neither_values_nor_customer_stores_neither(store: Jo
     assert store.get(KEY) == _made_by(claim)
 
 
-def test_a_refused_claim_whose_row_carries_our_own_owner_is_a_win(place: Place) -> None:
+def test_repeated_claim_by_same_owner_succeeds(place: Place) -> None:
     claim = a_claim()
     first = place.store.claim(claim)
 
@@ -127,13 +127,13 @@ def test_a_refused_claim_whose_row_carries_our_own_owner_is_a_win(place: Place) 
     assert again == first == Claimed(_made_by(claim))
 
 
-def test_the_same_time_and_values_do_not_make_another_workers_claim_ours(store: JobStore) -> None:
+def test_identical_claim_by_other_owner_fails(store: JobStore) -> None:
     first = started(store)
 
     assert store.claim(a_claim()) == ClaimRefused(first)
 
 
-def test_a_released_job_can_be_claimed_again(store: JobStore) -> None:
+def test_released_job_can_be_claimed_by_another_owner(store: JobStore) -> None:
     first = started(store)
     ready = moved(first, Event.RELEASE, attempts=0, lease_until=None)
     store.swap(first, ready)
@@ -145,7 +145,7 @@ def test_a_released_job_can_be_claimed_again(store: JobStore) -> None:
     assert second.created_at == first.created_at
 
 
-def test_a_claim_is_one_call_whether_it_wins_or_not(dynamo: Dynamo) -> None:
+def test_claim_is_one_call_whether_it_succeeds_or_fails(dynamo: Dynamo) -> None:
     store = dynamo.store()
 
     won = store.claim(a_claim())
@@ -156,7 +156,7 @@ def test_a_claim_is_one_call_whether_it_wins_or_not(dynamo: Dynamo) -> None:
     assert dynamo.calls.tries == ["UpdateItem", "UpdateItem"]
 
 
-def test_a_claim_keeps_attributes_that_this_version_does_not_know(dynamo: Dynamo) -> None:
+def test_claim_keeps_attributes_of_later_version(dynamo: Dynamo) -> None:
     store = dynamo.store()
     store.create(a_ready_job())
     dynamo.add_to_row(KEY, of_a_later_version={"depth": 1})

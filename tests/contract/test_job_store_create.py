@@ -67,7 +67,7 @@ def every_field_set() -> Job:
     return Job(**chosen)  # type: ignore[arg-type]  # fields by name
 
 
-def test_a_job_is_read_as_it_was_written(store: JobStore) -> None:
+def test_job_with_all_fields_round_trips(store: JobStore) -> None:
     job = every_field_set()
 
     store.create(job)
@@ -75,7 +75,7 @@ def test_a_job_is_read_as_it_was_written(store: JobStore) -> None:
     assert store.get(KEY) == job
 
 
-def test_a_job_with_few_fields_is_read_as_it_was_written(store: JobStore) -> None:
+def test_job_with_few_fields_round_trips(store: JobStore) -> None:
     job = a_ready_job()
 
     store.create(job)
@@ -83,7 +83,7 @@ def test_a_job_with_few_fields_is_read_as_it_was_written(store: JobStore) -> Non
     assert store.get(KEY) == job
 
 
-def test_a_row_holds_all_the_evidence_that_a_job_may_have(store: JobStore) -> None:
+def test_row_holds_maximum_evidence(store: JobStore) -> None:
     entries = tuple(
         replace(EVIDENCE[0], at=at(number), reason="€" * MAX_REASON)
         for number in range(MAX_EVIDENCE)
@@ -96,18 +96,18 @@ def test_a_row_holds_all_the_evidence_that_a_job_may_have(store: JobStore) -> No
     assert found.evidence == entries
 
 
-def test_a_job_that_was_never_written_is_none(store: JobStore) -> None:
+def test_missing_job_is_none(store: JobStore) -> None:
     assert store.get(KEY) is None
 
 
-def test_creating_an_absent_job_writes_its_row(store: JobStore) -> None:
+def test_create_writes_row_when_job_is_absent(store: JobStore) -> None:
     job = a_ready_job()
 
     assert store.create(job) == Created(job)
     assert store.get(KEY) == job
 
 
-def test_a_second_create_gives_the_row_that_stands(store: JobStore) -> None:
+def test_second_create_returns_existing_row(store: JobStore) -> None:
     first = a_ready_job()
     store.create(first)
 
@@ -117,14 +117,14 @@ def test_a_second_create_gives_the_row_that_stands(store: JobStore) -> None:
     assert store.get(KEY) == first
 
 
-def test_creating_never_replaces_a_claimed_row(store: JobStore) -> None:
+def test_create_never_replaces_claimed_row(store: JobStore) -> None:
     claimed = started(store)
 
     assert store.create(a_ready_job()) == Exists(claimed)
     assert store.get(KEY) == claimed
 
 
-def test_creating_the_very_same_row_again_is_our_own_write_seen_twice(place: Place) -> None:
+def test_identical_create_counts_as_created(place: Place) -> None:
     job = a_ready_job()
     place.store.create(job)
 
@@ -132,7 +132,7 @@ def test_creating_the_very_same_row_again_is_our_own_write_seen_twice(place: Pla
     assert place.store.get(KEY) == job
 
 
-def test_creating_is_one_call_whether_it_wins_or_not(dynamo: Dynamo) -> None:
+def test_create_is_one_call_whether_it_succeeds_or_fails(dynamo: Dynamo) -> None:
     store = dynamo.store()
 
     store.create(a_ready_job())
@@ -155,7 +155,7 @@ def test_rows_are_read_consistently(dynamo: Dynamo) -> None:
     assert asked == [True, True]
 
 
-def test_a_row_with_attributes_of_a_later_version_can_be_read(dynamo: Dynamo) -> None:
+def test_row_with_attributes_of_later_version_can_be_read(dynamo: Dynamo) -> None:
     store = dynamo.store()
     store.create(a_ready_job())
     dynamo.add_to_row(KEY, of_a_later_version={"depth": 1})
@@ -163,7 +163,7 @@ def test_a_row_with_attributes_of_a_later_version_can_be_read(dynamo: Dynamo) ->
     assert store.get(KEY) == a_ready_job()
 
 
-def test_times_sort_as_text_and_only_the_expiry_is_a_number(dynamo: Dynamo) -> None:
+def test_times_are_sortable_text_and_expiry_is_number(dynamo: Dynamo) -> None:
     dynamo.store().create(replace(every_field_set(), due_at=at(80)))
 
     row = dynamo.row(KEY)

@@ -24,7 +24,7 @@ from tests.contract.samples import (
 from tests.support.dynamo import Dynamo
 
 
-def test_the_job_and_the_order_change_together(place: Place) -> None:
+def test_job_and_order_are_written_together(place: Place) -> None:
     place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
     before = started(place.store)
     after = finished(before)
@@ -43,7 +43,7 @@ def test_the_job_and_the_order_change_together(place: Place) -> None:
     ],
     ids=["other status", "other amount", "no status"],
 )
-def test_an_order_that_refuses_keeps_the_job_as_it_was(
+def test_mismatched_order_leaves_job_and_order_unchanged(
     place: Place, order: dict[str, object]
 ) -> None:
     place.rows.put("orders", ORDER_KEY, order)
@@ -57,7 +57,7 @@ def test_an_order_that_refuses_keeps_the_job_as_it_was(
     assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **order}
 
 
-def test_an_order_that_is_gone_is_not_made_anew(place: Place) -> None:
+def test_missing_order_is_not_created(place: Place) -> None:
     before = started(place.store)
 
     result = place.store.swap(before, finished(before), local=[order_becomes_paid()])
@@ -68,7 +68,7 @@ def test_an_order_that_is_gone_is_not_made_anew(place: Place) -> None:
     assert place.rows.get("orders", ORDER_KEY) is None
 
 
-def test_a_write_that_may_create_makes_its_row(place: Place) -> None:
+def test_business_write_creates_row_when_allowed(place: Place) -> None:
     before = started(place.store)
     after = finished(before)
 
@@ -82,7 +82,7 @@ def test_a_write_that_may_create_makes_its_row(place: Place) -> None:
     }
 
 
-def test_a_write_may_only_remove(place: Place) -> None:
+def test_business_write_may_only_remove_attributes(place: Place) -> None:
     place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
     before = started(place.store)
 
@@ -96,7 +96,7 @@ def test_a_write_may_only_remove(place: Place) -> None:
     }
 
 
-def test_one_of_two_local_rows_that_refuses_stops_both(place: Place) -> None:
+def test_one_failed_business_write_stops_both(place: Place) -> None:
     place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
     before = started(place.store)
     missing = order_becomes_paid(key={"order_id": "99"})
@@ -110,7 +110,7 @@ def test_one_of_two_local_rows_that_refuses_stops_both(place: Place) -> None:
     assert place.store.get(KEY) == before
 
 
-def test_a_job_that_was_overtaken_leaves_the_order_alone(place: Place) -> None:
+def test_version_conflict_leaves_order_unchanged(place: Place) -> None:
     place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
     before = started(place.store)
     newer = moved(before, Event.NOTE)
@@ -125,7 +125,7 @@ def test_a_job_that_was_overtaken_leaves_the_order_alone(place: Place) -> None:
 @pytest.mark.parametrize(
     "seen", [{"owner": "someone else"}, {"version": 7}], ids=["owner", "version"]
 )
-def test_a_stranger_cannot_end_a_job_in_a_transaction(
+def test_transaction_conflicts_when_owner_or_version_differs(
     place: Place, seen: dict[str, object]
 ) -> None:
     place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
@@ -138,7 +138,7 @@ def test_a_stranger_cannot_end_a_job_in_a_transaction(
     assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **AN_UNPAID_ORDER}
 
 
-def test_being_overtaken_is_told_before_a_refusing_order(place: Place) -> None:
+def test_version_conflict_precedes_order_conflict(place: Place) -> None:
     place.rows.put("orders", ORDER_KEY, {**AN_UNPAID_ORDER, "status": "cancelled"})
     before = started(place.store)
     newer = failed(before)
@@ -149,7 +149,7 @@ def test_being_overtaken_is_told_before_a_refusing_order(place: Place) -> None:
     assert result == Overtaken(newer)
 
 
-def test_a_transaction_never_creates_a_job(place: Place) -> None:
+def test_transaction_never_creates_job(place: Place) -> None:
     place.rows.put("orders", ORDER_KEY, AN_UNPAID_ORDER)
     before = started(place.store)
     place.remove_row(KEY)
@@ -161,7 +161,7 @@ def test_a_transaction_never_creates_a_job(place: Place) -> None:
     assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **AN_UNPAID_ORDER}
 
 
-def test_a_value_that_is_a_reserved_word_or_a_list_is_compared_and_kept(place: Place) -> None:
+def test_reserved_words_and_lists_are_compared_and_stored(place: Place) -> None:
     place.rows.put("orders", ORDER_KEY, {"value": "open", "size": 1.5})
     before = started(place.store)
     write = order_becomes_paid(
@@ -178,7 +178,7 @@ def test_a_value_that_is_a_reserved_word_or_a_list_is_compared_and_kept(place: P
     }
 
 
-def test_an_end_with_local_writes_is_one_call(dynamo: Dynamo) -> None:
+def test_end_with_business_write_is_one_call(dynamo: Dynamo) -> None:
     store = dynamo.store()
     dynamo.rows().put("orders", ORDER_KEY, AN_UNPAID_ORDER)
     before = started(store)
@@ -189,7 +189,7 @@ def test_an_end_with_local_writes_is_one_call(dynamo: Dynamo) -> None:
     assert dynamo.calls.tries == ["TransactWriteItems"]
 
 
-def test_our_own_end_seen_again_counts_as_written_and_pays_once(dynamo: Dynamo) -> None:
+def test_repeated_end_counts_as_written_and_pays_once(dynamo: Dynamo) -> None:
     store = dynamo.store()
     dynamo.rows().put("orders", ORDER_KEY, AN_UNPAID_ORDER)
     before = started(store)
@@ -201,7 +201,7 @@ def test_our_own_end_seen_again_counts_as_written_and_pays_once(dynamo: Dynamo) 
     assert dynamo.rows().get("orders", ORDER_KEY) == A_PAID_ORDER
 
 
-def test_a_local_table_that_does_not_exist_refuses_and_leaves_the_job(dynamo: Dynamo) -> None:
+def test_missing_business_table_leaves_job_unchanged(dynamo: Dynamo) -> None:
     store = dynamo.store()
     before = started(store)
     dynamo.admin.delete_table(TableName=dynamo.tables["orders"])
@@ -216,7 +216,7 @@ def test_a_local_table_that_does_not_exist_refuses_and_leaves_the_job(dynamo: Dy
     )
 
 
-def test_two_jobs_that_nobody_ever_owned_can_be_ended_side_by_side(place: Place) -> None:
+def test_two_unowned_jobs_can_be_resolved(place: Place) -> None:
     for number in ("1", "2"):
         key, order = JobKey(f"payment.charge:order_{number}"), {"order_id": number}
         place.rows.put("orders", order, AN_UNPAID_ORDER)
@@ -229,7 +229,7 @@ def test_two_jobs_that_nobody_ever_owned_can_be_ended_side_by_side(place: Place)
         assert result == Written(ruled)
 
 
-def test_a_local_table_that_nobody_named_refuses_and_leaves_the_job(dynamo: Dynamo) -> None:
+def test_unconfigured_business_table_leaves_job_unchanged(dynamo: Dynamo) -> None:
     store = dynamo.store()
     before = started(store)
     unnamed = replace(order_becomes_paid(), table="parcels")

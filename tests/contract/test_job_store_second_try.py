@@ -36,7 +36,7 @@ def first_try_failed(store: JobStore) -> None:
     store.swap(first, failed(first))
 
 
-def test_a_second_try_is_claimed_when_the_first_has_failed(store: JobStore) -> None:
+def test_resubmitted_job_is_claimed_when_first_failed(store: JobStore) -> None:
     first_try_failed(store)
     first = store.get(KEY)
     claim = a_second_try()
@@ -49,7 +49,7 @@ def test_a_second_try_is_claimed_when_the_first_has_failed(store: JobStore) -> N
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.FAILED])
-def test_a_second_try_is_not_claimed_while_the_first_may_still_succeed(
+def test_resubmitted_job_is_not_claimed_unless_first_failed(
     store: JobStore, status: Status
 ) -> None:
     first = a_ready_job(status=status, owner="owner-1", fence=1)
@@ -60,13 +60,13 @@ def test_a_second_try_is_not_claimed_while_the_first_may_still_succeed(
     assert store.get(KEY) == first
 
 
-def test_a_second_try_without_a_first_is_not_claimed(store: JobStore) -> None:
+def test_resubmitted_job_is_not_claimed_without_first(store: JobStore) -> None:
     assert store.claim(a_second_try()) == RequirementUnmet(None)
     assert store.get(SECOND_TRY) is None
     assert store.get(KEY) is None
 
 
-def test_a_second_try_that_someone_has_is_refused_with_its_row(store: JobStore) -> None:
+def test_claim_of_started_resubmitted_job_fails_with_its_row(store: JobStore) -> None:
     first_try_failed(store)
     theirs = started(store, job_key=SECOND_TRY)
 
@@ -74,7 +74,7 @@ def test_a_second_try_that_someone_has_is_refused_with_its_row(store: JobStore) 
     assert store.get(SECOND_TRY) == theirs
 
 
-def test_a_ready_second_try_is_claimed_with_what_it_knows(store: JobStore) -> None:
+def test_ready_resubmitted_job_keeps_message_and_evidence(store: JobStore) -> None:
     first_try_failed(store)
     ready = a_ready_job(SECOND_TRY)
     store.create(ready)
@@ -85,7 +85,7 @@ def test_a_ready_second_try_is_claimed_with_what_it_knows(store: JobStore) -> No
     assert (result.job.message, result.job.evidence) == (ready.message, ready.evidence)
 
 
-def test_a_second_try_for_other_business_values_is_refused(store: JobStore) -> None:
+def test_resubmitted_claim_fails_when_fingerprint_differs(store: JobStore) -> None:
     first_try_failed(store)
     ready = a_ready_job(SECOND_TRY, fingerprint="fingerprint-of-another-amount")
     store.create(ready)
@@ -93,7 +93,7 @@ def test_a_second_try_for_other_business_values_is_refused(store: JobStore) -> N
     assert store.claim(a_second_try()) == ClaimRefused(ready)
 
 
-def test_a_second_try_that_ended_is_answered_though_the_first_is_in_doubt_again(
+def test_ended_resubmission_is_returned_when_first_is_reviewed(
     place: Place,
 ) -> None:
     first = started(place.store)
@@ -109,7 +109,7 @@ def test_a_second_try_that_ended_is_answered_though_the_first_is_in_doubt_again(
     assert result == ClaimRefused(ended)
 
 
-def test_our_own_second_try_seen_again_is_a_win(place: Place) -> None:
+def test_repeated_resubmitted_claim_by_same_owner_succeeds(place: Place) -> None:
     first_try_failed(place.store)
     claim = a_second_try()
     place.store.claim(claim)
@@ -117,7 +117,7 @@ def test_our_own_second_try_seen_again_is_a_win(place: Place) -> None:
     assert place.store.claim(claim) == Claimed(claimed_by(claim))
 
 
-def test_both_rows_are_looked_at_in_one_transaction(dynamo: Dynamo) -> None:
+def test_both_rows_are_checked_in_one_transaction(dynamo: Dynamo) -> None:
     store = dynamo.store()
     first_try_failed(store)
     dynamo.calls.forget()

@@ -41,7 +41,7 @@ def move(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_the_owner_can_change_its_row(store: JobStore, move: str) -> None:
+def test_owner_can_change_its_row(store: JobStore, move: str) -> None:
     before = started(store)
     after = MOVES[move](before)
 
@@ -54,7 +54,7 @@ def test_the_owner_can_change_its_row(store: JobStore, move: str) -> None:
     [{"status": Status.READY}, {"owner": "someone else"}, {"owner": None}, {"version": 2}],
     ids=["status", "owner", "no owner", "version"],
 )
-def test_a_row_that_differs_in_one_thing_is_not_changed(
+def test_change_conflicts_when_status_owner_or_version_differs(
     store: JobStore, move: str, seen: dict[str, object]
 ) -> None:
     row = started(store)
@@ -65,7 +65,7 @@ def test_a_row_that_differs_in_one_thing_is_not_changed(
     assert store.get(KEY) == row
 
 
-def test_a_late_owner_cannot_overwrite_a_newer_claim_with_the_same_counts(store: JobStore) -> None:
+def test_late_owner_cannot_overwrite_newer_claim(store: JobStore) -> None:
     row = started(store)
     late = replace(row, owner=an_owner())
 
@@ -73,7 +73,7 @@ def test_a_late_owner_cannot_overwrite_a_newer_claim_with_the_same_counts(store:
     assert store.get(KEY) == row
 
 
-def test_of_two_changes_to_the_same_row_the_second_is_refused(store: JobStore) -> None:
+def test_second_change_of_same_version_conflicts(store: JobStore) -> None:
     seen = started(store)
     first = with_a_note(seen)
     store.swap(seen, first)
@@ -82,7 +82,7 @@ def test_of_two_changes_to_the_same_row_the_second_is_refused(store: JobStore) -
     assert store.get(KEY) == first
 
 
-def test_a_row_without_an_owner_can_be_changed(store: JobStore) -> None:
+def test_unowned_row_can_be_changed(store: JobStore) -> None:
     ready = a_ready_job()
     store.create(ready)
     after = moved(ready, Event.RESEND, due_at=at(1800))
@@ -91,7 +91,7 @@ def test_a_row_without_an_owner_can_be_changed(store: JobStore) -> None:
     assert store.get(KEY) == after
 
 
-def test_a_row_that_someone_claimed_is_not_ownerless_any_more(store: JobStore) -> None:
+def test_unowned_change_conflicts_after_claim(store: JobStore) -> None:
     ready = a_ready_job()
     store.create(ready)
     claimed = started(store)
@@ -100,7 +100,7 @@ def test_a_row_that_someone_claimed_is_not_ownerless_any_more(store: JobStore) -
     assert store.get(KEY) == claimed
 
 
-def test_a_change_never_creates_a_row(place: Place, move: str) -> None:
+def test_change_never_creates_row(place: Place, move: str) -> None:
     before = started(place.store)
     place.remove_row(KEY)
 
@@ -108,7 +108,7 @@ def test_a_change_never_creates_a_row(place: Place, move: str) -> None:
     assert place.store.get(KEY) is None
 
 
-def test_a_change_of_a_row_without_an_owner_does_not_create_one(place: Place) -> None:
+def test_unowned_change_never_creates_row(place: Place) -> None:
     ready = a_ready_job()
     place.store.create(ready)
     place.remove_row(KEY)
@@ -117,7 +117,7 @@ def test_a_change_of_a_row_without_an_owner_does_not_create_one(place: Place) ->
     assert place.store.get(KEY) is None
 
 
-def test_a_change_says_in_so_many_words_that_its_row_must_exist() -> None:
+def test_condition_requires_existing_row() -> None:
     ready = a_ready_job()
 
     update = swap_update(ready, moved(ready, Event.NOTE))
@@ -145,7 +145,7 @@ def test_evidence_is_written_as_given(store: JobStore) -> None:
     ]
 
 
-def test_a_field_that_became_none_is_gone_from_the_row(dynamo: Dynamo) -> None:
+def test_field_set_to_none_is_removed_from_row(dynamo: Dynamo) -> None:
     store = dynamo.store()
     before = started(store)
 
@@ -156,7 +156,7 @@ def test_a_field_that_became_none_is_gone_from_the_row(dynamo: Dynamo) -> None:
     assert row.keys().isdisjoint({"lease_until", "key_scope"})
 
 
-def test_a_change_keeps_attributes_that_this_version_does_not_know(dynamo: Dynamo) -> None:
+def test_change_keeps_attributes_of_later_version(dynamo: Dynamo) -> None:
     store = dynamo.store()
     before = started(store)
     dynamo.add_to_row(KEY, of_a_later_version={"depth": 1})
@@ -168,7 +168,7 @@ def test_a_change_keeps_attributes_that_this_version_does_not_know(dynamo: Dynam
     assert row["of_a_later_version"] == {"M": {"depth": {"N": "1"}}}
 
 
-def test_a_change_is_one_call_whether_it_wins_or_not(dynamo: Dynamo) -> None:
+def test_change_is_one_call_whether_it_succeeds_or_conflicts(dynamo: Dynamo) -> None:
     store = dynamo.store()
     before = started(store)
     dynamo.calls.forget()
@@ -179,7 +179,7 @@ def test_a_change_is_one_call_whether_it_wins_or_not(dynamo: Dynamo) -> None:
     assert dynamo.calls.tries == ["UpdateItem", "UpdateItem"]
 
 
-def test_our_own_change_seen_again_counts_as_written(dynamo: Dynamo, move: str) -> None:
+def test_repeated_change_counts_as_written(dynamo: Dynamo, move: str) -> None:
     store = dynamo.store()
     before = started(store)
     after = MOVES[move](before)
@@ -189,9 +189,7 @@ def test_our_own_change_seen_again_counts_as_written(dynamo: Dynamo, move: str) 
     assert store.get(KEY) == after
 
 
-def test_our_own_change_is_known_under_evidence_that_others_added(
-    dynamo: Dynamo, move: str
-) -> None:
+def test_own_change_is_recognized_after_later_evidence(dynamo: Dynamo, move: str) -> None:
     store = dynamo.store()
     before = started(store)
     after = MOVES[move](before)
@@ -203,7 +201,7 @@ def test_our_own_change_is_known_under_evidence_that_others_added(
     assert store.get(KEY) == later
 
 
-def test_a_release_that_another_worker_has_taken_up_is_not_ours_any_more(store: JobStore) -> None:
+def test_release_conflicts_after_claim_by_another_worker(store: JobStore) -> None:
     first = started(store)
     ready = MOVES["release"](first)
     store.swap(first, ready)

@@ -33,7 +33,7 @@ def write(**changes: object) -> LocalWrite:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_row_is_changed_exactly_if_it_holds_what_is_expected(place: Place, case: str) -> None:
+def test_transaction_writes_row_only_when_expectation_holds(place: Place, case: str) -> None:
     expect, row, taken = CASES[case]
     place.rows.put("orders", ORDER_KEY, row)
     before = started(place.store)
@@ -46,7 +46,7 @@ def test_a_row_is_changed_exactly_if_it_holds_what_is_expected(place: Place, cas
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_write_apart_from_a_jobs_end_is_taken_in_the_same_cases(place: Place, case: str) -> None:
+def test_update_writes_row_only_when_expectation_holds(place: Place, case: str) -> None:
     expect, row, taken = CASES[case]
     place.rows.put("orders", ORDER_KEY, row)
 
@@ -61,7 +61,7 @@ def test_every_expectation_must_hold(place: Place) -> None:
     assert not place.rows.update(write(expect=(STATUS, UP_TO)))
 
 
-def test_a_row_that_must_be_new_is_made_once(place: Place) -> None:
+def test_row_that_must_be_new_is_created_once(place: Place) -> None:
     new = write(must_be_new=True)
 
     assert place.rows.update(new)
@@ -69,7 +69,7 @@ def test_a_row_that_must_be_new_is_made_once(place: Place) -> None:
     assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "paid"}
 
 
-def test_a_row_that_must_be_new_and_is_not_keeps_the_job_as_it_was(place: Place) -> None:
+def test_existing_row_that_must_be_new_leaves_job_unchanged(place: Place) -> None:
     place.rows.put("orders", ORDER_KEY, {"status": "open"})
     before = started(place.store)
 
@@ -85,13 +85,13 @@ def test_a_row_that_must_be_new_and_is_not_keeps_the_job_as_it_was(place: Place)
     [((), True), ((OR_ABSENT,), True), ((STATUS,), False)],
     ids=["nothing expected", "absent is fine", "a value expected"],
 )
-def test_a_row_that_may_be_made_is_made_unless_it_should_hold_something(
+def test_row_is_created_when_allowed_and_no_value_is_expected(
     place: Place, expect: tuple[Expect, ...], *, taken: bool
 ) -> None:
     assert place.rows.update(write(may_create=True, expect=expect)) is taken
     assert (place.rows.get("orders", ORDER_KEY) is not None) is taken
 
 
-def test_a_row_that_is_not_there_is_not_made_unasked(place: Place) -> None:
+def test_missing_row_is_not_created_unless_allowed(place: Place) -> None:
     assert not place.rows.update(write(expect=(OR_ABSENT,)))
     assert place.rows.get("orders", ORDER_KEY) is None

@@ -89,7 +89,7 @@ def bench(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Bench]:
         yield SesBench(sandbox, ses_mailer(sandbox.url))
 
 
-def test_a_mail_is_sent_once_and_its_reference_is_the_message_id(bench: Bench) -> None:
+def test_mail_is_sent_once_with_message_id_as_reference(bench: Bench) -> None:
     answer = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
 
     assert isinstance(answer, Done)
@@ -98,7 +98,7 @@ def test_a_mail_is_sent_once_and_its_reference_is_the_message_id(bench: Bench) -
     assert bench.sent() == [RECEIPT]
 
 
-def test_the_key_does_not_keep_a_second_mail_from_being_sent(bench: Bench) -> None:
+def test_idempotency_key_does_not_prevent_second_mail(bench: Bench) -> None:
     first = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
     second = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
 
@@ -109,7 +109,7 @@ def test_the_key_does_not_keep_a_second_mail_from_being_sent(bench: Bench) -> No
 
 
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_no_answer_is_unclear_and_at_most_one_mail_left(bench: Bench, fault: Fault) -> None:
+def test_missing_reply_is_ambiguous_with_at_most_one_mail(bench: Bench, fault: Fault) -> None:
     bench.fails(fault)
 
     answer = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
@@ -118,7 +118,7 @@ def test_no_answer_is_unclear_and_at_most_one_mail_left(bench: Bench, fault: Fau
     assert len(bench.sent()) == int(fault is Fault.TIMEOUT_AFTER)
 
 
-def test_refused_credentials_mean_that_nothing_was_sent_and_somebody_must_know(
+def test_rejected_credentials_send_nothing_and_raise_alarm(
     bench: Bench,
 ) -> None:
     bench.fails(Fault.UNAUTHORIZED)
@@ -130,7 +130,7 @@ def test_refused_credentials_mean_that_nothing_was_sent_and_somebody_must_know(
     assert bench.sent() == []
 
 
-def test_a_limited_rate_means_that_nothing_was_sent(bench: Bench) -> None:
+def test_rate_limit_sends_nothing_without_alarm(bench: Bench) -> None:
     bench.limits_rate()
 
     answer = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
@@ -140,7 +140,7 @@ def test_a_limited_rate_means_that_nothing_was_sent(bench: Bench) -> None:
     assert bench.sent() == []
 
 
-def test_a_rejected_mail_is_a_definite_no(bench: Bench) -> None:
+def test_rejected_mail_is_declined(bench: Bench) -> None:
     mail = bench.rejected()
 
     answer = bench.mailer.send(mail, key=KEY, tag=TAG)

@@ -36,7 +36,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         yield made
 
 
-def test_preparing_moves_nothing(bench: Bench) -> None:
+def test_prepare_moves_no_money(bench: Bench) -> None:
     asked = bench.payment()
 
     ref = prepared(bench, asked)
@@ -45,7 +45,7 @@ def test_preparing_moves_nothing(bench: Bench) -> None:
     assert isinstance(bench.provider.look_up(ref, asked), Absent)
 
 
-def test_preparing_again_under_the_same_key_says_that_this_call_made_nothing(bench: Bench) -> None:
+def test_repeated_prepare_with_same_key_is_marked_replayed(bench: Bench) -> None:
     asked = bench.payment()
 
     first, second = (bench.provider.prepare(asked, key=key("create:1")) for _ in range(2))
@@ -55,7 +55,7 @@ def test_preparing_again_under_the_same_key_says_that_this_call_made_nothing(ben
     assert second == Prepared(first.ref, replayed=True)
 
 
-def test_executing_moves_the_money_once_and_names_the_charge(bench: Bench) -> None:
+def test_execute_charges_once_and_returns_charge_id(bench: Bench) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
 
@@ -69,9 +69,7 @@ def test_executing_moves_the_money_once_and_names_the_charge(bench: Bench) -> No
 
 
 @pytest.mark.parametrize("second", ["confirm:1", "confirm:2"])
-def test_executing_a_paid_payment_again_says_done_and_moves_nothing(
-    bench: Bench, second: str
-) -> None:
+def test_repeated_execute_succeeds_without_second_charge(bench: Bench, second: str) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
     first = bench.provider.execute(ref, asked, key=key("confirm:1"))
@@ -84,7 +82,7 @@ def test_executing_a_paid_payment_again_says_done_and_moves_nothing(
     assert bench.charges() == 1
 
 
-def test_a_declined_payment_is_still_open_and_looking_up_says_so(bench: Bench) -> None:
+def test_declined_payment_stays_open_on_lookup(bench: Bench) -> None:
     asked = bench.payment("declined")
     ref = prepared(bench, asked)
 
@@ -97,7 +95,7 @@ def test_a_declined_payment_is_still_open_and_looking_up_says_so(bench: Bench) -
 
 
 @pytest.mark.parametrize("succeeded", [True, False])
-def test_a_payment_in_processing_is_decided_later(bench: Bench, *, succeeded: bool) -> None:
+def test_processing_payment_resolves_later(bench: Bench, *, succeeded: bool) -> None:
     asked = bench.payment("processing")
     ref = prepared(bench, asked)
     answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
@@ -109,7 +107,7 @@ def test_a_payment_in_processing_is_decided_later(bench: Bench, *, succeeded: bo
 
 
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_no_answer_to_executing_is_unclear_and_looking_up_tells(bench: Bench, fault: Fault) -> None:
+def test_execute_without_reply_is_ambiguous_until_lookup(bench: Bench, fault: Fault) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
     bench.fails("execute", fault)
@@ -122,7 +120,7 @@ def test_no_answer_to_executing_is_unclear_and_looking_up_tells(bench: Bench, fa
     assert bench.charges() == int(happened)
 
 
-def test_no_answer_to_preparing_is_unclear_and_moves_nothing(bench: Bench) -> None:
+def test_prepare_without_reply_is_ambiguous_and_moves_no_money(bench: Bench) -> None:
     bench.fails("prepare", Fault.TIMEOUT_AFTER)
 
     answer = bench.provider.prepare(bench.payment(), key=key("create:1"))
@@ -132,9 +130,7 @@ def test_no_answer_to_preparing_is_unclear_and_moves_nothing(bench: Bench) -> No
 
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
-def test_a_refused_key_means_that_nothing_was_sent_and_somebody_must_know(
-    bench: Bench, step: str
-) -> None:
+def test_rejected_api_key_sends_nothing_and_raises_alarm(bench: Bench, step: str) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
     bench.fails(step, Fault.UNAUTHORIZED)
@@ -150,7 +146,7 @@ def test_a_refused_key_means_that_nothing_was_sent_and_somebody_must_know(
     assert bench.charges() == 0
 
 
-def test_a_provider_that_cannot_be_asked_says_so(bench: Bench) -> None:
+def test_lookup_is_unreachable_when_request_fails(bench: Bench) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
     bench.fails("look_up", Fault.TIMEOUT_BEFORE)
@@ -160,7 +156,7 @@ def test_a_provider_that_cannot_be_asked_says_so(bench: Bench) -> None:
     assert isinstance(answer, Unreachable)
 
 
-def test_found_with_another_amount_is_for_a_person(bench: Bench) -> None:
+def test_lookup_is_anomalous_when_amount_differs(bench: Bench) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
     bench.provider.execute(ref, asked, key=key("confirm:1"))
@@ -181,9 +177,7 @@ def test_found_with_another_amount_is_for_a_person(bench: Bench) -> None:
         {"money": Money(1250, "usd")},
     ],
 )
-def test_a_payment_of_somebody_else_is_never_executed(
-    bench: Bench, changes: dict[str, Any]
-) -> None:
+def test_mismatched_payment_is_never_executed(bench: Bench, changes: dict[str, Any]) -> None:
     asked = bench.payment()
     ref = prepared(bench, replace(asked, **changes))
 
@@ -197,9 +191,7 @@ def test_a_payment_of_somebody_else_is_never_executed(
 
 
 @pytest.mark.parametrize("first", ["paid", "not confirmed", "declined"])
-def test_another_payment_that_moved_money_for_the_same_job_is_for_a_person(
-    first: str, bench: Bench
-) -> None:
+def test_lookup_is_anomalous_when_other_payment_charged_same_job(first: str, bench: Bench) -> None:
     ours = bench.payment("declined" if first == "declined" else "good")
     ref = prepared(bench, ours)
     if first != "not confirmed":
@@ -215,7 +207,7 @@ def test_another_payment_that_moved_money_for_the_same_job_is_for_a_person(
     assert second.ref in answer.reason
 
 
-def test_another_payment_that_never_moved_money_changes_nothing(bench: Bench) -> None:
+def test_uncharged_other_payment_does_not_affect_lookup(bench: Bench) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
     bench.provider.execute(ref, asked, key=key("confirm:1"))
@@ -227,7 +219,7 @@ def test_another_payment_that_never_moved_money_changes_nothing(bench: Bench) ->
 @pytest.mark.parametrize(
     "changes", [{"job_key": JobKey("payment.charge:order_2")}, {"deployment": "staging"}]
 )
-def test_a_payment_of_another_job_or_deployment_changes_nothing(
+def test_payment_of_other_job_or_deployment_is_ignored(
     bench: Bench, changes: dict[str, Any]
 ) -> None:
     asked = bench.payment()
@@ -243,7 +235,7 @@ def test_a_payment_of_another_job_or_deployment_changes_nothing(
 
 @pytest.mark.parametrize("kind", ["good", "declined"])
 @pytest.mark.parametrize("verified", [True, False])
-def test_a_closed_payment_can_never_be_executed(bench: Bench, kind: str, *, verified: bool) -> None:
+def test_closed_payment_can_never_be_executed(bench: Bench, kind: str, *, verified: bool) -> None:
     asked = bench.payment(kind)
     ref = prepared(bench, asked)
     if kind == "declined":
@@ -260,7 +252,7 @@ def test_a_closed_payment_can_never_be_executed(bench: Bench, kind: str, *, veri
 
 
 @pytest.mark.parametrize("verified", [True, False])
-def test_closing_a_paid_payment_says_that_it_is_paid(bench: Bench, *, verified: bool) -> None:
+def test_close_of_paid_payment_returns_done(bench: Bench, *, verified: bool) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
     bench.provider.execute(ref, asked, key=key("confirm:1"))
@@ -270,9 +262,7 @@ def test_closing_a_paid_payment_says_that_it_is_paid(bench: Bench, *, verified: 
 
 
 @pytest.mark.parametrize("verified", [True, False])
-def test_closing_a_payment_in_processing_says_that_it_is_processing(
-    bench: Bench, *, verified: bool
-) -> None:
+def test_close_of_processing_payment_returns_processing(bench: Bench, *, verified: bool) -> None:
     asked = bench.payment("processing")
     ref = prepared(bench, asked)
     bench.provider.execute(ref, asked, key=key("confirm:1"))
@@ -282,7 +272,7 @@ def test_closing_a_payment_in_processing_says_that_it_is_processing(
 
 
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_no_answer_to_closing_is_unclear_and_looking_up_tells(bench: Bench, fault: Fault) -> None:
+def test_close_without_reply_is_ambiguous_until_lookup(bench: Bench, fault: Fault) -> None:
     asked = bench.payment("declined")
     ref = prepared(bench, asked)
     bench.provider.execute(ref, asked, key=key("confirm:1"))
@@ -296,7 +286,7 @@ def test_no_answer_to_closing_is_unclear_and_looking_up_tells(bench: Bench, faul
     assert isinstance(found, Refused if happened else StillOpen)
 
 
-def test_a_payment_of_somebody_else_is_never_closed(bench: Bench) -> None:
+def test_payment_of_other_job_is_never_closed(bench: Bench) -> None:
     asked = bench.payment()
     theirs = replace(asked, job_key=JobKey("payment.charge:order_9"))
     ref = prepared(bench, theirs)
@@ -308,9 +298,7 @@ def test_a_payment_of_somebody_else_is_never_closed(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("kind", ["good", "processing"])
-def test_a_canceled_payment_is_not_all_when_another_of_the_same_job_took_money(
-    bench: Bench, kind: str
-) -> None:
+def test_closed_payment_is_anomalous_when_other_payment_charged(bench: Bench, kind: str) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
     bench.provider.close(ref, asked)
@@ -330,7 +318,7 @@ def test_a_canceled_payment_is_not_all_when_another_of_the_same_job_took_money(
 
 
 @pytest.mark.parametrize("kind", ["good", "declined"])
-def test_a_payment_that_can_still_take_money_is_open(bench: Bench, kind: str) -> None:
+def test_chargeable_payment_is_still_open(bench: Bench, kind: str) -> None:
     asked = bench.payment(kind)
     ref = prepared(bench, asked)
     if kind == "declined":

@@ -17,21 +17,21 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         yield made
 
 
-def test_a_customer_without_a_payment_of_this_job_has_certainly_none(bench: Bench) -> None:
+def test_absence_is_conclusive_when_customer_has_no_payment(bench: Bench) -> None:
     found = bench.provider.find(bench.payment())
 
     assert isinstance(found, Absent)
     assert found.proved
 
 
-def test_a_prepared_payment_is_found(bench: Bench) -> None:
+def test_prepared_payment_is_found(bench: Bench) -> None:
     asked = bench.payment()
     ref = prepared(bench, asked)
 
     assert bench.provider.find(asked) == Prepared(ref)
 
 
-def test_a_payment_of_another_job_or_deployment_is_not_found(bench: Bench) -> None:
+def test_payment_of_other_job_or_deployment_is_not_found(bench: Bench) -> None:
     asked = replace(bench.payment(), deployment="dev")
     prepared(bench, replace(asked, job_key=JobKey("payment.charge:order_9")))
     prepared(bench, replace(asked, deployment="staging"), number=2)
@@ -41,7 +41,7 @@ def test_a_payment_of_another_job_or_deployment_is_not_found(bench: Bench) -> No
 
 
 @pytest.mark.parametrize("paid", [1, 2])
-def test_of_several_payments_the_one_that_moved_money_is_found(bench: Bench, paid: int) -> None:
+def test_charged_payment_is_found_among_several(bench: Bench, paid: int) -> None:
     asked = bench.payment()
     refs = [prepared(bench, asked, number=number) for number in (1, 2, 3)]
     bench.provider.execute(refs[paid], asked, key=key("confirm:1"), verified=True)
@@ -49,7 +49,7 @@ def test_of_several_payments_the_one_that_moved_money_is_found(bench: Bench, pai
     assert bench.provider.find(asked) == Prepared(refs[paid])
 
 
-def test_a_canceled_payment_is_found_before_one_that_was_never_confirmed(bench: Bench) -> None:
+def test_canceled_payment_is_found_before_unconfirmed_one(bench: Bench) -> None:
     asked = bench.payment()
     abandoned, closed = (prepared(bench, asked, number=number) for number in (1, 2))
     bench.provider.close(closed, asked)
@@ -58,13 +58,13 @@ def test_a_canceled_payment_is_found_before_one_that_was_never_confirmed(bench: 
     assert bench.provider.find(asked) == Prepared(closed)
 
 
-def test_no_answer_proves_no_absence(bench: Bench) -> None:
+def test_missing_reply_does_not_prove_absence(bench: Bench) -> None:
     bench.fails("find", Fault.TIMEOUT_BEFORE)
 
     assert isinstance(bench.provider.find(bench.payment()), Unreachable)
 
 
-def test_a_customer_with_too_many_payments_is_for_an_operator(
+def test_search_is_anomalous_when_customer_has_too_many_payments(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("oncely.adapters.stripe_payments.PAGE_SIZE", 1)

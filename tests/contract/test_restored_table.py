@@ -49,7 +49,7 @@ def restored(dynamo: Dynamo) -> str:
     return name
 
 
-def test_a_restored_table_is_refused_until_its_proofs_are_back(dynamo: Dynamo) -> None:
+def test_restored_table_opens_after_proofs_are_restored(dynamo: Dynamo) -> None:
     before = dynamo.store()
     for key in (OLD, OPEN):
         before.create(a_job(job_key=key, status=Status.STARTED, version=1, deployment="dev"))

@@ -139,7 +139,7 @@ def dynamodb(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Place
         yield on_dynamodb(kind, tables)
 
 
-def test_after_every_operation_both_stores_tell_the_same(dynamodb: Place) -> None:
+def test_stores_agree_after_every_operation(dynamodb: Place) -> None:
     answers: Counter[str] = Counter()
 
     for seed in range(SEQUENCES):

@@ -30,12 +30,12 @@ def later(seconds: float) -> Window:
     return replace(NIGHTLY, now=at(seconds), until=at(seconds + 600))
 
 
-def test_a_free_window_is_taken_together_with_the_row(place: Place) -> None:
+def test_free_window_is_taken_with_job_row(place: Place) -> None:
     assert place.windows.create(a_job(ONE), NIGHTLY) == Created(a_job(ONE))
     assert place.store.get(ONE) == a_job(ONE)
 
 
-def test_a_held_window_names_its_holder_and_no_row_is_written(place: Place) -> None:
+def test_taken_window_returns_holder_and_writes_no_row(place: Place) -> None:
     place.windows.create(a_job(ONE), NIGHTLY)
 
     assert place.windows.create(a_job(TWO), later(1)) == WindowHeld(ONE)
@@ -54,7 +54,7 @@ def test_windows_of_other_names_are_free(windows: UniqueWindows) -> None:
     ("after", "free"),
     [(timedelta(microseconds=-1), False), (timedelta(0), True), (timedelta(seconds=1), True)],
 )
-def test_a_window_is_free_from_the_moment_it_ends(
+def test_window_is_free_from_its_end(
     windows: UniqueWindows, after: timedelta, *, free: bool
 ) -> None:
     windows.create(a_job(ONE), NIGHTLY)
@@ -65,7 +65,7 @@ def test_a_window_is_free_from_the_moment_it_ends(
     assert result == (Created(a_job(TWO)) if free else WindowHeld(ONE))
 
 
-def test_a_window_that_was_taken_over_is_held_by_the_new_job(windows: UniqueWindows) -> None:
+def test_expired_window_passes_to_new_job(windows: UniqueWindows) -> None:
     windows.create(a_job(ONE), NIGHTLY)
     windows.create(a_job(TWO), later(601))
 
@@ -74,13 +74,13 @@ def test_a_window_that_was_taken_over_is_held_by_the_new_job(windows: UniqueWind
     assert windows.create(three, later(700)) == WindowHeld(TWO)
 
 
-def test_a_window_can_be_taken_instead_of_a_job_that_has_started(windows: UniqueWindows) -> None:
+def test_window_can_be_taken_over_from_named_holder(windows: UniqueWindows) -> None:
     windows.create(a_job(ONE), NIGHTLY)
 
     assert windows.create(a_job(TWO), later(1), instead_of=ONE) == Created(a_job(TWO))
 
 
-def test_a_window_is_not_taken_instead_of_a_job_that_has_it_no_more(
+def test_takeover_fails_when_named_job_no_longer_holds_window(
     windows: UniqueWindows,
 ) -> None:
     windows.create(a_job(ONE), NIGHTLY)
@@ -91,7 +91,7 @@ def test_a_window_is_not_taken_instead_of_a_job_that_has_it_no_more(
     assert windows.create(three, later(2), instead_of=ONE) == WindowHeld(TWO)
 
 
-def test_a_job_that_is_there_already_is_given_whoever_has_the_window(place: Place) -> None:
+def test_existing_job_is_returned_when_other_job_holds_window(place: Place) -> None:
     place.store.create(a_job(TWO))
     place.windows.create(a_job(ONE), NIGHTLY)
     again = replace(a_job(TWO), created_at=at(5))
@@ -100,20 +100,20 @@ def test_a_job_that_is_there_already_is_given_whoever_has_the_window(place: Plac
     assert place.store.get(TWO) == a_job(TWO)
 
 
-def test_a_job_that_exists_does_not_take_a_free_window(place: Place) -> None:
+def test_existing_job_does_not_take_free_window(place: Place) -> None:
     place.store.create(a_job(ONE))
     place.windows.create(replace(a_job(ONE), created_at=at(5)), NIGHTLY)
 
     assert place.windows.create(a_job(TWO), NIGHTLY) == Created(a_job(TWO))
 
 
-def test_the_very_same_row_again_is_our_own_write_seen_twice(place: Place) -> None:
+def test_identical_create_counts_as_created(place: Place) -> None:
     place.windows.create(a_job(ONE), NIGHTLY)
 
     assert place.windows.create(a_job(ONE), NIGHTLY) == Created(a_job(ONE))
 
 
-def test_a_job_and_its_window_are_one_call(dynamo: Dynamo) -> None:
+def test_job_and_window_are_written_in_one_call(dynamo: Dynamo) -> None:
     windows = dynamo.windows()
 
     windows.create(a_job(ONE), NIGHTLY)
@@ -122,7 +122,7 @@ def test_a_job_and_its_window_are_one_call(dynamo: Dynamo) -> None:
     assert dynamo.calls.tries == ["TransactWriteItems", "TransactWriteItems"]
 
 
-def test_a_window_is_removed_by_ttl_only_after_it_is_over(dynamo: Dynamo) -> None:
+def test_window_expires_by_ttl_only_after_its_end(dynamo: Dynamo) -> None:
     dynamo.windows().create(a_job(ONE), NIGHTLY)
 
     row = dynamo.row(JobKey("unique:sync.import:hubspot"))

@@ -48,7 +48,7 @@ def _python(clone: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.timeout(600)
-def test_the_other_tests_stay_green_when_jobs_are_added_as_the_guide_says(clone: Path) -> None:
+def test_other_tests_pass_when_jobs_are_added(clone: Path) -> None:
     follow(clone)
     for step in (_NEW_JOB, _MAKE_DOCS):
         done = _python(clone, *step)

@@ -36,14 +36,14 @@ def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(300)
-def test_the_guide_s_job_keeps_the_promise_by_the_guide_s_test(follower: Path) -> None:
+def test_guide_test_passes_for_guide_job(follower: Path) -> None:
     done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST)
 
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.timeout(300)
-def test_the_guide_s_test_fails_when_the_guide_s_guard_is_taken_away(follower: Path) -> None:
+def test_guide_test_fails_when_lookup_guard_is_removed(follower: Path) -> None:
     test = follower / TEST
     honest = 'Done("refunded", "re_1") if self.given else Absent("there is none")'
     assert honest in test.read_text()
@@ -55,7 +55,7 @@ def test_the_guide_s_test_fails_when_the_guide_s_guard_is_taken_away(follower: P
     assert "happened 2 times" in done.stdout
 
 
-def test_the_guide_s_line_registers_the_job(follower: Path) -> None:
+def test_guide_line_registers_job(follower: Path) -> None:
     tell = (
         "from oncely.contracts import CONTRACTS\n"
         "print(*(kind.describe() for kind in CONTRACTS), sep='\\n')"
@@ -67,7 +67,7 @@ def test_the_guide_s_line_registers_the_job(follower: Path) -> None:
     assert "payment.charge (queue payments)" in done.stdout
 
 
-def test_the_guide_s_job_is_imported_without_its_provider_s_sdk(follower: Path) -> None:
+def test_guide_job_imports_without_provider_sdk(follower: Path) -> None:
     """Functions that never call the provider ship without its layer."""
     check = "import sys, oncely.contracts; print('stripe' in sys.modules)"
 
@@ -86,14 +86,14 @@ def guide(follower: Path) -> Any:  # noqa: ANN401  # a module that no type check
     return module
 
 
-def test_the_guide_s_job_is_found_by_what_people_ask_by(guide: Any) -> None:  # noqa: ANN401  # as above
+def test_guide_job_has_order_as_subject(guide: Any) -> None:  # noqa: ANN401  # as above
     example = guide.PaymentRefund.example
 
     assert guide.PaymentRefund.subject(example) == example.order_id == "18452"
 
 
 @pytest.mark.enable_socket
-def test_the_guide_s_provider_says_what_became_of_a_refund(
+def test_guide_provider_finds_refund_after_lost_reply(
     guide: Any,  # noqa: ANN401  # as above
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

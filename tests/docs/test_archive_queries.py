@@ -84,7 +84,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_everything_about_an_order_is_found_once(folder: Path) -> None:
+def test_order_query_finds_each_change_once(folder: Path) -> None:
     found = query(folder, place=ABOUT_AN_ORDER)
 
     assert [(one["job_key"], one["status"]) for one in found] == [
@@ -97,7 +97,7 @@ def test_everything_about_an_order_is_found_once(folder: Path) -> None:
     assert found[1]["at"] == (MAY + MINUTE).replace(tzinfo=None)
 
 
-def test_what_an_operator_did_in_a_month_is_found(folder: Path) -> None:
+def test_operator_query_finds_repairs_of_month(folder: Path) -> None:
     (only,) = query(folder, place=BY_AN_OPERATOR)
 
     assert (only["job_key"], only["event"]) == ("payment.charge:order_7", "rule_failed")
@@ -114,7 +114,7 @@ def test_ended_jobs_are_found_exactly_once(folder: Path) -> None:
     ]
 
 
-def test_tables_have_the_fields_of_a_line_and_the_shipped_types() -> None:
+def test_tables_have_history_fields_and_shipped_job_types() -> None:
     names = {field.name for field in fields(HistoryLine)}
     view = sql_blocks("Query with DuckDB")[0]
     table, *_ = sql_blocks("Query with Athena")

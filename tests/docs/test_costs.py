@@ -13,7 +13,7 @@ def measured() -> Measured:
         return measure(url)
 
 
-def test_pages_say_what_is_counted(measured: Measured) -> None:
+def test_pages_match_counted_figures(measured: Measured) -> None:
     stale = [
         file.name
         for file, text in pages(measured).items()

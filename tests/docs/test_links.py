@@ -17,7 +17,7 @@ def _anchors(page: Page) -> set[str]:
 
 
 @pytest.mark.parametrize("page", pages(), ids=str)
-def test_every_link_within_the_repository_leads_somewhere(page: Page) -> None:
+def test_every_internal_link_has_target(page: Page) -> None:
     dead = []
     for found in _LINK.finditer(page.prose):
         to = found["to"] or found["image"]

@@ -31,9 +31,7 @@ def desk(support: AdminDesk) -> Iterator[AdminDesk]:
     assert support.complaints == []
 
 
-def test_an_order_a_customer_and_a_reference_lead_to_the_same_job(
-    desk: AdminDesk, reference: str
-) -> None:
+def test_order_customer_and_reference_find_same_job(desk: AdminDesk, reference: str) -> None:
     for text, way in {
         "18452": "order",
         "order_18452": "order",
@@ -48,9 +46,7 @@ def test_an_order_a_customer_and_a_reference_lead_to_the_same_job(
     expect(desk.heading).to_contain_text("Charged once")
 
 
-def test_was_i_charged_twice_is_answered_by_the_first_sentence(
-    desk: AdminDesk, reference: str
-) -> None:
+def test_heading_says_customer_was_charged_once(desk: AdminDesk, reference: str) -> None:
     desk.job(PAID)
 
     expect(desk.heading).to_contain_text("Charged once: 49.00 EUR")
@@ -63,9 +59,7 @@ def test_was_i_charged_twice_is_answered_by_the_first_sentence(
     )
 
 
-def test_the_timeline_tells_what_happened_in_order_and_in_the_readers_own_time(
-    desk: AdminDesk, reference: str
-) -> None:
+def test_timeline_is_in_order_and_in_local_time(desk: AdminDesk, reference: str) -> None:
     desk.job(PAID)
 
     story = desk.page.locator(".timeline > li")
@@ -81,9 +75,7 @@ def test_the_timeline_tells_what_happened_in_order_and_in_the_readers_own_time(
     assert int(local[1]) - int(utc[1]) in {1, 2, -22, -23}  # Berlin
 
 
-def test_script_in_a_customers_name_is_shown_as_text(
-    desk: AdminDesk, deployment: Deployment
-) -> None:
+def test_script_in_customer_name_is_shown_as_text(desk: AdminDesk, deployment: Deployment) -> None:
     key = deployment.once(hostile_job)
     desk.find(HOSTILE)
     expect(desk.entries).to_contain_text(HOSTILE)
@@ -96,7 +88,7 @@ def test_script_in_a_customers_name_is_shown_as_text(
     assert desk.page.title() == f"needs review: {key} · Oncely"
 
 
-def test_an_empty_list_and_a_vain_search_say_what_to_do(desk: AdminDesk) -> None:
+def test_empty_list_and_failed_search_say_what_to_do(desk: AdminDesk) -> None:
     desk.go("#/list/failed?type=sync.import")
     expect(desk.page.locator("main").get_by_text("Widen them")).to_be_visible()
 
@@ -115,7 +107,7 @@ def test_an_empty_list_and_a_vain_search_say_what_to_do(desk: AdminDesk) -> None
         ("#/list/failed?when=constructor", "Failed"),
     ],
 )
-def test_an_address_with_a_word_of_the_language_is_an_unknown_one_like_any(
+def test_builtin_name_in_route_is_treated_as_unknown(
     desk: AdminDesk, place: str, heading: str
 ) -> None:
     desk.go(place)
@@ -123,7 +115,7 @@ def test_an_address_with_a_word_of_the_language_is_an_unknown_one_like_any(
     expect(desk.heading).to_have_text(heading)
 
 
-def test_a_link_cannot_put_its_words_into_the_page(chromium: Browser, desk: AdminDesk) -> None:
+def test_link_cannot_inject_text_into_page(chromium: Browser, desk: AdminDesk) -> None:
     visitor = AdminDesk(chromium, desk.url)
     visitor.page.goto(f"{desk.url}/?error=x&error_description=Call+0900+123&state=y")
 
@@ -133,9 +125,7 @@ def test_a_link_cannot_put_its_words_into_the_page(chromium: Browser, desk: Admi
     visitor.context.close()
 
 
-def test_a_filter_stands_in_the_address_and_leads_back(
-    desk: AdminDesk, deployment: Deployment
-) -> None:
+def test_filter_is_kept_in_url_across_reload(desk: AdminDesk, deployment: Deployment) -> None:
     deployment.once(hostile_job)
     desk.go("#/list/needs_review")
     desk.page.get_by_label("Job type").select_option("payment.charge")
@@ -149,7 +139,7 @@ def test_a_filter_stands_in_the_address_and_leads_back(
     expect(desk.page.get_by_label("When")).to_have_value("hour")
 
 
-def test_the_page_is_used_by_keyboard_alone(desk: AdminDesk, reference: str) -> None:
+def test_page_is_usable_by_keyboard_alone(desk: AdminDesk, reference: str) -> None:
     page = desk.page
     page.reload()
     desk.settled()
@@ -171,7 +161,7 @@ def test_the_page_is_used_by_keyboard_alone(desk: AdminDesk, reference: str) -> 
     expect(desk.heading).to_be_focused()
 
 
-def test_every_view_is_accessible_in_both_themes_and_fits_every_screen(
+def test_every_view_is_accessible_in_themes_and_sizes(
     operator: AdminDesk, deployment: Deployment, reference: str
 ) -> None:
     unknown = leave_behind(deployment, "page-looks")
@@ -195,7 +185,7 @@ def test_every_view_is_accessible_in_both_themes_and_fits_every_screen(
     assert operator.complaints == []
 
 
-def test_the_dialog_of_a_repair_is_accessible_in_all_that_it_shows(
+def test_repair_dialog_is_accessible_in_every_state(
     operator: AdminDesk, deployment: Deployment
 ) -> None:
     unknown = leave_behind(deployment, "page-dialog", method="pm_processing")
@@ -215,9 +205,7 @@ def test_the_dialog_of_a_repair_is_accessible_in_all_that_it_shows(
     assert operator.complaints == []
 
 
-def test_the_views_of_who_is_not_signed_in_are_accessible(
-    chromium: Browser, operator: AdminDesk
-) -> None:
+def test_signed_out_views_are_accessible(chromium: Browser, operator: AdminDesk) -> None:
     visitor = AdminDesk(chromium, operator.url)
     visitor.page.goto(operator.url)
     expect(visitor.heading).to_have_text("Look up a job")

@@ -25,9 +25,7 @@ LOSE_ONE_ANSWER = """() => {
 }"""
 
 
-def test_an_unknown_job_is_brought_to_done_from_the_page(
-    operator: AdminDesk, deployment: Deployment
-) -> None:
+def test_unknown_job_is_finished_from_page(operator: AdminDesk, deployment: Deployment) -> None:
     left = leave_behind(deployment, "page-unknown")
     operator.job(left.key)
     expect(operator.heading).to_contain_text("Not known yet")
@@ -54,7 +52,7 @@ def test_an_unknown_job_is_brought_to_done_from_the_page(
     assert charges(deployment, "page-unknown") == 1
 
 
-def test_a_repair_without_a_reason_is_not_sent(operator: AdminDesk, deployment: Deployment) -> None:
+def test_repair_without_reason_is_not_sent(operator: AdminDesk, deployment: Deployment) -> None:
     left = leave_behind(deployment, "page-no-reason")
     operator.job(left.key)
     dialog = operator.repair(ASK)
@@ -69,7 +67,7 @@ def test_a_repair_without_a_reason_is_not_sent(operator: AdminDesk, deployment: 
     assert job(deployment, left.key).status is Status.UNKNOWN
 
 
-def test_a_stale_page_is_refused_and_what_was_typed_is_kept(
+def test_stale_repair_conflicts_and_keeps_typed_reason(
     operator: AdminDesk, deployment: Deployment
 ) -> None:
     left = leave_behind(deployment, "page-stale", method="pm_processing")
@@ -92,9 +90,7 @@ def test_a_stale_page_is_refused_and_what_was_typed_is_kept(
     expect(again).to_be_hidden()  # whoever leaves the job leaves its dialog
 
 
-def test_an_answer_that_is_lost_is_not_taken_for_a_no(
-    operator: AdminDesk, deployment: Deployment
-) -> None:
+def test_lost_reply_says_repair_may_be_done(operator: AdminDesk, deployment: Deployment) -> None:
     left = leave_behind(deployment, "page-lost")
     operator.job(left.key)
     operator.page.evaluate(LOSE_ONE_ANSWER)
@@ -107,9 +103,7 @@ def test_an_answer_that_is_lost_is_not_taken_for_a_no(
     expect(operator.heading).to_contain_text("Charged once")
 
 
-def test_a_support_user_sees_why_there_is_nothing_to_press_and_the_server_agrees(
-    support: AdminDesk, deployment: Deployment
-) -> None:
+def test_support_agent_cannot_repair(support: AdminDesk, deployment: Deployment) -> None:
     left = leave_behind(deployment, "page-support")
     support.job(left.key)
 
@@ -122,7 +116,7 @@ def test_a_support_user_sees_why_there_is_nothing_to_press_and_the_server_agrees
     assert job(deployment, left.key).status is Status.UNKNOWN
 
 
-def test_a_sign_in_that_ends_comes_back_to_the_same_place_and_the_same_words(
+def test_expired_sign_in_returns_to_same_page_and_reason(
     chromium: Browser, deployment: Deployment, operator: AdminDesk
 ) -> None:
     left = leave_behind(deployment, "page-expired")

@@ -54,9 +54,7 @@ def counted(deployment: Deployment, ids: list[str]) -> Iterator[str]:
             yield f"| {function} | {name} | {Fraction(times, JOBS)} |"
 
 
-def test_the_table_of_calls_for_one_paid_order_is_what_was_counted(
-    deployment: Deployment, paid: list[str]
-) -> None:
+def test_call_table_of_paid_order_matches_counts(deployment: Deployment, paid: list[str]) -> None:
     # Only the workers' calls: the stream may show a row again, and then publishes nothing.
     written = re.findall(r"^\| \w+/Worker \| .*$", COSTS.read_text(encoding="utf-8"), re.MULTILINE)
     expected = [line for line in counted(deployment, paid) if "/Worker |" in line]

@@ -8,7 +8,7 @@ from tests.e2e.deployment import Deployment, eventually
 pytestmark = pytest.mark.timeout(600)
 
 
-def test_a_message_to_the_queue_of_the_output_pays_the_order(deployment: Deployment) -> None:
+def test_message_to_output_queue_pays_order(deployment: Deployment) -> None:
     job = deployment.once(scenarios.pays)
 
     order = deployment.get("OrdersTableName", order_id="18452")
@@ -18,7 +18,7 @@ def test_a_message_to_the_queue_of_the_output_pays_the_order(deployment: Deploym
     assert scenarios.charges(deployment, "18452") == 1
 
 
-def test_an_ended_job_sends_its_receipt_before_it_may_expire(deployment: Deployment) -> None:
+def test_ended_job_sends_receipt_before_it_can_expire(deployment: Deployment) -> None:
     deployment.once(scenarios.pays)
 
     job = eventually(
@@ -34,7 +34,7 @@ def test_an_ended_job_sends_its_receipt_before_it_may_expire(deployment: Deploym
     assert int(job["expires_at"]) > 0
 
 
-def test_a_repeated_message_charges_nothing(deployment: Deployment) -> None:
+def test_duplicate_message_charges_nothing(deployment: Deployment) -> None:
     before = deployment.once(scenarios.is_sent_twice)
 
     after = deployment.job("payment.charge:order_18452")
@@ -43,23 +43,23 @@ def test_a_repeated_message_charges_nothing(deployment: Deployment) -> None:
     assert scenarios.charges(deployment, "18452") == 1
 
 
-def test_a_message_that_is_no_job_is_archived_with_its_reason(deployment: Deployment) -> None:
+def test_invalid_message_is_archived(deployment: Deployment) -> None:
     assert len(deployment.once(scenarios.is_not_valid)) == 4
 
 
-def test_people_are_told_about_jobs_that_no_rule_may_decide(deployment: Deployment) -> None:
+def test_worker_alerts_when_job_needs_review(deployment: Deployment) -> None:
     alerts = deployment.once(scenarios.needs_a_person)
 
     assert any("payment.charge:order_nobody" in subject for subject in alerts)
 
 
-def test_people_are_told_by_the_reconciler_as_well(deployment: Deployment) -> None:
+def test_reconciler_escalates_job_when_order_is_missing(deployment: Deployment) -> None:
     job = deployment.once(scenarios.is_left_without_its_order)
 
     assert job["status"] == "needs_review"
 
 
-def test_a_second_attempt_after_a_decline_pays_once(deployment: Deployment) -> None:
+def test_resubmitted_job_after_decline_pays_once(deployment: Deployment) -> None:
     deployment.once(scenarios.is_tried_again_after_a_decline)
 
     order = deployment.get("OrdersTableName", order_id="declined")
@@ -68,7 +68,7 @@ def test_a_second_attempt_after_a_decline_pays_once(deployment: Deployment) -> N
     assert scenarios.charges(deployment, "declined") == 1
 
 
-def test_a_dead_letter_is_carried_by_its_row_and_a_second_one_by_a_person(
+def test_dead_letter_becomes_ready_then_needs_review(
     deployment: Deployment,
 ) -> None:
     deployment.once(scenarios.is_a_dead_letter)
@@ -77,7 +77,7 @@ def test_a_dead_letter_is_carried_by_its_row_and_a_second_one_by_a_person(
     assert scenarios.charges(deployment, "dead") == 0
 
 
-def test_an_order_that_asked_for_its_payment_gets_it_though_nobody_sent_a_message(
+def test_requested_charge_is_made_when_no_message_was_sent(
     deployment: Deployment,
 ) -> None:
     deployment.once(scenarios.was_asked_for_and_never_sent)
@@ -85,7 +85,7 @@ def test_an_order_that_asked_for_its_payment_gets_it_though_nobody_sent_a_messag
     assert scenarios.charges(deployment, "forgotten") == 1
 
 
-def test_what_the_stream_missed_the_reconciler_publishes(deployment: Deployment) -> None:
+def test_reconciler_publishes_job_missed_by_stream(deployment: Deployment) -> None:
     done = deployment.once(scenarios.is_missed_by_the_stream)
 
     assert done["counts"] == {"published": 1}
@@ -101,7 +101,7 @@ def test_contacts_are_imported_and_pushed(deployment: Deployment) -> None:
     assert (record["crm_id"], record["pushed_version"]) == (ids[0], "1")
 
 
-def test_a_push_whose_answer_was_lost_is_found_at_the_crm(deployment: Deployment) -> None:
+def test_push_with_lost_reply_is_found_at_crm(deployment: Deployment) -> None:
     deployment.once(scenarios.loses_the_answer_to_a_push)
     contact_id = deployment.once(scenarios.imports_contacts)[1]
 
@@ -109,20 +109,20 @@ def test_a_push_whose_answer_was_lost_is_found_at_the_crm(deployment: Deployment
     assert contact.writes == 1
 
 
-def test_a_record_that_moved_on_is_pushed_in_its_newest_version(deployment: Deployment) -> None:
+def test_changed_record_is_pushed_in_newest_version(deployment: Deployment) -> None:
     job = deployment.once(scenarios.pushes_what_moved_on)
 
     assert job["job_key"].endswith(":2")
 
 
-def test_a_job_whose_worker_died_runs_again(deployment: Deployment) -> None:
+def test_job_is_retried_when_worker_dies(deployment: Deployment) -> None:
     job = deployment.once(scenarios.is_left_by_its_worker)
 
     assert job["owner"] != "another"
 
 
 @pytest.mark.last
-def test_the_schedule_fires_the_state_machine_which_resolves_an_unknown_job(
+def test_schedule_starts_sweep_that_resolves_unknown_job(
     deployment: Deployment,
 ) -> None:
     job = deployment.once(scenarios.is_found_by_the_schedule)

@@ -57,7 +57,7 @@ def what_is_there(engine: Engine) -> dict[str, list[str]]:
     }
 
 
-def test_a_second_deployment_changes_nothing(account: Engine, assembly: Path) -> None:
+def test_second_deployment_changes_nothing(account: Engine, assembly: Path) -> None:
     stacks = Account(account.url).client("cloudformation")
     before = stacks.describe_stacks(StackName=STACK)["Stacks"]
 
@@ -68,13 +68,13 @@ def test_a_second_deployment_changes_nothing(account: Engine, assembly: Path) ->
     assert after == before
 
 
-def test_there_is_no_difference_to_what_is_deployed(account: Engine, assembly: Path) -> None:
+def test_diff_is_empty_after_deployment(account: Engine, assembly: Path) -> None:
     said = run_cdk(account.environment(), "diff", "--app", str(assembly), "--fail")
 
     assert "Number of stacks with differences: 0" in said
 
 
-def test_destroying_leaves_only_the_archive(account: Engine, assembly: Path) -> None:
+def test_destroy_leaves_only_archive(account: Engine, assembly: Path) -> None:
     before = what_is_there(account)
     assert all(before.values()), [name for name, found in before.items() if not found]
 
@@ -84,7 +84,7 @@ def test_destroying_leaves_only_the_archive(account: Engine, assembly: Path) -> 
     assert {name: found for name, found in after.items() if found} == {"buckets": before["buckets"]}
 
 
-def test_an_account_that_was_never_bootstrapped_is_told_apart_and_what_to_do(
+def test_deploy_names_bootstrap_command_when_not_bootstrapped(
     assembly: Path, tmp_path: Path
 ) -> None:
     with running_engine(tmp_path / "engine.log") as engine:

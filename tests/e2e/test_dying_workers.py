@@ -65,7 +65,7 @@ def kill_every_worker(stack: Deployment) -> None:
             functions.update_function_code(FunctionName=name, ZipFile=code.getvalue())
 
 
-def test_a_worker_killed_during_its_call_leaves_one_charge(stack: Deployment) -> None:
+def test_worker_killed_during_call_leaves_one_charge(stack: Deployment) -> None:
     key = "payment.charge:order_killed"
     scenarios.order(stack, "killed")
     stack.sandbox.faults.add(
@@ -85,7 +85,7 @@ def test_a_worker_killed_during_its_call_leaves_one_charge(stack: Deployment) ->
     assert scenarios.charges(stack, "killed") == 1
 
 
-def test_a_message_whose_worker_always_dies_becomes_a_dead_letter_and_its_job_is_known(
+def test_crash_loop_dead_letters_message_and_keeps_job(
     stack: Deployment,
 ) -> None:
     key = "payment.charge:order_deadly"

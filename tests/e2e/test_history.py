@@ -15,9 +15,7 @@ from tests.support import duck
 pytestmark = [pytest.mark.timeout(600), pytest.mark.last]
 
 
-def test_every_ended_job_is_in_the_history_exactly_once(
-    deployment: Deployment, tmp_path: Path
-) -> None:
+def test_every_ended_job_is_in_history_exactly_once(deployment: Deployment, tmp_path: Path) -> None:
     for scenario in (scenarios.pays, scenarios.is_tried_again_after_a_decline):
         deployment.once(scenario)
     reader = reader_of(deployment)
@@ -41,7 +39,7 @@ def test_every_ended_job_is_in_the_history_exactly_once(
     ] == ("finished")
 
 
-def test_gap_is_shown_until_a_backfill_closes_it(deployment: Deployment) -> None:
+def test_gap_is_listed_until_backfill_closes_it(deployment: Deployment) -> None:
     deployment.once(scenarios.loses_a_part_of_its_history)
 
     (gap,) = as_json(deployment, "archive", "gaps", code=4)

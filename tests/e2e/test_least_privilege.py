@@ -113,15 +113,13 @@ def used(stack: Deployment, local: Assembly) -> set[Permission]:
     return recorded(stack, local)
 
 
-def test_every_call_that_a_function_made_is_allowed_by_its_policy(
-    used: set[Permission], local: Assembly
-) -> None:
+def test_every_call_is_allowed_by_policy(used: set[Permission], local: Assembly) -> None:
     assert used - permissions(local) == set()
     # The first setup ran before calls were looked up; some runs still see it.
     assert len({permission.role for permission in used} - {"FirstSetup/SetUp"}) == 12
 
 
-def test_no_call_was_refused(stack: Deployment) -> None:
+def test_no_call_is_denied(stack: Deployment) -> None:
     log = stack.engine.log.read_text(encoding="utf-8", errors="replace")
 
     assert [line for line in log.splitlines() if "not authorized to perform" in line] == []
@@ -133,7 +131,7 @@ def unused(used: set[Permission], local: Assembly) -> list[str]:
     return [f"{one.role} {one.action} {one.resource}" for one in left]
 
 
-def test_nothing_is_allowed_that_nothing_used(unused: list[str]) -> None:
+def test_no_unused_permission_is_granted(unused: list[str]) -> None:
     patterns = (*NOT_SEEN, *RARELY_SEEN)
     excused = {one for pattern in patterns for one in fnmatch.filter(unused, pattern)}
     long = [one for one in unused if one not in excused]
@@ -141,11 +139,11 @@ def test_nothing_is_allowed_that_nothing_used(unused: list[str]) -> None:
     assert not long, "\n".join(long)
 
 
-def test_every_excuse_is_still_needed(unused: list[str]) -> None:
+def test_every_exception_is_still_needed(unused: list[str]) -> None:
     assert [one for one in NOT_SEEN if not fnmatch.filter(unused, one)] == []
 
 
-def test_mail_was_sent_with_the_permission_that_the_engine_cannot_check(
+def test_mail_is_sent_with_unchecked_permission(
     stack: Deployment,
 ) -> None:
     assert any("18452@example.com" in mail.to for mail in stack.sandbox.ledger.mails)

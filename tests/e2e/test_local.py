@@ -91,7 +91,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
             terminal.end()
 
 
-def test_the_printed_commands_send_a_message_and_find_its_job(terminal: Terminal) -> None:
+def test_printed_commands_send_message_and_find_job(terminal: Terminal) -> None:
     access, *commands = _printed(terminal.said)
     aws_send, oncely_send, aws_find, oncely_find = commands
 

@@ -71,7 +71,7 @@ def test_purged_queues_lose_nothing(deployment: Deployment) -> None:
 
 
 @pytest.mark.mass
-def test_unknown_jobs_of_a_30_minute_outage_all_resolve_after_it(
+def test_unknown_jobs_resolve_after_provider_outage(
     deployment: Deployment,
 ) -> None:
     """Six asks in vain are 30 minutes of waiting; the seventh of each job is made here."""
@@ -103,7 +103,7 @@ def test_unknown_jobs_of_a_30_minute_outage_all_resolve_after_it(
 
 
 @pytest.mark.mass
-def test_unknown_jobs_of_an_outage_are_resolved_by_the_sweeps_of_one_start(
+def test_one_start_resolves_every_unknown_job(
     deployment: Deployment,
 ) -> None:
     """Pages follow one another without anybody starting them; each charge is asked about once."""
@@ -127,7 +127,7 @@ def test_unknown_jobs_of_an_outage_are_resolved_by_the_sweeps_of_one_start(
     assert {charges(deployment, one.order_id) for one in left} == {1}
 
 
-def test_a_dry_run_lists_what_it_would_do_and_writes_nothing(deployment: Deployment) -> None:
+def test_dry_run_lists_decisions_and_writes_nothing(deployment: Deployment) -> None:
     left = leave_behind(deployment, "dry", status=Status.STARTED)
     doubtful = leave_behind(deployment, "dry-doubtful", confirmed=False, age=timedelta(hours=25))
     before = [everything_about(deployment, "dry", table) for table in TABLES]

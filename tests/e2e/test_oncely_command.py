@@ -39,7 +39,7 @@ def as_json(stack: Deployment, *words: str, code: int = 0) -> list[dict[str, Any
     return [json.loads(line) for line in oncely(stack, *words, "--json", code=code).splitlines()]
 
 
-def test_a_job_is_sent_found_and_shown(deployment: Deployment) -> None:
+def test_job_is_sent_found_and_shown(deployment: Deployment) -> None:
     scenarios.order(deployment, "command")
 
     sent = oncely(deployment, "send", "payment.charge", "order_id=command")
@@ -59,7 +59,7 @@ def test_a_job_is_sent_found_and_shown(deployment: Deployment) -> None:
     assert scenarios.charges(deployment, "command") == 1
 
 
-def test_a_file_of_jobs_is_sent_once(deployment: Deployment, tmp_path: Path) -> None:
+def test_file_of_jobs_is_sent_once(deployment: Deployment, tmp_path: Path) -> None:
     file = tmp_path / "receipts.jsonl"
     ids = [f"nobody-{number}" for number in range(12)]
     lines = [json.dumps({"job": "receipt.send", "v": 1, "order_id": one}) for one in ids]
@@ -72,7 +72,7 @@ def test_a_file_of_jobs_is_sent_once(deployment: Deployment, tmp_path: Path) -> 
     assert second.splitlines()[-1] == "12 duplicate"
 
 
-def test_a_review_is_repaired_by_a_named_person(deployment: Deployment) -> None:
+def test_job_in_review_is_repaired_by_named_operator(deployment: Deployment) -> None:
     key = "payment.charge:order_repaired"
     deployment.send("PaymentsQueueUrl", scenarios.charge("repaired"))
     deployment.job_when(key, "needs_review")
@@ -92,7 +92,7 @@ def test_a_review_is_repaired_by_a_named_person(deployment: Deployment) -> None:
     assert scenarios.charges(deployment, "repaired") == 1
 
 
-def test_a_repair_of_an_ended_job_is_refused(deployment: Deployment) -> None:
+def test_repair_of_ended_job_is_rejected(deployment: Deployment) -> None:
     deployment.once(scenarios.pays)
 
     key = "payment.charge:order_18452"
@@ -101,7 +101,7 @@ def test_a_repair_of_an_ended_job_is_refused(deployment: Deployment) -> None:
     assert "Mark as failed is not possible: it is done already." in said
 
 
-def test_the_reconciler_is_asked_about_one_job(deployment: Deployment) -> None:
+def test_reconcile_dry_run_is_limited_to_one_job(deployment: Deployment) -> None:
     key = "payment.charge:order_18452"
     deployment.once(scenarios.pays)
 
@@ -113,7 +113,7 @@ def test_the_reconciler_is_asked_about_one_job(deployment: Deployment) -> None:
     assert "Nothing is due" in said or "Looked at" in said
 
 
-def test_a_dead_letter_is_redriven(deployment: Deployment) -> None:
+def test_dead_letter_is_redriven(deployment: Deployment) -> None:
     key = "payment.charge:order_redriven"
     scenarios.order(deployment, "redriven")
     deployment.send("DeadLetterQueueUrl", scenarios.charge("redriven"))
@@ -127,7 +127,7 @@ def test_a_dead_letter_is_redriven(deployment: Deployment) -> None:
     assert scenarios.charges(deployment, "redriven") == 1
 
 
-def test_the_doctor_finds_the_deployed_stack_in_order(deployment: Deployment) -> None:
+def test_doctor_finds_nothing_broken_on_deployed_stack(deployment: Deployment) -> None:
     deployment.once(scenarios.is_found_by_the_schedule)
 
     found = as_json(deployment, "doctor")
@@ -139,7 +139,7 @@ def test_the_doctor_finds_the_deployed_stack_in_order(deployment: Deployment) ->
     }
 
 
-def test_the_doctor_names_a_worker_that_is_not_fed(deployment: Deployment) -> None:
+def test_doctor_names_worker_with_disabled_mapping(deployment: Deployment) -> None:
     deployment.once(scenarios.is_found_by_the_schedule)
     functions = deployment.client("lambda")
     mappings = functions.list_event_source_mappings()["EventSourceMappings"]
@@ -155,9 +155,7 @@ def test_the_doctor_names_a_worker_that_is_not_fed(deployment: Deployment) -> No
     assert mapping["UUID"] in broken["mend"]
 
 
-def test_the_local_option_finds_what_make_local_announced(
-    deployment: Deployment, tmp_path: Path
-) -> None:
+def test_local_option_finds_announced_stack(deployment: Deployment, tmp_path: Path) -> None:
     deployment.once(scenarios.pays)
     for folder in ("infra", "functions/oncely", ".build"):
         (tmp_path / folder).mkdir(parents=True)
@@ -178,14 +176,14 @@ def test_the_local_option_finds_what_make_local_announced(
     assert done.stdout.startswith("18452: charged once, 49.00 EUR.")
 
 
-def test_a_stack_that_is_not_there_is_one_sentence(deployment: Deployment) -> None:
+def test_missing_stack_is_reported_in_one_line(deployment: Deployment) -> None:
     said = oncely(deployment, "find", "18452", name="Oncely-nowhere", code=3)
 
     assert said.startswith("There is no stack Oncely-nowhere in us-east-1: name yours")
     assert len(said.splitlines()) == 1
 
 
-def test_an_order_with_hostile_letters_is_found_and_only_text(deployment: Deployment) -> None:
+def test_hostile_order_id_is_found_and_escaped(deployment: Deployment) -> None:
     hostile = "'\"[red]\x1b[31m; DROP\u202e"
     scenarios.order(deployment, hostile)
 

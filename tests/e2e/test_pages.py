@@ -74,7 +74,7 @@ def shell(
 
 
 @pytest.mark.parametrize("line", WRITTEN)
-def test_a_command_runs_as_it_is_written(
+def test_documented_command_runs_as_written(
     line: str, shell: tuple[Path, dict[str, str]], deployment: Deployment
 ) -> None:
     folder, environment = shell
@@ -110,7 +110,7 @@ def _expanded(word: str, environment: dict[str, str]) -> str:
     return re.sub(r"\$(\w+)", lambda name: environment[name[1]], word)
 
 
-def test_every_make_target_of_the_pages_exists() -> None:
+def test_every_documented_make_target_exists() -> None:
     named = {name for page in pages() for name in re.findall(r"`make ([a-z]+)\b", page.text)}
     told = subprocess.run(
         ["/usr/bin/env", "make", "help"],

@@ -49,14 +49,12 @@ def view(deployment: Deployment) -> SupportView:
 
 
 @pytest.mark.parametrize("route", [*READING, *REPAIRING])
-def test_without_a_token_nothing_is_told(view: SupportView, route: str) -> None:
+def test_request_without_token_is_unauthorized(view: SupportView, route: str) -> None:
     assert view.call(route).status == 401
 
 
 @pytest.mark.parametrize("route", [*READING, *REPAIRING])
-def test_someone_who_signed_in_but_is_in_no_group_is_told_nothing(
-    view: SupportView, route: str
-) -> None:
+def test_user_without_group_is_forbidden(view: SupportView, route: str) -> None:
     answer = view.call(route, token=view.token(NOBODY))
 
     assert answer.status == 403
@@ -65,12 +63,12 @@ def test_someone_who_signed_in_but_is_in_no_group_is_told_nothing(
 
 @pytest.mark.parametrize("route", READING)
 @pytest.mark.parametrize("who", [SUPPORT, OPERATOR])
-def test_support_and_operators_read(view: SupportView, route: str, who: str) -> None:
+def test_support_agents_and_operators_can_read(view: SupportView, route: str, who: str) -> None:
     assert view.call(route, token=view.token(who)).status == LET_IN[route]
 
 
 @pytest.mark.parametrize("route", REPAIRING)
-def test_only_operators_repair_and_export(view: SupportView, route: str) -> None:
+def test_only_operators_can_repair_and_export(view: SupportView, route: str) -> None:
     assert view.call(route, token=view.token(SUPPORT)).status == 403
     assert view.call(route, token=view.token(OPERATOR)).status == LET_IN[route]
 
@@ -95,13 +93,13 @@ def unsigned(token: str) -> str:
     [tampered, unsigned, lambda _: "x", lambda _: "a.b.c", lambda token: token[:-4]],
     ids=["tampered", "unsigned", "no token", "no JSON", "cut"],
 )
-def test_a_forged_token_is_refused(view: SupportView, forged: Callable[[str], str]) -> None:
+def test_forged_token_is_unauthorized(view: SupportView, forged: Callable[[str], str]) -> None:
     wrong = forged(view.token(SUPPORT))
 
     assert {view.call(route, token=wrong).status for route in (*READING, *REPAIRING)} == {401}
 
 
-def test_an_operator_of_another_pool_is_refused(view: SupportView) -> None:
+def test_operator_of_other_pool_is_unauthorized(view: SupportView) -> None:
     stack = view.stack
     cognito = stack.client("cognito-idp")
     pool = cognito.create_user_pool(PoolName="another")["UserPool"]["Id"]
@@ -112,7 +110,7 @@ def test_an_operator_of_another_pool_is_refused(view: SupportView) -> None:
     assert {view.call(route, token=token).status for route in (*READING, *REPAIRING)} == {401}
 
 
-def test_a_token_for_another_application_of_the_same_pool_is_refused(view: SupportView) -> None:
+def test_token_for_other_application_is_unauthorized(view: SupportView) -> None:
     token = password_token(view, view.stack.outputs["UserPoolId"])
 
     assert {view.call(route, token=token).status for route in (*READING, *REPAIRING)} == {401}
@@ -160,7 +158,7 @@ def tokens_of_one_second(view: SupportView) -> Iterator[None]:
         cognito.update_user_pool_client(**names, **kept)
 
 
-def test_a_token_whose_time_is_over_is_refused(view: SupportView) -> None:
+def test_expired_token_is_unauthorized(view: SupportView) -> None:
     with tokens_of_one_second(view):
         token = view.sign_in(OPERATOR)["id_token"]
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
@@ -171,7 +169,7 @@ def test_a_token_whose_time_is_over_is_refused(view: SupportView) -> None:
     assert {view.call(route, token=token).status for route in (*READING, *REPAIRING)} == {401}
 
 
-def test_a_person_is_told_who_they_are(view: SupportView) -> None:
+def test_me_returns_name_groups_and_job_types(view: SupportView) -> None:
     assert view.get("/api/me", token=view.token(SUPPORT)).json == {
         "name": SUPPORT,
         "groups": ["support"],
@@ -180,7 +178,7 @@ def test_a_person_is_told_who_they_are(view: SupportView) -> None:
     }
 
 
-def test_the_page_is_served_with_a_policy_that_lets_nothing_else_in(view: SupportView) -> None:
+def test_page_is_served_with_strict_content_security_policy(view: SupportView) -> None:
     page = view.get("/")
 
     assert page.status == 200
@@ -194,7 +192,7 @@ def test_the_page_is_served_with_a_policy_that_lets_nothing_else_in(view: Suppor
     assert page.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_browser_asks_for_the_page_each_time_and_for_its_files_once(view: SupportView) -> None:
+def test_page_is_revalidated_and_its_files_are_cached(view: SupportView) -> None:
     page = view.get("/")
     again = view.get_again("/", page)
     (script,) = re.findall(r'<script type="module" src="([^"]+)"', page.text)
@@ -248,7 +246,7 @@ def asked_first(view: SupportView) -> tuple[str, int]:
     raise AssertionError("the reconciler was quicker five times")
 
 
-def test_an_operator_brings_an_unknown_charge_to_its_end_and_a_stale_page_is_refused(
+def test_operator_resolves_unknown_charge_unless_page_is_stale(
     view: SupportView,
 ) -> None:
     token = view.token(OPERATOR)
@@ -275,7 +273,7 @@ def test_an_operator_brings_an_unknown_charge_to_its_end_and_a_stale_page_is_ref
     assert row["status"] == "paid"
 
 
-def test_a_declined_order_is_tried_again_by_an_operator(view: SupportView) -> None:
+def test_operator_resubmits_declined_order(view: SupportView) -> None:
     stack, token = view.stack, view.token(OPERATOR)
     order(stack, "declined-once", payment_method="pm_card_chargeDeclined")
     stack.send("PaymentsQueueUrl", charge("declined-once"))
@@ -310,7 +308,7 @@ HOSTILE = [
 ]
 
 
-def test_hostile_names_are_found_shown_and_exported_as_they_are(view: SupportView) -> None:
+def test_hostile_names_are_found_shown_and_exported(view: SupportView) -> None:
     stack, token = view.stack, view.token(OPERATOR)
     for order_id in HOSTILE:
         customer = f"<img src=x onerror=alert(1)> {order_id}"
@@ -356,7 +354,7 @@ def test_hostile_names_are_found_shown_and_exported_as_they_are(view: SupportVie
         ("/api/job", {"key": "payment.charge:" + "x" * 2000}),
     ],
 )
-def test_a_wrong_question_gets_a_sentence_and_never_a_trace(
+def test_invalid_query_gets_error_message_without_trace(
     view: SupportView, path: str, query: dict[str, str]
 ) -> None:
     answer = view.get(path, token=view.token(SUPPORT), **query)
@@ -378,14 +376,14 @@ def test_a_wrong_question_gets_a_sentence_and_never_a_trace(
         json.dumps({"key": "k", "repair": "ask", "version": 1, "reason": "r", "actor": "root"}),
     ],
 )
-def test_a_wrong_repair_is_refused_with_a_sentence(view: SupportView, body: str) -> None:
+def test_invalid_repair_gets_error_message(view: SupportView, body: str) -> None:
     answer = view.post("/api/repair", body, token=view.token(OPERATOR))
 
     assert answer.status == 400
     assert len(answer.json["error"]) > 10
 
 
-def test_a_repair_of_no_job_at_all_is_said_so(view: SupportView) -> None:
+def test_repair_of_missing_job_is_not_found(view: SupportView) -> None:
     asked = {"key": "payment.charge:order_none", "repair": "ask", "version": 1, "reason": "x"}
 
     assert view.post("/api/repair", asked, token=view.token(OPERATOR)).status == 404

@@ -26,7 +26,7 @@ def _order(deployment: Deployment, order_id: str) -> dict[str, Any]:
     return found
 
 
-def test_a_crash_after_the_charge_is_finished_by_one_sweep(deployment: Deployment) -> None:
+def test_crash_after_charge_is_finished_by_one_sweep(deployment: Deployment) -> None:
     left = leave_behind(deployment, "crash", status=Status.STARTED)
 
     done = deployment.reconcile(key=left.key)
@@ -38,7 +38,7 @@ def test_a_crash_after_the_charge_is_finished_by_one_sweep(deployment: Deploymen
     assert _order(deployment, "crash")["charge_id"] == (ended.result or {})["charge_id"]
 
 
-def test_a_timeout_that_had_charged_is_finished(deployment: Deployment) -> None:
+def test_timeout_after_charge_is_finished(deployment: Deployment) -> None:
     left = leave_behind(deployment, "timeout-charged")
 
     done = deployment.reconcile(key=left.key)
@@ -47,7 +47,7 @@ def test_a_timeout_that_had_charged_is_finished(deployment: Deployment) -> None:
     assert charges(deployment, "timeout-charged") == 1
 
 
-def test_a_timeout_that_had_not_charged_is_charged_once_by_a_worker(
+def test_timeout_before_charge_is_charged_once_by_worker(
     deployment: Deployment,
 ) -> None:
     left = leave_behind(deployment, "timeout-not-charged", confirmed=False)
@@ -60,7 +60,7 @@ def test_a_timeout_that_had_not_charged_is_charged_once_by_a_worker(
     assert charges(deployment, "timeout-not-charged") == 1
 
 
-def test_a_payment_in_processing_stays_unknown_until_it_is_decided(
+def test_processing_payment_stays_unknown_until_resolved(
     deployment: Deployment,
 ) -> None:
     left = leave_behind(deployment, "processing", method="pm_processing")
@@ -74,7 +74,7 @@ def test_a_payment_in_processing_stays_unknown_until_it_is_decided(
     assert charges(deployment, "processing") == 1
 
 
-def test_a_decline_that_comes_late_fails_the_job_and_the_order(deployment: Deployment) -> None:
+def test_late_decline_fails_job_and_order(deployment: Deployment) -> None:
     left = leave_behind(deployment, "late-decline", method="pm_processing")
     deployment.sandbox.settle(left.ref, succeeded=False)
 
@@ -88,7 +88,7 @@ def test_a_decline_that_comes_late_fails_the_job_and_the_order(deployment: Deplo
     assert intent.status == "canceled"
 
 
-def test_two_charges_for_one_job_are_for_a_person(deployment: Deployment) -> None:
+def test_two_charges_for_one_job_need_review(deployment: Deployment) -> None:
     left = leave_behind(deployment, "two")
     second = pay(deployment, "two", number=2)
 
@@ -102,7 +102,7 @@ def test_two_charges_for_one_job_are_for_a_person(deployment: Deployment) -> Non
     assert _order(deployment, "two")["status"] == "payment_pending"
 
 
-def test_a_charge_for_an_order_that_was_paid_otherwise_is_for_a_person(
+def test_charge_needs_review_when_order_is_already_paid(
     deployment: Deployment,
 ) -> None:
     left = leave_behind(deployment, "paid-otherwise")
@@ -115,7 +115,7 @@ def test_a_charge_for_an_order_that_was_paid_otherwise_is_for_a_person(
     assert "the local rows refuse" in deployment.alert_about(left.key)
 
 
-def test_a_charge_of_another_amount_is_for_a_person(deployment: Deployment) -> None:
+def test_charge_with_other_amount_needs_review(deployment: Deployment) -> None:
     left = leave_behind(deployment, "amount")
     changes_at_stripe(deployment, left.ref, amount=9900)
 
@@ -126,7 +126,7 @@ def test_a_charge_of_another_amount_is_for_a_person(deployment: Deployment) -> N
     assert _order(deployment, "amount")["status"] == "payment_pending"
 
 
-def test_an_order_that_changed_since_it_was_charged_is_for_a_person(
+def test_charge_needs_review_when_order_amount_changed(
     deployment: Deployment,
 ) -> None:
     left = leave_behind(deployment, "changed")
@@ -137,7 +137,7 @@ def test_an_order_that_changed_since_it_was_charged_is_for_a_person(
     assert outcome(done, left.key) == "needs_review"
 
 
-def test_a_payment_that_was_never_saved_is_made_anew_and_charged_once(
+def test_unsaved_payment_is_replaced_and_charged_once(
     deployment: Deployment,
 ) -> None:
     left = leave_behind(deployment, "unsaved", status=Status.STARTED, confirmed=False, saved=False)
@@ -150,7 +150,7 @@ def test_a_payment_that_was_never_saved_is_made_anew_and_charged_once(
     assert charges(deployment, "unsaved") == 1
 
 
-def test_a_key_is_used_again_while_stripe_remembers_it_and_never_after_that(
+def test_idempotency_key_is_reused_only_within_its_window(
     deployment: Deployment,
 ) -> None:
     """An open send and no reference: a key is safe for 23 hours, a job may be 24 hours old."""
@@ -180,7 +180,7 @@ def test_a_key_is_used_again_while_stripe_remembers_it_and_never_after_that(
     assert charges(deployment, "window-over") == 0
 
 
-def test_a_mail_that_may_have_gone_out_has_no_safe_key_and_is_for_a_person(
+def test_possibly_sent_mail_needs_review(
     deployment: Deployment,
 ) -> None:
     key = "receipt.send:order_mail-lost"
@@ -195,7 +195,7 @@ def test_a_mail_that_may_have_gone_out_has_no_safe_key_and_is_for_a_person(
     assert not any("mail-lost@" in mail.to for mail in deployment.sandbox.ledger.mails)
 
 
-def test_what_is_older_than_its_age_limit_is_for_a_person(deployment: Deployment) -> None:
+def test_job_older_than_age_limit_needs_review(deployment: Deployment) -> None:
     left = leave_behind(deployment, "old", confirmed=False, age=timedelta(hours=25))
 
     done = deployment.reconcile(key=left.key)
@@ -205,7 +205,7 @@ def test_what_is_older_than_its_age_limit_is_for_a_person(deployment: Deployment
     assert charges(deployment, "old") == 0
 
 
-def test_an_alert_says_what_is_known_what_is_not_and_which_command_to_run(
+def test_alert_names_known_facts_and_next_command(
     deployment: Deployment,
 ) -> None:
     left = leave_behind(deployment, "told", confirmed=False, age=timedelta(hours=25))
@@ -220,7 +220,7 @@ def test_an_alert_says_what_is_known_what_is_not_and_which_command_to_run(
     assert job(deployment, left.key).due_at is None
 
 
-def test_two_sweeps_at_once_tell_a_person_once(deployment: Deployment) -> None:
+def test_concurrent_sweeps_alert_once(deployment: Deployment) -> None:
     left = [leave_behind(deployment, f"told-once-{number}", due=True) for number in range(5)]
     for one in left:
         changes_at_stripe(deployment, one.ref, amount=9900)
@@ -235,7 +235,7 @@ def test_two_sweeps_at_once_tell_a_person_once(deployment: Deployment) -> None:
         assert [entry.event for entry in job(deployment, one.key).evidence].count(Event.TELL) == 1
 
 
-def test_a_row_that_cannot_be_looked_at_is_listed_and_stops_no_neighbour(
+def test_unreadable_row_is_listed_and_blocks_no_other_job(
     deployment: Deployment,
 ) -> None:
     left = leave_behind(deployment, "neighbour", due=True)
@@ -262,7 +262,7 @@ def test_a_row_that_cannot_be_looked_at_is_listed_and_stops_no_neighbour(
     assert sum(done["counts"].values()) == len(done["jobs"])
 
 
-def test_the_reconciler_only_reads_at_the_provider(deployment: Deployment) -> None:
+def test_reconciler_only_reads_at_provider(deployment: Deployment) -> None:
     left = leave_behind(deployment, "reads")
     before = len(deployment.sandbox.ledger.requests)
 
@@ -277,7 +277,7 @@ def test_the_reconciler_only_reads_at_the_provider(deployment: Deployment) -> No
     assert ours == ["GET"]  # the customer's payments: ours, and whether there is another
 
 
-def test_two_sweeps_at_once_write_one_outcome(deployment: Deployment) -> None:
+def test_concurrent_sweeps_write_one_outcome(deployment: Deployment) -> None:
     left = [leave_behind(deployment, f"twice-{number}", due=True) for number in range(5)]
 
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -289,7 +289,7 @@ def test_two_sweeps_at_once_write_one_outcome(deployment: Deployment) -> None:
         assert charges(deployment, one.order_id) == 1
 
 
-def test_a_wrong_input_is_refused_and_names_what_is_wrong(deployment: Deployment) -> None:
+def test_invalid_input_fails_sweep(deployment: Deployment) -> None:
     states = deployment.client("stepfunctions")
     started = states.start_execution(
         stateMachineArn=deployment.outputs["ReconcilerArn"], input='{"limit": 5000}'

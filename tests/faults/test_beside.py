@@ -29,14 +29,14 @@ def played(text: str) -> tuple[Ground, list[str]]:
 
 @pytest.mark.parametrize("way", [ONCELY, *(way.name for way in WAYS)])
 @pytest.mark.parametrize("provider", ["keys", "no-keys", "short-window", "declined", "edited"])
-def test_on_a_quiet_day_every_way_keeps_the_promise(way: str, provider: str) -> None:
+def test_every_contender_holds_invariants_without_faults(way: str, provider: str) -> None:
     world, problems = played(f"payment.charge/{provider} by {way}:")
 
     assert problems == []
     assert len(world.providers["payments"].charges) == (0 if provider == "declined" else 1)
 
 
-def test_a_lost_answer_charges_twice_without_a_key_at_the_provider() -> None:
+def test_lost_reply_charges_twice_without_idempotency_key() -> None:
     lost = "w1:payments.execute!lost"
 
     for way in (BATCH_PAGE, BUSINESS_ID):
@@ -45,18 +45,18 @@ def test_a_lost_answer_charges_twice_without_a_key_at_the_provider() -> None:
     assert played(f"payment.charge/keys by {ONCELY}: {lost}")[1] == []
 
 
-def test_an_outage_leaves_an_order_charged_and_unpaid_unless_somebody_asks() -> None:
+def test_outage_leaves_order_unpaid_without_lookup() -> None:
     for way in WAYS:
         assert Wrong.NOT_PAID in played(f"payment.charge/outage by {way.name}:")[1]
     assert played(f"payment.charge/outage by {ONCELY}:")[1] == []
 
 
-def test_with_its_best_settings_and_a_good_provider_powertools_holds_as_well() -> None:
+def test_powertools_holds_with_best_settings_and_keys() -> None:
     """Else the comparison would be of our own making."""
     assert count(EACH, ("keys", BEST.name)).wrongs == {}
 
 
-def test_the_table_has_a_column_for_each_and_ours_is_empty() -> None:
+def test_table_has_column_per_contender_and_ours_is_empty() -> None:
     columns = [count(EACH, ("no-keys", name)) for name in NAMES]
 
     lines = table(columns).splitlines()

@@ -39,7 +39,7 @@ def calls_of_a_run(world: World) -> int:
 @pytest.mark.parametrize("declines", [False, True], ids=["paid", "declined"])
 @pytest.mark.parametrize("honours_keys", [True, False], ids=["keys", "no keys"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_death_at_any_call_never_charges_twice_and_never_loses_the_job(
+def test_death_at_any_call_neither_charges_twice_nor_loses_job(
     *, after: bool, honours_keys: bool, declines: bool
 ) -> None:
     def fresh() -> World:
@@ -68,9 +68,7 @@ def test_death_at_any_call_never_charges_twice_and_never_loses_the_job(
 
 @pytest.mark.parametrize("second_after", [False, True])
 @pytest.mark.parametrize("first_after", [False, True])
-def test_two_deaths_in_a_row_change_nothing_about_it(
-    *, first_after: bool, second_after: bool
-) -> None:
+def test_two_consecutive_deaths_still_charge_once(*, first_after: bool, second_after: bool) -> None:
     longest = calls_of_a_run(with_order())
     for first, second in product(range(1, longest + 1), repeat=2):
         world = with_order()

@@ -59,7 +59,7 @@ def assert_it_replays(script: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_the_promise_holds_under_every_schedule_of_one_change_and_some_of_more(name: str) -> None:
+def test_invariants_hold_in_every_explored_schedule(name: str) -> None:
     report = Explorer(BY_NAME[name], SMALL).explore()
 
     assert report.violations == [], "\n".join(map(str, report.violations))
@@ -67,7 +67,7 @@ def test_the_promise_holds_under_every_schedule_of_one_change_and_some_of_more(n
     assert report.schedules > 60
 
 
-def test_an_absence_that_was_asked_for_too_early_is_found_and_replayed(
+def test_premature_lookup_is_found_and_replayed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def at_once(job: Job, terms: Terms) -> object:
@@ -81,7 +81,7 @@ def test_an_absence_that_was_asked_for_too_early_is_found_and_replayed(
     assert_it_replays(script, "the effect of test.effect:seven happened 2 times")
 
 
-def test_what_chance_found_is_shrunk_to_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_violation_is_shrunk_to_one_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "ask_not_before", lambda job, terms: job.created_at)
     bound = Bound(changes=0, random=400, violations=1)
 
@@ -90,7 +90,7 @@ def test_what_chance_found_is_shrunk_to_what_matters(monkeypatch: pytest.MonkeyP
     assert len(read(script)[1]) == 1
 
 
-def test_one_line_gives_a_teams_own_job_the_same_treatment() -> None:
+def test_explore_accepts_custom_contract() -> None:
     report = explore(
         contract_of(Safety.AT_MOST_ONCE),
         message=MESSAGE,
@@ -103,7 +103,7 @@ def test_one_line_gives_a_teams_own_job_the_same_treatment() -> None:
     assert report.ends.keys() == {"test.effect finished", "test.effect needs_review"}
 
 
-def test_without_a_message_the_contracts_example_is_sent() -> None:
+def test_contract_example_is_sent_when_message_is_omitted() -> None:
     class WithExample(contract_of(Safety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
         example = EffectMessage(job="test.effect", v=1, name="eight")
 
@@ -126,7 +126,7 @@ class BrokenLetters(Letters):
         raise AttributeError("no such thing")
 
 
-def test_a_job_that_never_does_anything_is_no_proof_of_anything() -> None:
+def test_job_that_never_ends_fails_exploration() -> None:
     with pytest.raises(AssertionError, match="neither finishes nor fails") as told:
         explore(
             contract_of(Safety.AT_MOST_ONCE),
@@ -141,7 +141,7 @@ def test_a_job_that_never_does_anything_is_no_proof_of_anything() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"asks": {"fnd"}}, {"acts": {"doo"}}])
-def test_a_call_that_the_fake_does_not_have_is_a_slip_of_the_pen(wrong: dict[str, Any]) -> None:
+def test_unknown_provider_call_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"Letters has no (fnd|doo)"):
         explore(
             contract_of(Safety.AT_MOST_ONCE),
@@ -160,7 +160,7 @@ class RaisingContract(contract_of(Safety.AT_MOST_ONCE)):  # type: ignore[misc]  
         raise KeyError(message.name)
 
 
-def test_the_same_problem_many_times_over_is_told_once() -> None:
+def test_repeated_problem_is_reported_once() -> None:
     with pytest.raises(AssertionError) as told:
         explore(
             RaisingContract,
@@ -186,7 +186,7 @@ def test_the_same_problem_many_times_over_is_told_once() -> None:
         ),
     ],
 )
-def test_a_contract_that_promises_too_much_for_its_provider_is_found(
+def test_contract_that_overstates_its_provider_is_found(
     wrong: type[AnyContract],
 ) -> None:
     with pytest.raises(AssertionError, match=r"REPLAY='test\.effect:.*\n.*happened 2 times"):
@@ -211,7 +211,7 @@ class LaggingLetters(Letters):
         return Absent(f"there is no {name}")
 
 
-def test_equal_states_are_looked_at_once_and_nothing_is_missed_by_it() -> None:
+def test_merging_equal_states_loses_no_ending() -> None:
     """Without merging, the same violation is found, and many more schedules are needed."""
     scenario = BY_NAME["test.effect/lookup-lagging"]
     merging, plain = (Explorer(scenario, Bound(changes=1)) for _ in range(2))
@@ -225,7 +225,7 @@ def test_equal_states_are_looked_at_once_and_nothing_is_missed_by_it() -> None:
     assert merged.ends.keys() == whole.ends.keys()
 
 
-def test_a_script_reads_as_it_was_written() -> None:
+def test_script_round_trips() -> None:
     text = "payment.charge/keys: w1:store.claim!lost w2:clock#3>sweep r1:end!die"
 
     assert written(*read(text)) == text
@@ -233,7 +233,7 @@ def test_a_script_reads_as_it_was_written() -> None:
         read("payment.charge/keys: w1.claim")
 
 
-def test_a_store_that_forgets_to_compare_the_owner_is_found(
+def test_store_that_ignores_owner_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compare_and_swap = MemoryJobStore.swap
@@ -248,7 +248,7 @@ def test_a_store_that_forgets_to_compare_the_owner_is_found(
     assert "sync.contact: w1:" in script
 
 
-def test_a_reference_saved_by_a_worker_that_is_no_longer_the_owner_is_found(
+def test_reference_saved_by_lost_owner_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Job, "still_stands_in", lambda self, row: row.status is self.status)
@@ -258,7 +258,7 @@ def test_a_reference_saved_by_a_worker_that_is_no_longer_the_owner_is_found(
     assert_it_replays(script, "the effect of payment.charge:order_18452 happened 2 times")
 
 
-def test_a_key_that_is_called_safe_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_that_never_expires_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "_safe_to_send_again", lambda job, terms, *, scope, now: True)
 
     script = first_violation(BY_NAME["test.effect/keyed-brief-window"], Bound(changes=1))
@@ -273,7 +273,7 @@ def test_a_key_that_is_called_safe_for_ever_is_found(monkeypatch: pytest.MonkeyP
         ("payment.charge/with-receipt", "its follow-up receipt.send"),
     ],
 )
-def test_row_that_expires_before_it_paid_its_debt_is_found(
+def test_row_that_expires_before_publication_is_found(
     name: str, owed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "_owes", lambda _contract, _job: False)
@@ -300,7 +300,7 @@ def test_publisher_that_clears_before_it_sends_is_found(monkeypatch: pytest.Monk
     assert_it_replays(script, told)
 
 
-def test_more_schedules_than_allowed_are_drawn_from_all_over() -> None:
+def test_schedules_over_limit_are_sampled_from_whole_run() -> None:
     few = Explorer(BY_NAME["test.effect/lookup"], Bound(changes=1, schedules=40)).explore()
     all_of_them = Explorer(BY_NAME["test.effect/lookup"], Bound(changes=1)).explore()
 

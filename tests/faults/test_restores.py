@@ -11,16 +11,14 @@ SMALL = Bound(changes=1, schedules=400, random=5)
 
 
 @pytest.mark.parametrize("name", RESTORED)
-def test_a_restore_at_any_moment_breaks_no_promise(name: str) -> None:
+def test_restore_at_any_moment_violates_no_invariant(name: str) -> None:
     assert Explorer(BY_NAME[name], SMALL).explore().violations == []
 
 
 @pytest.mark.parametrize(
     "name", ["payment.charge/restored-create", "payment.charge/restored-confirm"]
 )
-def test_without_asking_first_a_restore_charges_twice(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restore_charges_twice_without_lookup(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for service in ("run_job", "asking"):
         monkeypatch.setattr(f"oncely.services.{service}.lost_history", lambda *_: False)
 
@@ -29,7 +27,7 @@ def test_without_asking_first_a_restore_charges_twice(
     assert any("happened 2 times" in problem for one in found for problem in one.problems)
 
 
-def test_without_a_fence_a_restore_charges_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restore_charges_twice_without_table_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oncely.services.table_guard.refusal", lambda *_, **__: None)
 
     found = Explorer(BY_NAME["payment.charge/restored-confirm"], SMALL).explore().violations

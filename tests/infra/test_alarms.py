@@ -24,7 +24,7 @@ def alarms(assembly: Assembly) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_there_is_an_alarm_for_everything_a_person_must_know(prod: Assembly) -> None:
+def test_alarms_match_expected_set(prod: Assembly) -> None:
     assert set(alarms(prod)) == {
         *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetters", "Deduplications"),
         *("ProviderUnreachable", "NothingSent", "ProviderRefusesUs"),
@@ -36,7 +36,7 @@ def test_there_is_an_alarm_for_everything_a_person_must_know(prod: Assembly) -> 
     }
 
 
-def test_silence_of_the_reconciler_is_an_alarm_and_only_that(prod: Assembly) -> None:
+def test_only_silence_of_reconciler_breaches_on_missing_data(prod: Assembly) -> None:
     breaching = {
         name for name, alarm in alarms(prod).items() if alarm["TreatMissingData"] == "breaching"
     }
@@ -50,7 +50,7 @@ def test_silence_of_the_reconciler_is_an_alarm_and_only_that(prod: Assembly) -> 
     )
 
 
-def test_every_alarm_tells_the_topic_what_it_means_what_to_run_and_where_to_read_on(
+def test_every_alarm_names_command_and_runbook_section(
     prod: Assembly,
 ) -> None:
     for alarm in alarms(prod).values():
@@ -58,7 +58,7 @@ def test_every_alarm_tells_the_topic_what_it_means_what_to_run_and_where_to_read
         assert DESCRIPTION.search(alarm["AlarmDescription"])
 
 
-def test_every_linked_section_is_in_the_runbook_and_holds_the_command_to_begin_with(
+def test_every_linked_runbook_section_holds_first_command(
     prod: Assembly,
 ) -> None:
     _, *parts = re.split(r"^#+ ", RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -73,9 +73,7 @@ def test_every_linked_section_is_in_the_runbook_and_holds_the_command_to_begin_w
         assert found["command"] in sections[found["section"]], alarm["AlarmDescription"]
 
 
-def test_alarms_and_dashboard_use_only_metrics_that_functions_emit(
-    prod: Assembly, optional: Assembly
-) -> None:
+def test_alarms_and_dashboard_use_only_emitted_metrics(prod: Assembly, optional: Assembly) -> None:
     (board,) = optional.of_type("AWS::CloudWatch::Dashboard").values()
     body = (
         json.dumps(board["Properties"]["DashboardBody"]).replace('\\\\\\"', '"').replace('\\"', '"')
@@ -99,7 +97,7 @@ def test_alarms_and_dashboard_use_only_metrics_that_functions_emit(
     assert (on_board | in_alarms) - emitted == set()
 
 
-def test_the_dashboard_shows_outcomes_repetitions_latency_and_depth(
+def test_dashboard_shows_outcomes_duplicates_latency_and_depth(
     optional: Assembly,
 ) -> None:
     (board,) = optional.of_type("AWS::CloudWatch::Dashboard").values()
@@ -109,7 +107,7 @@ def test_the_dashboard_shows_outcomes_repetitions_latency_and_depth(
         assert title in body
 
 
-def test_two_stacks_in_one_account_do_not_hear_each_other(prod: Assembly) -> None:
+def test_alarms_use_metrics_of_their_own_stack(prod: Assembly) -> None:
     emitted_as = {
         function.variables["POWERTOOLS_SERVICE_NAME"] for function in prod.functions.values()
     }

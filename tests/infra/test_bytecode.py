@@ -30,11 +30,11 @@ def test_bytecode_names_no_folder_of_this_machine(lambda_python: Path, tmp_path:
     assert b"/var/task/package/module.py" in content
 
 
-def test_the_same_source_gives_the_same_bytecode(lambda_python: Path, tmp_path: Path) -> None:
+def test_same_source_gives_same_bytecode(lambda_python: Path, tmp_path: Path) -> None:
     assert compiled(tmp_path / "here") == compiled(tmp_path / "there")
 
 
-def test_bytecode_is_loaded_unseen(lambda_python: Path, tmp_path: Path) -> None:
+def test_bytecode_is_loaded_without_source_check(lambda_python: Path, tmp_path: Path) -> None:
     content = compiled(tmp_path)
     source = tmp_path / "package" / "module.py"
 
@@ -43,7 +43,7 @@ def test_bytecode_is_loaded_unseen(lambda_python: Path, tmp_path: Path) -> None:
     assert source.read_text(encoding="utf-8") == SOURCE
 
 
-def test_a_source_that_does_not_compile_is_an_error(lambda_python: Path, tmp_path: Path) -> None:
+def test_invalid_source_raises_bytecode_error(lambda_python: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def", encoding="utf-8")
 
     with pytest.raises(BytecodeError, match=r"cannot compile .*\n.*broken.py"):
@@ -51,7 +51,7 @@ def test_a_source_that_does_not_compile_is_an_error(lambda_python: Path, tmp_pat
 
 
 @pytest.mark.usefixtures("no_lambda_python")
-def test_without_lambdas_python_nothing_is_compiled(tmp_path: Path) -> None:
+def test_nothing_is_compiled_without_lambda_python(tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text(SOURCE, encoding="utf-8")
 
     assert not compile_for_lambda(tmp_path, found_at="/var/task")
@@ -59,7 +59,7 @@ def test_without_lambdas_python_nothing_is_compiled(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_lambda_python")
-def test_an_interpreter_is_found_in_pyenv_behind_a_shim_that_fails(
+def test_interpreter_is_found_in_pyenv_behind_broken_shim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shim = tmp_path / "shims" / "python3.13"

@@ -6,7 +6,7 @@ from tests.infra.assembly import Assembly
 COSTS = (REPOSITORY / "docs" / "costs.md").read_text(encoding="utf-8")
 
 
-def test_the_dashboard_is_off_unless_asked_for(prod: Assembly) -> None:
+def test_dashboard_is_off_by_default(prod: Assembly) -> None:
     assert prod.of_type("AWS::CloudWatch::Dashboard") == {}
     assert "| dashboard |" not in COSTS
     assert "`-c dashboard=true` adds a dashboard: 3.00 a month" in COSTS

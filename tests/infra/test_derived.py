@@ -72,7 +72,7 @@ def derived(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     )
 
 
-def test_a_new_contract_gets_its_queue_worker_environment_and_secret(derived: Assembly) -> None:
+def test_new_contract_gets_queue_worker_variables_and_secret(derived: Assembly) -> None:
     worker = derived.functions["InvoicesWorker/Worker"]
 
     assert "InvoicesQueueUrl" in derived.template["Outputs"]
@@ -82,7 +82,7 @@ def test_a_new_contract_gets_its_queue_worker_environment_and_secret(derived: As
     assert "ProviderKeys/Ledger" in derived.of_type("AWS::SecretsManager::Secret")
 
 
-def test_a_new_contract_may_do_what_it_needs_and_its_provider_is_not_flooded(
+def test_new_contract_gets_permissions_and_concurrency_limit(
     derived: Assembly,
 ) -> None:
     granted = permissions(derived)
@@ -100,7 +100,7 @@ def test_a_new_contract_may_do_what_it_needs_and_its_provider_is_not_flooded(
 
 
 @pytest.mark.parametrize("asking", ["Reconciler/Resolve", "Support/Repair"])
-def test_who_only_asks_can_have_a_key_that_only_reads(derived: Assembly, asking: str) -> None:
+def test_lookup_functions_can_use_read_only_api_key(derived: Assembly, asking: str) -> None:
     granted = {one.resource for one in permissions(derived) if one.role == asking}
 
     assert derived.functions[asking].variables["STRIPE_SECRET"] == READING
@@ -109,7 +109,7 @@ def test_who_only_asks_can_have_a_key_that_only_reads(derived: Assembly, asking:
     assert not any(resource.endswith("stripe-a1b2c3") for resource in granted)
 
 
-def test_what_is_there_already_is_used_and_not_made(derived: Assembly) -> None:
+def test_existing_resources_are_used_instead_of_created(derived: Assembly) -> None:
     worker = derived.functions["PaymentsWorker/Worker"]
     stream = derived.of_type("AWS::Lambda::EventSourceMapping")["Stream/Publish/Stream"][
         "Properties"
@@ -122,7 +122,7 @@ def test_what_is_there_already_is_used_and_not_made(derived: Assembly) -> None:
     assert stream["EventSourceArn"].endswith("restored-jobs/stream/2026")
 
 
-def test_a_table_of_another_team_is_granted_in_an_account_that_is_known_as_well(
+def test_external_table_is_granted_when_account_is_known(
     tmp_path: Path,
 ) -> None:
     known = synthesized(
@@ -160,7 +160,7 @@ def test_mail_is_granted_when_account_is_known(tmp_path: Path) -> None:
         (PaymentCharge, {"jobs_table": "x"}, "an existing job table needs its stream"),
     ],
 )
-def test_what_the_stack_cannot_know_is_asked_for_in_a_sentence(
+def test_missing_stage_information_is_reported(
     tmp_path: Path,
     contract: type[AnyContract],
     context: dict[str, str],
@@ -171,7 +171,7 @@ def test_what_the_stack_cannot_know_is_asked_for_in_a_sentence(
         synthesized(tmp_path, *more, **context)
 
 
-def test_a_stage_for_trying_out_is_gone_with_its_stack_but_for_the_archive(tmp_path: Path) -> None:
+def test_dev_stack_retains_only_archive(tmp_path: Path) -> None:
     dev = synthesized(tmp_path)
     kept = {
         dev.path(id_)
@@ -182,7 +182,7 @@ def test_a_stage_for_trying_out_is_gone_with_its_stack_but_for_the_archive(tmp_p
     assert kept == {"Archive/Bucket"}
 
 
-def test_the_same_inputs_give_the_same_template(prod: Assembly, tmp_path: Path) -> None:
+def test_same_inputs_give_same_template(prod: Assembly, tmp_path: Path) -> None:
     again = Assembly.of(tmp_path, **PROD)
 
     assert again.template == prod.template

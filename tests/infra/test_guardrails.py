@@ -58,12 +58,12 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("name", ["dev", "prod", "local"])
-def test_every_stage_is_safe_as_it_ships(name: str) -> None:
+def test_every_shipped_stage_passes(name: str) -> None:
     refuse_unsafe(Stage.of({"stage": name}, CONTRACTS), CONTRACTS)
 
 
 @pytest.mark.parametrize(("context", "sentence"), BROKEN)
-def test_a_configuration_that_breaks_a_guardrail_is_refused_with_both_numbers(
+def test_unsafe_configuration_error_names_both_numbers(
     context: dict[str, str], sentence: str
 ) -> None:
     # Not all contracts: another one may take longer, and is then the one that is named.
@@ -123,7 +123,7 @@ class Forgetful(PaymentCharge):
         ),
     ],
 )
-def test_proof_that_expires_before_a_replay_is_refused_with_both_numbers(
+def test_proof_that_expires_before_replay_is_rejected(
     kind: type[AnyContract], context: dict[str, str], sentence: str
 ) -> None:
     stage = Stage.of({"stage": "prod", **context}, CONTRACTS)
@@ -132,7 +132,7 @@ def test_proof_that_expires_before_a_replay_is_refused_with_both_numbers(
         refuse_unsafe(stage, (kind,))
 
 
-def test_provider_window_counts_for_the_proof() -> None:
+def test_provider_key_window_counts_for_proof_retention() -> None:
     class LongWindow(Forgetful):
         proof_retention = timedelta(days=100)
         terms = replace(
@@ -146,12 +146,12 @@ def test_provider_window_counts_for_the_proof() -> None:
         refuse_unsafe(stage, (LongWindow,))
 
 
-def test_a_stack_that_breaks_a_guardrail_is_not_built() -> None:
+def test_unsafe_stack_is_not_built() -> None:
     with pytest.raises(GuardrailError, match="visibility_timeout_seconds must be at least 6 times"):
         build({"stage": "prod", "visibility_timeout_seconds": "719"})
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     broken = Stage.of({"visibility_timeout_seconds": "10", "row_retention_days": "1"}, CONTRACTS)
 
     with pytest.raises(GuardrailError) as refused:

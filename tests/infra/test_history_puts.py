@@ -24,7 +24,7 @@ JOBS_A_SECOND = 100
 TYPES = tuple(kind.job_type for kind in CONTRACTS)
 
 
-def test_at_most_one_put_for_fifty_jobs_at_100_jobs_a_second(prod: Assembly) -> None:
+def test_history_writes_at_most_one_object_per_fifty_jobs(prod: Assembly) -> None:
     """One shard's share of a window, with every shipped type in it: the worst mix."""
     mappings = prod.of_type("AWS::Lambda::EventSourceMapping")
     stream = mappings["History/Write/Stream"]["Properties"]

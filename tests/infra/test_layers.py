@@ -22,7 +22,7 @@ def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return written
 
 
-def test_a_layers_hash_is_that_of_its_pins(pins: Path) -> None:
+def test_hash_changes_with_pins_but_not_comments(pins: Path) -> None:
     layer = Layer("small", Target.lambda_())
     before = layer.hash
 
@@ -33,7 +33,7 @@ def test_a_layers_hash_is_that_of_its_pins(pins: Path) -> None:
     assert layer.hash != before
 
 
-def test_a_layers_hash_says_whether_it_brings_bytecode(
+def test_lambda_hash_depends_on_bytecode(
     pins: Path, lambda_python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for_lambda, local = Layer("small", Target.lambda_()), Layer("small", Target.this_machine())
@@ -45,13 +45,11 @@ def test_a_layers_hash_says_whether_it_brings_bytecode(
     assert local.hash == with_it[1]
 
 
-def test_two_targets_never_share_a_layer(pins: Path) -> None:
+def test_targets_never_share_layer(pins: Path) -> None:
     assert Layer("small", Target.lambda_()).hash != Layer("small", Target.this_machine()).hash
 
 
-def test_a_layer_that_was_built_is_not_built_again(
-    pins: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_built_layer_is_not_rebuilt(pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[Path] = []
     monkeypatch.setattr(Layer, "_install", lambda _, folder: built.append(folder))
     layer = Layer("small", Target.lambda_())
@@ -62,7 +60,7 @@ def test_a_layer_that_was_built_is_not_built_again(
     assert len(built) == 1
 
 
-def test_the_same_files_make_the_same_archive(
+def test_same_files_make_same_archive(
     pins: Path, lambda_python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def install(_: Layer, folder: Path) -> None:
@@ -86,7 +84,7 @@ def test_the_same_files_make_the_same_archive(
         ]
 
 
-def test_a_layer_for_this_machine_says_where_its_packages_lie(
+def test_local_layer_points_to_its_packages(
     pins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def install(_: Layer, folder: Path) -> None:
@@ -109,7 +107,7 @@ def test_a_layer_for_this_machine_says_where_its_packages_lie(
     assert Path(found.stdout.strip()).is_relative_to(layer.unpacked)
 
 
-def test_a_layer_for_this_machine_belongs_to_one_place(
+def test_local_layer_hash_depends_on_build_folder(
     pins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layer = Layer("small", Target.this_machine())
@@ -120,7 +118,7 @@ def test_a_layer_for_this_machine_belongs_to_one_place(
     assert layer.hash != before
 
 
-def test_a_layer_that_cannot_be_built_says_why_and_leaves_nothing(pins: Path) -> None:
+def test_failed_build_says_why_and_leaves_nothing(pins: Path) -> None:
     pins.write_text("no-such-package-of-ours==1 --hash=sha256:" + "0" * 64, encoding="utf-8")
     layer = Layer("small", Target("nowhere", ("--no-index",)))
 
@@ -130,7 +128,7 @@ def test_a_layer_that_cannot_be_built_says_why_and_leaves_nothing(pins: Path) ->
     assert list(layers.BUILD.iterdir()) == []
 
 
-def test_only_the_local_layer_brings_boto3() -> None:
+def test_only_local_layer_includes_boto3() -> None:
     carried = {
         layer.requirements.name: "boto3==" in layer.requirements.read_text(encoding="utf-8")
         for target in (Target.lambda_(), Target.this_machine())

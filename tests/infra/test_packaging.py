@@ -23,17 +23,17 @@ def test_every_entry_point_is_deployed(prod: Assembly) -> None:
     assert sorted({function.entry for function in prod.functions.values()}) == ENTRIES
 
 
-def test_an_asset_holds_the_shared_package_and_its_own_folder_only(prod: Assembly) -> None:
+def test_asset_holds_only_shared_package_and_own_folder(prod: Assembly) -> None:
     for function in prod.functions.values():
         assert {path.name for path in function.folder.iterdir()} == {"oncely", function.entry}
 
 
-def test_what_contracts_are_tested_with_is_not_shipped(prod: Assembly) -> None:
+def test_testing_package_is_not_shipped(prod: Assembly) -> None:
     for function in prod.functions.values():
         assert not (function.folder / "oncely" / "testing").exists()
 
 
-def test_no_tools_droppings_are_shipped(prod: Assembly) -> None:
+def test_hidden_files_and_stray_bytecode_are_not_shipped(prod: Assembly) -> None:
     for function in prod.functions.values():
         assert not any(path.name.startswith(".") for path in function.folder.rglob("*"))
         for compiled in function.folder.rglob("*.pyc"):
@@ -41,7 +41,7 @@ def test_no_tools_droppings_are_shipped(prod: Assembly) -> None:
             assert source_of(compiled).is_file()
 
 
-def test_only_the_payment_side_carries_stripe_and_only_the_sync_side_hubspot(
+def test_only_functions_that_need_provider_sdk_have_its_layer(
     prod: Assembly,
 ) -> None:
     extra = {name: set(function.layers) - {"runtime"} for name, function in prod.functions.items()}
@@ -101,19 +101,19 @@ def test_every_source_ships_with_its_bytecode() -> None:
 
 
 @pytest.mark.usefixtures("no_lambda_python")
-def test_without_lambdas_python_only_sources_are_shipped() -> None:
+def test_only_sources_ship_without_lambda_python() -> None:
     for asset in assets("prod"):
         assert not list(asset.rglob("*.pyc"))
 
 
 @pytest.mark.usefixtures("lambda_python")
-def test_code_for_one_machine_is_not_compiled() -> None:
+def test_local_assets_are_not_compiled() -> None:
     for asset in assets("local"):
         assert not list(asset.rglob("*.pyc"))
 
 
 @pytest.mark.usefixtures("lambda_python")
-def test_the_same_sources_have_the_same_hash_wherever_they_are_compiled(
+def test_hash_is_independent_of_build_folder(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = hashes()
@@ -123,7 +123,7 @@ def test_the_same_sources_have_the_same_hash_wherever_they_are_compiled(
 
 
 @pytest.mark.usefixtures("with_and_without_bytecode")
-def test_a_functions_hash_changes_with_its_own_folder_only(tree: Path) -> None:
+def test_function_hash_changes_with_own_folder_only(tree: Path) -> None:
     before = hashes()
     (tree / "find_due" / "handler.py").write_text("changed = True\n", encoding="utf-8")
 
@@ -133,7 +133,7 @@ def test_a_functions_hash_changes_with_its_own_folder_only(tree: Path) -> None:
 
 
 @pytest.mark.usefixtures("with_and_without_bytecode")
-def test_caches_and_new_neighbours_change_no_hash(tree: Path) -> None:
+def test_caches_and_new_neighbors_change_no_hash(tree: Path) -> None:
     before = hashes()
     (tree / "oncely" / "__pycache__").mkdir()
     (tree / "oncely" / "__pycache__" / "contract.pyc").write_bytes(b"bytecode")
@@ -144,7 +144,7 @@ def test_caches_and_new_neighbours_change_no_hash(tree: Path) -> None:
 
 
 @pytest.mark.usefixtures("with_and_without_bytecode")
-def test_a_change_of_the_shared_package_changes_every_function(tree: Path) -> None:
+def test_shared_package_change_changes_every_hash(tree: Path) -> None:
     before = hashes()
     (tree / "oncely" / "contract.py").write_text("changed = True\n", encoding="utf-8")
 

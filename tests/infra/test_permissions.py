@@ -29,30 +29,30 @@ NO_RESOURCES = {
 }
 
 
-def test_who_may_do_what_is_what_the_table_says(prod: Assembly) -> None:
+def test_permissions_match_snapshot(prod: Assembly) -> None:
     lines = [str(permission) for permission in sorted(permissions(prod))]
 
     matches("permissions.txt", "\n".join(lines) + "\n")
 
 
-def test_every_function_has_a_role_of_its_own(prod: Assembly) -> None:
+def test_every_function_has_its_own_role(prod: Assembly) -> None:
     roles = [function.properties["Role"]["Fn::GetAtt"][0] for function in prod.functions.values()]
 
     assert len(set(roles)) == len(prod.functions) >= SHIPPED_FUNCTIONS
 
 
-def test_no_action_is_a_pattern_and_no_resource_is_everything(prod: Assembly) -> None:
+def test_no_action_or_resource_is_wildcard(prod: Assembly) -> None:
     for permission in permissions(prod):
         assert "*" not in permission.action
         if permission.resource == "*":
             assert permission.action in NO_RESOURCES
 
 
-def test_no_role_has_a_managed_policy_or_one_written_into_it(prod: Assembly) -> None:
+def test_no_role_has_managed_or_inline_policy(prod: Assembly) -> None:
     assert inline_policies(prod) == {}
 
 
-def test_only_functions_whose_jobs_need_a_secret_may_read_it(prod: Assembly) -> None:
+def test_secret_is_readable_only_where_jobs_need_it(prod: Assembly) -> None:
     readers = {
         (permission.role, permission.resource)
         for permission in permissions(prod)
@@ -74,7 +74,7 @@ def test_only_functions_whose_jobs_need_a_secret_may_read_it(prod: Assembly) -> 
     }
 
 
-def test_the_function_that_reads_for_people_can_change_nothing(prod: Assembly) -> None:
+def test_support_reader_can_change_nothing(prod: Assembly) -> None:
     allowed = {one.action for one in permissions(prod) if one.role == "Support/Read"}
     own_traces = {name for name in allowed if name.startswith(("logs:", "xray:"))}
 
@@ -84,7 +84,7 @@ def test_the_function_that_reads_for_people_can_change_nothing(prod: Assembly) -
     }
 
 
-def test_nobody_may_delete_a_row_or_an_object(prod: Assembly) -> None:
+def test_no_role_may_delete_rows_or_objects(prod: Assembly) -> None:
     deleting = {
         permission.action for permission in permissions(prod) if "Delete" in permission.action
     }
@@ -92,7 +92,7 @@ def test_nobody_may_delete_a_row_or_an_object(prod: Assembly) -> None:
     assert deleting == {"sqs:DeleteMessage", "logs:DeleteLogDelivery"}
 
 
-def test_finding_and_finishing_may_write_sweep_leases_and_no_job(prod: Assembly) -> None:
+def test_find_and_finish_may_write_only_sweep_leases(prod: Assembly) -> None:
     """MiniStack is not given `dynamodb:LeadingKeys`, so no engine here can show it."""
     writes = {
         (one.role, one.action, one.condition)

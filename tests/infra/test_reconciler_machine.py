@@ -15,11 +15,11 @@ def every_state(machine: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             yield from every_state(state["ItemProcessor"])
 
 
-def test_every_target_is_there() -> None:
+def test_every_target_exists() -> None:
     assert list(missing_targets(definition(groups_at_once=8))) == []
 
 
-def test_a_target_that_is_not_there_is_found() -> None:
+def test_missing_target_is_found() -> None:
     machine = definition(groups_at_once=8)
     machine["States"]["Find"]["Next"] = "Nowhere"
     states = machine["States"]["Each group"]["ItemProcessor"]["States"]
@@ -28,7 +28,7 @@ def test_a_target_that_is_not_there_is_found() -> None:
     assert set(missing_targets(machine)) == {"Nowhere", "Never"}
 
 
-def test_it_only_calls_functions_and_tries_again_what_lambda_itself_failed() -> None:
+def test_tasks_only_invoke_functions_and_retry_lambda_errors() -> None:
     tasks = {
         name: one
         for name, one in every_state(definition(groups_at_once=8))
@@ -42,7 +42,7 @@ def test_it_only_calls_functions_and_tries_again_what_lambda_itself_failed() -> 
         assert all(error.startswith("Lambda.") for error in retry["ErrorEquals"])
 
 
-def test_group_is_one_state_and_a_page_three_more() -> None:
+def test_group_is_one_state_and_page_three_more() -> None:
     """What a resolved unknown costs: 4 transitions for 25 jobs, 43 for the thousand of a page."""
     machine = definition(groups_at_once=8)
     group = machine["States"]["Each group"]["ItemProcessor"]
@@ -51,7 +51,7 @@ def test_group_is_one_state_and_a_page_three_more() -> None:
     assert group["States"][group["StartAt"]]["End"]
 
 
-def test_group_whose_worker_dies_is_tried_one_job_at_a_time_and_then_becomes_a_result() -> None:
+def test_failed_group_is_retried_job_by_job_then_reported() -> None:
     each = definition(groups_at_once=8)["States"]["Each group"]
     states = each["ItemProcessor"]["States"]
     (first,), (second,) = states["Resolve"]["Catch"], states["One at a time"]["Catch"]
@@ -66,13 +66,13 @@ def test_group_whose_worker_dies_is_tried_one_job_at_a_time_and_then_becomes_a_r
     }
 
 
-def test_no_execution_fails_for_what_an_item_ended_in() -> None:
+def test_no_state_fails_execution() -> None:
     kinds = {state["Type"] for _, state in every_state(definition(groups_at_once=8))}
 
     assert "Fail" not in kinds
 
 
-def test_the_template_holds_this_definition_and_its_functions(prod: Assembly) -> None:
+def test_template_holds_definition_and_functions(prod: Assembly) -> None:
     (machine,) = prod.of_type("AWS::StepFunctions::StateMachine").values()
     properties = machine["Properties"]
     functions = {
@@ -89,7 +89,7 @@ def test_the_template_holds_this_definition_and_its_functions(prod: Assembly) ->
     assert properties["StateMachineType"] == "STANDARD"
 
 
-def test_schedule_asks_each_minute_whether_anything_is_due_and_starts_no_execution(
+def test_schedule_invokes_find_each_minute(
     prod: Assembly,
 ) -> None:
     (schedule,) = prod.of_type("AWS::Scheduler::Schedule").values()
@@ -103,7 +103,7 @@ def test_schedule_asks_each_minute_whether_anything_is_due_and_starts_no_executi
     assert prod.path(target) == "Reconciler/Find/Function"
 
 
-def test_its_functions_start_the_machine_by_the_name_that_it_has(prod: Assembly) -> None:
+def test_functions_start_state_machine_by_its_name(prod: Assembly) -> None:
     (machine,) = prod.of_type("AWS::StepFunctions::StateMachine").values()
     name = machine["Properties"]["StateMachineName"]
 
@@ -114,7 +114,7 @@ def test_its_functions_start_the_machine_by_the_name_that_it_has(prod: Assembly)
         assert arn.endswith(f':stateMachine:{name}"]]}}')
 
 
-def test_groups_that_run_at_once_share_what_a_provider_takes(prod: Assembly) -> None:
+def test_concurrent_groups_share_provider_read_limit(prod: Assembly) -> None:
     variables = prod.functions["Reconciler/Resolve"].variables
 
     assert variables["STRIPE_READS_PER_SECOND"] == "12.5"

@@ -24,7 +24,7 @@ def refuses_plain_http(statement: dict[str, Any]) -> bool:
     )
 
 
-def test_every_table_can_be_taken_back_in_time_and_cannot_be_deleted(prod: Assembly) -> None:
+def test_every_table_has_recovery_and_deletion_protection(prod: Assembly) -> None:
     tables = prod.of_type("AWS::DynamoDB::Table")
 
     assert set(tables) >= {
@@ -42,7 +42,7 @@ def test_every_table_can_be_taken_back_in_time_and_cannot_be_deleted(prod: Assem
         assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("Retain", "Retain")
 
 
-def test_tables_can_be_paid_for_in_another_way(optional: Assembly) -> None:
+def test_billing_mode_and_table_class_can_be_changed(optional: Assembly) -> None:
     units = {"ReadCapacityUnits": 50, "WriteCapacityUnits": 100}
 
     for table in optional.of_type("AWS::DynamoDB::Table").values():
@@ -53,7 +53,7 @@ def test_tables_can_be_paid_for_in_another_way(optional: Assembly) -> None:
             assert index["ProvisionedThroughput"] == units
 
 
-def test_the_job_table_expires_rows_and_streams_their_new_image(prod: Assembly) -> None:
+def test_job_table_expires_rows_and_streams_both_images(prod: Assembly) -> None:
     jobs = prod.of_type("AWS::DynamoDB::Table")["Tables/Jobs"]["Properties"]
 
     assert jobs["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
@@ -63,7 +63,7 @@ def test_the_job_table_expires_rows_and_streams_their_new_image(prod: Assembly) 
     ]
 
 
-def test_every_queue_is_encrypted_and_refuses_plain_http(prod: Assembly) -> None:
+def test_every_queue_is_encrypted_and_denies_plain_http(prod: Assembly) -> None:
     queues = prod.of_type("AWS::SQS::Queue")
     refusals = [one for one in statements(prod, "AWS::SQS::QueuePolicy") if refuses_plain_http(one)]
 
@@ -71,7 +71,7 @@ def test_every_queue_is_encrypted_and_refuses_plain_http(prod: Assembly) -> None
     assert len(refusals) == len(queues) >= 6
 
 
-def test_a_queue_hides_a_message_for_six_timeouts_and_gives_up_after_five_receives(
+def test_queue_visibility_is_six_timeouts_with_five_receives(
     prod: Assembly,
 ) -> None:
     timeout = prod.functions["PaymentsWorker/Worker"].properties["Timeout"]
@@ -85,7 +85,7 @@ def test_a_queue_hides_a_message_for_six_timeouts_and_gives_up_after_five_receiv
         }
 
 
-def test_whatever_a_queue_takes_can_be_put_aside_with_its_reason(prod: Assembly) -> None:
+def test_every_accepted_message_fits_rejects_queue(prod: Assembly) -> None:
     queues = {
         path.removeprefix("Queues/"): queue["Properties"]
         for path, queue in prod.of_type("AWS::SQS::Queue").items()
@@ -96,7 +96,7 @@ def test_whatever_a_queue_takes_can_be_put_aside_with_its_reason(prod: Assembly)
     assert "MaximumMessageSize" not in queues["Rejects"], "it takes the most that SQS does"
 
 
-def test_an_outage_is_told_in_few_alerts_and_not_in_one_for_every_ten_letters(
+def test_dead_letters_are_batched_for_alerts(
     prod: Assembly,
 ) -> None:
     mapping = prod.of_type("AWS::Lambda::EventSourceMapping")[
@@ -107,7 +107,7 @@ def test_an_outage_is_told_in_few_alerts_and_not_in_one_for_every_ten_letters(
     assert mapping["Properties"]["MaximumBatchingWindowInSeconds"] == 60
 
 
-def test_no_worker_can_flood_its_provider(prod: Assembly) -> None:
+def test_worker_concurrency_is_bounded(prod: Assembly) -> None:
     mappings = prod.of_type("AWS::Lambda::EventSourceMapping")
     bounds = {
         path.partition("/")[0]: mapping["Properties"]["ScalingConfig"]["MaximumConcurrency"]
@@ -119,12 +119,12 @@ def test_no_worker_can_flood_its_provider(prod: Assembly) -> None:
     assert set(bounds.values()) == {2}
 
 
-def test_every_mapping_takes_back_only_what_failed(prod: Assembly) -> None:
+def test_every_mapping_reports_batch_item_failures(prod: Assembly) -> None:
     for mapping in prod.of_type("AWS::Lambda::EventSourceMapping").values():
         assert mapping["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
-def test_the_stream_is_bisected_retried_finitely_and_tells_what_it_gave_up(
+def test_publish_stream_bisects_and_has_failure_destination(
     prod: Assembly,
 ) -> None:
     stream = prod.of_type("AWS::Lambda::EventSourceMapping")["Stream/Publish/Stream"]["Properties"]
@@ -144,7 +144,7 @@ def test_the_stream_is_bisected_retried_finitely_and_tells_what_it_gave_up(
     }
 
 
-def test_history_takes_every_change_in_large_batches_and_reports_gaps(prod: Assembly) -> None:
+def test_history_stream_takes_every_change_and_reports_gaps(prod: Assembly) -> None:
     mappings = prod.of_type("AWS::Lambda::EventSourceMapping")
     stream = mappings["History/Write/Stream"]["Properties"]
     gaps = {"Fn::GetAtt": [_id(prod, "History/Gaps"), "Arn"]}
@@ -159,7 +159,7 @@ def test_history_takes_every_change_in_large_batches_and_reports_gaps(prod: Asse
     assert stream["StartingPosition"] == "TRIM_HORIZON"
 
 
-def test_the_archive_is_versioned_private_encrypted_kept_and_speaks_tls_only(
+def test_archive_is_versioned_private_encrypted_and_retained(
     prod: Assembly,
 ) -> None:
     (bucket,) = prod.of_type("AWS::S3::Bucket").values()
@@ -172,7 +172,7 @@ def test_the_archive_is_versioned_private_encrypted_kept_and_speaks_tls_only(
     assert any(map(refuses_plain_http, statements(prod, "AWS::S3::BucketPolicy")))
 
 
-def test_alerts_are_encrypted_and_alarms_may_publish_them(prod: Assembly) -> None:
+def test_alert_topic_is_encrypted_and_accepts_alarms(prod: Assembly) -> None:
     (topic,) = prod.of_type("AWS::SNS::Topic").values()
     (policy,) = prod.of_type("AWS::SNS::TopicPolicy").values()
     allowed = [
@@ -187,7 +187,7 @@ def test_alerts_are_encrypted_and_alarms_may_publish_them(prod: Assembly) -> Non
     assert subscription["Properties"]["Endpoint"] == "ops@example.com"
 
 
-def test_secrets_are_created_empty_and_survive_the_stack(prod: Assembly) -> None:
+def test_secrets_are_created_empty_and_retained(prod: Assembly) -> None:
     secrets = prod.of_type("AWS::SecretsManager::Secret")
 
     assert set(secrets) >= {"ProviderKeys/Stripe", "ProviderKeys/Hubspot"}
@@ -196,7 +196,7 @@ def test_secrets_are_created_empty_and_survive_the_stack(prod: Assembly) -> None
         assert secret["DeletionPolicy"] == "Retain"
 
 
-def test_functions_log_to_their_own_group_and_only_the_scheduled_one_is_not_traced(
+def test_functions_log_to_own_group_and_all_but_find_are_traced(
     prod: Assembly,
 ) -> None:
     groups = prod.of_type("AWS::Logs::LogGroup")
@@ -211,7 +211,7 @@ def test_functions_log_to_their_own_group_and_only_the_scheduled_one_is_not_trac
     assert {group["Properties"]["RetentionInDays"] for group in groups.values()} == {90}
 
 
-def test_only_a_function_that_feeds_its_own_queue_may_loop(prod: Assembly) -> None:
+def test_only_function_that_feeds_its_own_queue_may_loop(prod: Assembly) -> None:
     looping = {
         name
         for name, function in prod.functions.items()
@@ -221,7 +221,7 @@ def test_only_a_function_that_feeds_its_own_queue_may_loop(prod: Assembly) -> No
     assert looping == {"SyncWorker/Worker"}
 
 
-def test_the_outputs_are_those_that_outside_tools_rely_on(prod: Assembly) -> None:
+def test_outputs_include_names_that_tools_use(prod: Assembly) -> None:
     assert set(prod.template["Outputs"]) >= {
         *("PaymentsQueueUrl", "SyncQueueUrl", "MailQueueUrl"),
         *("RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl", "GapsQueueUrl"),
@@ -232,7 +232,7 @@ def test_the_outputs_are_those_that_outside_tools_rely_on(prod: Assembly) -> Non
     }
 
 
-def test_a_name_that_the_stack_fixes_tells_its_stage_from_another_in_the_account(
+def test_fixed_names_include_stage(
     prod: Assembly,
 ) -> None:
     # Everything else is named by CloudFormation, which makes it unique.

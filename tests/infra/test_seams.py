@@ -128,7 +128,7 @@ def loaded(prod: Assembly, unpacked: dict[str, Path]) -> dict[str, Imported]:
     return {name: imported_by(one, unpacked) for name, one in prod.functions.items()}
 
 
-def test_every_handler_imports_from_its_asset_and_layers_alone(
+def test_every_handler_imports_only_from_asset_and_layers(
     prod: Assembly, unpacked: dict[str, Path], loaded: dict[str, Imported]
 ) -> None:
     python = Path(sys.base_prefix)
@@ -142,12 +142,12 @@ def test_every_handler_imports_from_its_asset_and_layers_alone(
         assert strange == []
 
 
-def test_importing_a_handler_needs_no_environment(loaded: dict[str, Imported]) -> None:
+def test_handler_import_needs_no_environment(loaded: dict[str, Imported]) -> None:
     # `imported_by` gave them none.
     assert len(loaded) >= SHIPPED_FUNCTIONS
 
 
-def test_everything_is_made_in_init_without_a_connection(
+def test_init_builds_everything_without_connection(
     prod: Assembly, unpacked: dict[str, Path]
 ) -> None:
     for function in prod.functions.values():
@@ -163,7 +163,7 @@ def test_everything_is_made_in_init_without_a_connection(
         assert done.returncode == 0, f"{function.name}: {done.stderr}"
 
 
-def test_every_environment_parses_as_that_functions_settings(prod: Assembly) -> None:
+def test_every_environment_parses_as_function_settings(prod: Assembly) -> None:
     for function in prod.functions.values():
         variables = function.variables
         queue = variables.get("QUEUE_NAME")
@@ -174,7 +174,7 @@ def test_every_environment_parses_as_that_functions_settings(prod: Assembly) -> 
         assert settings.model_fields_set >= {"jobs_table"} & set(type(settings).model_fields)
 
 
-def test_no_variable_is_given_that_no_setting_reads(prod: Assembly) -> None:
+def test_every_variable_is_read_by_settings(prod: Assembly) -> None:
     for function in prod.functions.values():
         kind = SETTINGS[function.entry]
         fields = {name.upper() for name in kind.model_fields} | {"POWERTOOLS_SERVICE_NAME"}
@@ -185,7 +185,7 @@ def test_no_variable_is_given_that_no_setting_reads(prod: Assembly) -> None:
         assert unread == set(), function.name
 
 
-def test_there_is_no_dependency_that_nothing_imports(
+def test_every_dependency_is_imported(
     prod: Assembly, unpacked: dict[str, Path], loaded: dict[str, Imported]
 ) -> None:
     unused = {
@@ -211,7 +211,7 @@ def distributions(layer: Path) -> dict[str, set[str]]:
     return found
 
 
-def test_the_payment_function_ships_less_code_than_a_stray_folder_would_add(
+def test_payment_function_code_size_is_bounded(
     prod: Assembly,
 ) -> None:
     worker = prod.functions["PaymentsWorker/Worker"]

@@ -11,18 +11,18 @@ def stage(**context: object) -> Stage:
     return Stage.of(context, CONTRACTS)
 
 
-def test_the_stage_is_dev_unless_the_context_says_otherwise() -> None:
+def test_stage_defaults_to_dev() -> None:
     assert stage().name == "dev"
     assert stage(stage="prod").name == "prod"
 
 
-def test_only_production_keeps_its_data_when_the_stack_is_deleted() -> None:
+def test_only_production_retains_data() -> None:
     kept = {name: stage(stage=name).retain_data for name in ("dev", "prod", "local")}
 
     assert kept == {"dev": False, "prod": True, "local": False}
 
 
-def test_a_setting_on_the_command_line_overrides_the_stage() -> None:
+def test_context_overrides_stage_settings() -> None:
     changed = stage(alert_email="ops@example.com", worker_timeout_seconds="100", retain_data="true")
 
     assert changed.alert_email == "ops@example.com"
@@ -30,7 +30,7 @@ def test_a_setting_on_the_command_line_overrides_the_stage() -> None:
     assert changed.retain_data is True
 
 
-def test_what_is_there_already_is_named_by_the_contracts_own_words() -> None:
+def test_existing_resources_are_named_by_contract_names() -> None:
     changed = stage(
         orders_table="shop-orders",
         stripe_secret_arn="arn:aws:secretsmanager:eu-west-1:1:secret:stripe",
@@ -43,7 +43,7 @@ def test_what_is_there_already_is_named_by_the_contracts_own_words() -> None:
     assert changed.concurrency_of("mail") == changed.worker_concurrency
 
 
-def test_the_cdks_own_context_is_no_setting() -> None:
+def test_cdk_context_is_ignored() -> None:
     assert stage(**{"@aws-cdk/core:flag": True, "aws:cdk:path": "x"}) == stage()
 
 
@@ -62,13 +62,11 @@ def test_the_cdks_own_context_is_no_setting() -> None:
         ),
     ],
 )
-def test_a_context_that_makes_no_stage_is_refused_with_a_sentence(
-    context: dict[str, str], sentence: str
-) -> None:
+def test_invalid_context_is_rejected_with_reason(context: dict[str, str], sentence: str) -> None:
     with pytest.raises(StageError, match=sentence):
         stage(**context)
 
 
-def test_a_stage_cannot_be_changed() -> None:
+def test_stage_is_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         stage().worker_timeout_seconds = 1  # type: ignore[misc]  # this is what must not work

@@ -21,24 +21,24 @@ def only(assembly: Assembly, type_: str) -> dict[str, Any]:
     return properties
 
 
-def test_every_route_of_the_api_is_answered_and_no_answer_is_out_of_reach(prod: Assembly) -> None:
+def test_api_routes_match_handlers(prod: Assembly) -> None:
     assert set(routes(prod)) == set(READ) | set(REPAIR)
 
 
-def test_a_token_is_needed_for_everything_but_the_page_itself(prod: Assembly) -> None:
+def test_only_page_routes_need_no_token(prod: Assembly) -> None:
     kinds = {key: route["AuthorizationType"] for key, route in routes(prod).items()}
 
     assert {key for key, kind in kinds.items() if kind == "NONE"} == PUBLIC
     assert set(kinds.values()) == {"NONE", "JWT"}
 
 
-def test_every_route_with_a_token_names_the_groups_that_it_wants() -> None:
+def test_every_route_with_token_names_its_groups() -> None:
     assert {key for key, route in READ.items() if not route.groups} == PUBLIC
     assert {route.groups for route in READ.values() if route.groups} == {READERS}
     assert {route.groups for route in REPAIR.values()} == {REPAIRERS}
 
 
-def test_tokens_are_those_of_this_pool_for_this_page(prod: Assembly) -> None:
+def test_tokens_belong_to_this_pool_and_client(prod: Assembly) -> None:
     authorizer = only(prod, "AWS::ApiGatewayV2::Authorizer")
     (client_id,) = (
         id_ for id_, one in prod.resources.items() if one["Type"] == "AWS::Cognito::UserPoolClient"
@@ -48,7 +48,7 @@ def test_tokens_are_those_of_this_pool_for_this_page(prod: Assembly) -> None:
     assert "cognito-idp." in str(authorizer["JwtConfiguration"]["Issuer"])
 
 
-def test_nobody_signs_up_by_themselves_and_production_wants_a_second_factor(
+def test_pool_disables_sign_up_and_requires_mfa(
     prod: Assembly,
 ) -> None:
     (pool,) = prod.of_type("AWS::Cognito::UserPool").values()
@@ -68,7 +68,7 @@ def test_nobody_signs_up_by_themselves_and_production_wants_a_second_factor(
     assert properties["DeletionProtection"] == "ACTIVE"
 
 
-def test_the_page_signs_in_with_a_code_and_no_secret_and_no_password_flow(prod: Assembly) -> None:
+def test_sign_in_uses_code_flow_without_client_secret(prod: Assembly) -> None:
     client = only(prod, "AWS::Cognito::UserPoolClient")
 
     assert client["GenerateSecret"] is False
@@ -79,7 +79,7 @@ def test_the_page_signs_in_with_a_code_and_no_secret_and_no_password_flow(prod: 
     assert client["AccessTokenValidity"] == client["IdTokenValidity"] == 15
 
 
-def test_no_other_stack_of_anybody_has_the_address_of_the_sign_in_page(prod: Assembly) -> None:
+def test_sign_in_domain_is_unique_per_stack(prod: Assembly) -> None:
     prefix = only(prod, "AWS::Cognito::UserPoolDomain")["Domain"]
 
     # Of two stacks that the same machine made, the UUIDs differ in their first parts only.
@@ -87,13 +87,13 @@ def test_no_other_stack_of_anybody_has_the_address_of_the_sign_in_page(prod: Ass
     assert prefix == {"Fn::Join": ["", ["oncely-prod-", whole_uuid]]}
 
 
-def test_there_are_two_groups(prod: Assembly) -> None:
+def test_pool_has_support_and_operator_groups(prod: Assembly) -> None:
     groups = prod.of_type("AWS::Cognito::UserPoolGroup").values()
 
     assert {group["Properties"]["GroupName"] for group in groups} == {"support", "operator"}
 
 
-def test_requests_are_logged_and_limited_and_come_from_no_other_page(prod: Assembly) -> None:
+def test_requests_are_logged_throttled_and_same_origin(prod: Assembly) -> None:
     stage = only(prod, "AWS::ApiGatewayV2::Stage")
 
     assert stage["AccessLogSettings"]["DestinationArn"]

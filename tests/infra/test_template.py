@@ -18,7 +18,7 @@ from tests.infra.snapshots import matches
 NOT_OURS = ["W3005"]
 
 
-def test_cfn_lint_has_nothing_to_say(prod: Assembly) -> None:
+def test_cfn_lint_finds_nothing(prod: Assembly) -> None:
     found = lint(
         (prod.folder / f"{prod.stack}.template.json").read_text(encoding="utf-8"),
         config=ManualArgs(regions=["eu-west-1"], ignore_checks=NOT_OURS),
@@ -27,7 +27,7 @@ def test_cfn_lint_has_nothing_to_say(prod: Assembly) -> None:
     assert [str(fault) for fault in found] == []
 
 
-def test_every_finding_of_cdk_nag_is_acknowledged_with_a_reason_and_none_besides(
+def test_cdk_nag_findings_are_all_acknowledged_with_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acknowledged: list[Acknowledgment] = []
@@ -46,7 +46,7 @@ def test_every_finding_of_cdk_nag_is_acknowledged_with_a_reason_and_none_besides
     assert all(len(one.reason) > 40 for one in acknowledged)
 
 
-def test_the_template_is_the_one_that_was_reviewed(prod: Assembly) -> None:
+def test_template_matches_snapshot(prod: Assembly) -> None:
     matches("template.json", json.dumps(_masked(prod.template), indent=1, sort_keys=True) + "\n")
 
 

@@ -41,9 +41,7 @@ def first_seen(stage: Stage, *, give_up: datetime) -> datetime:
     pytest.fail("the message never came back")
 
 
-def test_a_message_handed_back_for_lack_of_time_is_received_again_at_once(
-    stage: Stage, bench: Bench
-) -> None:
+def test_message_is_redelivered_at_once_when_time_is_short(stage: Stage, bench: Bench) -> None:
     receipt = received(stage.deliver("one"))
 
     [one] = bench.work(delivery(charge(), receipt=receipt), seconds_left=5)
@@ -54,9 +52,7 @@ def test_a_message_handed_back_for_lack_of_time_is_received_again_at_once(
     assert record["attributes"]["ApproximateReceiveCount"] == "2"
 
 
-def test_a_message_held_elsewhere_is_hidden_until_the_lease_is_over_and_then_seen(
-    stage: Stage, bench: Bench
-) -> None:
+def test_leased_message_is_hidden_until_lease_expires(stage: Stage, bench: Bench) -> None:
     receipt = received(stage.deliver("one"))
     bench.world.clock.time = datetime.now(UTC)
     held_elsewhere(bench.world, lease=LEASE)

@@ -75,7 +75,7 @@ def cancelled(*reasons: str) -> Refusal:
 
 
 @pytest.mark.parametrize("reasons", BUSY_REASONS)
-def test_an_end_that_met_another_transaction_is_tried_again_and_written_once(
+def test_end_is_retried_and_written_once_after_conflict(
     bench: Bench, reasons: tuple[str, ...]
 ) -> None:
     bench.faults.on("TransactWriteItems", *[cancelled(*reasons)] * 3)
@@ -88,7 +88,7 @@ def test_an_end_that_met_another_transaction_is_tried_again_and_written_once(
     assert bench.dynamo.rows().get("orders", ORDER_KEY) == A_PAID_ORDER
 
 
-def test_a_conflict_that_lasts_is_unavailable_within_two_seconds(bench: Bench) -> None:
+def test_lasting_conflict_is_unavailable_within_two_seconds(bench: Bench) -> None:
     bench.faults.on("TransactWriteItems", *[cancelled("TransactionConflict", "None")] * 20)
 
     with pytest.raises(UnavailableError, match=f"too busy for the row of {KEY}"):
@@ -105,7 +105,7 @@ def test_a_conflict_that_lasts_is_unavailable_within_two_seconds(bench: Bench) -
     ],
     ids=["change", "claim"],
 )
-def test_a_row_in_someone_elses_transaction_is_written_when_that_is_over(
+def test_write_is_retried_until_other_transaction_ends(
     bench: Bench, write: Callable[[Bench], object]
 ) -> None:
     bench.faults.on("UpdateItem", CONFLICT, CONFLICT)
@@ -117,7 +117,7 @@ def test_a_row_in_someone_elses_transaction_is_written_when_that_is_over(
     assert len(bench.pauses) == 2
 
 
-def test_a_row_that_stays_in_a_transaction_is_unavailable_and_not_claimed(bench: Bench) -> None:
+def test_lasting_transaction_makes_claim_unavailable(bench: Bench) -> None:
     bench.faults.on("UpdateItem", *[CONFLICT] * 20)
 
     with pytest.raises(UnavailableError, match="too busy"):
@@ -126,7 +126,7 @@ def test_a_row_that_stays_in_a_transaction_is_unavailable_and_not_claimed(bench:
     assert bench.dynamo.row(SECOND_TRY) is None
 
 
-def test_a_throttled_write_is_tried_by_the_sdk_and_then_by_us(bench: Bench) -> None:
+def test_throttled_write_is_retried_by_sdk_and_store(bench: Bench) -> None:
     bench.faults.on("PutItem", *[Refusal("ProvisionedThroughputExceededException")] * 3)
     job = a_ready_job(SECOND_TRY)
 
@@ -135,7 +135,7 @@ def test_a_throttled_write_is_tried_by_the_sdk_and_then_by_us(bench: Bench) -> N
     assert len(bench.pauses) == 1
 
 
-def test_a_second_try_that_met_another_transaction_is_claimed_once(bench: Bench) -> None:
+def test_resubmitted_job_is_claimed_once_after_conflict(bench: Bench) -> None:
     bench.store.swap(bench.before, failed(bench.before))
     bench.faults.on("TransactWriteItems", cancelled("None", "TransactionConflict"))
 
@@ -145,7 +145,7 @@ def test_a_second_try_that_met_another_transaction_is_claimed_once(bench: Bench)
     assert (result.job.fence, result.job.attempts) == (1, 1)
 
 
-def test_a_conflict_beside_a_refusing_order_is_the_orders_refusal(bench: Bench) -> None:
+def test_order_conflict_precedes_transaction_conflict(bench: Bench) -> None:
     reasons = ("TransactionConflict", "ConditionalCheckFailed")
     bench.faults.on("TransactWriteItems", cancelled(*reasons))
 
@@ -156,9 +156,7 @@ def test_a_conflict_beside_a_refusing_order_is_the_orders_refusal(bench: Bench) 
 
 
 @pytest.mark.parametrize(("code", "status"), OPEN)
-def test_a_write_that_failed_inside_dynamodb_is_looked_up_and_found(
-    bench: Bench, code: str, status: int
-) -> None:
+def test_failed_write_is_read_back_and_found(bench: Bench, code: str, status: int) -> None:
     bench.faults.on("TransactWriteItems", *[Refusal(code, status, performed=True)] * 2)
 
     assert bench.end() == Written(bench.after)
@@ -167,9 +165,7 @@ def test_a_write_that_failed_inside_dynamodb_is_looked_up_and_found(
 
 
 @pytest.mark.parametrize(("code", "status"), OPEN)
-def test_a_write_that_failed_inside_dynamodb_is_looked_up_and_not_found(
-    bench: Bench, code: str, status: int
-) -> None:
+def test_failed_write_is_read_back_and_not_found(bench: Bench, code: str, status: int) -> None:
     bench.faults.on("TransactWriteItems", *[Refusal(code, status)] * 2)
 
     with pytest.raises(UnavailableError, match=KEY):
@@ -178,7 +174,7 @@ def test_a_write_that_failed_inside_dynamodb_is_looked_up_and_not_found(
     assert bench.row() == bench.before
 
 
-def test_a_failure_inside_dynamodb_gives_way_to_what_others_wrote(bench: Bench) -> None:
+def test_failed_write_conflicts_with_change_of_others(bench: Bench) -> None:
     theirs = with_a_note(bench.before)
     bench.dynamo.store(bench.dynamo.admin).swap(bench.before, theirs)
     bench.faults.on("UpdateItem", *[Refusal("InternalServerError", 500)] * 2)
@@ -187,7 +183,7 @@ def test_a_failure_inside_dynamodb_gives_way_to_what_others_wrote(bench: Bench) 
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])
-def test_a_page_of_a_load_balancer_is_no_answer_either(bench: Bench, status: int) -> None:
+def test_load_balancer_error_page_is_read_back(bench: Bench, status: int) -> None:
     bench.faults.on("TransactWriteItems", *[Page(status, performed=True)] * 2)
 
     assert bench.end() == Written(bench.after)
@@ -199,7 +195,7 @@ def test_a_page_of_a_load_balancer_is_no_answer_either(bench: Bench, status: int
     [Refusal("InternalServerError", 500), Page(503), Refusal("ThrottlingException")],
     ids=["failure", "page", "throttle"],
 )
-def test_a_read_that_gets_no_row_is_unavailable(bench: Bench, fault: Refusal | Page) -> None:
+def test_failed_read_is_unavailable(bench: Bench, fault: Refusal | Page) -> None:
     bench.faults.on("GetItem", fault, fault)
 
     with pytest.raises(UnavailableError, match=KEY):

@@ -22,14 +22,14 @@ def payments(dynamo: Dynamo) -> World:
     return world
 
 
-def test_the_engine_makes_two_calls_for_a_new_job(dynamo: Dynamo) -> None:
+def test_new_job_takes_two_calls(dynamo: Dynamo) -> None:
     outcome = pings(dynamo).run(ping())
 
     assert isinstance(outcome, Finished)
     assert dynamo.calls.tries == [CLAIM, END]
 
 
-def test_the_engine_makes_one_call_for_a_duplicate(dynamo: Dynamo) -> None:
+def test_duplicate_takes_one_call(dynamo: Dynamo) -> None:
     world = pings(dynamo)
     world.run(ping())
     dynamo.calls.forget()
@@ -40,21 +40,21 @@ def test_the_engine_makes_one_call_for_a_duplicate(dynamo: Dynamo) -> None:
     assert dynamo.calls.tries == [CLAIM]
 
 
-def test_an_invalid_message_makes_no_call(dynamo: Dynamo) -> None:
+def test_invalid_message_makes_no_call(dynamo: Dynamo) -> None:
     outcome = pings(dynamo).run(ping("seven"))
 
     assert isinstance(outcome, Invalid)
     assert dynamo.calls.tries == []
 
 
-def test_a_payment_adds_one_read_and_one_write(dynamo: Dynamo) -> None:
+def test_payment_adds_one_read_and_one_write(dynamo: Dynamo) -> None:
     outcome = payments(dynamo).run(charge())
 
     assert isinstance(outcome, Finished)
     assert dynamo.calls.tries == [READ_ORDER, CLAIM, SAVE_REFERENCE, END_WITH_ORDER]
 
 
-def test_a_payment_that_is_declined_costs_the_same(dynamo: Dynamo) -> None:
+def test_declined_payment_takes_same_calls(dynamo: Dynamo) -> None:
     world = payments(dynamo)
     world.payments.declines = True
 
@@ -63,7 +63,7 @@ def test_a_payment_that_is_declined_costs_the_same(dynamo: Dynamo) -> None:
     assert dynamo.calls.tries == [READ_ORDER, CLAIM, SAVE_REFERENCE, END_WITH_ORDER]
 
 
-def test_a_duplicate_payment_costs_its_read_and_one_call(dynamo: Dynamo) -> None:
+def test_duplicate_payment_takes_one_read_and_one_claim(dynamo: Dynamo) -> None:
     world = payments(dynamo)
     world.run(charge())
     dynamo.calls.forget()
@@ -74,7 +74,7 @@ def test_a_duplicate_payment_costs_its_read_and_one_call(dynamo: Dynamo) -> None
     assert dynamo.calls.tries == [READ_ORDER, CLAIM]
 
 
-def test_a_message_that_contradicts_its_order_costs_its_read_only(dynamo: Dynamo) -> None:
+def test_mismatched_amount_takes_one_read(dynamo: Dynamo) -> None:
     world = payments(dynamo)
 
     world.run(charge(amount=1))
@@ -82,7 +82,7 @@ def test_a_message_that_contradicts_its_order_costs_its_read_only(dynamo: Dynamo
     assert dynamo.calls.tries == [READ_ORDER]
 
 
-def test_an_invalid_payment_message_makes_no_call(dynamo: Dynamo) -> None:
+def test_invalid_payment_message_makes_no_call(dynamo: Dynamo) -> None:
     outcome = payments(dynamo).run(charge(card="4242"))
 
     assert isinstance(outcome, Invalid)

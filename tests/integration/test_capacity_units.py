@@ -96,7 +96,7 @@ def _miscounted(before: dict[str, Any], after: dict[str, Any]) -> bool:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(before=st.none() | _ITEMS, after=st.none() | _ITEMS, transactional=st.booleans())
-def test_any_write_costs_what_the_engine_counts(
+def test_modelled_write_units_match_engine(
     meter: Meter,
     before: dict[str, Any] | None,
     after: dict[str, Any] | None,
@@ -125,9 +125,7 @@ def test_any_write_costs_what_the_engine_counts(
     assert modelled(call) == call.counted
 
 
-def test_every_call_of_the_shipped_jobs_costs_what_the_engine_counts(
-    no_profile: None, dynamodb_local: str
-) -> None:
+def test_modelled_units_of_shipped_jobs_match_engine(no_profile: None, dynamodb_local: str) -> None:
     counts = count(dynamodb_local, engine_counts=True)
 
     compared = [call for call in counts.calls if call.counted is not None]
@@ -145,7 +143,7 @@ def test_every_call_of_the_shipped_jobs_costs_what_the_engine_counts(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(held=st.dictionaries(st.sampled_from("xyz"), _SMALL, max_size=3))
-def test_size_of_an_item_is_right_to_the_byte(meter: Meter, held: dict[str, Any]) -> None:
+def test_item_size_is_exact_in_bytes(meter: Meter, held: dict[str, Any]) -> None:
     """An item of exactly 1,024 bytes costs one unit, and one more byte another unit."""
     padded = {**_KEY, **held, "padding": {"S": ""}}
     room = WRITE_BYTES - item_bytes(padded)

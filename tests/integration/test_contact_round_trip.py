@@ -7,7 +7,7 @@ from tests.support.world import World
 RESERVED = ("status", "size", "name", "data", "values", "hash", "ttl", "#n0", ":v0", "a.b")
 
 
-def test_300_properties_unicode_nulls_and_reserved_words_survive_unchanged(dynamo: Dynamo) -> None:
+def test_odd_properties_round_trip_unchanged(dynamo: Dynamo) -> None:
     world = World(store=dynamo.store(), rows=dynamo.rows())
     odd: dict[str, object] = {f"property_{n}": f"wert {n} ✓ 例 🎉" for n in range(287)}
     odd |= {"empty": "", "nothing": None, "blank": " ", **dict.fromkeys(RESERVED, "reserved")}

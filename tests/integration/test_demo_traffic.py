@@ -8,7 +8,7 @@ from tests.contract.samples import a_ready_job
 from tests.support.dynamo import Dynamo
 
 
-def test_a_message_is_sent_again_as_its_row_keeps_it_and_to_its_own_queue(dynamo: Dynamo) -> None:
+def test_stored_message_is_resent_to_its_own_queue(dynamo: Dynamo) -> None:
     job = a_ready_job()
     dynamo.store().create(job)
 

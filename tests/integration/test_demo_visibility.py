@@ -11,7 +11,7 @@ SOON = 90
 
 
 @pytest.mark.usefixtures("no_profile")
-def test_no_queue_of_the_demo_hides_a_message_for_longer_than_the_demo_lasts(
+def test_demo_queues_have_short_visibility_timeout(
     ministack: str,
 ) -> None:
     account = Account(ministack)

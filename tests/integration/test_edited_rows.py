@@ -11,7 +11,7 @@ from tests.unit.samples import a_job
 EDITED, OTHER = (JobKey(f"payment.charge:order_{number}") for number in (1, 2))
 
 
-def test_a_due_time_that_is_no_time_hides_no_other_row(dynamo: Dynamo) -> None:
+def test_invalid_due_time_hides_no_other_row(dynamo: Dynamo) -> None:
     index = DynamoDueIndex(dynamo.client, dynamo.jobs_table, shards=1)
     for key in (EDITED, OTHER):
         job = a_job(job_key=key, status=Status.UNKNOWN, due_at=START)

@@ -143,7 +143,7 @@ def invoke_a_function(engine: Engine) -> dict[str, Any]:
     return answer
 
 
-def test_an_item_put_into_the_engine_is_read_back(log: Path) -> None:
+def test_item_is_read_back(log: Path) -> None:
     with running_engine(log) as engine:
         tables: DynamoDBServiceResource = session_for(engine).resource(
             "dynamodb", endpoint_url=engine.url
@@ -160,9 +160,7 @@ def test_an_item_put_into_the_engine_is_read_back(log: Path) -> None:
         assert jobs.get_item(Key={"job_key": "payment.charge:order_1"})["Item"]
 
 
-def test_its_environment_is_all_that_boto3_needs(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_is_sufficient_for_boto3(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_engine(log) as engine:
         for name, value in engine.environment().items():
             monkeypatch.setenv(name, value)
@@ -181,7 +179,7 @@ def test_two_engines_share_nothing(tmp_path: Path) -> None:
         assert buckets["Buckets"] == []
 
 
-def test_stopping_the_engine_ends_its_function_workers(log: Path) -> None:
+def test_stop_ends_function_workers(log: Path) -> None:
     with running_engine(log) as engine:
         worker = invoke_a_function(engine)["pid"]
         assert is_running(worker)
@@ -190,9 +188,7 @@ def test_stopping_the_engine_ends_its_function_workers(log: Path) -> None:
     assert not is_listening(engine.port)
 
 
-def test_functions_see_nothing_of_the_starters_environment(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_functions_do_not_inherit_environment(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRIPE_API_KEY", "sk_live_of_the_starter")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
@@ -203,7 +199,7 @@ def test_functions_see_nothing_of_the_starters_environment(
     assert seen["AWS_ENDPOINT_URL"] == engine.url
 
 
-def test_a_failure_in_the_block_stops_the_engine(log: Path) -> None:
+def test_engine_stops_when_block_raises(log: Path) -> None:
     def fail() -> None:
         with running_engine(log) as engine:
             ports.append(engine.port)
@@ -217,7 +213,7 @@ def test_a_failure_in_the_block_stops_the_engine(log: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_the_engine_does_not_outlive_its_starter(started: Started, ending: signal.Signals) -> None:
+def test_engine_does_not_outlive_its_starter(started: Started, ending: signal.Signals) -> None:
     assert is_listening(started.port)
 
     started.starter.send_signal(ending)
@@ -235,7 +231,7 @@ def test_stopping_twice_is_harmless(log: Path) -> None:
     assert not is_listening(engine.port)
 
 
-def test_a_port_taken_in_between_is_replaced(log: Path) -> None:
+def test_taken_port_is_replaced(log: Path) -> None:
     with socket.create_server((HOST, 0)) as other:
         ports = itertools.chain([other.getsockname()[1]], iter(free_port, None))
 
@@ -243,7 +239,7 @@ def test_a_port_taken_in_between_is_replaced(log: Path) -> None:
             assert engine.port != other.getsockname()[1]
 
 
-def test_another_engine_on_the_port_is_not_taken_for_ours(log: Path) -> None:
+def test_other_engine_on_port_is_not_reused(log: Path) -> None:
     with start_engine(log) as first:
         ports = itertools.chain([first.port], iter(free_port, None))
 
@@ -251,13 +247,13 @@ def test_another_engine_on_the_port_is_not_taken_for_ours(log: Path) -> None:
             assert second.port != first.port
 
 
-def test_an_engine_that_dies_shows_the_end_of_its_log(log: Path) -> None:
+def test_failed_start_shows_end_of_log(log: Path) -> None:
     without_ministack = Path(sys.prefix)
 
     with pytest.raises(EngineError, match=r"No module named '?ministack"):
         start_engine(log, environment=without_ministack)
 
 
-def test_a_missing_engine_says_how_to_install_it(tmp_path: Path) -> None:
+def test_missing_engine_error_says_how_to_install(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="make setup"):
         start_engine(tmp_path / "engine.log", environment=tmp_path)

@@ -15,7 +15,7 @@ DUE = 10
 SMALL, LARGE = 500, 5_000  # `make bench` counts it at 100,000
 
 
-def test_items_read_do_not_grow_with_the_table(
+def test_items_read_do_not_grow_with_table(
     dynamo: Dynamo,
 ) -> None:
     fill_with_due(dynamo, DUE)
@@ -30,7 +30,7 @@ def test_items_read_do_not_grow_with_the_table(
     assert small == large == (DUE, DUE)
 
 
-def test_rows_that_wait_to_be_sent_cost_nothing_when_only_what_is_asked_is_read(
+def test_lookup_query_does_not_read_rows_due_for_send(
     dynamo: Dynamo,
 ) -> None:
     fill_with_due(dynamo, 500)

@@ -122,9 +122,7 @@ def healed(world: World) -> None:
     assert world.order()["status"] == "paid"
 
 
-def test_a_worker_frozen_in_its_create_call_never_confirms_when_it_thaws(
-    stage: Stage, worker: Worker
-) -> None:
+def test_thawed_worker_never_confirms_when_frozen_in_create(stage: Stage, worker: Worker) -> None:
     create = stage.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
     frozen_during(worker, create)
 
@@ -139,9 +137,7 @@ def test_a_worker_frozen_in_its_create_call_never_confirms_when_it_thaws(
     assert len(stage.stripe.ledger.intents) == 1
 
 
-def test_a_worker_frozen_in_its_create_call_while_another_charges_gives_way(
-    stage: Stage, worker: Worker
-) -> None:
+def test_worker_frozen_in_create_loses_ownership_to_other(stage: Stage, worker: Worker) -> None:
     create = stage.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
     frozen_during(worker, create)
     healed(stage.world())
@@ -155,9 +151,7 @@ def test_a_worker_frozen_in_its_create_call_while_another_charges_gives_way(
     assert stage.dynamo.row(KEY) == before
 
 
-def test_a_worker_frozen_between_claim_and_create_sends_nothing_when_it_thaws(
-    stage: Stage, worker: Worker
-) -> None:
+def test_thawed_worker_sends_nothing_when_frozen_after_claim(stage: Stage, worker: Worker) -> None:
     frozen_after_claim(worker)
 
     told = worker.thaw()
@@ -169,9 +163,7 @@ def test_a_worker_frozen_between_claim_and_create_sends_nothing_when_it_thaws(
     assert len(stage.stripe.ledger.charges_for(KEY)) == 1
 
 
-def test_a_worker_frozen_between_claim_and_create_while_another_charges_gives_way(
-    stage: Stage, worker: Worker
-) -> None:
+def test_worker_frozen_after_claim_loses_ownership_to_other(stage: Stage, worker: Worker) -> None:
     frozen_after_claim(worker)
     healed(stage.world())
     before, asked = stage.dynamo.row(KEY), stage.stripe.ledger.requests
@@ -184,9 +176,7 @@ def test_a_worker_frozen_between_claim_and_create_while_another_charges_gives_wa
     assert stage.dynamo.row(KEY) == before
 
 
-def test_a_worker_frozen_in_its_confirm_call_reports_what_the_reconciler_had_found(
-    stage: Stage, worker: Worker
-) -> None:
+def test_late_worker_agrees_with_reconciler(stage: Stage, worker: Worker) -> None:
     confirm = stage.stripe.faults.add(FaultKind.ACCEPT_THEN_HANG, path=CONFIRM, seconds=PATIENCE)
     frozen_during(worker, confirm)
     healed(stage.world())

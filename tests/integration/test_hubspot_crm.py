@@ -45,7 +45,7 @@ def in_a_hurry(url: str) -> HubSpotCrm:
 
 @pytest.mark.parametrize("by_its_own_id", [False, True])
 @pytest.mark.parametrize(("fault", "expected", "writes"), FAULTY_SENDS)
-def test_every_fault_of_a_push_has_its_answer_one_request_and_at_most_one_write(
+def test_faulty_push_makes_one_request_and_at_most_one_write(
     sandbox: ProviderSandbox,
     crm: HubSpotCrm,
     fault: FaultKind,
@@ -88,7 +88,7 @@ def test_read_succeeds_when_provider_forgot_earlier_connection(
 
 
 @pytest.mark.parametrize("fault", EVERY_FAULT)
-def test_every_fault_of_a_read_is_one_request_that_changed_nothing(
+def test_faulty_read_makes_one_request_and_changes_nothing(
     sandbox: ProviderSandbox, crm: HubSpotCrm, fault: FaultKind
 ) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
@@ -110,7 +110,7 @@ def test_every_fault_of_a_read_is_one_request_that_changed_nothing(
     }
 
 
-def test_a_slow_answer_is_still_an_answer(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
+def test_slow_reply_is_accepted(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     sandbox.faults.add(FaultKind.SLOW, times=None, seconds=0.1)
 
     answer = crm.push(MINE, GRACE)
@@ -119,9 +119,7 @@ def test_a_slow_answer_is_still_an_answer(sandbox: ProviderSandbox, crm: HubSpot
     assert isinstance(crm.find(MINE), CrmRecord)
 
 
-def test_the_sdk_left_alone_sends_a_read_four_times_and_ours_once(
-    sandbox: ProviderSandbox, crm: HubSpotCrm
-) -> None:
+def test_read_is_not_retried_unlike_sdk_default(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     sandbox.faults.add(FaultKind.RATE_LIMIT, times=None, seconds=0)
     configuration = Configuration(host=sandbox.url)
     configuration.access_token = "pat-test-1"
@@ -136,14 +134,14 @@ def test_the_sdk_left_alone_sends_a_read_four_times_and_ours_once(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
-def test_a_connection_that_was_never_made_sent_nothing(host: str) -> None:
+def test_failed_connection_sends_nothing(host: str) -> None:
     answer = in_a_hurry("http://" + host.format(closed=free_port())).push(MINE, GRACE)
 
     assert isinstance(answer, NotSent)
     assert not answer.alarm
 
 
-def test_a_connection_that_is_not_taken_in_time_sent_nothing() -> None:
+def test_connect_timeout_sends_nothing() -> None:
     with socket.socket() as busy, socket.socket() as first:
         busy.bind(("127.0.0.1", 0))
         busy.listen(0)
@@ -154,7 +152,7 @@ def test_a_connection_that_is_not_taken_in_time_sent_nothing() -> None:
     assert isinstance(answer, NotSent)
 
 
-def test_a_server_that_is_not_trusted_was_sent_nothing(tmp_path: Path) -> None:
+def test_untrusted_server_is_sent_nothing(tmp_path: Path) -> None:
     with untrusted_server(tmp_path) as url:
         answer = in_a_hurry(url).push(MINE, GRACE)
 
@@ -165,7 +163,7 @@ def test_a_server_that_is_not_trusted_was_sent_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("token", "reads"), [("wrong", NotSent), ("", NotSent), ("pat-test-read", Gone)]
 )
-def test_a_token_that_may_not_write_wrote_nothing_and_somebody_must_know(
+def test_token_without_write_access_raises_alarm(
     sandbox: ProviderSandbox, token: str, reads: type
 ) -> None:
     crm = HubSpotCrm.with_token(token, api_base=sandbox.url)
@@ -189,7 +187,7 @@ def test_a_token_that_may_not_write_wrote_nothing_and_somebody_must_know(
         (-1, timedelta(seconds=10)),  # as its policy says
     ],
 )
-def test_hubspot_says_how_long_to_wait_within_reason(
+def test_retry_after_is_followed_within_limits(
     sandbox: ProviderSandbox, crm: HubSpotCrm, seconds: float, wait: timedelta
 ) -> None:
     sandbox.faults.add(FaultKind.RATE_LIMIT, times=None, seconds=seconds)
@@ -211,7 +209,7 @@ def test_hubspot_says_how_long_to_wait_within_reason(
         ({"policyName": 7}, None),
     ],
 )
-def test_a_limit_without_retry_after_waits_as_its_policy_says(
+def test_rate_limit_without_retry_after_waits_by_policy(
     monkeypatch: pytest.MonkeyPatch, policy: dict[str, object], wait: timedelta | None
 ) -> None:
     body = {"status": "error", "message": "limit", "errorType": "RATE_LIMIT", **policy}
@@ -253,7 +251,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, status: int, body: object) -> HubS
         ({**EXISTS, "message": "-", "errors": [{"in": "email"}]}, None, {"email"}),
     ],
 )
-def test_an_existing_contact_is_named_whatever_form_the_conflict_has(
+def test_conflict_names_existing_contact_in_every_format(
     monkeypatch: pytest.MonkeyPatch,
     body: dict[str, object],
     record_id: str | None,
@@ -277,14 +275,14 @@ def test_an_existing_contact_is_named_whatever_form_the_conflict_has(
         b"<html>Conflict</html>",
     ],
 )
-def test_any_other_conflict_is_unclear(monkeypatch: pytest.MonkeyPatch, body: object) -> None:
+def test_other_conflict_is_ambiguous(monkeypatch: pytest.MonkeyPatch, body: object) -> None:
     assert isinstance(refusing(monkeypatch, 409, body).push(MINE, GRACE), Unclear)
 
 
 @pytest.mark.parametrize("status", [413, 414])
 @pytest.mark.parametrize("body", [b"<html>Too large</html>", {"message": "too large"}, b""])
 @pytest.mark.parametrize("crm_id", [None, "7"])
-def test_a_request_that_is_too_large_is_declined_for_good(
+def test_too_large_request_is_declined(
     monkeypatch: pytest.MonkeyPatch, status: int, body: object, crm_id: str | None
 ) -> None:
     answer = refusing(monkeypatch, status, body).push(MINE, GRACE, crm_id=crm_id)
@@ -293,9 +291,7 @@ def test_a_request_that_is_too_large_is_declined_for_good(
     assert answer.code == f"HTTP_{status}"
 
 
-def test_a_record_that_is_too_large_for_hubspot_is_declined_for_good(
-    sandbox: ProviderSandbox, crm: HubSpotCrm
-) -> None:
+def test_too_large_record_is_declined(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     answer = crm.push(MINE, {"notes": "x" * 3_000_000})
 
     assert isinstance(answer, Refused)
@@ -315,7 +311,7 @@ def test_a_record_that_is_too_large_for_hubspot_is_declined_for_good(
         (b"<html>Not Found</html>", False),
     ],
 )
-def test_only_a_404_of_hubspots_own_says_that_a_contact_is_gone(
+def test_contact_is_gone_only_when_404_is_from_hubspot(
     monkeypatch: pytest.MonkeyPatch, body: object, *, is_hubspots: bool
 ) -> None:
     crm = partial(refusing, monkeypatch, 404, body)
@@ -326,14 +322,14 @@ def test_only_a_404_of_hubspots_own_says_that_a_contact_is_gone(
     assert [type(one) for one in answers] == ([Gone] * 3 if is_hubspots else unsure)
 
 
-def test_a_property_that_is_not_unique_cannot_carry_our_id(sandbox: ProviderSandbox) -> None:
+def test_external_id_property_must_be_unique(sandbox: ProviderSandbox) -> None:
     crm = HubSpotCrm.with_token("pat-test-1", api_base=sandbox.url, id_property="nickname")
 
     assert isinstance(crm.push(MINE, GRACE), Refused)
     assert isinstance(crm.find(MINE), Unreachable)
 
 
-def test_a_404_that_is_not_hubspots_own_is_no_proof_that_a_contact_is_gone(
+def test_foreign_404_does_not_prove_contact_is_gone(
     sandbox: ProviderSandbox,
 ) -> None:
     crm = HubSpotCrm.with_token("pat-test-1", api_base=f"{sandbox.url}/elsewhere")
@@ -343,7 +339,7 @@ def test_a_404_that_is_not_hubspots_own_is_no_proof_that_a_contact_is_gone(
     assert isinstance(crm.push(MINE, GRACE), Unclear)
 
 
-def test_changed_goes_past_the_10_000th_result_of_a_search(
+def test_changed_pages_past_search_limit_of_10_000(
     sandbox: ProviderSandbox, crm: HubSpotCrm
 ) -> None:
     ids = sandbox.hubspot.add_contacts(10_150)

@@ -21,7 +21,7 @@ def sandbox() -> Iterator[ProviderSandbox]:
     ("key", "accepted"),
     [("pat-test-1", True), ("pat-test-read", True), ("gP4x-random", False), ("", False)],
 )
-def test_a_key_is_accepted_or_rejected_by_one_read(
+def test_api_key_is_checked_with_one_read(
     sandbox: ProviderSandbox, key: str, *, accepted: bool
 ) -> None:
     answer = check_key(key, api_base=sandbox.url)
@@ -31,9 +31,7 @@ def test_a_key_is_accepted_or_rejected_by_one_read(
 
 
 @pytest.mark.parametrize("key", ["pat-\ntest", "pat-test-é", "pat-test-1\r\nx: y"])
-def test_a_key_that_no_header_can_hold_is_rejected_without_a_request(
-    sandbox: ProviderSandbox, key: str
-) -> None:
+def test_malformed_api_key_is_rejected_without_request(sandbox: ProviderSandbox, key: str) -> None:
     answer = check_key(key, api_base=sandbox.url)
 
     assert answer.accepted is False
@@ -41,14 +39,14 @@ def test_a_key_that_no_header_can_hold_is_rejected_without_a_request(
     assert sandbox.ledger.requests == ()
 
 
-def test_a_key_of_an_account_at_its_limit_is_accepted(sandbox: ProviderSandbox) -> None:
+def test_api_key_is_accepted_when_daily_limit_is_spent(sandbox: ProviderSandbox) -> None:
     sandbox.hubspot.daily_limit_is_spent = True
 
     assert check_key("pat-test-1", api_base=sandbox.url).accepted is True
 
 
 @pytest.mark.parametrize("fault", [FaultKind.OUTAGE, FaultKind.DROP_BEFORE, FaultKind.GARBLED])
-def test_a_key_is_neither_when_hubspot_does_not_answer(
+def test_api_key_check_is_inconclusive_when_request_fails(
     sandbox: ProviderSandbox, fault: FaultKind
 ) -> None:
     sandbox.faults.add(fault)
@@ -56,14 +54,14 @@ def test_a_key_is_neither_when_hubspot_does_not_answer(
     assert check_key("pat-test-1", api_base=sandbox.url).accepted is None
 
 
-def test_a_key_is_neither_when_hubspot_cannot_be_reached() -> None:
+def test_api_key_check_is_inconclusive_when_unreachable() -> None:
     answer = check_key("pat-test-1", api_base=f"http://127.0.0.1:{free_port()}")
 
     assert answer.accepted is None
     assert "pat-test-1" not in answer.reason
 
 
-def test_a_place_asks_the_hubspot_that_its_stack_uses(
+def test_api_key_is_checked_at_hubspot_of_stack(
     sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = AwsPlace(Where())

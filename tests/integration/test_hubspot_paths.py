@@ -38,7 +38,7 @@ def crm(sandbox: ProviderSandbox) -> HubSpotCrm:
 
 
 @pytest.mark.parametrize("record_id", ODD_IDS)
-def test_fetch_sends_nothing_for_an_id_that_is_no_number(
+def test_fetch_sends_nothing_when_id_is_not_numeric(
     sandbox: ProviderSandbox, crm: HubSpotCrm, record_id: str
 ) -> None:
     assert crm.fetch(record_id) == Gone()
@@ -46,7 +46,7 @@ def test_fetch_sends_nothing_for_an_id_that_is_no_number(
 
 
 @pytest.mark.parametrize("crm_id", ODD_IDS)
-def test_patch_and_find_are_anomalies_for_a_contact_id_that_is_no_number(
+def test_push_and_find_are_anomalous_when_crm_id_is_not_numeric(
     sandbox: ProviderSandbox, crm: HubSpotCrm, crm_id: str
 ) -> None:
     answers = [crm.push(MINE, GRACE, crm_id=crm_id), crm.find(MINE, crm_id=crm_id)]
@@ -56,7 +56,7 @@ def test_patch_and_find_are_anomalies_for_a_contact_id_that_is_no_number(
 
 
 @pytest.mark.parametrize("external_id", DOTS)
-def test_push_and_find_are_anomalies_for_an_id_with_dots_as_a_path_segment(
+def test_push_and_find_are_anomalous_when_id_has_dot_segment(
     sandbox: ProviderSandbox, crm: HubSpotCrm, external_id: str
 ) -> None:
     answers = [
@@ -70,7 +70,7 @@ def test_push_and_find_are_anomalies_for_an_id_with_dots_as_a_path_segment(
 
 
 @pytest.mark.parametrize("external_id", ["a/b?x", "a#b", "a%2Fb", "...", "a..b", "x@e.org", "käse"])
-def test_any_other_id_is_one_segment_of_the_path(
+def test_other_id_is_one_path_segment(
     sandbox: ProviderSandbox, crm: HubSpotCrm, external_id: str
 ) -> None:
     pushed, found = crm.push(external_id, GRACE), crm.find(external_id)
@@ -82,9 +82,7 @@ def test_any_other_id_is_one_segment_of_the_path(
     assert asked.path.rpartition("/")[0] == CONTACTS
 
 
-def test_every_request_goes_to_the_one_version_of_the_api(
-    sandbox: ProviderSandbox, crm: HubSpotCrm
-) -> None:
+def test_every_request_uses_same_api_version(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
     crm.fetch(record_id)
     crm.page(after=None)

@@ -46,7 +46,7 @@ def upserted(sandbox: ProviderSandbox, *values: str) -> requests.Response:
     return requests.post(url, json={"inputs": inputs}, headers=TOKEN, timeout=5)
 
 
-def test_a_search_pages_by_offset_and_ends_at_10_000(sandbox: ProviderSandbox) -> None:
+def test_search_pages_by_offset_up_to_10_000(sandbox: ProviderSandbox) -> None:
     sandbox.hubspot.add_contacts(10_001)
 
     last = search(sandbox, limit=100, after="9900")
@@ -57,7 +57,7 @@ def test_a_search_pages_by_offset_and_ends_at_10_000(sandbox: ProviderSandbox) -
     assert (beyond.status_code, beyond.json()["category"]) == (400, "VALIDATION_ERROR")
 
 
-def test_a_search_compares_ids_as_numbers_and_times_as_times(
+def test_search_compares_ids_as_numbers_and_times_as_times(
     sandbox: ProviderSandbox, clock: FakeClock
 ) -> None:
     ids = sandbox.hubspot.add_contacts(11)
@@ -85,7 +85,7 @@ def test_a_search_compares_ids_as_numbers_and_times_as_times(
     assert [one["id"] for one in found.json()["results"]] == ["10", "2"]
 
 
-def test_an_upsert_tells_new_contacts_from_those_that_were_there(sandbox: ProviderSandbox) -> None:
+def test_upsert_distinguishes_new_from_existing_contacts(sandbox: ProviderSandbox) -> None:
     first = upserted(sandbox, "a")
     both = upserted(sandbox, "a", "b")
 
@@ -95,7 +95,7 @@ def test_an_upsert_tells_new_contacts_from_those_that_were_there(sandbox: Provid
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_an_existing_contact_is_refused_in_either_form(
+def test_existing_contact_conflicts_in_both_formats(
     sandbox: ProviderSandbox, *, named: bool
 ) -> None:
     sandbox.hubspot.names_what_collided = named
@@ -116,7 +116,7 @@ def test_an_existing_contact_is_refused_in_either_form(
     assert ("status" in body, "errors" in body) == (named, named)
 
 
-def test_a_request_that_is_too_large_is_turned_away(sandbox: ProviderSandbox) -> None:
+def test_too_large_request_is_rejected(sandbox: ProviderSandbox) -> None:
     long = requests.get(f"{sandbox.url}{CONTACTS}/{'7' * 9_000}", headers=TOKEN, timeout=5)
     large = search(sandbox, properties=["x" * 3_000_000])
 
@@ -124,7 +124,7 @@ def test_a_request_that_is_too_large_is_turned_away(sandbox: ProviderSandbox) ->
     assert "category" not in large.json()
 
 
-def test_a_limited_rate_says_when_to_come_back(sandbox: ProviderSandbox) -> None:
+def test_rate_limit_returns_retry_after(sandbox: ProviderSandbox) -> None:
     sandbox.faults.add("rate_limit")
     sandbox.faults.add("rate_limit", seconds=3)
 
@@ -134,7 +134,7 @@ def test_a_limited_rate_says_when_to_come_back(sandbox: ProviderSandbox) -> None
     assert {one.json()["category"] for one in answers} == {"RATE_LIMITS"}
 
 
-def test_a_spent_daily_limit_names_its_policy_and_no_time(sandbox: ProviderSandbox) -> None:
+def test_spent_daily_limit_names_policy_without_retry_after(sandbox: ProviderSandbox) -> None:
     sandbox.hubspot.daily_limit_is_spent = True
     spent = search(sandbox)
     sandbox.hubspot.daily_limit_is_spent = False
@@ -144,7 +144,7 @@ def test_a_spent_daily_limit_names_its_policy_and_no_time(sandbox: ProviderSandb
     assert search(sandbox).status_code == 200
 
 
-def test_archived_contacts_are_read_only_by_those_who_ask_for_them(
+def test_archived_contacts_are_returned_only_on_request(
     sandbox: ProviderSandbox,
 ) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
@@ -158,7 +158,7 @@ def test_archived_contacts_are_read_only_by_those_who_ask_for_them(
     assert archived.json()["archived"] is True
 
 
-def test_one_process_serves_all_three_providers_and_others_look_into_its_books() -> None:
+def test_one_process_serves_all_providers_and_shares_ledger() -> None:
     command = [sys.executable, "-m", "infra.local.sandbox"]
     with Popen(command, cwd=ROOT, stdout=PIPE, text=True) as process:
         assert process.stdout is not None

@@ -38,9 +38,7 @@ def settings(sandbox: ProviderSandbox, **more: str) -> ToolSettings:
     return read.model_copy(update={"secrets": {"hubspot": SECRET}})
 
 
-def test_the_toolbox_reads_the_properties_that_its_settings_name(
-    sandbox: ProviderSandbox, clients: Clients
-) -> None:
+def test_crm_reads_configured_properties(sandbox: ProviderSandbox, clients: Clients) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com", company="Oncely", phone="7")
     named = settings(sandbox, HUBSPOT_PROPERTIES="email, company")
 
@@ -53,9 +51,7 @@ def test_the_toolbox_reads_the_properties_that_its_settings_name(
     assert "phone" not in properties
 
 
-def test_every_endpoint_shows_a_contact_with_the_same_properties(
-    sandbox: ProviderSandbox, clients: Clients
-) -> None:
+def test_every_endpoint_returns_same_properties(sandbox: ProviderSandbox, clients: Clients) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
     crm = HubSpotCrm.with_token("pat-test-1", api_base=sandbox.url)
 
@@ -68,9 +64,7 @@ def test_every_endpoint_shows_a_contact_with_the_same_properties(
     assert getattr(page, "records", None) == (fetched,)
 
 
-def test_the_toolbox_pushes_by_the_unique_property_that_its_settings_name(
-    sandbox: ProviderSandbox, clients: Clients
-) -> None:
+def test_crm_pushes_by_configured_id_property(sandbox: ProviderSandbox, clients: Clients) -> None:
     crm = Toolbox(settings(sandbox, HUBSPOT_ID_PROPERTY="email"), clients).crm()
 
     answer = crm.push("seven@example.com", {"firstname": "Grace"})
@@ -80,9 +74,7 @@ def test_the_toolbox_pushes_by_the_unique_property_that_its_settings_name(
     assert contact.properties == {"email": "seven@example.com", "firstname": "Grace"}
 
 
-def test_the_toolbox_keeps_one_client_and_so_its_connections(
-    sandbox: ProviderSandbox, clients: Clients
-) -> None:
+def test_crm_client_is_reused(sandbox: ProviderSandbox, clients: Clients) -> None:
     toolbox = Toolbox(settings(sandbox), clients)
 
     assert toolbox.crm() is toolbox.crm()

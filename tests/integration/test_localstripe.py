@@ -36,7 +36,9 @@ def world(stripe: LocalStripe, customer: tuple[str, str]) -> World:
     return world
 
 
-def test_it_does_ignore_keys(stripe: LocalStripe, customer: tuple[str, str]) -> None:
+def test_localstripe_ignores_idempotency_keys(
+    stripe: LocalStripe, customer: tuple[str, str]
+) -> None:
     payer, method = customer
     payment = Payment(
         money=Money(4900, "eur"), customer=payer, method=method, job_key=KEY, order_id="18452"
@@ -60,7 +62,7 @@ def test_many_deliveries_charge_once(
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_worker_that_dies_at_the_provider_leaves_one_charge(
+def test_worker_that_dies_at_provider_leaves_one_charge(
     *, world: World, stripe: LocalStripe, customer: tuple[str, str], step: str, after: bool
 ) -> None:
     dying = world.runner(provider=Mortal(stripe.payments, Fate(step, after=after)))

@@ -42,7 +42,7 @@ def faults(dynamo: Dynamo) -> FaultyAws:
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)
-def test_a_claim_whose_reply_was_lost_is_recognised_as_our_own(
+def test_claim_with_lost_reply_is_recognized_as_own(
     dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
 ) -> None:
     faults.on("UpdateItem", *lost)
@@ -56,7 +56,7 @@ def test_a_claim_whose_reply_was_lost_is_recognised_as_our_own(
 
 
 @pytest.mark.parametrize("lost", [(Loss.REQUEST,), *NEVER_ARRIVED])
-def test_a_claim_that_never_arrived_is_not_ours_when_anothers_did(
+def test_undelivered_claim_fails_when_other_worker_claimed(
     dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
 ) -> None:
     theirs = started(dynamo.store(dynamo.another_client()))
@@ -66,9 +66,7 @@ def test_a_claim_that_never_arrived_is_not_ours_when_anothers_did(
     assert faults.all_met
 
 
-def test_a_claim_that_never_arrived_is_taken_by_the_sdks_retry(
-    dynamo: Dynamo, faults: FaultyAws
-) -> None:
+def test_undelivered_claim_succeeds_on_sdk_retry(dynamo: Dynamo, faults: FaultyAws) -> None:
     faults.on("UpdateItem", Loss.REQUEST)
 
     result = dynamo.store().claim(a_claim())
@@ -79,7 +77,7 @@ def test_a_claim_that_never_arrived_is_taken_by_the_sdks_retry(
 
 
 @pytest.mark.parametrize("lost", NEVER_ARRIVED)
-def test_a_claim_that_nobody_took_is_unavailable_and_leaves_no_row(
+def test_undelivered_claim_is_unavailable_and_leaves_no_row(
     dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
 ) -> None:
     faults.on("UpdateItem", *lost)
@@ -91,7 +89,7 @@ def test_a_claim_that_nobody_took_is_unavailable_and_leaves_no_row(
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)
-def test_a_second_try_whose_reply_was_lost_is_recognised_as_our_own(
+def test_resubmitted_claim_with_lost_reply_is_recognized_as_own(
     dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
 ) -> None:
     first = started(dynamo.store())
@@ -106,7 +104,7 @@ def test_a_second_try_whose_reply_was_lost_is_recognised_as_our_own(
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)
-def test_a_row_whose_creation_got_no_reply_is_created_once(
+def test_create_with_lost_reply_creates_row_once(
     dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
 ) -> None:
     faults.on("PutItem", *lost)
@@ -116,7 +114,7 @@ def test_a_row_whose_creation_got_no_reply_is_created_once(
     assert faults.all_met
 
 
-def test_a_row_that_another_producer_created_meanwhile_is_theirs(
+def test_undelivered_create_returns_row_of_other_producer(
     dynamo: Dynamo, faults: FaultyAws
 ) -> None:
     theirs = a_ready_job(created_at=at(5))
@@ -127,7 +125,7 @@ def test_a_row_that_another_producer_created_meanwhile_is_theirs(
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)
-def test_a_saved_reference_whose_reply_was_lost_is_written_once(
+def test_saved_reference_with_lost_reply_is_written_once(
     dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
 ) -> None:
     before = started(dynamo.store())
@@ -141,7 +139,7 @@ def test_a_saved_reference_whose_reply_was_lost_is_written_once(
 
 
 @pytest.mark.parametrize("lost", LOST_REPLIES)
-def test_an_end_whose_reply_was_lost_is_written_once_with_its_order(
+def test_end_with_lost_reply_is_written_once_with_its_order(
     dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
 ) -> None:
     dynamo.rows().put("orders", ORDER_KEY, AN_UNPAID_ORDER)
@@ -155,7 +153,7 @@ def test_an_end_whose_reply_was_lost_is_written_once_with_its_order(
     assert faults.all_met
 
 
-def test_an_end_that_is_met_under_evidence_of_others_is_still_ours(
+def test_end_with_lost_reply_is_recognized_after_later_evidence(
     dynamo: Dynamo, faults: FaultyAws
 ) -> None:
     dynamo.rows().put("orders", ORDER_KEY, AN_UNPAID_ORDER)
@@ -174,7 +172,7 @@ def test_an_end_that_is_met_under_evidence_of_others_is_still_ours(
 
 
 @pytest.mark.parametrize("lost", NEVER_ARRIVED)
-def test_a_change_that_never_arrived_is_unavailable_and_leaves_the_row(
+def test_undelivered_change_is_unavailable_and_leaves_row(
     dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
 ) -> None:
     before = started(dynamo.store())
@@ -187,7 +185,7 @@ def test_a_change_that_never_arrived_is_unavailable_and_leaves_the_row(
 
 
 @pytest.mark.parametrize("lost", NEVER_ARRIVED)
-def test_an_end_that_never_arrived_is_unavailable_and_leaves_both_rows(
+def test_undelivered_end_is_unavailable_and_leaves_both_rows(
     dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
 ) -> None:
     dynamo.rows().put("orders", ORDER_KEY, AN_UNPAID_ORDER)
@@ -201,7 +199,7 @@ def test_an_end_that_never_arrived_is_unavailable_and_leaves_both_rows(
 
 
 @pytest.mark.parametrize("lost", NEVER_ARRIVED)
-def test_a_change_that_never_arrived_gives_way_to_one_that_did(
+def test_undelivered_change_conflicts_with_change_of_others(
     dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
 ) -> None:
     before = started(dynamo.store())
@@ -212,7 +210,7 @@ def test_a_change_that_never_arrived_gives_way_to_one_that_did(
     assert dynamo.store().swap(before, finished(before)) == Overtaken(theirs)
 
 
-def test_a_write_whose_fate_cannot_be_read_either_is_unavailable(
+def test_write_is_unavailable_when_it_cannot_be_read_back(
     dynamo: Dynamo, faults: FaultyAws
 ) -> None:
     before = started(dynamo.store())

@@ -46,7 +46,7 @@ def use(request: pytest.FixtureRequest) -> Callable[[DynamoJobStore], object]:
     return USES[request.param]
 
 
-def test_a_missing_job_table_is_named_with_what_to_check(
+def test_missing_job_table_error_says_what_to_check(
     dynamo: Dynamo, use: Callable[[DynamoJobStore], object]
 ) -> None:
     dynamo.admin.delete_table(TableName=dynamo.jobs_table)
@@ -59,7 +59,7 @@ def test_a_missing_job_table_is_named_with_what_to_check(
 
 
 @pytest.mark.parametrize("code", FORBIDDEN)
-def test_a_forbidden_job_table_is_named_with_what_to_check(
+def test_forbidden_job_table_error_says_what_to_check(
     dynamo: Dynamo, use: Callable[[DynamoJobStore], object], code: str
 ) -> None:
     faults = FaultyAws(dynamo.client)
@@ -73,7 +73,7 @@ def test_a_forbidden_job_table_is_named_with_what_to_check(
     assert code in str(raised.value)
 
 
-def test_what_is_forbidden_is_not_tried_again(dynamo: Dynamo) -> None:
+def test_forbidden_call_is_not_retried(dynamo: Dynamo) -> None:
     pauses: list[float] = []
     FaultyAws(dynamo.client).on("UpdateItem", Refusal("AccessDeniedException"))
 
@@ -82,7 +82,7 @@ def test_what_is_forbidden_is_not_tried_again(dynamo: Dynamo) -> None:
     assert (dynamo.calls.tries, pauses) == (["UpdateItem"], [])
 
 
-def test_a_missing_orders_table_is_named_with_what_to_check(dynamo: Dynamo) -> None:
+def test_missing_orders_table_error_says_what_to_check(dynamo: Dynamo) -> None:
     dynamo.admin.delete_table(TableName=dynamo.tables["orders"])
 
     with pytest.raises(NotConfiguredError) as raised:
@@ -92,7 +92,7 @@ def test_a_missing_orders_table_is_named_with_what_to_check(dynamo: Dynamo) -> N
 
 
 @pytest.mark.parametrize("code", FORBIDDEN)
-def test_a_forbidden_orders_table_is_named_with_what_to_check(dynamo: Dynamo, code: str) -> None:
+def test_forbidden_orders_table_error_names_table(dynamo: Dynamo, code: str) -> None:
     FaultyAws(dynamo.client).on("GetItem", Refusal(code))
 
     with pytest.raises(NotConfiguredError) as raised:
@@ -101,7 +101,7 @@ def test_a_forbidden_orders_table_is_named_with_what_to_check(dynamo: Dynamo, co
     assert code in str(raised.value)
 
 
-def test_no_job_is_claimed_while_the_orders_cannot_be_read(dynamo: Dynamo) -> None:
+def test_no_job_is_claimed_when_orders_cannot_be_read(dynamo: Dynamo) -> None:
     world = World(store=dynamo.store(), rows=dynamo.rows())
     dynamo.admin.delete_table(TableName=dynamo.tables["orders"])
 
@@ -111,7 +111,7 @@ def test_no_job_is_claimed_while_the_orders_cannot_be_read(dynamo: Dynamo) -> No
     assert world.payments.calls == []
 
 
-def test_an_order_that_may_not_be_written_refuses_and_the_job_alone_can_tell(
+def test_forbidden_order_write_conflicts_and_job_can_escalate(
     dynamo: Dynamo,
 ) -> None:
     dynamo.rows().put("orders", ORDER_KEY, AN_UNPAID_ORDER)
@@ -126,7 +126,7 @@ def test_an_order_that_may_not_be_written_refuses_and_the_job_alone_can_tell(
     assert dynamo.store().swap(before, told) == Written(told)
 
 
-def test_a_charge_that_no_order_row_records_is_a_persons_to_mend(dynamo: Dynamo) -> None:
+def test_charge_needs_review_when_order_cannot_be_written(dynamo: Dynamo) -> None:
     world = World(store=dynamo.store(), rows=dynamo.rows())
     world.add_order()
     FaultyAws(dynamo.client).on("TransactWriteItems", Refusal("AccessDeniedException"))

@@ -58,7 +58,7 @@ def test_workers_are_found_below_their_engine(
     assert memory_of(os.getpid()) > memory_of(busy.pid) + memory_of(idle.pid)
 
 
-def test_those_that_work_in_this_moment_are_told_apart(
+def test_busy_workers_are_distinguished_from_idle_ones(
     pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]",
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -69,7 +69,7 @@ def test_those_that_work_in_this_moment_are_told_apart(
     assert [one.pid for one in busy_workers_of(os.getpid())] == [busy.pid]
 
 
-def test_a_worker_is_ended_at_once_and_only_once(
+def test_worker_is_killed_once(
     pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]",
 ) -> None:
     busy, idle = pair

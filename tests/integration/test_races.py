@@ -109,9 +109,7 @@ def assert_one_run_each(outcomes: Sequence[Outcome], *, jobs: int) -> None:
 
 
 @pytest.mark.mass
-def test_jobs_started_by_many_workers_at_once_charge_each_order_once(
-    dynamo: Dynamo, stripe: StripeSandbox
-) -> None:
+def test_concurrent_workers_charge_each_order_once(dynamo: Dynamo, stripe: StripeSandbox) -> None:
     orders = [str(number) for number in range(ORDERS)]
     payments = [StripePayments.with_key("sk_test_1", api_base=stripe.url) for _ in range(WORKERS)]
     workers = [Worker(dynamo, payments=provider) for provider in payments]
@@ -131,7 +129,7 @@ def test_jobs_started_by_many_workers_at_once_charge_each_order_once(
 
 
 @pytest.mark.mass
-def test_an_effect_that_only_the_claim_guards_happens_once(dynamo: Dynamo) -> None:
+def test_effect_guarded_only_by_claim_happens_once(dynamo: Dynamo) -> None:
     pings: list[JobKey] = []
     contracts = (pinging_into(pings),)
     workers = [Worker(dynamo, contracts=contracts) for _ in range(WORKERS)]
@@ -143,7 +141,7 @@ def test_an_effect_that_only_the_claim_guards_happens_once(dynamo: Dynamo) -> No
 
 
 @pytest.mark.mass
-def test_of_many_claims_at_once_exactly_one_wins(dynamo: Dynamo) -> None:
+def test_exactly_one_concurrent_claim_wins(dynamo: Dynamo) -> None:
     stores = [dynamo.store(dynamo.another_client(config=PATIENT)) for _ in range(WORKERS)]
     keys = [JobKey(f"payment.charge:order_{number}") for number in range(ROUNDS)]
     for key in keys[::2]:
@@ -160,7 +158,7 @@ def test_of_many_claims_at_once_exactly_one_wins(dynamo: Dynamo) -> None:
 
 
 @pytest.mark.mass
-def test_of_eight_producers_of_one_job_exactly_one_creates_and_sends_it(dynamo: Dynamo) -> None:
+def test_exactly_one_concurrent_producer_creates_and_sends_job(dynamo: Dynamo) -> None:
     outbox = FakeOutbox()
     producers = [
         Enqueuer(
@@ -184,7 +182,7 @@ def test_of_eight_producers_of_one_job_exactly_one_creates_and_sends_it(dynamo: 
 
 
 @pytest.mark.mass
-def test_of_eight_jobs_in_one_unique_window_exactly_one_is_created(dynamo: Dynamo) -> None:
+def test_exactly_one_concurrent_job_gets_unique_window(dynamo: Dynamo) -> None:
     all_windows = [dynamo.windows(dynamo.another_client(config=PATIENT)) for _ in range(ENQUEUERS)]
 
     for number in range(ROUNDS):
@@ -203,7 +201,7 @@ def test_of_eight_jobs_in_one_unique_window_exactly_one_is_created(dynamo: Dynam
         assert [dynamo.row(job.job_key) is not None for job in jobs].count(True) == 1
 
 
-def test_of_many_who_would_tell_a_person_one_does(dynamo: Dynamo) -> None:
+def test_concurrent_alerters_alert_once(dynamo: Dynamo) -> None:
     alerts = FakeAlerts()
     review = replace(a_ready_job(), status=Status.NEEDS_REVIEW, due_at=SystemClock().now())
     dynamo.store().create(review)

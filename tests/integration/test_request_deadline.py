@@ -71,7 +71,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Trickling]:
     trickling.close()
 
 
-def test_an_answer_that_trickles_in_is_given_up_when_the_whole_time_is_over(
+def test_stripe_request_ends_at_deadline_when_reply_trickles(
     server: Trickling,
 ) -> None:
     client = stripe_client(
@@ -85,7 +85,7 @@ def test_an_answer_that_trickles_in_is_given_up_when_the_whole_time_is_over(
     assert time.monotonic() - began < LIMIT * 3
 
 
-def test_a_push_to_hubspot_is_given_up_when_the_whole_time_is_over(server: Trickling) -> None:
+def test_hubspot_push_ends_at_deadline_when_reply_trickles(server: Trickling) -> None:
     client = hubspot_client("pat-test-1", api_base=server.url)
     crm = HubSpotCrm(client=client, timeouts=(LIMIT / 2, LIMIT / 2))
     began = time.monotonic()
@@ -96,7 +96,7 @@ def test_a_push_to_hubspot_is_given_up_when_the_whole_time_is_over(server: Trick
     assert time.monotonic() - began < LIMIT * 3
 
 
-def test_reading_from_hubspot_is_given_up_when_the_whole_time_is_over(server: Trickling) -> None:
+def test_hubspot_read_ends_at_deadline_when_reply_trickles(server: Trickling) -> None:
     client = hubspot_client("pat-test-1", api_base=server.url)
     crm = HubSpotCrm(client=client, timeouts=(LIMIT / 2, LIMIT / 2))
     began = time.monotonic()

@@ -46,7 +46,7 @@ def sent_by(url: str, *, to: str = "seven@example.com", sender: str = SENDER) ->
 
 
 @pytest.mark.parametrize(("fault", "expected", "mails"), FAULTY_SENDS)
-def test_every_fault_has_its_answer_one_request_and_at_most_one_mail(
+def test_faulty_send_makes_one_request_and_at_most_one_mail(
     sandbox: ProviderSandbox, fault: FaultKind, expected: type, mails: int
 ) -> None:
     sandbox.faults.add(fault, times=None)
@@ -58,7 +58,7 @@ def test_every_fault_has_its_answer_one_request_and_at_most_one_mail(
     assert len(sandbox.ledger.mails) == mails
 
 
-def test_a_slow_answer_is_still_an_answer(sandbox: ProviderSandbox) -> None:
+def test_slow_reply_is_accepted(sandbox: ProviderSandbox) -> None:
     sandbox.faults.add(FaultKind.SLOW, seconds=0.1)
 
     answer = sent_by(sandbox.url)
@@ -67,7 +67,7 @@ def test_a_slow_answer_is_still_an_answer(sandbox: ProviderSandbox) -> None:
     assert [one.message_id for one in sandbox.ledger.mails] == [answer.ref]
 
 
-def test_receipts_are_sent_when_provider_forgot_earlier_connection(
+def test_receipts_are_sent_when_provider_forgot_connection(
     sandbox: ProviderSandbox,
 ) -> None:
     """A Lambda thaws ten times, and the connection of its last invocation leads nowhere."""
@@ -83,7 +83,7 @@ def test_receipts_are_sent_when_provider_forgot_earlier_connection(
     assert len(sandbox.ledger.mails) == 10
 
 
-def test_boto3_left_alone_sends_one_mail_three_times_and_ours_never(
+def test_send_is_not_retried_unlike_boto3_default(
     sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_RETRY_MODE", raising=False)
@@ -107,7 +107,7 @@ def test_boto3_left_alone_sends_one_mail_three_times_and_ours_never(
     assert len(sandbox.ledger.mails) == by_default + 1
 
 
-def test_no_setting_of_the_environment_makes_ours_try_again(
+def test_environment_cannot_enable_retries(
     sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
@@ -123,7 +123,7 @@ def test_no_setting_of_the_environment_makes_ours_try_again(
     ("to", "code"),
     [("rejected@example.com", "MessageRejected"), ("no address", "BadRequestException")],
 )
-def test_what_ses_will_never_send_is_refused_with_its_code(
+def test_unsendable_mail_is_declined_with_code(
     sandbox: ProviderSandbox, to: str, code: str
 ) -> None:
     answer = sent_by(sandbox.url, to=to)
@@ -160,7 +160,7 @@ def test_configuration_error_sends_nothing_and_raises_alarm(
     assert sandbox.ledger.mails == ()
 
 
-def test_unverified_recipient_raises_alarm_when_account_is_in_ses_sandbox(
+def test_unverified_recipient_raises_alarm_in_ses_sandbox(
     sandbox: ProviderSandbox,
 ) -> None:
     answer = sent_by(sandbox.url, to="unverified@example.com")
@@ -188,14 +188,14 @@ def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ProviderSand
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
-def test_a_connection_that_was_never_made_sent_nothing(no_profile: None, host: str) -> None:
+def test_failed_connection_sends_nothing(no_profile: None, host: str) -> None:
     answer = sent_by("http://" + host.format(closed=free_port()))
 
     assert isinstance(answer, NotSent)
     assert not answer.alarm
 
 
-def test_a_connection_that_is_not_taken_in_time_sent_nothing(no_profile: None) -> None:
+def test_connect_timeout_sends_nothing(no_profile: None) -> None:
     with socket.socket() as busy, socket.socket() as first:
         busy.bind(("127.0.0.1", 0))
         busy.listen(0)
@@ -206,7 +206,7 @@ def test_a_connection_that_is_not_taken_in_time_sent_nothing(no_profile: None) -
     assert isinstance(answer, NotSent)
 
 
-def test_a_server_that_is_not_trusted_was_sent_nothing(no_profile: None, tmp_path: Path) -> None:
+def test_untrusted_server_is_sent_nothing(no_profile: None, tmp_path: Path) -> None:
     with untrusted_server(tmp_path) as url:
         answer = sent_by(url)
 
@@ -214,7 +214,7 @@ def test_a_server_that_is_not_trusted_was_sent_nothing(no_profile: None, tmp_pat
     assert "CERTIFICATE_VERIFY_FAILED" in answer.reason
 
 
-def test_missing_credentials_mean_that_nothing_was_sent_and_somebody_must_know(
+def test_missing_credentials_send_nothing_and_raise_alarm(
     sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
@@ -239,7 +239,7 @@ def test_missing_credentials_mean_that_nothing_was_sent_and_somebody_must_know(
         ValueError("Invalid endpoint: http://a b"),
     ],
 )
-def test_client_that_cannot_be_made_sent_nothing_and_raises_alarm(error: Exception) -> None:
+def test_failed_client_creation_sends_nothing_and_raises_alarm(error: Exception) -> None:
     def no_client() -> NoReturn:
         raise error
 
@@ -250,7 +250,7 @@ def test_client_that_cannot_be_made_sent_nothing_and_raises_alarm(error: Excepti
     assert answer.alarm
 
 
-def test_people_find_the_mail_by_the_key_of_its_job(sandbox: ProviderSandbox) -> None:
+def test_mail_has_idempotency_key_header_and_claim_tag(sandbox: ProviderSandbox) -> None:
     sent_by(sandbox.url)
 
     (mail,) = sandbox.ledger.mails
@@ -259,7 +259,7 @@ def test_people_find_the_mail_by_the_key_of_its_job(sandbox: ProviderSandbox) ->
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SESV2"])
-def test_the_toolbox_mails_to_where_boto3_is_pointed(
+def test_mailer_uses_boto3_endpoint(
     sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, sandbox.url)
@@ -276,5 +276,5 @@ def test_the_toolbox_mails_to_where_boto3_is_pointed(
     assert [one.sender for one in sandbox.ledger.mails] == [SENDER]
 
 
-def test_without_a_sender_there_is_no_mailer() -> None:
+def test_mailer_is_none_without_sender() -> None:
     assert Toolbox(ToolSettings(jobs_table="jobs"), Clients()).mailer() is None

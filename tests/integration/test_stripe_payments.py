@@ -73,7 +73,7 @@ def confirmed(provider: StripePayments, asked: Payment) -> Answer:
         ("outage", Unclear, 0),
     ],
 )
-def test_after_any_error_on_confirm_the_answer_is_the_state_of_the_intent(
+def test_confirm_error_returns_state_of_intent(
     sandbox: StripeSandbox, provider: StripePayments, fault: str, expected: type, charges: int
 ) -> None:
     sandbox.faults.add(fault, path=CONFIRM)
@@ -84,7 +84,7 @@ def test_after_any_error_on_confirm_the_answer_is_the_state_of_the_intent(
     assert len(sandbox.ledger.charges) == charges
 
 
-def test_a_payment_that_is_changed_before_its_confirmation_is_charged_our_amount_at_most(
+def test_changed_payment_is_charged_at_most_requested_amount(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
     asked = payment()
@@ -113,7 +113,7 @@ def test_a_payment_that_is_changed_before_its_confirmation_is_charged_our_amount
         ("outage", Unclear),
     ],
 )
-def test_an_error_on_create_is_unclear_unless_stripe_turned_it_away(
+def test_create_error_is_ambiguous_unless_request_was_rejected(
     sandbox: StripeSandbox, provider: StripePayments, fault: str, expected: type
 ) -> None:
     sandbox.faults.add(fault, method="POST", path=CREATE)
@@ -124,7 +124,7 @@ def test_an_error_on_create_is_unclear_unless_stripe_turned_it_away(
     assert sandbox.ledger.charges == ()
 
 
-def test_a_provider_that_hangs_after_charging_is_unclear_when_reading_hangs_too(
+def test_confirm_is_ambiguous_when_reply_and_read_hang(
     sandbox: StripeSandbox,
 ) -> None:
     client = stripe_client("sk_test_1", api_base=sandbox.url)
@@ -148,7 +148,7 @@ def test_a_provider_that_hangs_after_charging_is_unclear_when_reading_hangs_too(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
-def test_a_connection_that_was_never_made_sent_nothing(host: str) -> None:
+def test_failed_connection_sends_nothing(host: str) -> None:
     base = "http://" + host.format(closed=free_port())
 
     answer = StripePayments.with_key("sk_test_1", api_base=base).prepare(
@@ -158,9 +158,7 @@ def test_a_connection_that_was_never_made_sent_nothing(host: str) -> None:
     assert isinstance(answer, NotSent)
 
 
-def test_the_library_never_sends_an_effect_twice_by_itself(
-    sandbox: StripeSandbox, provider: StripePayments
-) -> None:
+def test_library_never_retries_effect(sandbox: StripeSandbox, provider: StripePayments) -> None:
     sandbox.faults.add("drop_before", path=CONFIRM, times=None)
     sandbox.faults.add("error_before", method="POST", path=CREATE, key_contains="broken")
 
@@ -180,7 +178,7 @@ def test_the_library_never_sends_an_effect_twice_by_itself(
         ("pm_card_authenticationRequired", "authentication_required"),
     ],
 )
-def test_a_decline_or_a_wish_for_authentication_leaves_the_payment_open_with_that_code(
+def test_decline_leaves_payment_open_with_its_code(
     provider: StripePayments, method: str, code: str
 ) -> None:
     answer = confirmed(provider, payment(method=method))
@@ -192,7 +190,7 @@ def test_a_decline_or_a_wish_for_authentication_leaves_the_payment_open_with_tha
 
 
 @pytest.mark.parametrize("wrong", [{"customer": "cus_missing_1"}, {"method": "pm_missing"}])
-def test_a_request_that_stripe_does_not_take_is_for_a_person(
+def test_request_with_missing_resource_is_anomalous(
     provider: StripePayments, wrong: dict[str, str]
 ) -> None:
     answer = provider.prepare(payment(**wrong), key=ProviderKey("create:1"))
@@ -202,9 +200,7 @@ def test_a_request_that_stripe_does_not_take_is_for_a_person(
     assert "req_" in answer.reason
 
 
-def test_a_refunded_charge_is_for_a_person(
-    sandbox: StripeSandbox, provider: StripePayments
-) -> None:
+def test_refunded_charge_is_anomalous(sandbox: StripeSandbox, provider: StripePayments) -> None:
     done = confirmed(provider, payment())
     assert isinstance(done, Done)
     stripe_client("sk_test_1", api_base=sandbox.url).v1.refunds.create(
@@ -217,9 +213,7 @@ def test_a_refunded_charge_is_for_a_person(
     assert "refunded" in answer.reason
 
 
-def test_a_disputed_charge_is_for_a_person(
-    sandbox: StripeSandbox, provider: StripePayments
-) -> None:
+def test_disputed_charge_is_anomalous(sandbox: StripeSandbox, provider: StripePayments) -> None:
     done = confirmed(provider, payment())
     assert isinstance(done, Done)
     (charged,) = sandbox.ledger.charges
@@ -244,7 +238,7 @@ def buried(sandbox: StripeSandbox, provider: StripePayments, *, under: int) -> t
     return ours.ref, str(other.ref)
 
 
-def test_another_payment_of_the_same_job_is_found_on_the_third_page(
+def test_other_payment_of_same_job_is_found_on_third_page(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
     ref, other = buried(sandbox, provider, under=PAGE_SIZE * MAX_PAGES - 2)
@@ -255,7 +249,7 @@ def test_another_payment_of_the_same_job_is_found_on_the_third_page(
     assert other in answer.reason
 
 
-def test_a_search_that_ends_at_its_bound_says_so(
+def test_search_that_reaches_its_limit_says_so(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
     ref, _ = buried(sandbox, provider, under=PAGE_SIZE * MAX_PAGES)
@@ -272,7 +266,7 @@ def reads(sandbox: StripeSandbox) -> list[str]:
     return [one.path for one in sandbox.ledger.requests if one.method == "GET"]
 
 
-def test_look_up_of_a_paid_charge_takes_one_read(
+def test_lookup_of_paid_charge_takes_one_read(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
     done = confirmed(provider, payment())
@@ -286,7 +280,7 @@ def test_look_up_of_a_paid_charge_takes_one_read(
     assert reads(sandbox)[before:] == [CREATE]
 
 
-def test_look_up_reads_by_its_id_what_a_list_does_not_show_as_paid(
+def test_lookup_reads_intent_when_list_does_not_show_it_paid(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
     declined = payment(method="pm_card_chargeDeclined")
@@ -300,7 +294,7 @@ def test_look_up_reads_by_its_id_what_a_list_does_not_show_as_paid(
     assert reads(sandbox)[before:] == [CREATE, f"{CREATE}/{ours.intent_id}"]
 
 
-def test_look_up_reads_by_its_id_a_payment_whose_charge_the_list_does_not_show(
+def test_lookup_reads_intent_when_list_lacks_its_charge(
     sandbox: StripeSandbox, provider: StripePayments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refund is seen only on the charge; without it, the list proves nothing."""
@@ -326,7 +320,7 @@ def stripe_world(sandbox: StripeSandbox, provider: StripePayments, **order: obje
     return world
 
 
-def test_a_confirm_that_answers_400_on_a_paid_intent_ends_finished(
+def test_repeated_confirm_of_paid_intent_ends_finished(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
     world = stripe_world(sandbox, provider)
@@ -346,7 +340,7 @@ def test_a_confirm_that_answers_400_on_a_paid_intent_ends_finished(
 
 @pytest.mark.parametrize("path", [CREATE, CONFIRM])
 @pytest.mark.parametrize("fault", ["error_before", "error_after"])
-def test_a_500_that_stripe_stored_under_a_key_does_not_livelock(
+def test_error_500_stored_under_key_does_not_livelock(
     sandbox: StripeSandbox, provider: StripePayments, path: str, fault: str
 ) -> None:
     world = stripe_world(sandbox, provider)
@@ -360,9 +354,7 @@ def test_a_500_that_stripe_stored_under_a_key_does_not_livelock(
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_a_whole_run_at_stripe_pays_the_order_and_repeats_nothing(
-    sandbox: StripeSandbox, provider: StripePayments
-) -> None:
+def test_run_at_stripe_pays_order_once(sandbox: StripeSandbox, provider: StripePayments) -> None:
     world = stripe_world(sandbox, provider)
 
     outcomes = [world.run(charge()) for _ in range(3)]
@@ -373,7 +365,7 @@ def test_a_whole_run_at_stripe_pays_the_order_and_repeats_nothing(
     assert charged[0].metadata["job_key"] == KEY
 
 
-def test_a_decline_at_stripe_cancels_the_payment_before_the_job_fails(
+def test_decline_cancels_payment_before_job_fails(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
     world = stripe_world(sandbox, provider, payment_method="pm_card_chargeDeclined")
@@ -389,7 +381,7 @@ def test_a_decline_at_stripe_cancels_the_payment_before_the_job_fails(
 
 
 @pytest.mark.parametrize("fault", ["error_before", "error_after", "accept_then_drop", "rate_limit"])
-def test_a_cancel_without_a_plain_answer_never_fails_the_job_before_the_payment_is_canceled(
+def test_ambiguous_cancel_never_fails_job_before_cancellation(
     sandbox: StripeSandbox, provider: StripePayments, fault: str
 ) -> None:
     world = stripe_world(sandbox, provider, payment_method="pm_card_chargeDeclined")
@@ -405,7 +397,7 @@ def test_a_cancel_without_a_plain_answer_never_fails_the_job_before_the_payment_
     assert [intent.status for intent in sandbox.ledger.intents] == ["canceled"]
 
 
-def test_a_customer_that_stripe_does_not_know_needs_review_at_once(
+def test_unknown_customer_needs_review_at_once(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
     world = stripe_world(sandbox, provider, payment_customer="cus_missing_1")

@@ -89,9 +89,7 @@ def counted(dynamo: Dynamo) -> Counted:
     return Counted(inspector, read)
 
 
-def test_items_read_for_a_search_or_a_page_do_not_grow_with_the_table(
-    dynamo: Dynamo, counted: Counted
-) -> None:
+def test_items_read_do_not_grow_with_table(dynamo: Dynamo, counted: Counted) -> None:
     fill(dynamo, jobs(range(SMALL)))
     small = figures(counted)
     fill(dynamo, jobs(range(SMALL, LARGE)))

@@ -20,7 +20,7 @@ def faults(dynamo: Dynamo) -> FaultyAws:
 
 
 @pytest.mark.parametrize("lost", [(Loss.REPLY,), (Loss.REQUEST,)])
-def test_a_job_and_its_window_are_created_once_when_the_sdk_tries_again(
+def test_job_and_window_are_created_once_on_sdk_retry(
     dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
 ) -> None:
     faults.on("TransactWriteItems", *lost)
@@ -30,15 +30,13 @@ def test_a_job_and_its_window_are_created_once_when_the_sdk_tries_again(
     assert faults.all_met
 
 
-def test_a_job_in_a_window_whose_every_reply_was_lost_is_looked_up(
-    dynamo: Dynamo, faults: FaultyAws
-) -> None:
+def test_create_with_every_reply_lost_is_read_back(dynamo: Dynamo, faults: FaultyAws) -> None:
     faults.on("TransactWriteItems", Loss.REPLY, Loss.REPLY)
 
     assert dynamo.windows().create(a_ready_job(KEY), NIGHTLY) == Created(a_ready_job(KEY))
 
 
-def test_a_job_in_a_window_that_never_arrived_is_unavailable(
+def test_undelivered_create_is_unavailable_and_leaves_no_row(
     dynamo: Dynamo, faults: FaultyAws
 ) -> None:
     faults.on("TransactWriteItems", Loss.REQUEST, Loss.REQUEST)
@@ -48,15 +46,13 @@ def test_a_job_in_a_window_that_never_arrived_is_unavailable(
     assert dynamo.row(KEY) is None
 
 
-def test_two_producers_who_meet_in_one_window_do_not_fail(
-    dynamo: Dynamo, faults: FaultyAws
-) -> None:
+def test_create_is_retried_after_transaction_conflict(dynamo: Dynamo, faults: FaultyAws) -> None:
     faults.on("TransactWriteItems", CONFLICT)
 
     assert dynamo.windows().create(a_ready_job(KEY), NIGHTLY) == Created(a_ready_job(KEY))
 
 
-def test_a_missing_table_is_named_with_what_to_check(dynamo: Dynamo) -> None:
+def test_missing_table_error_names_table(dynamo: Dynamo) -> None:
     dynamo.admin.delete_table(TableName=dynamo.jobs_table)
 
     with pytest.raises(NotConfiguredError, match=dynamo.jobs_table):

@@ -51,9 +51,7 @@ def work(stage: Stage, event: dict[str, Any]) -> list[str]:
     return [record["body"] for record in event["Records"] if record["messageId"] in kept]
 
 
-def test_of_ten_messages_each_gets_its_own_answer_and_only_the_held_one_stays(
-    stage: Stage, world: World
-) -> None:
+def test_only_leased_message_of_mixed_batch_stays_queued(stage: Stage, world: World) -> None:
     event = stage.deliver(*BATCH)
 
     kept = work(stage, event)
@@ -63,9 +61,7 @@ def test_of_ten_messages_each_gets_its_own_answer_and_only_the_held_one_stays(
     assert stage.left_in_queue() == 1
 
 
-def test_the_good_ones_of_a_mixed_batch_are_charged_once_and_their_orders_paid(
-    stage: Stage, world: World
-) -> None:
+def test_valid_messages_of_mixed_batch_are_charged_once(stage: Stage, world: World) -> None:
     work(stage, stage.deliver(*BATCH))
 
     for order_id in GOOD:
@@ -76,9 +72,7 @@ def test_the_good_ones_of_a_mixed_batch_are_charged_once_and_their_orders_paid(
     assert len(stage.stripe.ledger.charges) == len(GOOD)
 
 
-def test_a_declined_card_fails_the_job_and_its_order_and_is_acked(
-    stage: Stage, world: World
-) -> None:
+def test_declined_card_fails_job_and_order(stage: Stage, world: World) -> None:
     work(stage, stage.deliver(*BATCH))
 
     job = world.job("payment.charge:order_declined")
@@ -88,7 +82,7 @@ def test_a_declined_card_fails_the_job_and_its_order_and_is_acked(
     assert world.order("declined")["status"] == "payment_failed"
 
 
-def test_a_bad_message_is_put_aside_untouched_with_the_reason(stage: Stage, world: World) -> None:
+def test_invalid_message_is_rejected_unchanged_with_reason(stage: Stage, world: World) -> None:
     work(stage, stage.deliver(*BATCH))
 
     rejected = stage.rejected()
@@ -99,9 +93,7 @@ def test_a_bad_message_is_put_aside_untouched_with_the_reason(stage: Stage, worl
     assert "not a valid payment.charge message" in rejected[HALF_A_CHARACTER]
 
 
-def test_half_a_character_in_the_event_itself_is_rejected_like_any_bad_message(
-    stage: Stage, world: World
-) -> None:
+def test_lone_surrogate_in_event_body_is_rejected(stage: Stage, world: World) -> None:
     event = stage.deliver(json.dumps(charge("1")), "to be replaced")
     event["Records"][1]["body"] = '{"job": "payment.charge", "v": 1, "order_id": "\ud83d"}'
 
@@ -112,7 +104,7 @@ def test_half_a_character_in_the_event_itself_is_rejected_like_any_bad_message(
     assert world.order("1")["status"] == "paid"
 
 
-def test_a_reason_with_characters_that_sqs_does_not_take_is_spelled_out(stage: Stage) -> None:
+def test_reject_reason_escapes_characters_sqs_forbids(stage: Stage) -> None:
     body = '{"job": "payment.charge", "v": 1, "order_id": "1", "\\u0000\\uffff": 1}'
 
     kept = work(stage, stage.deliver(body))
@@ -121,7 +113,7 @@ def test_a_reason_with_characters_that_sqs_does_not_take_is_spelled_out(stage: S
     assert r"\x00\uffff" in stage.rejected()[body]
 
 
-def test_a_batch_that_is_delivered_again_charges_nobody_again(stage: Stage, world: World) -> None:
+def test_redelivered_batch_charges_nothing(stage: Stage, world: World) -> None:
     event = stage.deliver(*BATCH)
     invoke(event)
     keys = [JobKey(f"payment.charge:order_{order_id}") for order_id in (*GOOD, "declined")]
@@ -134,9 +126,7 @@ def test_a_batch_that_is_delivered_again_charges_nobody_again(stage: Stage, worl
     assert [stage.dynamo.row(key) for key in keys] == before
 
 
-def test_a_message_that_comes_twice_in_one_batch_is_charged_once(
-    stage: Stage, world: World
-) -> None:
+def test_duplicates_in_one_batch_are_charged_once(stage: Stage, world: World) -> None:
     body = json.dumps(charge())
 
     work(stage, stage.deliver(*[body] * 10))
@@ -146,7 +136,7 @@ def test_a_message_that_comes_twice_in_one_batch_is_charged_once(
 
 
 @pytest.mark.parametrize("changed", ["message", "order"])
-def test_the_same_key_with_another_amount_is_rejected_a_person_is_told_and_the_row_stands(
+def test_conflicting_amount_is_rejected_and_alerts(
     stage: Stage, world: World, changed: str
 ) -> None:
     work(stage, stage.deliver(json.dumps(charge())))

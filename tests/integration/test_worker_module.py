@@ -113,13 +113,13 @@ def log_line(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return line
 
 
-def test_importing_the_handler_asks_whether_this_is_lambda_and_does_nothing_else() -> None:
+def test_handler_import_only_reads_lambda_function_name() -> None:
     done = probe(REPOSITORY / "functions", "work_queue.handler")
 
     assert {one.partition(" at ")[0] for one in done} == {"read AWS_LAMBDA_FUNCTION_NAME"}
 
 
-def test_importing_the_package_does_nothing() -> None:
+def test_package_import_has_no_side_effects() -> None:
     for module in ("oncely", "oncely.contract", "oncely.adapters.producer", "oncely.telemetry"):
         assert probe(REPOSITORY / "functions", module) == []
 
@@ -135,9 +135,7 @@ def test_importing_the_package_does_nothing() -> None:
         ("open('/dev/null')", "open /dev/null"),
     ],
 )
-def test_the_probe_of_the_test_above_sees_what_a_module_does(
-    tmp_path: Path, line: str, told: str
-) -> None:
+def test_probe_detects_import_side_effects(tmp_path: Path, line: str, told: str) -> None:
     (tmp_path / "careless.py").write_text(line)
 
     done = probe(tmp_path, "careless")
@@ -159,7 +157,7 @@ def test_the_probe_of_the_test_above_sees_what_a_module_does(
         "STRIPE_SECRET",
     ],
 )
-def test_a_missing_variable_is_named_and_the_whole_batch_stays_in_the_queue(
+def test_missing_variable_is_named_and_no_job_is_claimed(
     stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     event = stage.deliver(BODY)
@@ -173,7 +171,7 @@ def test_a_missing_variable_is_named_and_the_whole_batch_stays_in_the_queue(
 
 
 @pytest.mark.filterwarnings("ignore:No application metrics")
-def test_a_queue_that_no_contract_names_is_told_and_no_good_message_is_rejected(
+def test_unknown_queue_name_raises_and_rejects_nothing(
     stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event = stage.deliver(BODY)
@@ -189,7 +187,7 @@ def test_a_queue_that_no_contract_names_is_told_and_no_good_message_is_rejected(
     ("secret", "told"),
     [(None, "cannot be read: create it and put the key in"), (" ", "is empty: put the provider")],
 )
-def test_a_missing_or_empty_secret_leaves_the_message_and_no_claim_and_can_be_mended(
+def test_missing_secret_keeps_message_without_claim_until_fixed(
     stage: Stage,
     world: World,
     capsys: pytest.CaptureFixture[str],
@@ -214,7 +212,7 @@ def test_a_missing_or_empty_secret_leaves_the_message_and_no_claim_and_can_be_me
 
 
 @pytest.mark.parametrize("variable", ["JOBS_TABLE", "ORDERS_TABLE"])
-def test_a_missing_table_is_named_and_nothing_is_sent(
+def test_missing_table_is_named_and_nothing_is_sent(
     stage: Stage,
     world: World,
     monkeypatch: pytest.MonkeyPatch,
@@ -235,7 +233,7 @@ def test_a_missing_table_is_named_and_nothing_is_sent(
     assert stage.dynamo.row(KEY) is None
 
 
-def test_a_wrong_stripe_key_sends_nothing_is_alarmed_on_and_gives_the_attempt_back(
+def test_rejected_api_key_raises_alarm_without_attempt(
     stage: Stage, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage.put_secret("sk_live_of_another_account")

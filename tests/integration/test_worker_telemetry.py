@@ -54,9 +54,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
     return Printed(capsys)
 
 
-def test_a_first_run_is_counted_as_finished_and_as_nothing_else(
-    stage: Stage, world: World, printed: Printed
-) -> None:
+def test_first_run_counts_only_as_finished(stage: Stage, world: World, printed: Printed) -> None:
     event = stage.deliver(json.dumps(charge()))
     message_id = event["Records"][0]["messageId"]
 
@@ -70,7 +68,7 @@ def test_a_first_run_is_counted_as_finished_and_as_nothing_else(
 
 
 @pytest.mark.parametrize("declined", [False, True])
-def test_a_repetition_is_neither_a_success_nor_a_failure(
+def test_duplicate_counts_as_neither_success_nor_failure(
     stage: Stage, world: World, printed: Printed, *, declined: bool
 ) -> None:
     if declined:
@@ -88,7 +86,7 @@ def test_a_repetition_is_neither_a_success_nor_a_failure(
     assert line["result"] == first["result"]
 
 
-def test_a_message_that_another_worker_has_is_a_repetition_in_progress(
+def test_leased_message_counts_as_duplicate_in_progress(
     stage: Stage, world: World, printed: Printed
 ) -> None:
     held_elsewhere(world, lease=timedelta(minutes=5))
@@ -103,7 +101,7 @@ def test_a_message_that_another_worker_has_is_a_repetition_in_progress(
     assert (line["deduplication"], line["reply"]) == ("in_progress", "HandBack")
 
 
-def test_a_conflict_is_counted_as_a_repetition_and_as_a_reject(
+def test_conflict_counts_as_duplicate_and_reject(
     stage: Stage, world: World, printed: Printed
 ) -> None:
     invoke(stage.deliver(json.dumps(charge(amount=9900))))
@@ -117,7 +115,7 @@ def test_a_conflict_is_counted_as_a_repetition_and_as_a_reject(
     assert (line["level"], line["deduplication"]) == ("ERROR", "conflict")
 
 
-def test_each_outcome_of_a_mixed_batch_is_counted_under_its_own_name(
+def test_each_outcome_of_mixed_batch_is_counted_separately(
     stage: Stage, world: World, printed: Printed
 ) -> None:
     for order_id in ("1", "2"):
@@ -140,7 +138,7 @@ def test_each_outcome_of_a_mixed_batch_is_counted_under_its_own_name(
     }
 
 
-def test_what_is_broken_on_our_side_is_told_with_its_trace(
+def test_internal_error_is_logged_with_trace(
     stage: Stage, world: World, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("oncely.contracts.payment_charge._order", None)
@@ -154,7 +152,7 @@ def test_what_is_broken_on_our_side_is_told_with_its_trace(
     assert "payment_charge.py" in line["exception"]
 
 
-def test_a_log_never_tells_the_provider_key(
+def test_log_never_contains_api_key(
     stage: Stage, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage.stripe.faults.add("unauthorized")

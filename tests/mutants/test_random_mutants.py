@@ -46,7 +46,7 @@ def result(verdict: Verdict, note: str = "") -> Result:
     return Result(site("comparison"), SOURCE, verdict, 1.5, note)
 
 
-def test_choice_is_the_same_for_the_same_seed(root: Path) -> None:
+def test_choice_is_repeatable_with_same_seed(root: Path) -> None:
     chosen = choose(Choice(number=3, seed=7), root)
 
     assert len(chosen) == 3
@@ -60,14 +60,14 @@ def test_choice_takes_every_site_when_there_are_fewer(root: Path) -> None:
     assert chosen == find_sites(FILE, SOURCE)
 
 
-def test_choice_of_a_line_takes_all_its_sites(root: Path) -> None:
+def test_choice_of_line_takes_all_its_sites(root: Path) -> None:
     chosen = choose(Choice(number=0, seed=0, at=f"{FILE}:5"), root)
 
     assert {one.line for one in chosen} == {5}
     assert {one.operator for one in chosen} == {"comparison", "returned value"}
 
 
-def test_choice_of_nothing_is_an_error_that_says_what_to_pass(root: Path) -> None:
+def test_empty_choice_error_says_what_to_pass(root: Path) -> None:
     with pytest.raises(UsageError, match="Pass --in functions"):
         choose(Choice(number=3, seed=7, within=("docs",)), root)
     with pytest.raises(UsageError, match="Pass --at FILE:LINE"):
@@ -77,18 +77,18 @@ def test_choice_of_nothing_is_an_error_that_says_what_to_pass(root: Path) -> Non
 @pytest.mark.parametrize(
     "arguments", [["--seed", "1"], ["--in", "functions"], ["lease", "--random", "3"]]
 )
-def test_arguments_that_do_not_go_together_are_refused(arguments: list[str]) -> None:
+def test_incompatible_arguments_are_rejected(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
 
 
-def test_site_is_tested_by_the_tests_that_run_its_lines() -> None:
+def test_site_is_tested_by_tests_that_run_its_lines() -> None:
     reach = Reach((reaching("other", basket={4}), reaching("own", basket={5})), {})
 
     assert [test.id for test in reach.tests_for(site("comparison"))] == ["tests/own.py::test"]
 
 
-def test_site_at_import_is_tested_by_tests_of_its_file_and_its_importers(root: Path) -> None:
+def test_site_at_import_is_tested_by_tests_of_file_and_importers(root: Path) -> None:
     importers = find_importers(root)
     tests = (reaching("basket", basket={5}), reaching("till", till={9}), reaching("other", x={1}))
 
@@ -97,7 +97,7 @@ def test_site_at_import_is_tested_by_tests_of_its_file_and_its_importers(root: P
     assert {test.id for test in found} == {"tests/basket.py::test", "tests/till.py::test"}
 
 
-def test_cheap_and_specific_tests_run_first_and_those_with_an_engine_last() -> None:
+def test_specific_tests_run_first_and_engine_tests_last() -> None:
     tests = (
         reaching("slow", 3.0, basket={5}),
         reaching("integration/engine", basket={5}),
@@ -112,7 +112,7 @@ def test_cheap_and_specific_tests_run_first_and_those_with_an_engine_last() -> N
     assert [len(batch.tests) for batch in batched(found)] == [3, 1]
 
 
-def test_tests_beyond_the_budget_are_left_out_but_never_all() -> None:
+def test_tests_over_budget_are_omitted_but_never_all() -> None:
     slow = reaching("slow", BUDGET_SECONDS + 1, basket={5})
     quick = reaching("quick", basket={5})
 
@@ -120,7 +120,7 @@ def test_tests_beyond_the_budget_are_left_out_but_never_all() -> None:
     assert within_budget([slow, quick]) == [slow]
 
 
-def test_mutant_is_applied_in_the_copy_and_undone(root: Path) -> None:
+def test_mutant_is_applied_in_copy_and_undone(root: Path) -> None:
     file = root / FILE
     with mutated(site("comparison"), root):
         assert file.read_text() == SOURCE.replace(">=", ">")
@@ -130,13 +130,13 @@ def test_mutant_is_applied_in_the_copy_and_undone(root: Path) -> None:
     assert file.stat().st_mtime != during, "a compiled file would count as current"
 
 
-def test_line_of_a_result_names_place_and_change() -> None:
+def test_result_line_names_location_and_change() -> None:
     line = result(Verdict.CAUGHT).line()
 
     assert line.split() == f"caught 1.5 s {FILE}:5 comparison: >= → >".split()
 
 
-def test_summary_shows_survivors_as_diffs_and_counts_every_verdict() -> None:
+def test_summary_shows_survivor_diffs_and_counts_verdicts() -> None:
     results = [
         result(Verdict.CAUGHT),
         result(Verdict.SURVIVED),
@@ -151,7 +151,7 @@ def test_summary_shows_survivors_as_diffs_and_counts_every_verdict() -> None:
     assert "4 mutants in 61 s: 1 caught, 1 survived, 1 justified, 1 no test reaches it" in text
 
 
-def test_only_survivors_and_errors_fail_the_run() -> None:
+def test_only_survivors_and_errors_fail_run() -> None:
     failures = {verdict for verdict in Verdict if verdict.is_failure}
 
     assert failures == {Verdict.SURVIVED, Verdict.ERROR}

@@ -69,11 +69,11 @@ def test_condition_is_forced_both_ways(template: str) -> None:
     ]
 
 
-def test_loop_is_never_forced_to_go_on() -> None:
+def test_loop_is_never_forced_to_continue() -> None:
     assert changes("while more():\n    act()\n", "condition") == ["while False:\n    act()\n"]
 
 
-def test_condition_that_assigns_a_name_stays() -> None:
+def test_condition_that_assigns_name_is_kept() -> None:
     assert not changes("if found := look():\n    use(found)\n", "condition")
 
 
@@ -103,7 +103,7 @@ def test_returned_value_is_negated_if_bool_and_none_otherwise() -> None:
     ]
 
 
-def test_call_for_its_effect_is_dropped_with_all_its_lines() -> None:
+def test_statement_call_is_dropped_with_all_its_lines() -> None:
     assert changes("save(\n    job,\n)\ndone()\n", "dropped call") == [
         "pass\ndone()\n",
         "save(\n    job,\n)\npass\n",
@@ -132,19 +132,19 @@ def test_raise_is_dropped() -> None:
         "@dataclass(frozen=True, kw_only=True)\nclass X: ...\n",
     ],
 )
-def test_what_cannot_matter_has_no_site(source: str) -> None:
+def test_irrelevant_code_has_no_site(source: str) -> None:
     assert not sites(source)
 
 
-def test_limit_in_an_annotation_is_changed() -> None:
+def test_limit_in_annotation_is_changed() -> None:
     assert changes("x: Annotated[int, Field(ge=1)]", "number") == ["x: Annotated[int, Field(ge=2)]"]
 
 
-def test_offsets_count_characters_after_other_scripts() -> None:
+def test_offsets_count_characters_after_non_ascii_text() -> None:
     assert changes('x = f("größer →", a == b)', "comparison") == ['x = f("größer →", a != b)']
 
 
-def test_site_is_reached_by_the_lines_of_its_statement_only() -> None:
+def test_site_is_reached_only_by_lines_of_its_statement() -> None:
     source = """\
     def f(a):
         if (
@@ -174,7 +174,7 @@ def test_site_runs_at_import_outside_functions(source: str, *, expected: bool) -
     assert {site.at_import for site in sites(source)} == {expected}
 
 
-def test_every_site_of_a_file_leaves_valid_code_that_differs() -> None:
+def test_every_site_of_file_leaves_valid_code_that_differs() -> None:
     file = REPOSITORY / "functions/oncely/domain/claims.py"
     source = file.read_text()
     found = find_sites(str(file), source)

@@ -45,12 +45,12 @@ def perform(contract: Errand, *, left: timedelta = ENOUGH, owned: bool = True) -
         (errand(prepares=lambda: NotSent("429")), NotSent("429")),
     ],
 )
-def test_whatever_a_provider_raises_is_an_answer(contract: Errand, answer: Answer) -> None:
+def test_provider_exception_becomes_effect_outcome(contract: Errand, answer: Answer) -> None:
     assert perform(contract) == Acted(a_job(), answer)
 
 
 @pytest.mark.parametrize(("left", "sent"), [(ENOUGH, True), (ENOUGH - TICK, False)])
-def test_provider_is_called_only_if_there_is_time_to_record_its_answer(
+def test_provider_is_called_only_with_time_to_record_outcome(
     left: timedelta, *, sent: bool
 ) -> None:
     acted = perform(errand(), left=left)
@@ -59,7 +59,7 @@ def test_provider_is_called_only_if_there_is_time_to_record_its_answer(
     assert isinstance(acted.answer, Done if sent else NotSent)
 
 
-def test_prepared_reference_is_saved_before_the_act() -> None:
+def test_prepared_reference_is_saved_before_act() -> None:
     seen: list[str | None] = []
 
     def acts(call: Call[str]) -> Answer:
@@ -72,13 +72,13 @@ def test_prepared_reference_is_saved_before_the_act() -> None:
     assert seen == [acted.job.provider_ref] == ["errand_1"]
 
 
-def test_worker_that_lost_the_row_after_preparing_does_not_act() -> None:
+def test_worker_does_not_act_when_row_is_lost_after_prepare() -> None:
     contract = errand(prepares=lambda: Prepared("errand_1"), acts=raising(AssertionError()))
 
     assert isinstance(perform(contract, owned=False), GaveWay)
 
 
-def test_progress_is_saved_before_the_act_goes_on() -> None:
+def test_progress_is_saved_before_act_continues() -> None:
     def acts(call: Call[str]) -> Answer:
         call.save({"page": 1})
         call.save({"page": 2})
@@ -90,7 +90,7 @@ def test_progress_is_saved_before_the_act_goes_on() -> None:
     assert (acted.job.progress, acted.job.version) == ({"page": 2}, a_job().version + 2)
 
 
-def test_act_ends_when_its_progress_cannot_be_saved() -> None:
+def test_act_stops_when_progress_cannot_be_saved() -> None:
     def acts(call: Call[str]) -> Answer:
         call.save({"page": 1})
         pytest.fail("it went on without the row")

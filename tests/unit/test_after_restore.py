@@ -46,7 +46,7 @@ def charged_before(**faults: Fault) -> FakePayments:
     return payments
 
 
-def test_a_replay_of_a_lost_job_finds_its_payment_and_charges_nobody() -> None:
+def test_replay_of_lost_job_finds_payment_without_charging() -> None:
     world = after_restore(charged_before())
 
     outcome = world.run(charge())
@@ -58,7 +58,7 @@ def test_a_replay_of_a_lost_job_finds_its_payment_and_charges_nobody() -> None:
     assert world.order()["status"] == "paid"
 
 
-def test_a_replay_goes_on_with_the_payment_that_was_only_prepared() -> None:
+def test_replay_continues_with_prepared_payment() -> None:
     world = after_restore(charged_before(execute=Fault.REFUSED_CONNECTION))
 
     outcome = world.run(charge())
@@ -68,14 +68,14 @@ def test_a_replay_goes_on_with_the_payment_that_was_only_prepared() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_new_job_is_charged_after_nothing_was_found() -> None:
+def test_new_job_is_charged_when_lookup_finds_nothing() -> None:
     world = after_restore(FakePayments())
 
     assert isinstance(world.run(charge()), Finished)
     assert [step for step, _ in world.payments.calls] == ["find", "prepare", "execute"]
 
 
-def test_what_cannot_be_listed_is_tried_again_later() -> None:
+def test_job_retries_later_when_payments_cannot_be_listed() -> None:
     world = after_restore(FakePayments())
     world.payments.fails("find", Fault.TIMEOUT_BEFORE)
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_listed_is_tried_again_later() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_receipt_cannot_be_asked_for_and_goes_to_review() -> None:
+def test_receipt_needs_review_as_lookup_is_unsupported() -> None:
     world = after_restore(FakePayments())
     world.add_order(status="paid", charge_id="ch_1")
 
@@ -97,7 +97,7 @@ def test_a_receipt_cannot_be_asked_for_and_goes_to_review() -> None:
     assert world.mail.sent == []
 
 
-def test_a_replay_of_a_declined_job_fails_again() -> None:
+def test_declined_job_fails_on_replay() -> None:
     before = World(deployment="dev", payments=FakePayments(declines=True))
     before.add_order()
     assert isinstance(before.run(charge()), Failed)
@@ -107,7 +107,7 @@ def test_a_replay_of_a_declined_job_fails_again() -> None:
     assert world.payments.charges == []
 
 
-def test_two_payments_of_one_job_are_for_an_operator() -> None:
+def test_two_payments_of_one_job_need_review() -> None:
     payments = charged_before()
     payments.intents["pi_2"] = replace(payments.intents["pi_1"], ref="pi_2")
     payments.charges.append("pi_2")
@@ -136,7 +136,7 @@ def a_restored_row(world: World, **changes: object) -> Job:
     return row
 
 
-def test_the_reconciler_finds_the_payment_of_a_row_without_a_reference() -> None:
+def test_reconciler_finds_payment_of_row_without_reference() -> None:
     world = after_restore(charged_before())
     a_restored_row(world)
 
@@ -147,7 +147,7 @@ def test_the_reconciler_finds_the_payment_of_a_row_without_a_reference() -> None
     assert world.order()["status"] == "paid"
 
 
-def test_an_order_that_was_not_lost_keeps_its_payment() -> None:
+def test_surviving_order_keeps_its_payment() -> None:
     world = after_restore(charged_before())
     world.add_order(status="paid", charge_id="ch_pi_1")
     a_restored_row(world)
@@ -158,7 +158,7 @@ def test_an_order_that_was_not_lost_keeps_its_payment() -> None:
     assert world.order()["charge_id"] == "ch_pi_1"
 
 
-def test_an_order_that_another_charge_paid_is_for_an_operator() -> None:
+def test_order_paid_by_other_charge_needs_review() -> None:
     world = after_restore(charged_before())
     world.add_order(status="paid", charge_id="ch_by_hand")
     a_restored_row(world)
@@ -168,7 +168,7 @@ def test_an_order_that_another_charge_paid_is_for_an_operator() -> None:
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
-def test_the_reconciler_saves_a_payment_that_was_only_prepared() -> None:
+def test_reconciler_saves_reference_of_prepared_payment() -> None:
     world = after_restore(charged_before(execute=Fault.REFUSED_CONNECTION))
     a_restored_row(world, fence=1)
 
@@ -181,7 +181,7 @@ def test_the_reconciler_saves_a_payment_that_was_only_prepared() -> None:
     assert [*world.payments.intents] == ["pi_1"]
 
 
-def test_an_open_payment_of_a_restored_row_is_closed_before_it_fails() -> None:
+def test_declined_payment_is_closed_before_restored_row_fails() -> None:
     payments = charged_before(execute=Fault.REFUSED_CONNECTION)
     payments.settle("pi_1", status="declined")
     world = after_restore(payments)
@@ -193,7 +193,7 @@ def test_an_open_payment_of_a_restored_row_is_closed_before_it_fails() -> None:
     assert payments.intents["pi_1"].status == "canceled"
 
 
-def test_a_payment_that_was_to_be_closed_is_not_charged_after_a_restore() -> None:
+def test_closing_payment_is_not_charged_after_restore() -> None:
     payments = charged_before(execute=Fault.REFUSED_CONNECTION)
     world = after_restore(payments)
     closing = {"reason": "paid by hand", "code": "ruled_by_a_person", "result": {}}
@@ -206,14 +206,14 @@ def test_a_payment_that_was_to_be_closed_is_not_charged_after_a_restore() -> Non
     assert payments.intents["pi_1"].status == "canceled"
 
 
-def test_a_message_for_a_restored_row_waits_for_the_reconciler() -> None:
+def test_message_for_restored_row_waits_for_reconciler() -> None:
     world = after_restore(charged_before())
     a_restored_row(world)
 
     assert isinstance(world.run(charge()), Parked)
 
 
-def test_a_row_made_after_the_replays_costs_no_question() -> None:
+def test_new_row_after_replay_window_skips_lookup() -> None:
     world = after_restore(FakePayments())
     world.clock.move(days=19)
 
@@ -221,7 +221,7 @@ def test_a_row_made_after_the_replays_costs_no_question() -> None:
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
-def test_a_restored_row_is_asked_about_after_the_replays_as_well() -> None:
+def test_restored_row_is_looked_up_after_replay_window() -> None:
     world = after_restore(charged_before())
     a_restored_row(world)
     world.clock.move(days=400)
@@ -235,9 +235,7 @@ SETTLING = TableOpen(deployment="dev", replays_until=START + timedelta(days=18))
 
 
 @pytest.mark.parametrize(("safety", "review"), [(Safety.KEYED, True), (Safety.NATURAL, False)])
-def test_what_cannot_be_asked_is_sent_again_only_if_that_is_harmless(
-    safety: Safety, *, review: bool
-) -> None:
+def test_unsupported_lookup_retries_only_natural_effects(safety: Safety, *, review: bool) -> None:
     contract = errand(safety, asks=lambda _: CannotAsk())
 
     heard = heard_about(a_job(created_at=START), contract, MESSAGE, SETTLING)
@@ -258,7 +256,7 @@ def repaired(world: World, repair: Repair, *, dry_run: bool = False) -> Outcome:
 
 
 @pytest.mark.parametrize("repair", [Repair.RETURN, Repair.FAIL])
-def test_a_repair_saves_the_lost_reference_first(repair: Repair) -> None:
+def test_repair_saves_lost_reference_first(repair: Repair) -> None:
     world = after_restore(charged_before())
     a_restored_row(world, fence=1, deployment=None)
     world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
@@ -272,7 +270,7 @@ def test_a_repair_saves_the_lost_reference_first(repair: Repair) -> None:
     assert isinstance(repaired(world, repair), NotAllowed), "it was charged"
 
 
-def test_a_repair_of_a_job_that_never_reached_its_provider_goes_on() -> None:
+def test_repair_applies_when_job_never_reached_provider() -> None:
     world = after_restore(FakePayments())
     a_restored_row(world, fence=1)
     world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
@@ -281,7 +279,7 @@ def test_a_repair_of_a_job_that_never_reached_its_provider_goes_on() -> None:
     assert world.job(KEY).status is Status.FAILED
 
 
-def test_a_repair_waits_for_a_provider_that_does_not_answer() -> None:
+def test_repair_changes_nothing_when_provider_is_unreachable() -> None:
     world = after_restore(charged_before())
     a_restored_row(world, fence=1)
     world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)

@@ -93,7 +93,7 @@ def situations(draw: st.DrawFn) -> list[Case]:
 
 
 @given(cases=situations())
-def test_there_is_always_a_move_and_the_table_allows_it(cases: list[Case]) -> None:
+def test_every_decision_is_transition_that_table_allows(cases: list[Case]) -> None:
     for case in cases:
         after = case.after
         assert TRANSITIONS[case.job.status, case.decision.event] is after.status, case
@@ -103,7 +103,7 @@ def test_there_is_always_a_move_and_the_table_allows_it(cases: list[Case]) -> No
 
 
 @given(cases=situations())
-def test_only_a_definite_answer_ends_a_job(cases: list[Case]) -> None:
+def test_only_definite_outcome_ends_job(cases: list[Case]) -> None:
     for case in cases:
         plain_no = isinstance(case.answer, Refused) and case.answer.code != FRAUD
         definite = isinstance(case.answer, Done) or plain_no
@@ -111,7 +111,7 @@ def test_only_a_definite_answer_ends_a_job(cases: list[Case]) -> None:
 
 
 @given(cases=situations())
-def test_the_key_number_rises_by_one_with_proof_and_never_else(cases: list[Case]) -> None:
+def test_key_number_rises_by_one_only_with_proof_of_absence(cases: list[Case]) -> None:
     for case in cases:
         proof = isinstance(case.answer, Absent) and case.decision.event is Event.RETURN
         assert case.after.key_number - case.job.key_number == int(proof), case
@@ -120,7 +120,7 @@ def test_the_key_number_rises_by_one_with_proof_and_never_else(cases: list[Case]
 
 
 @given(cases=situations())
-def test_an_unknown_goes_back_to_ready_only_where_a_second_send_does_no_harm(
+def test_unknown_job_returns_to_ready_only_when_resend_is_safe(
     cases: list[Case],
 ) -> None:
     for case in cases:
@@ -142,7 +142,7 @@ def test_an_unknown_goes_back_to_ready_only_where_a_second_send_does_no_harm(
 
 
 @given(cases=situations())
-def test_what_is_known_is_never_forgotten(cases: list[Case]) -> None:
+def test_decision_never_loses_known_values(cases: list[Case]) -> None:
     for case in cases:
         job, after = case.job, case.after
         assert after.provider_ref or not job.provider_ref, case
@@ -152,7 +152,7 @@ def test_what_is_known_is_never_forgotten(cases: list[Case]) -> None:
 
 
 @given(terms=TERMS, answers=st.lists(UNENDING, max_size=40), spread=SPREADS)
-def test_a_job_never_acts_more_often_than_its_stop_rule_allows(
+def test_job_never_exceeds_attempt_limit(
     terms: Terms, answers: list[Answer], spread: float
 ) -> None:
     """Claims and answers in any order; what nothing was sent for is given back."""

@@ -56,7 +56,7 @@ def parsed(body: str) -> tuple[type[AnyContract], Message] | str:
 
 
 @given(body=st.binary(max_size=200))
-def test_any_bytes_are_refused_in_printable_words(body: bytes) -> None:
+def test_any_bytes_are_rejected_with_printable_reason(body: bytes) -> None:
     for text in (body.decode(errors="surrogateescape"), body.decode("latin-1")):
         reason = parsed(text)
         assert isinstance(reason, str)
@@ -67,9 +67,7 @@ def test_any_bytes_are_refused_in_printable_words(body: bytes) -> None:
     ("contract", "name"),
     [(kind, name) for kind in CONTRACTS for name in sorted(kind.message.model_fields)],
 )
-def test_a_reason_never_repeats_the_value_that_was_wrong(
-    contract: type[AnyContract], name: str
-) -> None:
+def test_reject_reason_never_repeats_invalid_value(contract: type[AnyContract], name: str) -> None:
     secret = "4242-s3cr3t"
     wrong = (secret * 20, [secret], {"card": secret}, {"id": "4419", "updatedAt": secret})
 
@@ -81,7 +79,7 @@ def test_a_reason_never_repeats_the_value_that_was_wrong(
 
 
 @given(message=messages())
-def test_what_is_taken_has_a_key_that_every_table_and_provider_takes(
+def test_accepted_message_has_valid_job_key(
     message: dict[str, Any],
 ) -> None:
     found = parsed(json.dumps(message))
@@ -98,7 +96,7 @@ def test_what_is_taken_has_a_key_that_every_table_and_provider_takes(
 
 
 @given(message=messages())
-def test_what_is_taken_means_the_same_when_its_row_sends_it_again(message: dict[str, Any]) -> None:
+def test_accepted_message_is_unchanged_when_resent_from_row(message: dict[str, Any]) -> None:
     found = parsed(json.dumps(message))
 
     if not isinstance(found, str):
@@ -106,7 +104,7 @@ def test_what_is_taken_means_the_same_when_its_row_sends_it_again(message: dict[
 
 
 @given(message=messages(), ascii_only=st.booleans(), spaces=st.booleans())
-def test_how_the_json_is_spelled_makes_no_other_job(
+def test_json_spelling_does_not_change_job(
     message: dict[str, Any], *, ascii_only: bool, spaces: bool
 ) -> None:
     spelled = json.dumps(

@@ -33,12 +33,12 @@ def refusal(body: str) -> str:
 
 
 @given(body=ANY_TEXT)
-def test_any_text_is_refused_with_a_printable_reason(body: str) -> None:
+def test_any_text_gets_printable_reject_reason(body: str) -> None:
     assert refusal(body).isprintable()
 
 
 @given(value=ANY_JSON, ascii_only=st.booleans())
-def test_any_json_is_refused_with_a_printable_reason(value: object, *, ascii_only: bool) -> None:
+def test_any_json_gets_printable_reject_reason(value: object, *, ascii_only: bool) -> None:
     assert refusal(json.dumps(value, ensure_ascii=ascii_only)).isprintable()
 
 
@@ -46,7 +46,7 @@ def test_any_json_is_refused_with_a_printable_reason(value: object, *, ascii_onl
     more=st.dictionaries(ANY_TEXT.filter(lambda name: name not in FIELDS), ANY_JSON, max_size=2),
     ascii_only=st.booleans(),
 )
-def test_any_additions_are_refused_with_a_printable_reason(
+def test_any_extra_field_is_rejected_with_printable_reason(
     more: dict[str, object], *, ascii_only: bool
 ) -> None:
     body = json.dumps({**charge(), **more}, ensure_ascii=ascii_only)
@@ -58,9 +58,7 @@ def test_any_additions_are_refused_with_a_printable_reason(
 
 
 @given(name=st.sampled_from(FIELDS), value=ANY_JSON)
-def test_any_value_of_a_field_is_taken_or_refused_by_the_fields_name(
-    name: str, value: object
-) -> None:
+def test_any_field_value_is_accepted_or_rejected_by_field_name(name: str, value: object) -> None:
     reason = refusal(json.dumps({**charge(), name: value}))
 
     assert reason.isprintable()
@@ -70,9 +68,7 @@ def test_any_value_of_a_field_is_taken_or_refused_by_the_fields_name(
 
 
 @given(name=st.sampled_from(FIELDS), before=ANY_TEXT, after=ANY_TEXT)
-def test_a_reason_never_repeats_the_value_that_was_wrong(
-    name: str, before: str, after: str
-) -> None:
+def test_reject_reason_never_repeats_invalid_value(name: str, before: str, after: str) -> None:
     too_long = f"{before}{SECRET}{after}".ljust(200, "x")
     wrong: tuple[object, ...] = (too_long, [SECRET], {"card": SECRET})
 
@@ -84,7 +80,7 @@ def test_a_reason_never_repeats_the_value_that_was_wrong(
 
 
 @given(depth=st.integers(1, 30_000), opening=st.sampled_from(["[", '{"a":']))
-def test_any_depth_is_refused_and_breaks_nothing(depth: int, opening: str) -> None:
+def test_any_nesting_depth_gets_printable_reject_reason(depth: int, opening: str) -> None:
     closing = "]" if opening == "[" else "}"
     nested = opening * depth + "1" + closing * depth
 
@@ -93,17 +89,17 @@ def test_any_depth_is_refused_and_breaks_nothing(depth: int, opening: str) -> No
 
 
 @given(digits=st.integers(1, 60_000))
-def test_any_number_of_digits_breaks_nothing(digits: int) -> None:
+def test_any_number_of_digits_gets_printable_reject_reason(digits: int) -> None:
     body = f'{{"job":"payment.charge","v":1,"order_id":"1","amount":{"9" * digits}}}'
 
     assert refusal(body).isprintable()
 
 
-def test_half_of_a_character_is_refused_however_it_is_spelled() -> None:
+def test_lone_surrogate_is_rejected_in_any_spelling() -> None:
     for half in ("\ud800", "\\ud800", "\udfff\ud800"):
         assert refusal(f'{{"job":"payment.charge","v":1,"order_id":"{half}"}}')
         assert refusal(f'{{"job":"{half}"}}').isprintable()
 
 
-def test_two_hundred_thousand_bytes_are_refused_by_their_number() -> None:
+def test_oversized_message_is_rejected_with_its_size() -> None:
     assert refusal("x" * 200_000) == "the message has 200000 bytes, 65536 are allowed"

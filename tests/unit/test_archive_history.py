@@ -63,7 +63,7 @@ def test_batch_is_one_object_per_day_and_type(writer: HistoryWriter, s3: FakeS3)
     assert len(s3.lines()) == 4
 
 
-def test_day_is_that_of_utc(writer: HistoryWriter, s3: FakeS3) -> None:
+def test_day_is_in_utc(writer: HistoryWriter, s3: FakeS3) -> None:
     at = datetime.fromisoformat("2026-05-18T01:30:00+02:00")
 
     write(writer, [record(None, a_job(updated_at=at))])
@@ -72,7 +72,7 @@ def test_day_is_that_of_utc(writer: HistoryWriter, s3: FakeS3) -> None:
     assert name.startswith("history/day=2026-05-17/job_type=payment.charge/233000-233000-0a1b2c3d-")
 
 
-def test_batch_that_spans_an_hour_is_split(writer: HistoryWriter, s3: FakeS3) -> None:
+def test_batch_is_split_when_it_spans_two_hours(writer: HistoryWriter, s3: FakeS3) -> None:
     first = datetime(2026, 5, 17, 9, 59, 58, tzinfo=UTC)
     rows = [a_job(updated_at=first + timedelta(seconds=step)) for step in (5, 1, 0)]
 
@@ -94,7 +94,7 @@ def test_retried_batch_overwrites_itself(writer: HistoryWriter, s3: FakeS3) -> N
     assert s3.objects == first
 
 
-def test_bisected_batch_takes_other_names(writer: HistoryWriter, s3: FakeS3) -> None:
+def test_bisected_batch_gets_other_object_names(writer: HistoryWriter, s3: FakeS3) -> None:
     old = a_job()
     records = [record(None, old), record(old, finished(old), number=2)]
 
@@ -138,7 +138,9 @@ def test_unreadable_row_is_recorded_and_blocks_nothing(
     assert (unreadable.version, readable.job_key) == (8, other.job_key)
 
 
-def test_row_without_any_number_is_recorded_by_its_key(writer: HistoryWriter, s3: FakeS3) -> None:
+def test_unreadable_row_without_version_is_recorded_by_key(
+    writer: HistoryWriter, s3: FakeS3
+) -> None:
     bad = record(None, a_job())
     bad["dynamodb"]["NewImage"] = {"job_key": {"S": "payment.charge:x"}, "version": {"S": "one"}}
 
@@ -147,9 +149,7 @@ def test_row_without_any_number_is_recorded_by_its_key(writer: HistoryWriter, s3
     assert [(line.record, line.version) for line in s3.lines()] == [("unreadable", None)]
 
 
-def test_new_row_is_recorded_though_the_old_one_was_unreadable(
-    writer: HistoryWriter, s3: FakeS3
-) -> None:
+def test_new_row_is_recorded_when_old_one_is_unreadable(writer: HistoryWriter, s3: FakeS3) -> None:
     old = a_job()
     fixed = record(old, finished(old))
     fixed["dynamodb"]["OldImage"]["status"] = {"S": "paused"}
@@ -160,7 +160,7 @@ def test_new_row_is_recorded_though_the_old_one_was_unreadable(
 
 
 @pytest.mark.parametrize("key", ["deployment:identity", "unique:payment.charge:1", "sweep:3"])
-def test_items_that_are_no_jobs_are_left_out(writer: HistoryWriter, s3: FakeS3, key: str) -> None:
+def test_items_other_than_jobs_are_left_out(writer: HistoryWriter, s3: FakeS3, key: str) -> None:
     item = record(None, a_job())
     item["dynamodb"]["Keys"] = {"job_key": {"S": key}}
 
@@ -168,7 +168,7 @@ def test_items_that_are_no_jobs_are_left_out(writer: HistoryWriter, s3: FakeS3, 
     assert s3.objects == {}
 
 
-def test_one_failed_object_fails_the_whole_batch(s3: FakeS3) -> None:
+def test_failed_object_fails_whole_batch(s3: FakeS3) -> None:
     class Breaks(S3HistoryStore):
         def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
             if job_type == "receipt.send":
@@ -196,7 +196,7 @@ FAILURE = {
 }
 
 
-def test_gap_says_where_and_when_changes_were_lost() -> None:
+def test_gap_names_shard_reason_and_time_of_lost_changes() -> None:
     gap = gap_from_failure(json.dumps(FAILURE), recorded_at=NOW)
 
     assert gap.shard == "shardId-00000001573689847184-864758bb"
@@ -206,14 +206,14 @@ def test_gap_says_where_and_when_changes_were_lost() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "{}", "[]", '{"DDBStreamBatchInfo": {}}'])
-def test_unreadable_failure_message_is_a_gap(body: str) -> None:
+def test_unreadable_failure_message_becomes_gap(body: str) -> None:
     gap = gap_from_failure(body, recorded_at=NOW)
 
     assert gap.first_at is None
     assert gap.name
 
 
-def test_same_gap_has_the_same_name_and_another_has_another() -> None:
+def test_gap_name_is_stable_and_unique_per_shard() -> None:
     later = NOW + timedelta(hours=1)
     other = {**FAILURE, "DDBStreamBatchInfo": {**FAILURE["DDBStreamBatchInfo"], "shardId": "x"}}
     first, again, elsewhere = (
@@ -233,7 +233,7 @@ def test_same_gap_has_the_same_name_and_another_has_another() -> None:
         (timedelta(0), timedelta(days=1), False),  # older changes were left out
     ],
 )
-def test_gap_is_closed_only_by_a_scan_that_saw_all_of_it(
+def test_gap_is_closed_only_by_scan_that_covers_it(
     *, scanned: timedelta, rows_from: timedelta | None, closed: bool
 ) -> None:
     gap = Gap(name="gap", recorded_at=NOW, first_at=NOW - timedelta(hours=22))
@@ -256,7 +256,7 @@ class FakeTable:
         return {"Table": {"TableId": TABLE, "LatestStreamArn": self.stream}}
 
 
-def test_generation_is_the_table_id_and_is_asked_once() -> None:
+def test_generation_is_table_id_and_is_read_once() -> None:
     table: Any = FakeTable()
     generation = TableGeneration(table, "jobs")
 
@@ -264,13 +264,13 @@ def test_generation_is_the_table_id_and_is_asked_once() -> None:
     assert table.calls == 1
 
 
-def test_stream_of_a_replaced_table_is_no_generation_of_the_new_one() -> None:
+def test_stream_of_replaced_table_has_its_own_generation() -> None:
     table: Any = FakeTable()
 
     assert TableGeneration(table, "jobs")("arn:…/stream/2025") == "stream-2025"
 
 
-def test_handler_writes_lines_of_a_stream_and_gaps_of_the_queue(
+def test_handler_writes_lines_from_stream_and_gaps_from_queue(
     writer: HistoryWriter, s3: FakeS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table: Any = FakeTable()

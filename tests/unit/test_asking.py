@@ -53,11 +53,11 @@ ROW = a_job(fingerprint=fingerprint(READY_TO_GO.values))
         ),
     ],
 )
-def test_question_is_always_answered(contract: Errand, heard: Heard) -> None:
+def test_lookup_always_returns_outcome(contract: Errand, heard: Heard) -> None:
     assert heard_about(ROW, contract, MESSAGE, TABLE) == heard
 
 
-def test_question_is_about_the_row_and_under_its_own_key() -> None:
+def test_lookup_gets_row_facts_and_key_length() -> None:
     asked: list[tuple[object, ...]] = []
 
     def asks(call: Call[str]) -> Answer:

@@ -8,18 +8,18 @@ from oncely.domain.profiles import Safety
 from tests.unit.grid import PROVED, Case, answered, cases
 
 
-def test_an_unknown_goes_back_to_ready_only_when_that_is_safe() -> None:
+def test_unknown_job_returns_to_ready_only_when_safe() -> None:
     for case in cases(Status.UNKNOWN):
         if case.after.status is Status.READY:
             assert _certainly_absent(case) or _harmless_again(case) or _only_closes(case), case
 
 
-def test_an_unknown_that_may_be_sent_once_at_most_goes_back_only_to_be_closed() -> None:
+def test_at_most_once_job_returns_to_ready_only_to_be_closed() -> None:
     for case in cases(Status.UNKNOWN, Safety.AT_MOST_ONCE):
         assert case.after.status is not Status.READY or _only_closes(case), case
 
 
-def test_a_decline_that_is_still_open_goes_to_a_worker_until_a_stop_rule_speaks() -> None:
+def test_open_decline_returns_to_worker_until_limit_is_reached() -> None:
     for case, _ in answered(StillOpen, Status.UNKNOWN):
         stopped = case.last_attempt or case.too_old
         assert case.decision.event is (Event.ESCALATE if stopped else Event.RETURN), case
@@ -30,13 +30,13 @@ def test_a_decline_that_is_still_open_goes_to_a_worker_until_a_stop_rule_speaks(
         assert case.decision.alarm is (answer.unsent is not None), case
 
 
-def test_an_unknown_that_can_neither_be_asked_nor_sent_again_goes_to_a_person() -> None:
+def test_unknown_job_escalates_without_lookup_or_safe_resend() -> None:
     for case, _ in answered(CannotAsk, Status.UNKNOWN):
         if case.seen_through and not _harmless_again(case):
             assert case.decision.event is Event.ESCALATE, case
 
 
-def test_an_unknown_that_may_go_back_does_so_until_a_stop_rule_speaks() -> None:
+def test_unknown_job_returns_to_ready_until_limit_is_reached() -> None:
     for case in cases(Status.UNKNOWN):
         if _certainly_absent(case) or _harmless_again(case):
             never = case.safety is Safety.AT_MOST_ONCE
@@ -46,7 +46,7 @@ def test_an_unknown_that_may_go_back_does_so_until_a_stop_rule_speaks() -> None:
 
 
 @pytest.mark.parametrize("kind", [Absent, CannotAsk])
-def test_nothing_is_concluded_before_the_last_possible_send_was_seen_through(
+def test_absence_is_not_concluded_before_last_send_can_finish(
     kind: type[Absent | CannotAsk],
 ) -> None:
     for case, answer in answered(kind, Status.UNKNOWN):
@@ -54,13 +54,13 @@ def test_nothing_is_concluded_before_the_last_possible_send_was_seen_through(
             assert case.decision.event is Event.WAIT, case
 
 
-def test_the_key_number_rises_exactly_when_absence_is_certain() -> None:
+def test_key_number_rises_exactly_when_absence_is_certain() -> None:
     for case in cases():
         absent = isinstance(case.answer, Absent) and case.decision.event is Event.RETURN
         assert case.after.key_number == case.job.key_number + absent, case
 
 
-def test_a_new_key_number_or_saved_progress_forgets_the_first_send() -> None:
+def test_first_send_is_cleared_by_new_key_number_or_progress() -> None:
     for case in cases():
         if case.after.ended:
             assert case.after.first_sent_at is None, case

@@ -70,7 +70,7 @@ def keys(history: MemoryHistory) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 6])
-def test_every_row_has_a_line(history: MemoryHistory, count: int) -> None:
+def test_every_row_gets_line(history: MemoryHistory, count: int) -> None:
     done = run(history, FakeScan(rows(count)))
 
     assert keys(history) == [str(number) for number in range(count)]
@@ -78,7 +78,7 @@ def test_every_row_has_a_line(history: MemoryHistory, count: int) -> None:
     assert (done.progress.rows, done.progress.lines, done.progress.done) == (count, count, True)
 
 
-def test_line_is_under_the_day_of_its_change(history: MemoryHistory) -> None:
+def test_line_is_stored_under_day_of_its_change(history: MemoryHistory) -> None:
     run(history, FakeScan(rows(3)))
 
     assert all(
@@ -92,7 +92,7 @@ def test_unreadable_row_is_recorded(history: MemoryHistory) -> None:
     assert history.newest()["payment.charge:bad"].record is Record.UNREADABLE
 
 
-def test_interrupted_scan_goes_on_and_closes_gaps_of_its_first_start(
+def test_interrupted_scan_resumes_and_closes_only_older_gaps(
     history: MemoryHistory,
 ) -> None:
     history.record_gap(Gap(name="old", recorded_at=NOW - DAY))
@@ -124,7 +124,7 @@ def test_interrupted_scan_goes_on_and_closes_gaps_of_its_first_start(
         ),
     ],
 )
-def test_scan_of_something_else_does_not_go_on(
+def test_scan_starts_over_when_saved_progress_does_not_match(
     history: MemoryHistory, earlier: BackfillProgress
 ) -> None:
     history.save_backfill(earlier)
@@ -134,7 +134,7 @@ def test_scan_of_something_else_does_not_go_on(
     assert keys(history) == list("0123")
 
 
-def test_only_rows_that_changed_since_are_written(history: MemoryHistory) -> None:
+def test_only_rows_changed_since_start_are_written(history: MemoryHistory) -> None:
     gap = Gap(name="gap", recorded_at=NOW, first_at=NOW - 2 * DAY)
     history.record_gap(gap)
     service = backfill(history, FakeScan(rows(6)))

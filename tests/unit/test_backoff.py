@@ -22,12 +22,12 @@ TIMES = st.integers(0, 10**6)
 @pytest.mark.parametrize(
     ("times", "seconds"), [(0, 15), (1, 15), (2, 30), (3, 60), (6, 480), (7, 900), (1000, 900)]
 )
-def test_a_wait_doubles_up_to_the_longest(times: int, seconds: int) -> None:
+def test_backoff_doubles_up_to_maximum(times: int, seconds: int) -> None:
     assert backoff(FIRST, times, spread=0, longest=LONGEST) == timedelta(seconds=seconds)
 
 
 @given(times=TIMES, spread=SPREAD)
-def test_the_spread_adds_at_most_a_quarter(times: int, spread: float) -> None:
+def test_jitter_adds_at_most_one_quarter(times: int, spread: float) -> None:
     plain = backoff(FIRST, times, spread=0, longest=LONGEST)
 
     wait = backoff(FIRST, times, spread=spread, longest=LONGEST)
@@ -36,7 +36,7 @@ def test_the_spread_adds_at_most_a_quarter(times: int, spread: float) -> None:
 
 
 @given(times=TIMES)
-def test_the_next_wait_is_never_shorter(times: int) -> None:
+def test_backoff_never_shrinks(times: int) -> None:
     wait = backoff(FIRST, times, spread=0, longest=LONGEST)
 
     assert FIRST <= wait <= backoff(FIRST, times + 1, spread=0, longest=LONGEST) <= LONGEST
@@ -45,13 +45,11 @@ def test_the_next_wait_is_never_shorter(times: int) -> None:
 @pytest.mark.parametrize(
     ("timeouts", "minutes"), [(0, 0), (1, 4), (2, 8), (3, 16), (4, 32), (9, 120)]
 )
-def test_after_a_crash_there_is_no_wait_and_after_timeouts_a_long_one(
-    timeouts: int, minutes: int
-) -> None:
+def test_retry_waits_only_after_timeouts(timeouts: int, minutes: int) -> None:
     assert retry_wait(timeouts, 0) == timedelta(minutes=minutes)
 
 
-def test_jobs_that_met_the_same_outage_come_back_spread() -> None:
+def test_jobs_of_same_outage_retry_with_jitter() -> None:
     job = a_job(status=Status.UNKNOWN, unreachable=2)
 
     early = decide(job, TERMS, Unreachable("down"), now=NOW, spread=0.0)
@@ -61,7 +59,7 @@ def test_jobs_that_met_the_same_outage_come_back_spread() -> None:
     assert late.changes["due_at"] == NOW + timedelta(seconds=72)
 
 
-def test_a_provider_that_turns_us_away_is_tried_less_and_less_often() -> None:
+def test_not_sent_effect_retries_with_growing_backoff() -> None:
     waits = [
         (decide(a_job(unreachable=times), TERMS, NotSent("refused"), now=NOW).run_at or NOW) - NOW
         for times in range(8)
@@ -82,9 +80,7 @@ def test_a_provider_that_turns_us_away_is_tried_less_and_less_often() -> None:
         (Status.STARTED, NotSent("429", timedelta(minutes=2)), 2 + 15),
     ],
 )
-def test_decided_job_is_due_after_a_fixed_time(
-    status: Status, answer: Answer, minutes: int
-) -> None:
+def test_decided_job_is_due_after_fixed_time(status: Status, answer: Answer, minutes: int) -> None:
     decision = decide(a_job(status=status), TERMS, answer, now=NOW)
 
     assert decision.changes["due_at"] == NOW + timedelta(minutes=minutes)

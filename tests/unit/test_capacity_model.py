@@ -44,11 +44,11 @@ def item(**more: str) -> dict[str, Any]:
         ({"M": {"k": {"S": "ab"}}}, 7),
     ],
 )
-def test_size_of_a_value(value: dict[str, Any], size: int) -> None:
+def test_value_size_depends_on_type(value: dict[str, Any], size: int) -> None:
     assert item_bytes({"name": value}) == len("name") + size
 
 
-def test_write_is_rounded_up_by_the_larger_image() -> None:
+def test_write_is_rounded_up_by_larger_image() -> None:
     large, small = item(note="x" * 1500), item()
 
     assert write_units(PLAN, large, small)[TABLE] == 2
@@ -56,13 +56,13 @@ def test_write_is_rounded_up_by_the_larger_image() -> None:
     assert write_units(PLAN, small, small)[TABLE] == 1
 
 
-def test_transaction_doubles_the_table_but_not_its_indexes() -> None:
+def test_transaction_doubles_table_units_but_not_index_units() -> None:
     units = write_units(PLAN, None, item(status="ready"), transactional=True)
 
     assert units == {TABLE: 2, "listed": 1}
 
 
-def test_refused_write_costs_as_much_as_the_item() -> None:
+def test_failed_write_costs_as_much_as_item() -> None:
     assert write_units(PLAN, None, None) == {TABLE: 1}
     large = item(note="x" * 3000)
     assert write_units(PLAN, large, large) == {TABLE: 3}
@@ -80,7 +80,9 @@ def test_refused_write_costs_as_much_as_the_item() -> None:
         (item(shard="1"), item(shard="2"), {}),  # never in the index
     ],
 )
-def test_index_units(before: dict[str, Any], after: dict[str, Any], units: dict[str, int]) -> None:
+def test_index_units_follow_entry_changes(
+    before: dict[str, Any], after: dict[str, Any], units: dict[str, int]
+) -> None:
     assert write_units(PLAN, before, after) == {TABLE: 1, **units}
 
 
@@ -94,7 +96,7 @@ def test_index_entry_is_rounded_up_by_its_own_size() -> None:
     assert write_units(plan, None, large) == {TABLE: 2, "all": 2}
 
 
-def test_read_units() -> None:
+def test_read_units_depend_on_size_and_consistency() -> None:
     large = item(note="x" * 5000)
 
     assert read_units([], consistent=True) == 1
@@ -103,7 +105,7 @@ def test_read_units() -> None:
     assert read_units([large, large], consistent=False) == 1.5
 
 
-def test_stored_size_includes_index_entries_and_an_overhead_for_each() -> None:
+def test_stored_size_includes_index_entries_and_overhead() -> None:
     kept = item(status="a", x="y")
 
     assert stored_bytes(PLAN, item()) == 100 + 3

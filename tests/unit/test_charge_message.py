@@ -47,7 +47,7 @@ def refusal(message: dict[str, object]) -> str:
         ("card_number", "4242", "is not one of its fields"),
     ],
 )
-def test_a_wrong_field_is_refused_by_its_name(field: str, wrong: object, why: str) -> None:
+def test_invalid_field_is_rejected_by_name(field: str, wrong: object, why: str) -> None:
     reason = refusal({**charge(), field: wrong})
 
     assert reason.startswith(f"not a valid payment.charge message: {field} ")
@@ -55,24 +55,24 @@ def test_a_wrong_field_is_refused_by_its_name(field: str, wrong: object, why: st
 
 
 @pytest.mark.parametrize("field", ["v", "order_id"])
-def test_a_missing_field_is_refused_by_its_name(field: str) -> None:
+def test_missing_field_is_rejected_by_name(field: str) -> None:
     message = charge()
     del message[field]
 
     assert refusal(message) == f"not a valid payment.charge message: {field} is missing"
 
 
-def test_a_message_without_its_job_is_refused_with_an_example() -> None:
+def test_message_without_job_type_is_rejected_with_example() -> None:
     assert '"job": "payment.charge"' in refusal({"v": 1, "order_id": "18452"})
 
 
-def test_every_fault_of_a_message_is_named_at_once() -> None:
+def test_all_faults_of_message_are_reported_at_once() -> None:
     reason = refusal(charge(amount=-1, currency="euro", tip=1))
 
     assert all(f" {field} " in reason for field in ("amount", "currency", "tip"))
 
 
-def test_what_a_producer_leaves_out_is_left_out_of_the_row() -> None:
+def test_omitted_fields_stay_out_of_row() -> None:
     _, message = REGISTRY.parse(json.dumps(charge(amount=None)))
 
     assert message.as_json() == charge()
@@ -87,9 +87,7 @@ def test_what_a_producer_leaves_out_is_left_out_of_the_row() -> None:
         ({"amount": 1, "currency": "usd", "customer_id": "7"}, "payment.charge:order_18452"),
     ],
 )
-def test_the_key_is_the_order_and_its_attempt_and_nothing_else(
-    more: dict[str, object], key: str
-) -> None:
+def test_job_key_depends_only_on_order_and_attempt(more: dict[str, object], key: str) -> None:
     _, message = REGISTRY.parse(json.dumps({**charge(), **more}))
 
     assert isinstance(message, ChargeMessage)

@@ -10,7 +10,7 @@ from tests.support.world import World, charge
 KEY = "payment.charge:order_18452"
 
 
-def test_a_charge_ends_finished_and_pays_the_order_in_the_same_write() -> None:
+def test_successful_charge_finishes_job_and_pays_order() -> None:
     world = World()
     world.add_order()
 
@@ -25,7 +25,7 @@ def test_a_charge_ends_finished_and_pays_the_order_in_the_same_write() -> None:
     assert world.job(KEY).expires_at is None
 
 
-def test_the_same_message_twice_is_one_charge_and_the_first_answer() -> None:
+def test_duplicate_message_charges_once_and_repeats_result() -> None:
     world = World()
     world.add_order()
     first = world.run(charge())
@@ -38,7 +38,7 @@ def test_the_same_message_twice_is_one_charge_and_the_first_answer() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_the_reference_is_saved_before_the_money_moves() -> None:
+def test_reference_is_saved_before_money_moves() -> None:
     world = World()
     world.add_order()
 
@@ -49,7 +49,7 @@ def test_the_reference_is_saved_before_the_money_moves() -> None:
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
-def test_keys_are_the_job_key_the_step_and_a_number() -> None:
+def test_idempotency_key_is_job_key_step_and_number() -> None:
     world = World()
     world.add_order()
 
@@ -61,7 +61,7 @@ def test_keys_are_the_job_key_the_step_and_a_number() -> None:
     ]
 
 
-def test_a_declined_card_fails_the_job_and_the_order_with_that_reason() -> None:
+def test_declined_card_fails_job_and_order() -> None:
     world = World()
     world.add_order()
     world.payments.declines = True
@@ -74,7 +74,7 @@ def test_a_declined_card_fails_the_job_and_the_order_with_that_reason() -> None:
     assert isinstance(world.run(charge()), Duplicate)
 
 
-def test_a_card_declined_before_there_is_a_payment_fails_the_order_as_well() -> None:
+def test_card_declined_on_prepare_fails_order() -> None:
     world = World()
     world.add_order()
     world.payments.fails("prepare", Fault.DECLINED)
@@ -87,7 +87,7 @@ def test_a_card_declined_before_there_is_a_payment_fails_the_order_as_well() -> 
 
 
 @pytest.mark.parametrize("status", ["cancelled", "refunded", None])
-def test_an_order_that_could_not_become_paid_is_not_charged(status: str | None) -> None:
+def test_order_that_cannot_become_paid_is_not_charged(status: str | None) -> None:
     world = World()
     world.add_order(status=status)
 
@@ -98,7 +98,7 @@ def test_an_order_that_could_not_become_paid_is_not_charged(status: str | None) 
     assert world.payments.calls == []
 
 
-def test_an_order_that_was_cancelled_after_the_charge_goes_to_a_person_with_that_charge() -> None:
+def test_order_cancelled_after_charge_needs_review_with_charge() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -113,7 +113,7 @@ def test_an_order_that_was_cancelled_after_the_charge_goes_to_a_person_with_that
     assert world.order()["status"] == "cancelled"
 
 
-def test_a_missing_order_needs_review_and_somebody_is_told() -> None:
+def test_missing_order_needs_review_and_alerts() -> None:
     world = World()
 
     outcome = world.run(charge())
@@ -124,7 +124,7 @@ def test_a_missing_order_needs_review_and_somebody_is_told() -> None:
     assert world.payments.calls == []
 
 
-def test_an_order_that_cannot_be_charged_needs_review_before_any_call() -> None:
+def test_unchargeable_order_needs_review_before_any_call() -> None:
     world = World()
     world.add_order("no-method", payment_method=None)
     world.add_order("no-amount", amount=0)
@@ -135,7 +135,7 @@ def test_an_order_that_cannot_be_charged_needs_review_before_any_call() -> None:
     assert world.payments.calls == []
 
 
-def test_a_paid_order_finishes_with_that_charge_and_without_a_call() -> None:
+def test_paid_order_finishes_with_its_charge_without_any_call() -> None:
     world = World()
     world.add_order(status="paid", charge_id="ch_from_elsewhere")
 

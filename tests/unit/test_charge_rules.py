@@ -24,7 +24,7 @@ def an_order() -> Order:
     return standing.facts
 
 
-def test_order_leads_to_the_keys_of_all_its_99_attempts() -> None:
+def test_order_maps_to_job_keys_of_all_99_attempts() -> None:
     keys = list(PaymentCharge.keys_of("18452"))
 
     assert keys[:2] == [KEY, f"{KEY}:2"]
@@ -32,7 +32,7 @@ def test_order_leads_to_the_keys_of_all_its_99_attempts() -> None:
 
 
 @pytest.mark.parametrize(("attempt", "expected"), [(1, 2), (98, 99), (99, None)])
-def test_new_attempt_counts_up_to_the_last_one(attempt: int, expected: int | None) -> None:
+def test_resubmission_counts_up_to_last_attempt(attempt: int, expected: int | None) -> None:
     another = PaymentCharge.another_attempt(message(attempt=attempt))
 
     assert (another.attempt if another else None) == expected
@@ -56,11 +56,11 @@ def test_new_attempt_counts_up_to_the_last_one(attempt: int, expected: int | Non
         (a_job(result=None), "Charged once: the order's amount (no charge id is known)."),
     ],
 )
-def test_charge_is_told_with_its_amount_and_its_id(job: Job, words: str) -> None:
+def test_success_summary_names_amount_and_charge_id(job: Job, words: str) -> None:
     assert PaymentCharge.done_words(job) == words
 
 
-def test_claim_of_a_charge_keeps_the_account_whose_keys_it_may_use() -> None:
+def test_claim_saves_provider_account_as_key_scope() -> None:
     world = World()
     world.add_order()
 
@@ -69,7 +69,7 @@ def test_claim_of_a_charge_keeps_the_account_whose_keys_it_may_use() -> None:
     assert world.job(KEY).key_scope == world.payments.account
 
 
-def test_nothing_was_charged_without_a_saved_payment() -> None:
+def test_charge_is_proved_absent_without_saved_payment() -> None:
     contract = PaymentCharge(World().tools)
     call = Call(job=a_job(provider_ref=None), facts=an_order())
 
@@ -82,7 +82,7 @@ def test_nothing_was_charged_without_a_saved_payment() -> None:
 
 @pytest.mark.parametrize("name", ["customer_id", "payment_customer", "payment_method"])
 @pytest.mark.parametrize("value", ["", None, 7])
-def test_order_that_names_no_one_to_charge_needs_review(name: str, value: object) -> None:
+def test_order_without_payment_details_needs_review(name: str, value: object) -> None:
     world = World()
     world.add_order("18452", **{name: value})
 
@@ -93,7 +93,7 @@ def test_order_that_names_no_one_to_charge_needs_review(name: str, value: object
     assert world.payments.calls == []
 
 
-def test_order_is_paid_without_a_charge_id_when_none_is_known() -> None:
+def test_order_is_paid_without_charge_id_when_none_is_known() -> None:
     order = an_order()
     contract = PaymentCharge(World().tools)
 

@@ -32,16 +32,14 @@ def job(what: Status | str) -> Job:
         ([], None),
     ],
 )
-def test_the_answer_is_what_the_jobs_of_the_order_say(
-    jobs: list[Status | str], answer: str | None
-) -> None:
+def test_summary_follows_jobs_of_order(jobs: list[Status | str], answer: str | None) -> None:
     charges = Charges.of(map(job, jobs))
 
     assert charges.sentence == answer
     assert charges.twice is (jobs == ["ch_1", "ch_2"])
 
 
-def test_a_payment_that_a_person_vouched_for_is_the_one_that_a_later_job_found() -> None:
+def test_charge_named_by_operator_and_found_later_counts_once() -> None:
     ruled = a_job(status=Status.FINISHED, provider_ref="pi_1", result={"reference": "ch_9"})
     found = job("ch_9")
 
@@ -49,7 +47,7 @@ def test_a_payment_that_a_person_vouched_for_is_the_one_that_a_later_job_found()
 
 
 @pytest.mark.parametrize("first", [{"provider_ref": "pi_1"}, {"result": {"charge_id": "ch_1"}}])
-def test_an_order_found_paid_by_a_charge_without_a_name_was_not_charged_twice(
+def test_order_found_paid_without_charge_id_is_not_second_charge(
     first: dict[str, object],
 ) -> None:
     charged = a_job(status=Status.FINISHED, **first)
@@ -58,14 +56,14 @@ def test_an_order_found_paid_by_a_charge_without_a_name_was_not_charged_twice(
     assert Charges.of([job("")]).sentence == "charged once, 12.50 EUR"
 
 
-def test_two_charges_stay_two_when_a_third_job_found_the_order_paid() -> None:
+def test_two_charges_stay_two_when_third_job_finds_order_paid() -> None:
     charges = Charges.of([job("ch_1"), job("ch_2"), job("")])
 
     assert charges.twice
     assert set(charges.done) == {"ch_1", "ch_2"}
 
 
-def test_charges_count_each_refused_and_each_open_job_once() -> None:
+def test_declined_and_open_jobs_are_each_counted_once() -> None:
     charges = Charges.of([job(FAILED), job(FAILED), job(OPEN), job(REVIEW), job(OPEN)])
 
     assert (charges.refused, charges.open) == (2, 3)
@@ -73,7 +71,7 @@ def test_charges_count_each_refused_and_each_open_job_once() -> None:
 
 
 @pytest.mark.parametrize("recorded", [{}, {"amount": 1250}, {"currency": "eur"}])
-def test_a_charge_is_told_though_its_amount_is_not_recorded(recorded: dict[str, object]) -> None:
+def test_charge_is_reported_without_recorded_amount(recorded: dict[str, object]) -> None:
     charged = Charges.of([a_job(status=Status.FINISHED, provider_ref="pi_1", **recorded)])
 
     assert charged.sentence == "charged once, of an amount that is not recorded"

@@ -29,44 +29,42 @@ SAFE_FOR = timedelta(hours=23) - PROFILE.longest_run
         (a_job(status=Status.READY), Refusal.RACED),
     ],
 )
-def test_the_row_that_stands_tells_what_becomes_of_the_message(row: Job, refusal: Refusal) -> None:
+def test_failed_claim_reason_follows_row(row: Job, refusal: Refusal) -> None:
     assert refused_claim(row, a_claim()) is refusal
 
 
 @pytest.mark.parametrize("status", Status)
-def test_other_business_values_are_a_conflict_whatever_the_status(status: Status) -> None:
+def test_other_business_values_conflict_in_any_status(status: Status) -> None:
     row = a_job(status=status, fingerprint="of another amount")
 
     assert refused_claim(row, a_claim()) is Refusal.CONFLICT
 
 
 @pytest.mark.parametrize(("before", "now"), [(None, "of the order"), ("of the order", None)])
-def test_values_that_nobody_resolved_conflict_with_nothing(
-    before: str | None, now: str | None
-) -> None:
+def test_unresolved_values_never_conflict(before: str | None, now: str | None) -> None:
     row = a_job(status=Status.FINISHED, fingerprint=before)
 
     assert refused_claim(row, a_claim(fingerprint=now)) is Refusal.ENDED
 
 
 @pytest.mark.parametrize(("attempts", "may_act"), [(8, True), (9, False)])
-def test_the_last_attempt_allowed_is_made_and_one_more_is_not(
-    attempts: int, *, may_act: bool
-) -> None:
+def test_last_allowed_attempt_runs_and_next_does_not(attempts: int, *, may_act: bool) -> None:
     assert _may_act(a_job(attempts=attempts)) is may_act
 
 
 @pytest.mark.parametrize(("age", "may_act"), [(-TICK, True), (timedelta(0), False)])
-def test_a_job_that_has_reached_its_age_limit_is_not_run(age: timedelta, *, may_act: bool) -> None:
+def test_job_at_age_limit_does_not_run(age: timedelta, *, may_act: bool) -> None:
     assert _may_act(a_job(created_at=NOW - TERMS.stop.age - age)) is may_act
 
 
 @pytest.mark.parametrize(("left", "may_act"), [(TICK, True), (timedelta(0), False)])
-def test_an_open_send_is_repeated_only_inside_its_window(left: timedelta, *, may_act: bool) -> None:
+def test_ambiguous_send_is_repeated_only_within_key_window(
+    left: timedelta, *, may_act: bool
+) -> None:
     assert _may_act(a_job(first_sent_at=NOW - SAFE_FOR + left)) is may_act
 
 
-def test_an_open_send_is_not_repeated_under_another_scope() -> None:
+def test_ambiguous_send_is_not_repeated_under_other_key_scope() -> None:
     job = a_job(first_sent_at=NOW - timedelta(hours=1))
 
     assert _may_act(job, scope="live")
@@ -74,23 +72,23 @@ def test_an_open_send_is_not_repeated_under_another_scope() -> None:
 
 
 @pytest.mark.parametrize("safety", [Safety.LOOKUP, Safety.AT_MOST_ONCE])
-def test_an_open_send_without_a_key_is_not_repeated(safety: Safety) -> None:
+def test_ambiguous_send_without_idempotency_key_is_not_repeated(safety: Safety) -> None:
     assert not _may_act(a_job(first_sent_at=NOW - timedelta(hours=1)), safety=safety)
 
 
-def test_a_natural_effect_is_repeated_whatever_is_open() -> None:
+def test_natural_effect_is_repeated_despite_ambiguous_send() -> None:
     job = a_job(first_sent_at=NOW - timedelta(hours=23))
 
     assert _may_act(job, scope="test", safety=Safety.NATURAL)
 
 
 @pytest.mark.parametrize("safety", Safety)
-def test_a_first_send_is_made_whatever_its_safety(safety: Safety) -> None:
+def test_first_send_is_made_in_any_safety_class(safety: Safety) -> None:
     assert _may_act(a_job(first_sent_at=NOW, claimed_at=NOW), scope="test", safety=safety)
 
 
 @pytest.mark.parametrize("row", [None, *(a_job(status=status) for status in sorted(Status))])
-def test_unmet_requirement_escalates_a_job_that_waits_and_leaves_any_other(row: Job | None) -> None:
+def test_unmet_prerequisite_escalates_only_ready_job(row: Job | None) -> None:
     decision = unmet(row, "order_18452 has not failed")
 
     if row is None or row.status is not Status.READY:

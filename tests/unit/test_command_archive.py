@@ -83,7 +83,7 @@ def with_gap(bucket: Bucket, **fields: Any) -> None:  # noqa: ANN401  # of a gap
     )
 
 
-def test_history_of_an_order_is_shown_oldest_first(bucket: Bucket, place: FakePlace) -> None:
+def test_history_of_order_is_shown_oldest_first(bucket: Bucket, place: FakePlace) -> None:
     old = a_job(subject="18452")
     records = [record(old, finished(old, NOW + timedelta(hours=1))), record(None, old)]
     client: Any = bucket
@@ -99,14 +99,14 @@ def test_history_of_an_order_is_shown_oldest_first(bucket: Bucket, place: FakePl
     assert oncely("archive", "about", "18452", "--to", "2020-01-01", place=place).exit_code == 1
 
 
-def test_unknown_id_says_where_to_look(place: FakePlace) -> None:
+def test_unmatched_id_suggests_find_command(place: FakePlace) -> None:
     said = oncely("archive", "about", "nobody", place=place)
 
     assert said.exit_code == 1
     assert "oncely find" in said.stderr
 
 
-def test_days_in_the_wrong_order_are_refused(place: FakePlace) -> None:
+def test_dates_in_wrong_order_are_rejected(place: FakePlace) -> None:
     days = ("--from", "2026-11-18", "--to", "2026-11-17")
 
     said = oncely("archive", "about", "18452", *days, place=place)
@@ -115,7 +115,7 @@ def test_days_in_the_wrong_order_are_refused(place: FakePlace) -> None:
     assert "--to (2026-11-17) is before --from (2026-11-18)" in said.stderr
 
 
-def test_gaps_need_attention(bucket: Bucket, place: FakePlace) -> None:
+def test_open_gaps_set_attention_exit_code(bucket: Bucket, place: FakePlace) -> None:
     assert oncely("archive", "gaps", place=place).stdout == "The history has no open gap.\n"
     with_gap(bucket)
 
@@ -154,9 +154,7 @@ def test_restored_table_closes_no_gap(
     assert oncely("archive", "gaps", place=place).exit_code == 4, "restore-proofs still refuses"
 
 
-def test_gap_older_than_the_rows_that_were_asked_for_stays_open(
-    bucket: Bucket, place: FakePlace
-) -> None:
+def test_gap_older_than_requested_rows_stays_open(bucket: Bucket, place: FakePlace) -> None:
     with_gap(bucket)
 
     said = oncely("archive", "backfill", "--from", f"{NOW + timedelta(days=1):%F}", place=place)
@@ -165,7 +163,7 @@ def test_gap_older_than_the_rows_that_were_asked_for_stays_open(
     assert "1 gaps are still open" in said.stderr
 
 
-def test_stack_without_an_archive_is_said(place: FakePlace) -> None:
+def test_stack_without_archive_is_reported(place: FakePlace) -> None:
     place.outputs = {}
 
     assert "no output ArchiveBucketName" in oncely("archive", "gaps", place=place).stderr

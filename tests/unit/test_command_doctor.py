@@ -19,7 +19,7 @@ from tests.support.command import oncely
 from tests.support.world import charge
 
 
-def test_a_healthy_stack_has_nothing_to_mend() -> None:
+def test_healthy_stack_has_nothing_to_fix() -> None:
     said = oncely("doctor", place=Account().place())
 
     assert said.exit_code == 0, said.output
@@ -219,9 +219,7 @@ def paused_mail(account: Account) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_is_broken_is_named_with_what_to_mend(
-    spoil: Callable[[Account], None], sentence: str
-) -> None:
+def test_broken_part_is_reported_with_fix(spoil: Callable[[Account], None], sentence: str) -> None:
     account = Account()
     spoil(account)
 
@@ -233,7 +231,7 @@ def test_what_is_broken_is_named_with_what_to_mend(
     assert fault["mend"]
 
 
-def test_reconciler_that_had_nothing_to_do_is_fine() -> None:
+def test_idle_reconciler_is_healthy() -> None:
     account = Account()
     account.sweeps.clear()
 
@@ -334,7 +332,7 @@ def small_account(account: Account) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_someone_should_look_at_is_a_warning_and_no_failure(
+def test_degraded_part_is_warning_with_exit_code_zero(
     spoil: Callable[[Account], None], sentence: str
 ) -> None:
     account = Account()
@@ -347,7 +345,7 @@ def test_what_someone_should_look_at_is_a_warning_and_no_failure(
     assert sentence in " ".join(said.stdout.split())
 
 
-def test_doctor_reads_a_bounded_number_of_orders() -> None:
+def test_doctor_reads_bounded_number_of_orders() -> None:
     account = Account()
     account.orders_without_a_shard = [[]] * 5 + [["never read"]]
 
@@ -378,7 +376,7 @@ def test_ses_sandbox_is_broken_in_production_only(stack: str, health: str, exit_
 @pytest.mark.parametrize(
     "identity", ["receipts@mail.example.com", "mail.example.com", "example.com"]
 )
-def test_sender_is_verified_through_address_or_domain_above_it(identity: str) -> None:
+def test_sender_is_verified_through_address_or_parent_domain(identity: str) -> None:
     pending = {"VerifiedForSendingStatus": False, "VerificationStatus": "PENDING"}
     verified = {"VerifiedForSendingStatus": True, "VerificationStatus": "SUCCESS"}
     account = Account(identities={"receipts@mail.example.com": pending, identity: verified})
@@ -390,7 +388,7 @@ def test_sender_is_verified_through_address_or_domain_above_it(identity: str) ->
 
 
 @pytest.mark.parametrize("local", [False, True])
-def test_ses_is_not_asked_when_no_mail_leaves(*, local: bool) -> None:
+def test_ses_is_not_checked_when_no_mail_is_sent(*, local: bool) -> None:
     account = Account(mail=refused("AccessDeniedException"), identities={})
     if not local:
         del account.functions["mail"]["Environment"]["Variables"]["SENDER_ADDRESS"]
@@ -402,7 +400,7 @@ def test_ses_is_not_asked_when_no_mail_leaves(*, local: bool) -> None:
 
 
 @pytest.mark.parametrize("key", ["pat-eu1-1", "a-service-key", "CiQ3MDVk"])
-def test_a_hubspot_key_is_judged_by_hubspot_and_not_by_its_prefix(key: str) -> None:
+def test_hubspot_api_key_is_checked_by_hubspot_not_by_prefix(key: str) -> None:
     account = Account()
     account.secrets["hubspot"] = key
 
@@ -412,7 +410,7 @@ def test_a_hubspot_key_is_judged_by_hubspot_and_not_by_its_prefix(key: str) -> N
     assert "HubSpot accepts it" in said.stdout
 
 
-def test_a_hubspot_key_is_not_broken_when_hubspot_cannot_be_asked() -> None:
+def test_hubspot_api_key_is_not_broken_when_check_fails() -> None:
     account = Account()
     account.hubspot = KeyCheck(accepted=None, reason="HTTP 503")
 
@@ -422,21 +420,21 @@ def test_a_hubspot_key_is_not_broken_when_hubspot_cannot_be_asked() -> None:
     assert "HubSpot could not be asked about it: HTTP 503" in " ".join(said.stdout.split())
 
 
-def test_a_key_that_may_not_be_read_is_there_all_the_same() -> None:
+def test_unreadable_api_key_counts_as_present() -> None:
     account = Account()
     account.secrets["stripe"] = refused("AccessDeniedException")
 
     assert "there is one, which you may not read" in oncely("doctor", place=account.place()).stdout
 
 
-def test_on_one_machine_nobody_needs_to_listen() -> None:
+def test_local_stack_needs_no_alert_subscriber() -> None:
     account = Account()
     account.subscriptions.clear()
 
     assert oncely("doctor", place=account.place(is_local=True)).exit_code == 0
 
 
-def test_a_stack_of_another_version_says_which_names_are_missing() -> None:
+def test_missing_stack_outputs_are_named() -> None:
     place = Account().place()
     place.outputs = {name: value for name, value in place.outputs.items() if "Hubspot" not in name}
 
@@ -446,7 +444,7 @@ def test_a_stack_of_another_version_says_which_names_are_missing() -> None:
     assert "missing: HubspotSecretArn" in said.stdout
 
 
-def test_the_doctor_knows_the_numbers_and_the_indexes_of_the_stack() -> None:
+def test_doctor_constants_match_infrastructure() -> None:
     planned = {name: {index.name for index in plan.indexes} for name, plan in PLANS.items()}
 
     assert CHECKED_FACTOR == VISIBILITY_FACTOR

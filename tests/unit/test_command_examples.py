@@ -28,12 +28,12 @@ def examples(page: Path) -> Iterator[str]:
 WRITTEN = sorted({line for page in PAGES for line in examples(page)})
 
 
-def test_there_are_examples() -> None:
+def test_docs_contain_examples() -> None:
     assert len(WRITTEN) > 20
 
 
 @pytest.mark.parametrize("line", WRITTEN)
-def test_an_example_is_taken_as_it_is_written(line: str) -> None:
+def test_example_is_valid_command_as_written(line: str) -> None:
     _, *words = shlex.split(line, comments=True)
     group: Any = typer.main.get_command(app)
 
@@ -46,7 +46,7 @@ def test_an_example_is_taken_as_it_is_written(line: str) -> None:
         command.make_context(name, rest, parent=context)
 
 
-def test_the_command_tells_its_version() -> None:
+def test_command_prints_its_version() -> None:
     said = oncely("--version")
 
     assert said.exit_code == 0

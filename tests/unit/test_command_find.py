@@ -24,7 +24,7 @@ def paid() -> FakePlace:
 
 
 @pytest.mark.parametrize("asked", ["18452", "#18452", "order_18452", "customer_7", KEY, " 18452 "])
-def test_was_i_charged_twice_is_answered_in_the_first_line(paid: FakePlace, asked: str) -> None:
+def test_find_answers_whether_charged_twice_in_first_line(paid: FakePlace, asked: str) -> None:
     said = oncely("find", asked, place=paid)
 
     assert said.exit_code == 0
@@ -34,14 +34,14 @@ def test_was_i_charged_twice_is_answered_in_the_first_line(paid: FakePlace, aske
     assert len(said.stdout.splitlines()) < 24
 
 
-def test_a_reference_of_the_provider_finds_the_job(paid: FakePlace) -> None:
+def test_provider_reference_finds_job(paid: FakePlace) -> None:
     reference = paid.world.job(KEY).provider_ref
     assert reference is not None
 
     assert KEY in oncely("find", reference, place=paid).stdout
 
 
-def test_a_receipt_of_a_charge_is_no_second_charge(paid: FakePlace) -> None:
+def test_receipt_does_not_count_as_second_charge(paid: FakePlace) -> None:
     paid.world.run({"job": "receipt.send", "v": 1, "order_id": "18452"})
 
     said = oncely("find", "18452", place=paid)
@@ -50,7 +50,7 @@ def test_a_receipt_of_a_charge_is_no_second_charge(paid: FakePlace) -> None:
     assert said.stdout.splitlines()[0] == "18452: charged once, 12.50 EUR."
 
 
-def test_two_charges_of_one_order_are_said_first() -> None:
+def test_double_charge_is_reported_in_first_line() -> None:
     world = World()
     world.add_order()
     world.run(charge())
@@ -63,7 +63,7 @@ def test_two_charges_of_one_order_are_said_first() -> None:
     assert said.stdout.splitlines()[0] == "18452: charged 2 times: 12.50 EUR, 12.50 EUR."
 
 
-def test_an_open_charge_is_not_called_a_charge() -> None:
+def test_unfinished_charge_is_shown_as_pending() -> None:
     world = World()
     world.add_order()
     place = FakePlace(world)
@@ -75,14 +75,14 @@ def test_an_open_charge_is_not_called_a_charge() -> None:
     assert "You may resend" in said.stdout
 
 
-def test_nobody_knows_of_it_is_an_answer_with_a_code_of_its_own(paid: FakePlace) -> None:
+def test_unmatched_id_has_its_own_exit_code(paid: FakePlace) -> None:
     said = oncely("find", "99999", place=paid)
 
     assert said.exit_code == 1
     assert "No job is known of '99999'" in said.stderr
 
 
-def test_a_program_reads_what_the_page_reads(paid: FakePlace) -> None:
+def test_json_output_includes_labels_and_timeline(paid: FakePlace) -> None:
     found = json.loads(oncely("find", "18452", "--json", place=paid).stdout)
     shown = json.loads(oncely("show", KEY, "--json", place=paid).stdout)
 
@@ -92,21 +92,21 @@ def test_a_program_reads_what_the_page_reads(paid: FakePlace) -> None:
     assert shown["timeline"][-1]["event"] == "confirm"
 
 
-def test_one_job_is_shown_with_its_history_and_what_it_promises(paid: FakePlace) -> None:
+def test_show_prints_job_with_timeline_and_contract(paid: FakePlace) -> None:
     said = oncely("show", KEY, place=paid).stdout
 
     for part in (KEY, "12.50 EUR", "customer_7", "a worker took it", "oncely contracts payment"):
         assert part in said
 
 
-def test_an_unknown_key_is_refused(paid: FakePlace) -> None:
+def test_missing_job_key_is_reported(paid: FakePlace) -> None:
     said = oncely("show", "payment.charge:order_1", place=paid)
 
     assert (said.exit_code, said.stdout) == (1, "")
     assert "There is no job 'payment.charge:order_1'" in said.stderr
 
 
-def test_lists_are_by_status_type_and_time(paid: FakePlace) -> None:
+def test_list_filters_by_status_type_and_time(paid: FakePlace) -> None:
     paid.world.run(charge("nobody"))
 
     def keys(*options: str) -> list[str]:
@@ -122,14 +122,14 @@ def test_lists_are_by_status_type_and_time(paid: FakePlace) -> None:
     assert len(keys("--since", "2020-01-01T00:00")) == 1
 
 
-def test_empty_list_of_done_jobs_says_where_to_look(paid: FakePlace) -> None:
+def test_empty_list_of_done_jobs_suggests_find_command(paid: FakePlace) -> None:
     said = oncely("list", "--status", "finished", "--type", "sync.push", place=paid)
 
     assert "No job is in this list" in said.stdout
     assert "`oncely find` finds each" in said.stderr
 
 
-def test_a_list_says_that_there_is_more(paid: FakePlace) -> None:
+def test_list_reports_that_there_is_more(paid: FakePlace) -> None:
     paid.world.run(charge("nobody"))
     paid.world.run(charge("another"))
 
@@ -145,7 +145,7 @@ def test_a_list_says_that_there_is_more(paid: FakePlace) -> None:
         (("--since", "yesterday"), "write 24h (ago), 2026-11-16"),
     ],
 )
-def test_a_list_that_there_is_not_is_said_with_those_there_are(
+def test_invalid_list_option_names_valid_ones(
     paid: FakePlace, options: tuple[str, ...], sentence: str
 ) -> None:
     said = oncely("list", *options, place=paid)
@@ -154,7 +154,7 @@ def test_a_list_that_there_is_not_is_said_with_those_there_are(
     assert sentence in said.stderr
 
 
-def test_a_list_of_a_rare_type_stops_looking_and_says_how_to_look_further(
+def test_list_of_rare_type_stops_early_and_suggests_narrowing(
     paid: FakePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspect, "MOST_READ", 1)
@@ -173,7 +173,7 @@ def test_a_list_of_a_rare_type_stops_looking_and_says_how_to_look_further(
         assert "No job is in this list" not in said.stdout
 
 
-def test_an_empty_list_of_a_type_that_is_not_known_is_said_with_those_there_are(
+def test_empty_list_of_unknown_type_names_known_ones(
     paid: FakePlace,
 ) -> None:
     said = oncely("list", "--type", "payment.chrage", place=paid)
@@ -182,7 +182,7 @@ def test_an_empty_list_of_a_type_that_is_not_known_is_said_with_those_there_are(
     assert "'payment.chrage' is not one of payment.charge, " in said.stderr
 
 
-def test_a_printed_command_means_the_same_place(paid: FakePlace) -> None:
+def test_printed_command_targets_same_stack(paid: FakePlace) -> None:
     paid.options = " --stack Oncely-prod"
     paid.world.run(charge("nobody"))
 
@@ -194,7 +194,7 @@ def test_a_printed_command_means_the_same_place(paid: FakePlace) -> None:
     )
 
 
-def test_ten_thousand_jobs_are_listed_page_by_page(paid: FakePlace) -> None:
+def test_long_list_is_read_page_by_page(paid: FakePlace) -> None:
     one = paid.world.job(KEY)
     keys = [JobKey(f"payment.charge:order_{number}") for number in range(10_000)]
     paid.world.store.jobs |= {key: replace(one, job_key=key) for key in keys}
@@ -204,7 +204,7 @@ def test_ten_thousand_jobs_are_listed_page_by_page(paid: FakePlace) -> None:
     assert len({json.loads(line)["job_key"] for line in said.stdout.splitlines()}) == 250
 
 
-def test_what_customers_typed_is_only_text() -> None:
+def test_hostile_customer_input_is_printed_as_text() -> None:
     world = World()
     world.add_order(HOSTILE, customer_id=HOSTILE)
     world.run(charge(HOSTILE))
@@ -220,7 +220,7 @@ def test_what_customers_typed_is_only_text() -> None:
         assert "[red]x[/red]" in said.output or "%5Bred" in said.output
 
 
-def test_answer_comes_first_then_the_jobs_then_each_history_under_its_key(
+def test_find_prints_answer_then_jobs_then_timelines(
     paid: FakePlace,
 ) -> None:
     said = oncely("find", "18452", place=paid)
@@ -232,7 +232,7 @@ def test_answer_comes_first_then_the_jobs_then_each_history_under_its_key(
     assert said.stderr == ""
 
 
-def test_list_that_is_whole_gives_no_hint(paid: FakePlace) -> None:
+def test_complete_list_gives_no_hint(paid: FakePlace) -> None:
     said = oncely("list", "--status", "finished", place=paid)
 
     assert KEY in said.stdout

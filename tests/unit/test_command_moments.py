@@ -19,20 +19,20 @@ from tests.unit.samples import NOW
         ("2w", timedelta(weeks=2)),
     ],
 )
-def test_span_is_a_number_and_a_unit(text: str, length: timedelta) -> None:
+def test_time_span_is_number_with_unit(text: str, length: timedelta) -> None:
     assert span(text) == length
     assert moment(text, now=NOW) == NOW - length
 
 
 @pytest.mark.parametrize("text", ["", "24", "h", "-1h", "1.5h", "24 h", "1234567s"])
-def test_anything_else_is_no_span(text: str) -> None:
+def test_any_other_text_is_not_time_span(text: str) -> None:
     with pytest.raises(CommandError, match="is no time span") as caught:
         span(text)
 
     assert caught.value.code is Exit.USAGE
 
 
-def test_moment_is_a_time_in_utc_and_a_span_beyond_all_time_its_beginning() -> None:
+def test_moment_is_utc_and_clamps_huge_time_span() -> None:
     assert moment(" 2026-11-16T03:00 ", now=NOW) == NOW
     assert moment("999999w", now=NOW) == datetime.min.replace(tzinfo=UTC)
     with pytest.raises(CommandError, match="is no time: write"):
@@ -54,5 +54,5 @@ def test_moment_is_a_time_in_utc_and_a_span_beyond_all_time_its_beginning() -> N
         (172_800, "2 days"),
     ],
 )
-def test_age_is_told_in_the_largest_unit_that_fits(seconds: int, words: str) -> None:
+def test_age_is_shown_in_largest_unit_that_fits(seconds: int, words: str) -> None:
     assert ago(NOW - timedelta(seconds=seconds), now=NOW) == words

@@ -29,7 +29,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_new_jobs_of_every_safety_class_pass_their_own_tests_and_the_linter(clone: Path) -> None:
+def test_new_jobs_of_every_safety_class_pass_tests_and_linter(clone: Path) -> None:
     for number, safety in enumerate(Does):
         written = oncely("new-job", f"refund.number_{'abcd'[number]}", "--safety", safety)
         assert written.exit_code == 0, written.output
@@ -55,7 +55,7 @@ def run(clone: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_nothing_is_overwritten(clone: Path) -> None:
+def test_existing_job_is_not_overwritten(clone: Path) -> None:
     oncely("new-job", "refund.issue")
     before = (clone / REGISTRY).read_text()
 
@@ -67,13 +67,13 @@ def test_nothing_is_overwritten(clone: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["refund", "Refund.Issue", "refund issue", "../evil.job", "a.b;c"])
-def test_a_name_that_is_no_job_type_is_refused(clone: Path, name: str) -> None:
+def test_invalid_job_type_is_rejected(clone: Path, name: str) -> None:
     said = oncely("new-job", name)
 
     assert said.exit_code == 2
     assert "write it like refund.issue" in said.stderr
 
 
-def test_a_registry_that_is_written_otherwise_is_left_to_its_author() -> None:
+def test_unrecognized_registry_is_left_to_edit_by_hand() -> None:
     with pytest.raises(CommandError, match="by hand"):
         registered("CONTRACTS = ()\n", module="refund_issue", name="RefundIssue")

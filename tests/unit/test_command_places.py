@@ -27,13 +27,13 @@ from tests.support.command import FakePlace, oncely, where_of
 NO_PROFILE = {"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
 
 
-def test_the_options_say_where() -> None:
+def test_options_select_stack() -> None:
     given = where_of("list", "--stack", "Mine", "--profile", "p", "--region", "eu-west-1")
 
     assert given == Where(stack="Mine", profile="p", region="eu-west-1", local=False)
 
 
-def test_the_environment_names_the_stack_where_no_option_does(
+def test_environment_selects_stack_without_option(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert where_of("list").stack == "Oncely-dev"
@@ -64,7 +64,7 @@ def client_error(code: str, message: str = "said AWS") -> ClientError:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_each_trouble_with_aws_is_one_sentence_and_a_code(
+def test_aws_error_is_one_sentence_with_exit_code(
     error: ClientError | BotoCoreError, said: str
 ) -> None:
     assert sentence(error).startswith(said) or said in sentence(error)
@@ -80,7 +80,7 @@ def test_each_trouble_with_aws_is_one_sentence_and_a_code(
     assert "Traceback" not in answer.output
 
 
-def test_a_command_without_a_provider_s_sdk_says_how_to_get_it() -> None:
+def test_missing_provider_sdk_says_how_to_install_it() -> None:
     class WithoutStripe(FakePlace):
         def desk(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
             raise ModuleNotFoundError("No module named 'stripe'", name="stripe")
@@ -92,7 +92,7 @@ def test_a_command_without_a_provider_s_sdk_says_how_to_get_it() -> None:
     assert '".[command]"' in said.stderr
 
 
-def test_a_missing_stack_says_how_to_name_or_make_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_stack_says_how_to_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
     client = boto3.client(
         "cloudformation",
         region_name="eu-west-1",
@@ -121,7 +121,7 @@ def test_a_missing_stack_says_how_to_name_or_make_one(monkeypatch: pytest.Monkey
         (Where(profile="shop", region="eu-west-1"), " --profile shop --region eu-west-1"),
     ],
 )
-def test_a_place_says_how_a_printed_command_means_it(
+def test_stack_knows_options_for_printed_commands(
     monkeypatch: pytest.MonkeyPatch, where: Where, options: str
 ) -> None:
     monkeypatch.delenv("ONCELY_STACK", raising=False)
@@ -131,7 +131,7 @@ def test_a_place_says_how_a_printed_command_means_it(
     assert AwsPlace(Where(stack="Oncely-prod")).options == ""
 
 
-def test_nobody_is_signed_in() -> None:
+def test_missing_credentials_are_reported_without_traceback() -> None:
     nowhere = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "eu-west-1", **NO_PROFILE}
     blank = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
     done = subprocess.run(
@@ -147,7 +147,7 @@ def test_nobody_is_signed_in() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_the_local_stack_is_found_by_what_it_left_in_the_clone(
+def test_local_stack_is_found_by_state_file_in_clone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(a_clone(tmp_path))
@@ -163,7 +163,7 @@ def test_the_local_stack_is_found_by_what_it_left_in_the_clone(
 @pytest.mark.parametrize(
     "left", [None, "", "[]", "{}", '{"endpoint": "http://127.0.0.1:1", "pid": 4194305}']
 )
-def test_no_local_stack_says_how_to_start_one(
+def test_missing_local_stack_says_how_to_start_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str | None
 ) -> None:
     monkeypatch.chdir(a_clone(tmp_path))
@@ -177,7 +177,7 @@ def test_no_local_stack_says_how_to_start_one(
 
 
 @pytest.mark.parametrize("what", ["demo", "local"])
-def test_what_only_a_clone_can_do_is_handed_to_it_with_its_options(
+def test_clone_commands_are_passed_on_with_their_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.chdir(a_clone(tmp_path))
@@ -201,7 +201,7 @@ def a_clone(folder: Path) -> Path:
     return folder
 
 
-def test_help_lists_the_commands_and_the_exit_codes() -> None:
+def test_help_lists_commands_and_exit_codes() -> None:
     said = oncely("--help", COLUMNS="200")
 
     assert said.exit_code == 0
@@ -209,7 +209,7 @@ def test_help_lists_the_commands_and_the_exit_codes() -> None:
         assert word in said.stdout
 
 
-def test_help_waits_for_no_sdk() -> None:
+def test_help_loads_no_sdk() -> None:
     heavy = "{'boto3', 'botocore', 'pydantic', 'oncely.contracts', 'stripe'}"
     look = f"import sys, ops_cli.main; print(sorted({heavy} & set(sys.modules)))"
 
@@ -224,7 +224,7 @@ def test_help_waits_for_no_sdk() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_a_shell_completes_commands_and_job_types() -> None:
+def test_shell_completes_commands_and_job_types() -> None:
     def completed(typed: str) -> str:
         return oncely(
             _ONCELY_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" "))

@@ -28,7 +28,7 @@ def place_with(status: str = "SUCCEEDED", **ended: Any) -> tuple[FakePlace, Mach
     return FakePlace(clients={"stepfunctions": machine}, outputs={"ReconcilerArn": ARN}), machine
 
 
-def test_it_asks_for_exactly_what_the_options_say() -> None:
+def test_sweep_input_matches_options() -> None:
     place, machine = place_with(output='{"counts": {}, "jobs": []}')
 
     said = oncely(
@@ -47,7 +47,7 @@ def test_it_asks_for_exactly_what_the_options_say() -> None:
     }
 
 
-def test_what_became_of_each_job_is_told() -> None:
+def test_resolution_of_each_job_is_printed() -> None:
     output = json.dumps({"counts": {"finished": 1}, "jobs": [JOB]})
     place, machine = place_with(output=output)
 
@@ -69,7 +69,9 @@ def test_what_became_of_each_job_is_told() -> None:
         ("TIMED_OUT", {}),
     ],
 )
-def test_what_needs_someone_has_an_exit_code_of_its_own(status: str, ended: dict[str, str]) -> None:
+def test_sweep_that_needs_attention_has_its_own_exit_code(
+    status: str, ended: dict[str, str]
+) -> None:
     place, _ = place_with(status, **ended)
 
     said = oncely("reconcile", place=place)
@@ -79,7 +81,7 @@ def test_what_needs_someone_has_an_exit_code_of_its_own(status: str, ended: dict
     assert "Traceback" not in said.output
 
 
-def test_a_job_that_there_is_not_is_refused_as_everywhere() -> None:
+def test_missing_job_is_reported() -> None:
     place, _ = place_with(output='{"counts": {"gone": 1}, "jobs": []}')
 
     said = oncely("reconcile", "payment.charge:order_none", place=place)
@@ -88,7 +90,7 @@ def test_a_job_that_there_is_not_is_refused_as_everywhere() -> None:
     assert "There is no job 'payment.charge:order_none'" in said.stderr
 
 
-def test_programs_read_the_output_as_it_is() -> None:
+def test_json_output_is_passed_through() -> None:
     place, _ = place_with(output=json.dumps({"counts": {"finished": 1}, "jobs": [JOB], "new": 1}))
 
     answer = json.loads(oncely("reconcile", "--json", place=place).stdout)
@@ -102,7 +104,7 @@ def test_programs_read_the_output_as_it_is() -> None:
     }
 
 
-def test_reconcile_says_that_another_sweep_is_at_work() -> None:
+def test_reconcile_reports_shards_busy_with_other_sweep() -> None:
     place, _ = place_with(output='{"counts": {}, "jobs": [], "busy_shards": 3}')
 
     said = oncely("reconcile", place=place)
@@ -112,13 +114,13 @@ def test_reconcile_says_that_another_sweep_is_at_work() -> None:
     assert "Nothing is due" not in said.stdout
 
 
-def test_reconcile_says_how_many_jobs_are_not_listed() -> None:
+def test_reconcile_reports_number_of_unlisted_jobs() -> None:
     place, _ = place_with(output='{"counts": {"finished": 9}, "jobs": [], "not_listed": 9}')
 
     assert "9 more jobs are not listed" in oncely("reconcile", place=place).stdout
 
 
-def test_it_need_not_be_waited_for() -> None:
+def test_no_wait_option_returns_after_start() -> None:
     place, _ = place_with()
 
     said = oncely("reconcile", "--no-wait", place=place)
@@ -126,7 +128,7 @@ def test_it_need_not_be_waited_for() -> None:
     assert (said.exit_code, said.stdout) == (0, "started: arn:one\n")
 
 
-def test_a_stack_without_a_reconciler_says_what_to_do() -> None:
+def test_stack_without_reconciler_names_fix() -> None:
     said = oncely("reconcile", place=FakePlace())
 
     assert said.exit_code == 3

@@ -29,7 +29,7 @@ def review() -> FakePlace:
     return FakePlace(world)
 
 
-def test_a_repair_is_recorded_with_the_name_that_aws_knows_and_the_reason(
+def test_repair_records_aws_identity_and_reason(
     review: FakePlace,
 ) -> None:
     said = oncely("repair", KEY, "finish", *WHY, "--reference", "ch_9", "--yes", place=review)
@@ -42,13 +42,13 @@ def test_a_repair_is_recorded_with_the_name_that_aws_knows_and_the_reason(
     assert review.world.order()["status"] == "paid"
 
 
-def test_a_given_name_does_not_hide_the_one_that_is_signed_in(review: FakePlace) -> None:
+def test_given_name_does_not_hide_aws_identity(review: FakePlace) -> None:
     oncely("repair", KEY, "fail", *WHY, "--yes", "--as", "grace", place=review)
 
     assert review.world.job(KEY).evidence[-1].actor == "person:grace (signed in as ada@example.com)"
 
 
-def test_a_long_given_name_does_not_push_the_signed_in_one_out(review: FakePlace) -> None:
+def test_long_given_name_does_not_displace_aws_identity(review: FakePlace) -> None:
     forged = "boss (signed in as boss)".ljust(200, "_")
 
     oncely("repair", KEY, "fail", *WHY, "--yes", "--as", forged, place=review)
@@ -56,7 +56,7 @@ def test_a_long_given_name_does_not_push_the_signed_in_one_out(review: FakePlace
     assert review.world.job(KEY).evidence[-1].actor.endswith("(signed in as ada@example.com)")
 
 
-def test_a_dry_run_says_what_would_be_and_changes_nothing(review: FakePlace) -> None:
+def test_dry_run_shows_result_and_changes_nothing(review: FakePlace) -> None:
     before = review.world.job(KEY)
 
     said = oncely("repair", KEY, "fail", *WHY, "--dry-run", place=review)
@@ -67,7 +67,7 @@ def test_a_dry_run_says_what_would_be_and_changes_nothing(review: FakePlace) -> 
     assert review.world.order()["status"] == "payment_pending"
 
 
-def test_where_nobody_can_be_asked_silence_is_no_yes(review: FakePlace) -> None:
+def test_repair_needs_yes_option_without_terminal(review: FakePlace) -> None:
     before = review.world.job(KEY)
 
     said = oncely("repair", KEY, "fail", *WHY, place=review)
@@ -85,7 +85,7 @@ def test_where_nobody_can_be_asked_silence_is_no_yes(review: FakePlace) -> None:
         ("", 1, Status.NEEDS_REVIEW),
     ],
 )
-def test_on_a_terminal_it_asks_first(
+def test_repair_needs_confirmation_on_terminal(
     review: FakePlace, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, status: Status
 ) -> None:
     monkeypatch.setattr(repair_command, "_is_a_terminal", lambda: True)
@@ -95,7 +95,7 @@ def test_on_a_terminal_it_asks_first(
     assert (said.exit_code, review.world.job(KEY).status) == (code, status)
 
 
-def test_a_repair_that_may_not_be_says_why_and_what_may(review: FakePlace) -> None:
+def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakePlace) -> None:
     said = oncely("repair", KEY, "again", *WHY, "--yes", place=review)
 
     assert said.exit_code == 1
@@ -103,7 +103,7 @@ def test_a_repair_that_may_not_be_says_why_and_what_may(review: FakePlace) -> No
     assert "You may: ask, return, finish, fail." in said.stderr
 
 
-def test_a_job_that_changed_since_it_was_shown_is_left_alone(
+def test_job_changed_since_shown_is_not_repaired(
     review: FakePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def changed_while_the_person_is_asked() -> bool:
@@ -131,7 +131,7 @@ def unknown() -> FakePlace:
     return FakePlace(world)
 
 
-def test_the_provider_is_asked_and_its_answer_stands_beside_ours(unknown: FakePlace) -> None:
+def test_lookup_prints_provider_outcome_beside_job(unknown: FakePlace) -> None:
     said = oncely("repair", KEY, "ask", *WHY, "--yes", place=unknown)
 
     assert said.exit_code == 0, said.output
@@ -140,7 +140,7 @@ def test_the_provider_is_asked_and_its_answer_stands_beside_ours(unknown: FakePl
     assert len(unknown.world.payments.charges) == 1
 
 
-def test_a_provider_that_cannot_say_is_an_exit_code_of_its_own(unknown: FakePlace) -> None:
+def test_failed_lookup_has_its_own_exit_code(unknown: FakePlace) -> None:
     unknown.world.payments.fails("look_up", Fault.TIMEOUT_BEFORE)
 
     said = oncely("repair", KEY, "ask", *WHY, "--yes", place=unknown)
@@ -150,7 +150,7 @@ def test_a_provider_that_cannot_say_is_an_exit_code_of_its_own(unknown: FakePlac
     assert unknown.world.job(KEY).status is Status.UNKNOWN
 
 
-def test_programs_read_the_job_as_it_became(review: FakePlace) -> None:
+def test_json_output_shows_repaired_job(review: FakePlace) -> None:
     said = oncely("repair", KEY, "fail", *WHY, "--yes", "--json", place=review)
 
     answer = json.loads(said.stdout)
@@ -167,7 +167,7 @@ def test_programs_read_the_job_as_it_became(review: FakePlace) -> None:
         ((KEY, "finish", *WHY, "--yes"), 1),  # it needs the provider's reference
     ],
 )
-def test_a_repair_that_says_too_little_is_refused(
+def test_incomplete_repair_is_rejected(
     review: FakePlace, words: tuple[str, ...], code: int
 ) -> None:
     before = review.world.job(KEY)
@@ -191,7 +191,7 @@ def stranded() -> FakePlace:
     return place
 
 
-def test_everything_from_the_dead_letters_is_sent_again(stranded: FakePlace) -> None:
+def test_redrive_sends_all_dead_letters(stranded: FakePlace) -> None:
     said = oncely("redrive", "--yes", place=stranded)
 
     assert said.exit_code == 0, said.output
@@ -213,7 +213,7 @@ class _BusyAtFirst(FakeOutbox):
         return super().send(bodies)
 
 
-def test_a_busy_moment_does_not_stop_the_others(stranded: FakePlace) -> None:
+def test_busy_queue_does_not_stop_other_redrives(stranded: FakePlace) -> None:
     stranded.world.outbox = _BusyAtFirst()
 
     said = oncely("redrive", "--yes", place=stranded)
@@ -224,7 +224,7 @@ def test_a_busy_moment_does_not_stop_the_others(stranded: FakePlace) -> None:
     assert len(stranded.world.outbox.sent) == 2
 
 
-def test_a_dry_redrive_sends_nothing(stranded: FakePlace) -> None:
+def test_dry_redrive_sends_nothing(stranded: FakePlace) -> None:
     said = oncely("redrive", "--dry-run", place=stranded)
 
     assert said.stdout.count("would send") == 3
@@ -238,14 +238,14 @@ def test_one_job_is_redriven_by_its_key(stranded: FakePlace) -> None:
     assert len(stranded.world.outbox.sent) == 1
 
 
-def test_a_job_that_is_not_ready_is_not_redriven(review: FakePlace) -> None:
+def test_job_that_is_not_ready_is_not_redriven(review: FakePlace) -> None:
     said = oncely("redrive", KEY, "--yes", place=review)
 
     assert said.exit_code == 1
     assert "only a job that is ready is sent" in said.stdout
 
 
-def test_nothing_to_redrive_is_no_failure() -> None:
+def test_empty_redrive_succeeds() -> None:
     said = oncely("redrive", place=FakePlace())
 
     assert said.exit_code == 0

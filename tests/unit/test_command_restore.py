@@ -74,7 +74,7 @@ def place(table: RestoredTable) -> FakePlace:
     )
 
 
-def test_a_replacement_keeps_the_identity_and_says_when_jobs_resume() -> None:
+def test_replacement_keeps_identity_and_says_when_jobs_resume() -> None:
     table = RestoredTable()
 
     said = oncely("restore-proofs", "--replacement", "--yes", place=place(table))
@@ -88,7 +88,7 @@ def test_a_replacement_keeps_the_identity_and_says_when_jobs_resume() -> None:
     assert len(table.moved) == 1
 
 
-def test_replays_end_after_the_retention_of_job_queues_and_dead_letters() -> None:
+def test_replay_window_covers_queue_and_dead_letter_retention() -> None:
     table = RestoredTable()
 
     oncely("restore-proofs", "--replacement", "--yes", place=place(table))
@@ -98,7 +98,7 @@ def test_replays_end_after_the_retention_of_job_queues_and_dead_letters() -> Non
     assert timedelta(days=17) < window <= timedelta(days=18)
 
 
-def test_a_copy_cannot_be_given_an_identity() -> None:
+def test_copy_rejects_given_identity() -> None:
     table = RestoredTable()
 
     said = oncely("restore-proofs", "--copy", "--identity", "dev", "--yes", place=place(table))
@@ -108,7 +108,7 @@ def test_a_copy_cannot_be_given_an_identity() -> None:
     assert table.written == []
 
 
-def test_a_copy_gets_another_identity() -> None:
+def test_copy_gets_new_identity() -> None:
     table = RestoredTable()
 
     said = oncely("restore-proofs", "--copy", "--yes", "--json", place=place(table))
@@ -118,7 +118,7 @@ def test_a_copy_gets_another_identity() -> None:
     assert (done["table_id"], done["unresolved"]) == ("T2", 1)
 
 
-def test_a_dry_run_writes_nothing() -> None:
+def test_dry_run_writes_nothing() -> None:
     table = RestoredTable()
 
     said = oncely("restore-proofs", "--replacement", "--dry-run", place=place(table))
@@ -128,14 +128,14 @@ def test_a_dry_run_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--replacement", "--copy")])
-def test_one_of_the_two_must_be_said(options: tuple[str, ...]) -> None:
+def test_exactly_one_of_replacement_and_copy_is_required(options: tuple[str, ...]) -> None:
     said = oncely("restore-proofs", *options, "--yes", place=place(RestoredTable()))
 
     assert said.exit_code == 2
     assert "either --replacement" in said.stderr
 
 
-def test_a_table_that_is_ours_is_left_alone() -> None:
+def test_table_with_own_identity_is_left_unchanged() -> None:
     table = RestoredTable(identity={"identity": {"S": "dev"}, "table_id": {"S": "T2"}})
 
     said = oncely("restore-proofs", "--replacement", "--yes", place=place(table))
@@ -145,7 +145,7 @@ def test_a_table_that_is_ours_is_left_alone() -> None:
     assert table.written == []
 
 
-def test_a_stack_that_names_no_queues_is_not_guessed_about() -> None:
+def test_stack_without_queue_outputs_fails() -> None:
     nowhere = place(RestoredTable())
     nowhere.outputs = {"JobsTableName": "jobs", "ArchiveBucketName": "archive"}
 

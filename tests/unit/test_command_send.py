@@ -11,7 +11,7 @@ from tests.support.world import charge
 KEY = "payment.charge:order_18452"
 
 
-def test_a_job_is_written_as_fields_and_its_values_get_the_types_of_its_contract() -> None:
+def test_fields_become_message_with_types_of_contract() -> None:
     place = FakePlace()
 
     said = oncely("send", "payment.charge", "order_id=18452", "amount=1250", place=place)
@@ -21,7 +21,7 @@ def test_a_job_is_written_as_fields_and_its_values_get_the_types_of_its_contract
     assert json.loads(place.world.outbox.sent[0]) == charge(amount=1250)
 
 
-def test_the_same_job_again_is_a_duplicate_and_a_different_one_a_conflict() -> None:
+def test_same_message_is_duplicate_and_changed_one_conflicts() -> None:
     place = FakePlace()
     first = json.dumps(charge(amount=1250))
     oncely("send", first, place=place)
@@ -35,7 +35,7 @@ def test_the_same_job_again_is_a_duplicate_and_a_different_one_a_conflict() -> N
     assert len(place.world.outbox.sent) == 1
 
 
-def test_a_file_is_sent_line_by_line_and_summed_up(tmp_path: Path) -> None:
+def test_file_is_sent_line_by_line_and_summarized(tmp_path: Path) -> None:
     place, file = FakePlace(), tmp_path / "jobs.jsonl"
     file.write_text("\n".join(json.dumps(charge(str(n % 200))) for n in range(250)) + "\n\n")
 
@@ -46,7 +46,7 @@ def test_a_file_is_sent_line_by_line_and_summed_up(tmp_path: Path) -> None:
     assert len(place.world.outbox.sent) == 200
 
 
-def test_one_bad_line_stops_the_file_before_anything_is_sent() -> None:
+def test_one_invalid_line_stops_whole_file() -> None:
     place = FakePlace()
     lines = [json.dumps(charge()), '{"job": "payment.charge", "v": 1}', "not JSON"]
 
@@ -60,7 +60,7 @@ def test_one_bad_line_stops_the_file_before_anything_is_sent() -> None:
     assert place.world.store.jobs == {}
 
 
-def test_programs_get_one_line_of_json_for_each_message() -> None:
+def test_json_output_has_one_line_per_message() -> None:
     said = oncely("send", "--json", json.dumps(charge()), place=FakePlace())
 
     assert [json.loads(line) for line in said.stdout.splitlines()] == [
@@ -68,7 +68,7 @@ def test_programs_get_one_line_of_json_for_each_message() -> None:
     ]
 
 
-def test_a_message_that_the_queue_did_not_take_is_said_to_be_kept() -> None:
+def test_message_not_queued_is_reported_as_kept() -> None:
     place = FakePlace()
     place.world.outbox.refuses = frozenset({0})
 
@@ -94,7 +94,7 @@ def test_a_message_that_the_queue_did_not_take_is_said_to_be_kept() -> None:
         (("--unique-for", "soon", "payment.charge", "order_id=1"), 2, "write 30s, 90m, 24h"),
     ],
 )
-def test_what_cannot_be_sent_is_answered_in_a_sentence(
+def test_unsendable_input_is_reported_in_one_sentence(
     words: tuple[str, ...], code: int, sentence: str
 ) -> None:
     said = oncely("send", *words, place=FakePlace())
@@ -104,7 +104,7 @@ def test_what_cannot_be_sent_is_answered_in_a_sentence(
     assert "Traceback" not in said.output
 
 
-def test_what_a_sender_wrote_cannot_forge_a_line_or_colour_one() -> None:
+def test_hostile_input_cannot_forge_or_color_lines() -> None:
     place = FakePlace()
 
     said = oncely("send", json.dumps(charge(HOSTILE)), json.dumps(charge(HOSTILE)), place=place)
@@ -124,7 +124,7 @@ def test_what_a_sender_wrote_cannot_forge_a_line_or_colour_one() -> None:
     ],
     ids=["number", "nested", "nested for ever", "properties"],
 )
-def test_a_message_that_no_row_can_hold_is_refused(record: str, why: str) -> None:
+def test_message_that_no_row_can_hold_is_rejected(record: str, why: str) -> None:
     place = FakePlace()
     fields = ("source=hubspot", "source_id=1", "event_id=evt-1", f"record={record}")
 

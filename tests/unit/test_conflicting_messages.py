@@ -11,7 +11,7 @@ OTHER = ({"amount": 9900}, {"currency": "usd"}, {"customer_id": "somebody_else"}
 
 
 @pytest.mark.parametrize("other", OTHER)
-def test_on_first_sight_a_message_that_differs_from_the_order_is_refused(
+def test_message_that_differs_from_order_conflicts_on_first_run(
     other: dict[str, object],
 ) -> None:
     world = World()
@@ -26,7 +26,7 @@ def test_on_first_sight_a_message_that_differs_from_the_order_is_refused(
 
 
 @pytest.mark.parametrize("other", OTHER)
-def test_after_the_end_it_is_refused_and_the_first_job_stays_as_it_was(
+def test_conflicting_message_leaves_ended_job_unchanged(
     other: dict[str, object],
 ) -> None:
     world = World()
@@ -40,7 +40,7 @@ def test_after_the_end_it_is_refused_and_the_first_job_stays_as_it_was(
     assert world.job(KEY) == before
 
 
-def test_on_takeover_an_order_that_changed_meanwhile_is_a_conflict() -> None:
+def test_changed_order_conflicts_on_takeover() -> None:
     world = World()
     world.add_order()
     mortal = Mortal(world.payments, Fate(call="execute", after=True))
@@ -57,7 +57,7 @@ def test_on_takeover_an_order_that_changed_meanwhile_is_a_conflict() -> None:
     assert world.alerts.told
 
 
-def test_a_ready_row_of_other_values_is_not_claimed() -> None:
+def test_ready_row_with_other_values_is_not_claimed() -> None:
     world = World()
     world.add_order()
     mortal = Mortal(world.payments, Fate(call="execute", after=False))
@@ -80,7 +80,7 @@ def test_a_ready_row_of_other_values_is_not_claimed() -> None:
 @pytest.mark.parametrize(
     "same", [{"amount": 1250}, {"currency": "EUR"}, {"customer_id": "customer_7"}, {"attempt": 1}]
 )
-def test_which_optional_fields_were_sent_makes_no_other_job(same: dict[str, object]) -> None:
+def test_optional_fields_do_not_change_job(same: dict[str, object]) -> None:
     world = World()
     world.add_order()
     first = world.run(charge())
@@ -92,7 +92,7 @@ def test_which_optional_fields_were_sent_makes_no_other_job(same: dict[str, obje
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_conflict_that_nobody_could_be_told_of_says_so() -> None:
+def test_conflict_reports_failed_alert() -> None:
     world = World()
     world.add_order()
     world.alerts.broken = True

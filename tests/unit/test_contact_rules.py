@@ -33,7 +33,7 @@ def stored(world: World) -> Any:  # noqa: ANN401  # a row of any columns
 @pytest.mark.parametrize(
     ("at", "result"), [(EARLY, "skipped_stale"), (SAME, "gone"), (LATE, "gone")]
 )
-def test_archived_contact_is_gone_unless_we_know_a_newer_one(at: str, result: str) -> None:
+def test_archived_contact_is_gone_unless_newer_one_is_stored(at: str, result: str) -> None:
     world = World()
     run(world, "1", contact(SAME))
 
@@ -41,7 +41,7 @@ def test_archived_contact_is_gone_unless_we_know_a_newer_one(at: str, result: st
     assert stored(world)["gone"] is (result == "gone")
 
 
-def test_archived_record_counts_though_the_source_was_asked_later() -> None:
+def test_archived_record_applies_after_later_lookup() -> None:
     world = World()
     run(world, "1", contact(EARLY))
     run(world, "2")
@@ -50,7 +50,7 @@ def test_archived_record_counts_though_the_source_was_asked_later() -> None:
     assert stored(world)["source_updated_at"].startswith("2026-11-16T02:00:00")
 
 
-def test_contact_that_is_missing_twice_is_marked_once() -> None:
+def test_contact_missing_twice_is_marked_once() -> None:
     world = World()
     run(world, "1", contact(SAME))
 
@@ -60,7 +60,7 @@ def test_contact_that_is_missing_twice_is_marked_once() -> None:
     assert (stored(world)["gone"], stored(world)["version"]) == (True, 2)
 
 
-def test_contact_that_was_merged_into_another_is_gone() -> None:
+def test_contact_merged_into_another_is_gone() -> None:
     world = World()
     merged = world.crm.add(email="ada@example.com")
     world.crm.contacts["4419"] = replace(world.crm.contacts[merged], record_id=merged)
@@ -69,7 +69,7 @@ def test_contact_that_was_merged_into_another_is_gone() -> None:
     assert stored(world)["gone"] is True
 
 
-def test_mark_of_an_unknown_contact_names_its_source() -> None:
+def test_marker_of_missing_contact_names_its_source() -> None:
     world = World()
 
     run(world, "1")
@@ -88,5 +88,5 @@ def test_mark_of_an_unknown_contact_names_its_source() -> None:
         ({}, "The contact's event was handled: noted."),
     ],
 )
-def test_event_is_told_by_what_it_did(result: dict[str, str] | None, words: str) -> None:
+def test_success_summary_names_result(result: dict[str, str] | None, words: str) -> None:
     assert SyncContact.done_words(a_job(result=result)) == words

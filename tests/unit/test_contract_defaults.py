@@ -16,7 +16,7 @@ BY_SUCCESS = LocalWrite(table="errands", key={"id": "7"}, set={"run": True})
 BY_FAILURE = LocalWrite(table="errands", key={"id": "7"}, set={"run": False})
 
 
-def test_contract_that_says_nothing_more_has_no_follow_ups_and_its_key_as_window() -> None:
+def test_minimal_contract_has_no_follow_ups_and_key_as_window() -> None:
     plain = errand()
 
     assert (plain.follow_ups(a_job()), list(plain.unserved(now=a_job().created_at))) == ((), [])
@@ -30,7 +30,7 @@ def test_contract_that_says_nothing_more_has_no_follow_ups_and_its_key_as_window
 @pytest.mark.parametrize(
     ("contract", "looks"), [(PaymentCharge, True), (ReceiptSend, False), (Errand, False)]
 )
-def test_contract_looks_for_lost_work_only_if_it_says_how(
+def test_contract_detects_missing_jobs_only_if_implemented(
     contract: type[AnyContract], *, looks: bool
 ) -> None:
     assert contract.looks_for_unserved() is looks
@@ -47,7 +47,7 @@ def test_contract_looks_for_lost_work_only_if_it_says_how(
         (Event.LOSE, ()),
     ],
 )
-def test_rows_follow_the_end_of_a_job_and_nothing_else(
+def test_business_writes_follow_only_ended_jobs(
     event: Event, writes: tuple[LocalWrite, ...]
 ) -> None:
     contract = errand(

@@ -30,12 +30,12 @@ provider still remembers it.
     - when Stripe refuses our key or our request"""
 
 
-def test_payment_charge_reads_like_this() -> None:
+def test_payment_charge_description_matches_snapshot() -> None:
     assert PaymentCharge.describe() == PAYMENT_CHARGE
 
 
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.job_type)
-def test_every_contract_says_what_a_person_must_know(contract: type[PaymentCharge]) -> None:
+def test_every_contract_describes_effect_rows_and_outcomes(contract: type[PaymentCharge]) -> None:
     text = contract.describe()
 
     for question in ("outside: ", "rows change: ", "Success is: ", "plain no is: ", "run: "):
@@ -52,13 +52,11 @@ def test_every_contract_says_what_a_person_must_know(contract: type[PaymentCharg
         (Safety.AT_MOST_ONCE, "a person decides"),
     ],
 )
-def test_a_second_run_is_described_by_the_safety_of_the_effect(
-    safety: Safety, promise: str
-) -> None:
+def test_description_of_retry_follows_safety_class(safety: Safety, promise: str) -> None:
     assert promise in _with(Terms(safety=safety, profile=STRIPE)).describe()
 
 
-def test_the_stop_rules_are_told_in_numbers() -> None:
+def test_description_states_limits_in_numbers() -> None:
     stop = StopRules(attempts=3, timeouts_in_a_row=2, age=timedelta(minutes=90))
 
     text = _with(replace(PaymentCharge.terms, stop=stop)).describe()
@@ -66,7 +64,7 @@ def test_the_stop_rules_are_told_in_numbers() -> None:
     assert "after 2 timeouts in a row, 3 attempts, or 1.5 hours without an outcome" in text
 
 
-def test_a_run_needs_time_for_every_call_and_for_its_end() -> None:
+def test_run_time_covers_every_call_and_commit() -> None:
     assert PaymentCharge.time_needed() == STRIPE.request_timeout * STRIPE.calls + COMMIT_BUDGET
 
 

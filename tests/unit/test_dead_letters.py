@@ -29,7 +29,7 @@ def receive(world: World, *bodies: str, inbox: FakeInbox | None = None) -> list[
     return letters.receive_all({str(number): body for number, body in enumerate(bodies)})
 
 
-def test_a_message_that_no_worker_took_becomes_a_ready_row_that_falls_due() -> None:
+def test_unclaimed_message_becomes_ready_row_that_is_due() -> None:
     world = World()
     world.add_order()
 
@@ -44,7 +44,7 @@ def test_a_message_that_no_worker_took_becomes_a_ready_row_that_falls_due() -> N
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_ready_row_is_tried_again_later() -> None:
+def test_ready_row_is_retried_later() -> None:
     world = World()
     world.add_order()
     world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
@@ -58,7 +58,7 @@ def test_a_ready_row_is_tried_again_later() -> None:
     assert (world.job(KEY).due_at or due) > due
 
 
-def test_the_row_of_a_job_that_ended_carries_it() -> None:
+def test_dead_letter_of_ended_job_changes_nothing() -> None:
     world = World()
     world.add_order()
     world.run(charge())
@@ -70,7 +70,7 @@ def test_the_row_of_a_job_that_ended_carries_it() -> None:
     assert world.job(KEY) == before
 
 
-def test_given_up_again_and_again_without_a_claim_it_needs_review() -> None:
+def test_repeated_dead_letter_without_claim_needs_review() -> None:
     world = World()
     receive(world, json.dumps(charge()))
     world.clock.move(hours=7)
@@ -81,7 +81,7 @@ def test_given_up_again_and_again_without_a_claim_it_needs_review() -> None:
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
-def test_an_outage_of_ours_of_some_hours_ends_as_no_review() -> None:
+def test_outage_of_some_hours_needs_no_review() -> None:
     world = World()
     world.add_order()
     for _ in range(5):
@@ -93,7 +93,7 @@ def test_an_outage_of_ours_of_some_hours_ends_as_no_review() -> None:
     assert job.status is Status.FINISHED
 
 
-def test_a_claim_in_between_starts_the_count_anew() -> None:
+def test_claim_between_dead_letters_restarts_outage() -> None:
     world = World()
     world.add_order()
     receive(world, json.dumps(charge()))
@@ -107,7 +107,7 @@ def test_a_claim_in_between_starts_the_count_anew() -> None:
     assert isinstance(world.run(charge()), Finished)
 
 
-def test_what_never_was_a_job_goes_to_the_rejects() -> None:
+def test_invalid_message_goes_to_rejects_queue() -> None:
     world = World()
     inbox = FakeInbox()
 
@@ -117,7 +117,7 @@ def test_what_never_was_a_job_goes_to_the_rejects() -> None:
     assert inbox.rejected[0][0] == "not JSON"
 
 
-def test_a_letter_whose_alert_could_not_be_delivered_comes_again_and_changes_nothing() -> None:
+def test_dead_letter_is_redelivered_when_alert_fails() -> None:
     world = World()
     inbox = FakeInbox()
     world.alerts.broken = True
@@ -135,7 +135,7 @@ def test_a_letter_whose_alert_could_not_be_delivered_comes_again_and_changes_not
     assert [alert.subject for alert in world.alerts.told] == ["Oncely: 2 dead letters"]
 
 
-def test_a_letter_that_comes_again_after_the_row_was_sent_again_waits_anew() -> None:
+def test_dead_letter_after_resend_waits_from_now() -> None:
     world = World()
     world.add_order()
     receive(world, json.dumps(charge()))
@@ -148,7 +148,7 @@ def test_a_letter_that_comes_again_after_the_row_was_sent_again_waits_anew() -> 
     assert world.job(KEY).due_at == world.clock.now() + STRANDED_WAIT
 
 
-def test_a_letter_that_our_own_side_failed_on_is_told_of_when_it_has_come_to_a_state() -> None:
+def test_dead_letter_stays_without_alert_when_store_fails() -> None:
     world = World()
     world.store = Meanwhile(world.store, "get", _no_answer)
 
@@ -158,7 +158,7 @@ def test_a_letter_that_our_own_side_failed_on_is_told_of_when_it_has_come_to_a_s
     assert world.alerts.told == []
 
 
-def test_a_row_that_this_version_cannot_read_holds_up_no_neighbour() -> None:
+def test_unreadable_row_does_not_block_other_dead_letters() -> None:
     world = World()
     rows = iter(["unreadable"])
 
@@ -176,7 +176,7 @@ def test_a_row_that_this_version_cannot_read_holds_up_no_neighbour() -> None:
     assert len(world.alerts.told) == 1
 
 
-def test_a_review_is_told_of_by_one_alert_of_its_own() -> None:
+def test_review_sends_one_alert_of_its_own() -> None:
     world = World()
     receive(world, json.dumps(charge()))
     world.clock.move(hours=7)
@@ -187,7 +187,7 @@ def test_a_review_is_told_of_by_one_alert_of_its_own() -> None:
     assert [alert.subject for alert in world.alerts.told] == [f"Oncely: {KEY} needs review"]
 
 
-def test_a_batch_is_one_alert() -> None:
+def test_batch_sends_one_alert() -> None:
     world = World()
 
     receive(world, *[json.dumps(charge(str(number))) for number in range(10)])
@@ -204,7 +204,7 @@ class _FullRejects(FakeInbox):
         raise OSError("the rejects queue does not answer")
 
 
-def test_one_letter_that_cannot_be_rejected_stays_and_its_neighbours_go_on() -> None:
+def test_failed_reject_does_not_block_other_dead_letters() -> None:
     world = World()
 
     bad, good = receive(world, "not JSON", json.dumps(charge()), inbox=_FullRejects())
@@ -213,7 +213,7 @@ def test_one_letter_that_cannot_be_rejected_stays_and_its_neighbours_go_on() -> 
     assert good.fate is Fate.KEPT
 
 
-def test_alert_names_a_job_by_its_key_and_any_other_message_by_its_id() -> None:
+def test_alert_names_job_by_key_and_other_message_by_id() -> None:
     world = World()
 
     receive(world, json.dumps(charge()), "not JSON")
@@ -224,7 +224,7 @@ def test_alert_names_a_job_by_its_key_and_any_other_message_by_its_id() -> None:
     assert names[1].startswith("1: ")
 
 
-def test_letter_whose_row_never_stands_still_stays_in_the_queue() -> None:
+def test_dead_letter_stays_in_queue_when_row_keeps_changing() -> None:
     world = World()
     receive(world, json.dumps(charge()))
     world.clock.move(hours=1)

@@ -32,7 +32,7 @@ def _claim(job: Job | None, now: datetime) -> Job:
     return taken
 
 
-def test_five_timeouts_in_a_row_are_spread_over_at_least_an_hour() -> None:
+def test_timeouts_before_escalation_span_at_least_one_hour() -> None:
     job, timeouts = _claim(None, NOW), [NOW]
     while True:
         lost = decide(job, TERMS, Unclear("timeout"), now=timeouts[-1])
@@ -50,7 +50,7 @@ def test_five_timeouts_in_a_row_are_spread_over_at_least_an_hour() -> None:
     assert timeouts[-1] - timeouts[0] >= timedelta(hours=1)
 
 
-def test_five_timeouts_of_a_natural_effect_are_spread_as_far() -> None:
+def test_natural_effect_timeouts_span_at_least_one_hour() -> None:
     natural = replace(TERMS, safety=Safety.NATURAL)
     job, timeouts = _claim(None, NOW), [NOW]
     while (found := decide(job, natural, Unclear("timeout"), now=timeouts[-1])).run_at:
@@ -62,7 +62,7 @@ def test_five_timeouts_of_a_natural_effect_are_spread_as_far() -> None:
     assert timeouts[-1] - timeouts[0] >= timedelta(hours=1)
 
 
-def test_after_a_crash_not_there_counts_from_the_end_of_the_lease() -> None:
+def test_absence_counts_from_lease_expiry_after_crash() -> None:
     job = a_job(lease_until=NOW + timedelta(seconds=60))
 
     lost = decide(job, TERMS, OwnerGone(), now=NOW + timedelta(minutes=5))
@@ -71,7 +71,7 @@ def test_after_a_crash_not_there_counts_from_the_end_of_the_lease() -> None:
     assert ask_not_before(after, TERMS) == NOW + timedelta(seconds=60) + SECONDS_40
 
 
-def test_after_a_reported_timeout_not_there_counts_from_the_report() -> None:
+def test_absence_counts_from_report_after_timeout() -> None:
     job = a_job(lease_until=NOW + timedelta(seconds=60))
 
     lost = decide(job, TERMS, Unclear("timeout"), now=NOW)
@@ -80,7 +80,7 @@ def test_after_a_reported_timeout_not_there_counts_from_the_report() -> None:
     assert ask_not_before(after, TERMS) == NOW + SECONDS_40
 
 
-def test_a_look_in_between_does_not_move_the_time_from_which_not_there_counts() -> None:
+def test_early_lookup_does_not_delay_when_absence_counts() -> None:
     job = a_job(status=Status.UNKNOWN, lease_until=NOW)
     early = NOW + SECONDS_40 - TICK
 
@@ -91,13 +91,13 @@ def test_a_look_in_between_does_not_move_the_time_from_which_not_there_counts() 
     assert decide(after, TERMS, Absent("none"), now=after.due_at).event is Event.RETURN
 
 
-def test_without_a_lag_the_requests_own_time_is_enough() -> None:
+def test_absence_counts_after_request_timeout_without_lag() -> None:
     terms = replace(TERMS, profile=replace(PROFILE, lookup_lag=None))
 
     assert ask_not_before(a_job(lease_until=NOW), terms) == NOW + timedelta(seconds=10)
 
 
-def test_after_a_crash_a_job_that_did_nothing_runs_again_at_once() -> None:
+def test_absent_effect_is_retried_at_once_after_crash() -> None:
     job = a_job(status=Status.UNKNOWN, timeouts=0)
 
     back = decide(job, TERMS, Absent("no payment was prepared", proved=True), now=NOW)
@@ -106,7 +106,7 @@ def test_after_a_crash_a_job_that_did_nothing_runs_again_at_once() -> None:
     assert back.changes["due_at"] == NOW + MESSAGE_GRACE
 
 
-def test_after_timeouts_the_row_itself_falls_due_when_it_may_run_again() -> None:
+def test_row_is_due_at_retry_time_after_timeouts() -> None:
     job = a_job(status=Status.UNKNOWN, timeouts=2)
 
     back = decide(job, TERMS, Absent("none", proved=True), now=NOW)
@@ -114,7 +114,7 @@ def test_after_timeouts_the_row_itself_falls_due_when_it_may_run_again() -> None
     assert back.run_at == back.changes["due_at"] == NOW + timedelta(minutes=8)
 
 
-def test_the_providers_own_hint_says_when_to_try_again() -> None:
+def test_retry_follows_provider_retry_after() -> None:
     limited = NotSent("rate limited", retry_after=timedelta(seconds=7))
 
     assert decide(a_job(), TERMS, limited, now=NOW).run_at == NOW + timedelta(seconds=7)
@@ -127,7 +127,7 @@ def test_effect_in_progress_is_looked_up_later() -> None:
     assert decision.changes["due_at"] == NOW + PROCESSING_LOOK
 
 
-def test_unknown_is_sent_again_under_the_same_key_within_its_window() -> None:
+def test_unknown_job_is_resent_with_same_key_within_window() -> None:
     job = a_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40)
 
     decision = decide(job, TERMS, CannotAsk(), now=NOW, scope="live")
@@ -136,7 +136,7 @@ def test_unknown_is_sent_again_under_the_same_key_within_its_window() -> None:
     assert decision.on(job, now=NOW, actor="reconciler").key_number == job.key_number
 
 
-def test_a_wait_of_hours_belongs_to_the_row_and_not_to_the_message() -> None:
+def test_long_wait_is_resent_by_row_and_short_one_by_message() -> None:
     limited = NotSent("daily limit", retry_after=timedelta(hours=6))
 
     back = decide(a_job(), TERMS, limited, now=NOW)
@@ -147,7 +147,7 @@ def test_a_wait_of_hours_belongs_to_the_row_and_not_to_the_message() -> None:
     assert short.changes["due_at"] == NOW + timedelta(hours=1) + MESSAGE_GRACE
 
 
-def test_jobs_that_wait_for_hours_do_not_all_come_back_at_once() -> None:
+def test_long_waits_have_jitter() -> None:
     limited = NotSent("daily limit", retry_after=timedelta(hours=6))
 
     back = decide(a_job(), TERMS, limited, now=NOW, spread=0.5)
@@ -156,7 +156,7 @@ def test_jobs_that_wait_for_hours_do_not_all_come_back_at_once() -> None:
 
 
 @pytest.mark.parametrize("status", [Status.STARTED, Status.UNKNOWN])
-def test_the_time_that_a_provider_asks_us_to_wait_does_not_count_as_age(status: Status) -> None:
+def test_provider_requested_wait_does_not_count_as_age(status: Status) -> None:
     day = timedelta(hours=24)
     answer: Answer = NotSent("limit", retry_after=day)
     if status is Status.UNKNOWN:
@@ -170,7 +170,7 @@ def test_the_time_that_a_provider_asks_us_to_wait_does_not_count_as_age(status: 
     assert too_old(waited, TERMS, NOW + day + timedelta(hours=1)) is not None
 
 
-def test_a_wait_of_our_own_counts_as_age() -> None:
+def test_own_backoff_counts_as_age() -> None:
     job = a_job(created_at=NOW - timedelta(hours=23))
 
     waited = decide(job, TERMS, NotSent("refused"), now=NOW).on(job, now=NOW, actor="test")
@@ -178,7 +178,7 @@ def test_a_wait_of_our_own_counts_as_age() -> None:
     assert waited.age_begins == job.age_begins
 
 
-def test_an_answer_that_asks_for_time_is_asked_again_after_it() -> None:
+def test_lookup_follows_provider_retry_after() -> None:
     job = a_job(status=Status.UNKNOWN)
 
     wait = decide(job, TERMS, Unreachable("limit", retry_after=timedelta(hours=2)), now=NOW)
@@ -187,7 +187,7 @@ def test_an_answer_that_asks_for_time_is_asked_again_after_it() -> None:
 
 
 @pytest.mark.parametrize("gone", ["key_window", "first_sent_at"])
-def test_a_key_whose_window_is_not_known_is_not_safe(gone: str) -> None:
+def test_unknown_job_escalates_without_known_key_window(gone: str) -> None:
     terms, job = TERMS, a_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40)
     if gone == "key_window":
         terms = replace(TERMS, profile=replace(PROFILE, key_window=None))
@@ -199,7 +199,7 @@ def test_a_key_whose_window_is_not_known_is_not_safe(gone: str) -> None:
     assert decision.event is Event.ESCALATE
 
 
-def test_a_person_reads_why_an_unknown_was_given_to_them() -> None:
+def test_escalation_reason_includes_last_error() -> None:
     job = a_job(status=Status.UNKNOWN, lease_until=NOW - SECONDS_40, last_error="read timeout")
 
     decision = decide(job, TERMS, CannotAsk(), now=NOW, scope="another account")
@@ -207,7 +207,7 @@ def test_a_person_reads_why_an_unknown_was_given_to_them() -> None:
     assert "it may have happened: read timeout" in decision.reason
 
 
-def test_a_review_tells_what_went_wrong_though_nobody_could_be_asked_meanwhile() -> None:
+def test_escalation_reason_keeps_error_across_lookups() -> None:
     terms = replace(TERMS, safety=Safety.AT_MOST_ONCE)
     job = _claim(None, NOW)
     for answer, at in (

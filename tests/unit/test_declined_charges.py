@@ -17,7 +17,7 @@ def declining() -> World:
     return world
 
 
-def test_a_declined_payment_is_closed_before_the_job_fails() -> None:
+def test_declined_payment_is_closed_before_job_fails() -> None:
     world = declining()
 
     outcome = world.run(charge())
@@ -29,7 +29,7 @@ def test_a_declined_payment_is_closed_before_the_job_fails() -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_a_close_without_an_answer_leaves_the_job_unknown_until_it_is_closed(fault: Fault) -> None:
+def test_ambiguous_close_leaves_job_unknown_until_closed(fault: Fault) -> None:
     world = declining()
     world.payments.fails("close", fault)
 
@@ -42,7 +42,7 @@ def test_a_close_without_an_answer_leaves_the_job_unknown_until_it_is_closed(fau
     assert world.order()["status"] == "payment_failed"
 
 
-def test_a_close_that_was_never_sent_is_made_up_for_by_the_next_run() -> None:
+def test_unsent_close_is_retried_by_next_run() -> None:
     world = declining()
     world.payments.fails("close", Fault.REFUSED_CONNECTION)
 
@@ -60,7 +60,7 @@ def test_a_close_that_was_never_sent_is_made_up_for_by_the_next_run() -> None:
     assert job.closing is None
 
 
-def test_a_decline_that_the_reconciler_sees_goes_to_a_worker_that_only_closes() -> None:
+def test_decline_found_by_reconciler_is_closed_by_worker() -> None:
     world = declining()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
     world.run(charge())
@@ -77,7 +77,7 @@ def test_a_decline_that_the_reconciler_sees_goes_to_a_worker_that_only_closes() 
     assert [step for step, _ in world.payments.calls].count("execute") == 1
 
 
-def test_a_payment_that_succeeds_after_its_decline_finishes_the_job() -> None:
+def test_payment_that_succeeds_after_decline_finishes_job() -> None:
     world = declining()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
     world.run(charge())
@@ -90,7 +90,7 @@ def test_a_payment_that_succeeds_after_its_decline_finishes_the_job() -> None:
     assert world.order()["status"] == "paid"
 
 
-def test_a_payment_that_is_processing_when_it_is_to_be_closed_is_waited_for() -> None:
+def test_pending_payment_delays_close_until_definite() -> None:
     world = declining()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
     world.run(charge())
@@ -104,7 +104,7 @@ def test_a_payment_that_is_processing_when_it_is_to_be_closed_is_waited_for() ->
     assert job.status is Status.FINISHED
 
 
-def test_a_job_that_is_being_closed_is_closed_though_its_key_is_no_longer_safe() -> None:
+def test_closing_job_is_closed_after_key_scope_changes() -> None:
     world = declining()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
     world.run(charge())

@@ -31,12 +31,12 @@ from tests.unit.samples import NOW, TERMS, TICK, a_job
         (a_job(status=Status.NEEDS_REVIEW, due_at=None), Step.NOTHING),
     ],
 )
-def test_a_due_row_asks_for_one_step(row: Job, step: Step) -> None:
+def test_due_row_needs_one_action(row: Job, step: Step) -> None:
     assert due_step(row, NOW) is step
 
 
 @pytest.mark.parametrize("status", Status)
-def test_whoever_asks_for_a_job_hears_of_an_unknown_one_before_its_time(status: Status) -> None:
+def test_on_demand_sweep_looks_up_unknown_job_before_due_time(status: Status) -> None:
     row = a_job(status=status, due_at=NOW + TICK, lease_until=NOW + TICK)
 
     step = due_step(row, NOW, asked_for=True)
@@ -44,7 +44,7 @@ def test_whoever_asks_for_a_job_hears_of_an_unknown_one_before_its_time(status: 
     assert step is (Step.ASK if status is Status.UNKNOWN else Step.NOTHING)
 
 
-def test_a_row_that_lost_its_message_gets_another_and_time_to_be_worked() -> None:
+def test_ready_row_is_resent_and_due_after_grace() -> None:
     row = a_job(status=Status.READY, created_at=NOW - TERMS.stop.age + TICK)
 
     decision = send_again(row, TERMS, NOW)
@@ -53,7 +53,7 @@ def test_a_row_that_lost_its_message_gets_another_and_time_to_be_worked() -> Non
     assert decision.changes == {"due_at": NOW + MESSAGE_GRACE}
 
 
-def test_messages_are_not_sent_again_for_ever() -> None:
+def test_ready_row_escalates_at_age_limit() -> None:
     row = a_job(
         status=Status.READY, created_at=NOW - TERMS.stop.age, last_error="connection refused"
     )
@@ -64,7 +64,7 @@ def test_messages_are_not_sent_again_for_ever() -> None:
     assert "connection refused" in decision.reason
 
 
-def test_sending_again_many_times_leaves_one_line_of_evidence() -> None:
+def test_repeated_resends_leave_one_evidence_entry() -> None:
     row = a_job(status=Status.READY)
 
     for minutes in (15, 30, 45):

@@ -32,7 +32,7 @@ def given_up(*, since: timedelta, event: Event, fence: int = 1) -> Job:
     )
 
 
-def test_look_is_one_write_that_moves_only_the_due_time() -> None:
+def test_hold_for_sweep_moves_only_due_time() -> None:
     row = a_job(version=4)
 
     assert looked_at(row, NOW, jitter=0) == a_job(version=5, due_at=NOW + timedelta(minutes=2))
@@ -42,9 +42,7 @@ def test_look_is_one_write_that_moves_only_the_due_time() -> None:
     ("due_at", "may"),
     [(None, False), (NOW + TELLING_TAKES, True), (NOW + TELLING_TAKES - TICK, False)],
 )
-def test_right_to_alert_ends_before_another_may_take_it(
-    due_at: datetime | None, *, may: bool
-) -> None:
+def test_alert_reservation_expires_before_row_is_due(due_at: datetime | None, *, may: bool) -> None:
     assert may_tell(a_job(status=Status.NEEDS_REVIEW, due_at=due_at), NOW) is may
 
 
@@ -57,7 +55,7 @@ def test_right_to_alert_ends_before_another_may_take_it(
         (SIX_HOURS - TICK, Event.RESEND, Event.DEFER),
     ],
 )
-def test_dead_letter_needs_review_only_after_an_outage_of_six_hours(
+def test_dead_letter_needs_review_only_after_long_outage(
     since: timedelta, event: Event, expected: Event | None
 ) -> None:
     decision = dead_letter(given_up(since=since, event=event), NOW)
@@ -65,7 +63,7 @@ def test_dead_letter_needs_review_only_after_an_outage_of_six_hours(
     assert (decision.event if decision else None) is expected
 
 
-def test_dead_letter_after_another_claim_is_the_first_of_its_outage() -> None:
+def test_dead_letter_after_new_claim_starts_new_outage() -> None:
     row = given_up(since=SIX_HOURS, event=Event.RELEASE, fence=2)
 
     decision = dead_letter(row, NOW)
@@ -77,7 +75,7 @@ def test_dead_letter_after_another_claim_is_the_first_of_its_outage() -> None:
     assert (after.stranded_fence, after.stranded_since) == (2, NOW)
 
 
-def test_dead_letter_of_a_stranded_row_keeps_when_the_outage_began() -> None:
+def test_dead_letter_of_stranded_row_keeps_start_of_outage() -> None:
     since = NOW - timedelta(hours=1)
     row = a_job(status=Status.READY, stranded_fence=1, stranded_since=since)
 
@@ -85,11 +83,11 @@ def test_dead_letter_of_a_stranded_row_keeps_when_the_outage_began() -> None:
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.READY}))
-def test_dead_letter_of_a_row_that_is_not_ready_changes_nothing(status: Status) -> None:
+def test_dead_letter_changes_nothing_unless_row_is_ready(status: Status) -> None:
     assert dead_letter(a_job(status=status), NOW) is None
 
 
-def test_definite_answer_for_other_values_is_odd_and_keeps_what_was_found() -> None:
+def test_definite_outcome_for_changed_values_is_anomalous() -> None:
     job = a_job(fingerprint="of the order")
     refused = Refused("declined", "card_declined", {"request_id": "req_1"})
 
@@ -105,13 +103,13 @@ def test_definite_answer_for_other_values_is_odd_and_keeps_what_was_found() -> N
     ("answer", "fingerprint_now"),
     [(CHARGED, "of the order"), (CHARGED, None), (Absent("none"), "of another order")],
 )
-def test_answer_stands_when_the_values_are_the_same_or_nothing_was_decided(
+def test_outcome_stands_with_same_values_or_nothing_definite(
     answer: Done | Absent, fingerprint_now: str | None
 ) -> None:
     assert of_other_values(a_job(), answer, fingerprint_now) is answer
 
 
-def test_looks_in_the_same_millisecond_write_different_rows() -> None:
+def test_holds_in_same_millisecond_write_different_rows() -> None:
     row = a_job(status=Status.NEEDS_REVIEW)
 
     assert looked_at(row, NOW, jitter=0.25) != looked_at(row, NOW, jitter=0.5)

@@ -59,7 +59,7 @@ def producer() -> Producer:
     return Producer()
 
 
-def test_a_new_job_has_a_row_that_is_ready_and_a_message(producer: Producer) -> None:
+def test_new_job_has_ready_row_and_message(producer: Producer) -> None:
     answer = producer.enqueuer().enqueue(charge(amount=1250))
 
     row = producer.store.jobs[KEY]
@@ -69,7 +69,7 @@ def test_a_new_job_has_a_row_that_is_ready_and_a_message(producer: Producer) -> 
     assert producer.queues == ["payments"]
 
 
-def test_a_producer_that_dies_before_it_sends_leaves_a_row_that_is_sent_later(
+def test_row_is_due_for_resend_when_producer_dies_before_send(
     producer: Producer,
 ) -> None:
     dying: Outbox = Mortal(producer.outbox, Fate(call=1, after=False))
@@ -83,7 +83,7 @@ def test_a_producer_that_dies_before_it_sends_leaves_a_row_that_is_sent_later(
     assert due_step(row, producer.clock.now() + MESSAGE_GRACE) is Step.SEND
 
 
-def test_a_second_time_the_first_job_comes_back_and_nothing_is_sent(producer: Producer) -> None:
+def test_duplicate_returns_first_job_and_sends_nothing(producer: Producer) -> None:
     producer.enqueuer().enqueue(charge())
     producer.store.claim(a_claim(now=producer.clock.now()))
 
@@ -93,7 +93,7 @@ def test_a_second_time_the_first_job_comes_back_and_nothing_is_sent(producer: Pr
     assert len(producer.sent) == 1
 
 
-def test_another_amount_is_named_as_a_conflict_and_nothing_is_sent(producer: Producer) -> None:
+def test_conflicting_amount_is_named_and_not_sent(producer: Producer) -> None:
     producer.enqueuer().enqueue(charge(amount=1250))
 
     again = producer.enqueuer().enqueue(charge(amount=9900, currency="eur"))
@@ -103,7 +103,7 @@ def test_another_amount_is_named_as_a_conflict_and_nothing_is_sent(producer: Pro
     assert producer.store.jobs[KEY].message["amount"] == 1250
 
 
-def test_a_message_that_says_more_is_sent_so_that_the_worker_checks_it(producer: Producer) -> None:
+def test_message_with_more_fields_is_sent_for_worker_to_check(producer: Producer) -> None:
     producer.enqueuer().enqueue(charge())
 
     again = producer.enqueuer().enqueue(charge(amount=1250))
@@ -112,7 +112,7 @@ def test_a_message_that_says_more_is_sent_so_that_the_worker_checks_it(producer:
     assert producer.sent[-1]["amount"] == 1250
 
 
-def test_a_message_that_says_less_is_no_conflict_and_not_sent(producer: Producer) -> None:
+def test_message_with_fewer_fields_is_duplicate_and_not_sent(producer: Producer) -> None:
     producer.enqueuer().enqueue(charge(amount=1250))
 
     again = producer.enqueuer().enqueue(charge())
@@ -120,7 +120,7 @@ def test_a_message_that_says_less_is_no_conflict_and_not_sent(producer: Producer
     assert (again.sent, again.conflict) == (False, None)
 
 
-def test_many_messages_are_answered_in_their_order(producer: Producer) -> None:
+def test_results_keep_order_of_messages(producer: Producer) -> None:
     orders = [str(number) for number in range(30)]
 
     answers = producer.enqueuer().enqueue_many([charge(order) for order in orders])
@@ -132,28 +132,28 @@ def test_many_messages_are_answered_in_their_order(producer: Producer) -> None:
     assert all(answer.created and answer.sent for answer in answers)
 
 
-def test_messages_for_several_queues_go_each_to_its_own_in_one_go(producer: Producer) -> None:
+def test_messages_go_to_their_own_queues_in_one_call(producer: Producer) -> None:
     answers = producer.enqueuer().enqueue_many([charge("1"), report("a"), charge("2")])
 
     assert producer.queues == ["payments", "reports"]
     assert [answer.sent for answer in answers] == [True, True, True]
 
 
-def test_messages_that_can_be_read_only_once_are_all_enqueued(producer: Producer) -> None:
+def test_iterator_of_messages_is_enqueued_completely(producer: Producer) -> None:
     answers = producer.enqueuer().enqueue_many(charge(order) for order in ("1", "2"))
 
     assert [answer.sent for answer in answers] == [True, True]
     assert [message["order_id"] for message in producer.sent] == ["1", "2"]
 
 
-def test_of_two_equal_messages_in_one_go_one_is_sent(producer: Producer) -> None:
+def test_two_equal_messages_in_one_call_are_sent_once(producer: Producer) -> None:
     answers = producer.enqueuer().enqueue_many([charge(), charge()])
 
     assert sorted(answer.created for answer in answers) == [False, True]
     assert len(producer.sent) == 1
 
 
-def test_a_message_that_the_queue_refuses_leaves_a_ready_row_that_falls_due(
+def test_unsent_message_leaves_ready_row_that_is_due(
     producer: Producer,
 ) -> None:
     producer.outbox.refuses = frozenset({1})
@@ -172,7 +172,7 @@ def test_a_message_that_the_queue_refuses_leaves_a_ready_row_that_falls_due(
 @pytest.mark.parametrize(
     ("bad", "error"), [(charge(amount=-1), InvalidMessageError), (charge(" "), InvalidKeyError)]
 )
-def test_one_bad_message_stops_all_before_anything_is_written_or_sent(
+def test_one_invalid_message_stops_all_before_any_write(
     bad: dict[str, object], error: type[Exception], producer: Producer
 ) -> None:
     with pytest.raises(error):
@@ -181,7 +181,7 @@ def test_one_bad_message_stops_all_before_anything_is_written_or_sent(
     assert (producer.store.jobs, producer.sent) == ({}, [])
 
 
-def test_a_queue_without_an_address_stops_all_before_anything_is_written_or_sent(
+def test_unconfigured_queue_stops_all_before_any_write(
     producer: Producer,
 ) -> None:
     producer.unknown = frozenset({"reports"})
@@ -201,7 +201,7 @@ class ForbiddenOutbox:
         raise NotConfiguredError("queue payments takes no messages (AccessDenied)")
 
 
-def test_a_queue_that_may_not_be_used_is_told_together_with_the_job_that_is_there(
+def test_forbidden_queue_error_says_that_job_is_stored(
     producer: Producer,
 ) -> None:
     with pytest.raises(NotConfiguredError, match=r"AccessDenied.*the job is written all the same"):

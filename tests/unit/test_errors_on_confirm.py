@@ -71,16 +71,12 @@ def confirmed(status: int, code: str, state: str | None) -> object:
 
 
 @pytest.mark.parametrize(("status", "code"), REFUSED.items())
-def test_a_refused_key_on_confirm_is_done_when_the_payment_succeeded(
-    status: int, code: str
-) -> None:
+def test_rejected_api_key_means_success_when_payment_succeeded(status: int, code: str) -> None:
     assert isinstance(confirmed(status, code, "succeeded"), Done)
 
 
 @pytest.mark.parametrize(("status", "code"), REFUSED.items())
-def test_a_refused_key_on_confirm_sent_nothing_when_the_payment_is_not_confirmed(
-    status: int, code: str
-) -> None:
+def test_rejected_api_key_means_not_sent_when_unconfirmed(status: int, code: str) -> None:
     answer = confirmed(status, code, "requires_confirmation")
 
     assert isinstance(answer, NotSent)
@@ -88,20 +84,18 @@ def test_a_refused_key_on_confirm_sent_nothing_when_the_payment_is_not_confirmed
 
 
 @pytest.mark.parametrize(("status", "code"), REFUSED.items())
-def test_a_refused_key_on_confirm_is_unclear_when_the_payment_cannot_be_read(
-    status: int, code: str
-) -> None:
+def test_rejected_api_key_is_ambiguous_without_payment_state(status: int, code: str) -> None:
     assert isinstance(confirmed(status, code, None), Unclear)
 
 
 @pytest.mark.parametrize(("state", "expected"), [("succeeded", Done), (None, Unclear)])
-def test_a_lock_on_confirm_may_be_our_own_earlier_call(state: str | None, expected: type) -> None:
+def test_lock_timeout_is_resolved_by_payment_state(state: str | None, expected: type) -> None:
     assert isinstance(confirmed(429, "lock_timeout", state), expected)
 
 
-def test_a_lock_on_confirm_is_unclear_while_the_payment_is_not_confirmed() -> None:
+def test_lock_timeout_is_ambiguous_while_payment_is_unconfirmed() -> None:
     assert isinstance(confirmed(429, "lock_timeout", "requires_confirmation"), Unclear)
 
 
-def test_a_rate_limit_on_confirm_sent_nothing() -> None:
+def test_rate_limit_means_not_sent() -> None:
     assert isinstance(confirmed(429, "rate_limit", None), NotSent)

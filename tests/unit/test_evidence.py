@@ -19,7 +19,7 @@ ROW_LIMIT = 400 * 1024
 FOUR_BYTES = "\U0001f642"
 
 
-def test_equal_entries_in_a_row_become_one_with_a_count_and_a_last_time() -> None:
+def test_equal_consecutive_entries_are_counted_as_one() -> None:
     times = [NOW + timedelta(minutes=minute) for minute in range(4)]
 
     evidence = _history(an_entry(at=at) for at in times)
@@ -27,7 +27,7 @@ def test_equal_entries_in_a_row_become_one_with_a_count_and_a_last_time() -> Non
     assert evidence == (an_entry(at=times[0], count=4, last_at=times[-1]),)
 
 
-def test_an_entry_that_says_something_else_is_a_line_of_its_own() -> None:
+def test_different_entry_is_added_separately() -> None:
     others = (
         an_entry(reason="down"),
         an_entry(reason="down", actor="worker"),
@@ -41,14 +41,14 @@ def test_an_entry_that_says_something_else_is_a_line_of_its_own() -> None:
     assert evidence == (an_entry(), *others)
 
 
-def test_an_equal_entry_after_another_one_starts_a_new_count() -> None:
+def test_equal_entry_after_different_one_starts_new_count() -> None:
     evidence = (an_entry(count=7, last_at=NOW), an_entry(reason="down"))
 
     assert with_entry(evidence, an_entry())[-1] == an_entry()
 
 
 @given(reasons=st.lists(st.sampled_from("abc"), max_size=300))
-def test_evidence_never_exceeds_its_limit_and_keeps_how_the_job_began(reasons: list[str]) -> None:
+def test_evidence_stays_within_limit_and_keeps_first_entry(reasons: list[str]) -> None:
     began = an_entry(event=Event.ENQUEUE, old=None, new=Status.READY, reason="enqueued")
 
     evidence = _history((began, *(an_entry(reason=reason) for reason in reasons)))
@@ -58,14 +58,14 @@ def test_evidence_never_exceeds_its_limit_and_keeps_how_the_job_began(reasons: l
     assert not reasons or evidence[-1].reason == reasons[-1]
 
 
-def test_the_oldest_entries_after_the_first_make_room() -> None:
+def test_oldest_entries_after_first_are_dropped() -> None:
     evidence = _history(an_entry(reason=str(number)) for number in range(MAX_EVIDENCE + 5))
 
     kept = [0, *range(6, MAX_EVIDENCE + 5)]
     assert [entry.reason for entry in evidence] == [str(number) for number in kept]
 
 
-def test_what_people_note_pushes_out_no_proof_however_often_they_do() -> None:
+def test_operator_notes_never_displace_proof() -> None:
     proofs = (
         an_entry(event=Event.ENQUEUE, old=None, new=Status.READY),
         an_entry(event=Event.KEEP, old=Status.STARTED, new=Status.STARTED, reason="prepared pi_1"),
@@ -81,7 +81,7 @@ def test_what_people_note_pushes_out_no_proof_however_often_they_do() -> None:
     assert evidence[-1].reason == str(3 * MAX_EVIDENCE - 1)
 
 
-def test_a_history_full_of_proof_loses_one_line_to_a_person_and_no_more() -> None:
+def test_full_evidence_loses_one_entry_to_operator_notes() -> None:
     proofs = [an_entry(reason=f"proof {number}") for number in range(MAX_EVIDENCE)]
 
     evidence = _history((*proofs, *_remarks(MAX_EVIDENCE)))
@@ -99,13 +99,13 @@ def _remarks(number: int) -> Iterable[Evidence]:
     )
 
 
-def test_a_long_reason_is_cut() -> None:
+def test_long_reason_is_cut() -> None:
     after = a_job().apply(Event.NOTE, now=NOW, actor="worker", reason="x" * 10_000)
 
     assert after.evidence[-1].reason == "x" * MAX_REASON
 
 
-def test_the_fullest_row_stays_far_below_the_limit_of_a_row() -> None:
+def test_fullest_row_stays_below_item_size_limit() -> None:
     longest = FOUR_BYTES * MAX_REASON
     job = a_job(
         message={"job": "payment.charge", "text": "x" * MAX_MESSAGE_BYTES},

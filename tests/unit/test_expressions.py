@@ -42,14 +42,14 @@ def assert_only_placeholders(update: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("fingerprint", ["of the order", None])
 @pytest.mark.parametrize("customer", ["customer_7", None])
-def test_a_claim_is_written_in_placeholders(fingerprint: str | None, customer: str | None) -> None:
+def test_claim_uses_only_placeholders(fingerprint: str | None, customer: str | None) -> None:
     update = claim_update(a_claim(fingerprint=fingerprint, customer_id=customer))
 
     assert_only_placeholders(update)
     assert ("fingerprint" in update["ExpressionAttributeNames"].values()) is bool(fingerprint)
 
 
-def test_a_swap_expects_the_row_that_it_saw() -> None:
+def test_swap_expects_row_as_it_was_read() -> None:
     after = BEFORE.apply(Event.CONFIRM, now=NOW, actor="worker", reason="charged", due_at=None)
 
     update = swap_update(BEFORE, after)
@@ -61,7 +61,7 @@ def test_a_swap_expects_the_row_that_it_saw() -> None:
         assert f"{name} = {attribute(name, getattr(BEFORE, name))}" in expected
 
 
-def test_a_swap_of_a_row_without_an_owner_expects_that_it_has_none() -> None:
+def test_swap_of_unowned_row_expects_no_owner() -> None:
     free = replace(BEFORE, owner=None)
 
     update = swap_update(free, replace(free, version=2))
@@ -69,7 +69,7 @@ def test_a_swap_of_a_row_without_an_owner_expects_that_it_has_none() -> None:
     assert "attribute_not_exists(owner)" in _readable(update, "ConditionExpression")
 
 
-def test_a_swap_writes_what_differs_and_removes_what_is_gone() -> None:
+def test_swap_sets_changed_fields_and_removes_missing_ones() -> None:
     update = swap_update(BEFORE, replace(BEFORE, version=2, due_at=None))
 
     assert _readable(update, "UpdateExpression") == "SET version = {'N': '2'} REMOVE due_at, due"
@@ -82,7 +82,7 @@ def test_a_swap_writes_what_differs_and_removes_what_is_gone() -> None:
     expect=st.lists(st.tuples(ODD, st.lists(PLAIN, min_size=1, max_size=3)), max_size=2),
     may_create=st.booleans(),
 )
-def test_any_name_and_value_of_a_local_write_is_a_placeholder(
+def test_business_write_uses_placeholders_for_any_name_and_value(
     key: dict[str, str],
     values: dict[str, str | int | bool | None],
     remove: list[str],
@@ -106,7 +106,7 @@ def test_any_name_and_value_of_a_local_write_is_a_placeholder(
     assert set(update["ExpressionAttributeNames"].values()) == names
 
 
-def test_a_local_write_changes_only_a_row_that_holds_what_is_expected() -> None:
+def test_business_write_changes_only_row_with_expected_values() -> None:
     write = LocalWrite(
         table="orders",
         key={"order_id": "18452"},
@@ -126,7 +126,7 @@ def test_a_local_write_changes_only_a_row_that_holds_what_is_expected() -> None:
     assert "status IN ({'S': 'payment_pending'}, {'S': 'payment_failed'})" in expected
 
 
-def test_a_name_that_is_used_twice_has_one_placeholder() -> None:
+def test_repeated_name_shares_one_placeholder() -> None:
     expression = Expression()
 
     assert expression.name("status") == expression.name("status") != expression.name("owner")

@@ -43,7 +43,7 @@ def find(world: World) -> Found:
     return finder.find(Sweep())
 
 
-def test_a_worker_claims_nothing_and_says_what_to_do() -> None:
+def test_worker_claims_nothing_and_names_fix() -> None:
     world = fenced_world()
 
     outcome = world.run(charge())
@@ -54,7 +54,7 @@ def test_a_worker_claims_nothing_and_says_what_to_do() -> None:
     assert world.payments.calls == []
 
 
-def test_a_message_is_handed_back_each_time_later_for_more_than_an_hour() -> None:
+def test_message_is_returned_with_growing_delay() -> None:
     bench = Bench(world=fenced_world())
 
     for receives in range(1, MAX_RECEIVES):
@@ -65,7 +65,7 @@ def test_a_message_is_handed_back_each_time_later_for_more_than_an_hour() -> Non
     assert waits == [timedelta(minutes=minutes) for minutes in (1, 4, 16, 64)]
 
 
-def test_an_invalid_message_is_rejected_all_the_same() -> None:
+def test_invalid_message_is_still_rejected() -> None:
     bench = Bench(world=fenced_world())
 
     (worked,) = bench.work(delivery("no JSON"))
@@ -73,7 +73,7 @@ def test_an_invalid_message_is_rejected_all_the_same() -> None:
     assert worked.acked
 
 
-def test_a_dead_letter_stays_in_its_queue() -> None:
+def test_dead_letter_stays_in_queue() -> None:
     world = fenced_world()
 
     (letter,) = receive(world, json.dumps(charge()))
@@ -83,7 +83,7 @@ def test_a_dead_letter_stays_in_its_queue() -> None:
     assert world.alerts.told == []
 
 
-def test_a_sweep_finds_nothing_and_tells_why() -> None:
+def test_sweep_finds_nothing_and_says_why() -> None:
     world = World(guard=MemoryGuard(OPEN))
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -97,7 +97,7 @@ def test_a_sweep_finds_nothing_and_tells_why() -> None:
     assert found.refused == REFUSED.reason
 
 
-def test_the_reconciler_writes_nothing() -> None:
+def test_reconciler_writes_nothing() -> None:
     world = World(guard=MemoryGuard(OPEN))
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -111,7 +111,7 @@ def test_the_reconciler_writes_nothing() -> None:
     assert world.job(KEY) == before
 
 
-def test_a_repair_is_refused_with_the_reason() -> None:
+def test_repair_is_not_allowed_and_says_why() -> None:
     world = World(guard=MemoryGuard(OPEN))
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -134,7 +134,7 @@ class RestoredDuringClaim(MemoryJobStore):
         return super().claim(claim)
 
 
-def test_a_worker_that_was_frozen_across_the_restore_sends_nothing() -> None:
+def test_worker_frozen_across_restore_sends_nothing() -> None:
     store = RestoredDuringClaim()
     store.guard = MemoryGuard(OPEN)
     world = World(store=store, guard=store.guard)
@@ -158,7 +158,7 @@ class LostAtTheEnd(MemoryJobStore):
         return super().swap(before, after, **more)
 
 
-def test_the_message_of_a_row_that_was_lost_with_its_table_comes_again() -> None:
+def test_message_is_redelivered_when_row_is_lost_with_table() -> None:
     store = LostAtTheEnd()
     store.guard = MemoryGuard(OPEN)
     world = World(store=store, guard=store.guard)
@@ -169,7 +169,7 @@ def test_the_message_of_a_row_that_was_lost_with_its_table_comes_again() -> None
     assert world.alerts.told == []
 
 
-def test_a_frozen_worker_marks_nothing_in_the_restored_table() -> None:
+def test_frozen_worker_marks_nothing_in_restored_table() -> None:
     store = RestoredDuringClaim()
     store.guard = MemoryGuard(OPEN)
     world = World(store=store, guard=store.guard)
@@ -182,7 +182,7 @@ def test_a_frozen_worker_marks_nothing_in_the_restored_table() -> None:
     assert world.job(KEY) == before
 
 
-def test_orders_without_a_job_are_left_alone_until_replays_have_ended() -> None:
+def test_orders_without_job_wait_until_replay_window_ends() -> None:
     world = World()
     until = world.clock.now() + timedelta(days=18)
     world.guard = MemoryGuard(TableOpen(deployment="dev", replays_until=until))

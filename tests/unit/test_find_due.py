@@ -54,7 +54,7 @@ def keys(found: Found) -> list[str]:
     return [item.key for item in found.items]
 
 
-def test_an_unknown_job_is_found_when_it_is_due() -> None:
+def test_unknown_job_is_found_when_due() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -65,7 +65,7 @@ def test_an_unknown_job_is_found_when_it_is_due() -> None:
     assert keys(found) == [KEY]
 
 
-def test_an_order_that_asked_for_its_payment_and_has_no_job_is_found_and_charged_once() -> None:
+def test_requested_order_without_job_is_found_and_charged_once() -> None:
     world = World()
     world.add_order()
     world.clock.move(hours=1)
@@ -80,7 +80,7 @@ def test_an_order_that_asked_for_its_payment_and_has_no_job_is_found_and_charged
     assert find(world, job_type="payment.charge").items == ()
 
 
-def test_an_order_that_is_merely_pending_is_never_charged() -> None:
+def test_pending_order_without_request_is_never_charged() -> None:
     world = World()
     world.add_order()
     row = {**world.order()}
@@ -94,7 +94,7 @@ def test_an_order_that_is_merely_pending_is_never_charged() -> None:
 
 
 @pytest.mark.parametrize("status", ["paid", "payment_processing"])
-def test_order_that_waits_for_nothing_any_more_is_not_charged(status: str) -> None:
+def test_order_that_needs_no_charge_is_not_found(status: str) -> None:
     world = World()
     world.add_order(status=status)
     world.clock.move(hours=1)
@@ -111,13 +111,13 @@ def test_order_is_found_in_every_shard(shard: str) -> None:
     assert keys(find(world)) == [KEY]
 
 
-def test_orders_are_spread_over_all_shards() -> None:
+def test_orders_are_distributed_over_all_shards() -> None:
     shards = {charge_shard(str(number)) for number in range(1000)}
 
     assert shards == {str(number) for number in range(CHARGE_SHARDS)}
 
 
-def test_an_order_whose_message_is_on_its_way_is_left_alone() -> None:
+def test_order_with_recent_request_is_not_found() -> None:
     world = World()
     world.add_order(charge_requested_at="2026-11-16T02:59:30.000Z")
 
@@ -134,7 +134,7 @@ def _due(world: World, key: str, status: Status, *, minutes: int, **changes: obj
     return job.job_key
 
 
-def test_sweep_leaves_out_jobs_that_were_due_before_its_window() -> None:
+def test_sweep_leaves_out_jobs_due_before_its_window() -> None:
     world = World()
     _due(world, "sync.contact:1", Status.READY, minutes=10)
     later = _due(world, "sync.contact:2", Status.READY, minutes=5)
@@ -144,14 +144,14 @@ def test_sweep_leaves_out_jobs_that_were_due_before_its_window() -> None:
     assert keys(find(world, **{"from": since})) == [later]
 
 
-def test_sweep_of_one_key_looks_at_it_before_it_is_due() -> None:
+def test_sweep_of_one_key_finds_it_before_due_time() -> None:
     found = find(World(), key=KEY)
 
     item = Item(key=JobKey(KEY), asked_for=True)
     assert found == Found(items=(item,))
 
 
-def test_a_sweep_of_one_key_or_one_type_finds_only_that() -> None:
+def test_sweep_of_one_key_type_or_window_finds_only_that() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -176,18 +176,18 @@ def test_a_sweep_of_one_key_or_one_type_finds_only_that() -> None:
         {"jobs": "all"},
     ],
 )
-def test_a_wrong_sweep_is_refused_with_a_sentence(wrong: dict[str, object]) -> None:
+def test_invalid_sweep_is_rejected_with_reason(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidMessageError, match="not a valid sweep"):
         Sweep.of(wrong)
 
 
-def test_sweep_takes_the_smallest_limit_and_the_shortest_key_and_is_not_dry() -> None:
+def test_sweep_accepts_smallest_limit_and_shortest_key() -> None:
     sweep = Sweep.of({"limit": 1, "key": "k"})
 
     assert (sweep.limit, sweep.key, sweep.dry_run) == (1, "k", False)
 
 
-def test_sweep_without_a_limit_takes_a_page_and_goes_on_where_it_stopped() -> None:
+def test_sweep_without_limit_continues_after_its_page() -> None:
     sweep = Sweep.of({"job_type": "sync.push"})
     later = START + timedelta(minutes=1)
 
@@ -200,12 +200,12 @@ def test_sweep_without_a_limit_takes_a_page_and_goes_on_where_it_stopped() -> No
 
 
 @pytest.mark.parametrize("by_hand", [{"limit": 5}, {"dry_run": True}])
-def test_sweep_by_hand_ends_with_its_page(by_hand: dict[str, object]) -> None:
+def test_sweep_by_hand_ends_after_one_page(by_hand: dict[str, object]) -> None:
     assert Sweep.of(by_hand).next_page(START) is None
     assert Sweep.of({}).next_page(None) is None
 
 
-def test_one_order_that_can_never_be_a_job_does_not_stop_the_sweep() -> None:
+def test_invalid_order_does_not_stop_sweep() -> None:
     world = World()
     world.add_order("é" * 60)
     world.add_order("x" * 300)
@@ -253,7 +253,7 @@ def _thousands_in_review(number: int) -> World:
     return world
 
 
-def test_orders_in_review_cost_a_sweep_a_bounded_number_of_reads() -> None:
+def test_orders_in_review_cost_bounded_number_of_reads() -> None:
     world = _thousands_in_review(3000)
     counting = _CountingStore(world.store)
     world.store, world.rows = counting, world.store.business
@@ -264,7 +264,7 @@ def test_orders_in_review_cost_a_sweep_a_bounded_number_of_reads() -> None:
     assert counting.reads == LOOKS
 
 
-def test_one_lost_order_among_thousands_in_review_is_found_within_a_round_of_sweeps() -> None:
+def test_lost_order_among_many_in_review_is_found_in_time() -> None:
     world = _thousands_in_review(1000)
     world.store.expire(job_key("payment.charge", "00777", prefix="order_"))
 
@@ -276,7 +276,7 @@ def test_one_lost_order_among_thousands_in_review_is_found_within_a_round_of_swe
     assert rounds == ["payment.charge:order_00777"]
 
 
-def test_sweep_of_one_type_finds_no_lost_work_of_another() -> None:
+def test_sweep_of_one_type_finds_no_missing_jobs_of_another() -> None:
     world = World()
     world.add_order()
     world.clock.move(hours=1)
@@ -285,7 +285,7 @@ def test_sweep_of_one_type_finds_no_lost_work_of_another() -> None:
     assert find(world, job_type="sync.contact").items == ()
 
 
-def test_large_messages_of_lost_work_do_not_break_a_sweep() -> None:
+def test_large_messages_of_missing_jobs_fit_one_page() -> None:
     world = World(contracts=(_LostReports,))
 
     found = find(world)
@@ -295,7 +295,7 @@ def test_large_messages_of_lost_work_do_not_break_a_sweep() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "k" * 201])
-def test_a_key_that_no_job_can_have_is_refused(key: str) -> None:
+def test_impossible_job_key_is_rejected(key: str) -> None:
     with pytest.raises(InvalidMessageError, match="key"):
         Sweep.of({"key": key})
 
@@ -308,7 +308,7 @@ def _many(world: World, status: Status, number: int, *, minutes: int = 1) -> set
 
 
 @pytest.mark.parametrize("others", [Status.FINISHED, Status.NEEDS_REVIEW, Status.READY])
-def test_unknown_job_is_on_the_first_page_behind_thousands_that_others_resolve(
+def test_unknown_job_is_on_first_page_despite_backlog(
     others: Status,
 ) -> None:
     """A stream that was dead for a day: its entries are older, and a hundred times as many."""
@@ -322,7 +322,7 @@ def test_unknown_job_is_on_the_first_page_behind_thousands_that_others_resolve(
     assert len(set(keys(found))) == 100
 
 
-def test_ended_row_that_was_left_where_its_claim_had_put_it_hides_no_unknown_job() -> None:
+def test_ended_row_in_stale_partition_is_moved_by_hold() -> None:
     """The write that ends a job may leave its entry in the index alone, then it is found there."""
     world = World(contracts=())
     started = a_job(job_key=JobKey("sync.contact:1"), status=Status.STARTED, due_at=START)
@@ -343,7 +343,7 @@ def test_ended_row_that_was_left_where_its_claim_had_put_it_hides_no_unknown_job
     assert (partition(Action.ASK), partition(Action.PUBLISH)) == ([], [started.job_key])
 
 
-def test_thousands_of_unknown_jobs_leave_a_sixth_of_a_page_for_each_of_the_others() -> None:
+def test_unknown_backlog_leaves_share_of_page_for_other_actions() -> None:
     world = World()
     _many(world, Status.UNKNOWN, 100, minutes=60)
     ready = _many(world, Status.READY, 30)
@@ -359,7 +359,7 @@ def test_thousands_of_unknown_jobs_leave_a_sixth_of_a_page_for_each_of_the_other
     assert found.asking == 30
 
 
-def test_page_goes_on_where_the_last_one_stopped_and_each_row_is_found_once() -> None:
+def test_pages_continue_without_gaps_or_repeats() -> None:
     world = World(contracts=())
     due = [_due(world, f"sync.push:{one}", Status.UNKNOWN, minutes=100 - one) for one in range(25)]
     finder = a_finder(world, page_size=10)
@@ -376,7 +376,7 @@ def test_page_goes_on_where_the_last_one_stopped_and_each_row_is_found_once() ->
     assert pages == [due[:10], due[10:20], due[20:]]
 
 
-def test_second_sweep_is_kept_off_what_the_first_is_at_work_on() -> None:
+def test_second_sweep_skips_shards_leased_by_first() -> None:
     world = World(contracts=())
     _many(world, Status.UNKNOWN, 40)
     finder = a_finder(world)
@@ -390,7 +390,7 @@ def test_second_sweep_is_kept_off_what_the_first_is_at_work_on() -> None:
     assert len(looking.items) == 40
 
 
-def test_sweep_takes_no_lease_of_a_shard_without_due_rows() -> None:
+def test_sweep_leases_only_shards_with_due_rows() -> None:
     world = World(contracts=())
     key = _due(world, "sync.push:1", Status.UNKNOWN, minutes=1)
     leases = MemorySweepLeases()
@@ -400,7 +400,7 @@ def test_sweep_takes_no_lease_of_a_shard_without_due_rows() -> None:
     assert found.shards == tuple(leases.held) == (due_shard(key, 8),)
 
 
-def test_lease_of_a_sweep_that_died_keeps_others_off_until_it_expires() -> None:
+def test_lease_of_dead_sweep_blocks_others_until_it_expires() -> None:
     world = World(contracts=())
     _many(world, Status.UNKNOWN, 40)
     finder = a_finder(world)

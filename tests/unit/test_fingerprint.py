@@ -20,31 +20,31 @@ VALUES = st.dictionaries(st.text(), PLAIN, max_size=4)
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9), max_value=10**9)
 
 
-def test_a_stored_fingerprint_stays_comparable_for_ever() -> None:
+def test_stored_fingerprint_stays_comparable() -> None:
     values = {"order_id": "18452", "amount": 1250, "currency": "eur", "attempt": 1}
 
     assert fingerprint(values) == "04c86b4b55703517399d28872160f3db"
 
 
 @given(values=VALUES)
-def test_the_order_of_names_does_not_matter(values: dict[str, object]) -> None:
+def test_order_of_names_does_not_matter(values: dict[str, object]) -> None:
     turned = dict(reversed(values.items()))
 
     assert fingerprint(turned) == fingerprint(values)
 
 
 @pytest.mark.parametrize("spelling", [1250.0, Decimal(1250), Decimal("1250.00"), Decimal("1.25E3")])
-def test_the_spelling_of_a_whole_number_does_not_matter(spelling: object) -> None:
+def test_spelling_of_whole_number_does_not_matter(spelling: object) -> None:
     assert fingerprint({"amount": spelling}) == fingerprint({"amount": 1250})
 
 
 @pytest.mark.parametrize("spelling", [0.125, Decimal("0.1250"), Decimal("125E-3")])
-def test_the_spelling_of_a_broken_number_does_not_matter(spelling: object) -> None:
+def test_spelling_of_fraction_does_not_matter(spelling: object) -> None:
     assert fingerprint({"rate": spelling}) == fingerprint({"rate": Decimal("0.125")})
 
 
 @given(one=VALUES, other=VALUES)
-def test_other_values_have_another_fingerprint(
+def test_different_values_have_different_fingerprints(
     one: dict[str, object], other: dict[str, object]
 ) -> None:
     # Python takes True for 1; a message and its fingerprint do not.
@@ -54,24 +54,24 @@ def test_other_values_have_another_fingerprint(
 
 
 @given(one=NUMBERS, other=NUMBERS)
-def test_numbers_are_told_apart_to_the_last_digit(one: Decimal, other: Decimal) -> None:
+def test_numbers_differ_exactly_when_their_values_differ(one: Decimal, other: Decimal) -> None:
     assert (fingerprint({"n": one}) == fingerprint({"n": other})) is (one == other)
 
 
-def test_numbers_that_differ_in_the_last_of_38_digits_are_told_apart() -> None:
+def test_numbers_differing_in_38th_digit_are_distinguished() -> None:
     one, other = (Decimal(f"0.{'1' * 37}{last}") for last in "23")
 
     assert fingerprint({"n": one}) != fingerprint({"n": other})
 
 
 @pytest.mark.parametrize("value", [nan, inf, Decimal("NaN"), Decimal("-Infinity"), [nan]])
-def test_what_is_not_a_number_is_refused(value: object) -> None:
+def test_non_finite_number_is_rejected(value: object) -> None:
     with pytest.raises(TypeError, match="not a number"):
         fingerprint({"amount": value})
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), 1j])
-def test_what_has_no_one_spelling_is_refused_by_its_type(value: object) -> None:
+def test_value_without_canonical_form_is_rejected_by_type(value: object) -> None:
     with pytest.raises(TypeError, match=type(value).__name__):
         fingerprint({"amount": value})
 

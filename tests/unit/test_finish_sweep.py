@@ -34,7 +34,7 @@ def finish(sweep: dict[str, Any], *results: Mapping[str, Any]) -> list[Mapping[s
     return sweeps.started
 
 
-def test_leases_are_given_back_and_those_of_others_stay() -> None:
+def test_finish_releases_own_leases_only() -> None:
     leases = MemorySweepLeases()
     for shard, holder in ((0, "one"), (1, "two"), (3, "one")):
         leases.take(shard, holder=holder, now=NOW, until=NOW + TICK)
@@ -45,7 +45,7 @@ def test_leases_are_given_back_and_those_of_others_stay() -> None:
 
 
 @pytest.mark.parametrize("busy", [0, 2])
-def test_report_says_how_many_shards_another_sweep_was_at_work_on(busy: int) -> None:
+def test_report_counts_shards_busy_with_other_sweep(busy: int) -> None:
     finished = Finish(leases=MemorySweepLeases(), sweeps=FakeSweeps())
 
     told = finished.finish(a_sweep(busy=busy), [])
@@ -53,7 +53,7 @@ def test_report_says_how_many_shards_another_sweep_was_at_work_on(busy: int) -> 
     assert told == {"counts": {}, "jobs": [], **({"busy_shards": 2} if busy else {})}
 
 
-def test_sweep_that_was_all_starts_no_other() -> None:
+def test_complete_sweep_starts_no_other() -> None:
     assert finish(a_sweep(), MOVED) == []
 
 
@@ -62,11 +62,11 @@ def test_next_page_starts_where_this_one_stopped() -> None:
 
 
 @pytest.mark.parametrize("first", [None, "2026-11-16T02:00:00.000000Z"])
-def test_page_of_jobs_that_all_fail_does_not_hide_the_next_one(first: str | None) -> None:
+def test_page_of_failing_jobs_does_not_hide_next_one(first: str | None) -> None:
     assert finish(a_sweep(**{"next": NEXT, "from": first}), STUCK) == [NEXT]
 
 
-def test_page_that_begins_where_it_began_is_started_only_after_progress() -> None:
+def test_page_with_same_start_continues_only_after_progress() -> None:
     same = a_sweep(**{"next": NEXT, "from": NEXT["from"]})
 
     assert finish(same, STUCK) == []

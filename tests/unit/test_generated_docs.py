@@ -14,12 +14,12 @@ from oncely.registry import Registry
 from ops_cli.render_docs import pages, stale
 
 
-def test_the_generated_pages_say_what_the_code_says() -> None:
+def test_generated_pages_match_code() -> None:
     assert stale() == [], "run make docs"
 
 
 @pytest.mark.parametrize("kind", CONTRACTS, ids=lambda kind: kind.job_type)
-def test_the_example_of_each_job_is_a_message_that_is_taken(kind: type[AnyContract]) -> None:
+def test_example_of_each_contract_is_valid_message(kind: type[AnyContract]) -> None:
     body = json.dumps(kind.example.model_dump(exclude_unset=True))
 
     found, message = Registry(CONTRACTS).parse(body)
@@ -28,7 +28,7 @@ def test_the_example_of_each_job_is_a_message_that_is_taken(kind: type[AnyContra
     assert message == kind.example
 
 
-def test_a_schema_asks_of_a_record_what_the_worker_asks_of_it() -> None:
+def test_record_schema_matches_worker_validation() -> None:
     record = {"id": "4419", "updatedAt": "2026-11-16T03:00:00Z"}
     schema = SyncContact.message.model_json_schema()["properties"]["record"]["anyOf"][0]
 
@@ -39,7 +39,7 @@ def test_a_schema_asks_of_a_record_what_the_worker_asks_of_it() -> None:
             parsed(SyncContact, record={**record, name: None})
 
 
-def test_the_page_says_what_a_producer_must_know_to_fill_a_field_in() -> None:
+def test_message_page_explains_fields_to_producers() -> None:
     page = pages()[Path("messages.md")]
 
     for fact in ("minor units", "three letters", "a time, such as", f"at most {MAX_KEY}"):

@@ -61,7 +61,7 @@ def test_first_row_is_recorded_with_its_event() -> None:
     assert (line.actor, line.at, line.version, line.generation) == ("producer", NOW, 1, TABLE)
 
 
-def test_claim_is_recorded_though_it_leaves_no_entry() -> None:
+def test_claim_is_recorded_without_evidence_entry() -> None:
     old = ready()
 
     line = recorded(old, claimed(old, a_claim(now=LATER)))
@@ -70,7 +70,7 @@ def test_claim_is_recorded_though_it_leaves_no_entry() -> None:
     assert (line.actor, line.at, line.fence) == ("worker", LATER, 1)
 
 
-def test_end_is_recorded_with_result_and_reference() -> None:
+def test_ended_job_is_recorded_with_result_and_reference() -> None:
     old = a_job()
     new = old.apply(
         Event.CONFIRM,
@@ -92,7 +92,7 @@ def test_end_is_recorded_with_result_and_reference() -> None:
     assert (line.fingerprint, line.key_scope, line.key_number) == ("of the order", "live", 1)
 
 
-def test_saved_reference_is_recorded_without_a_new_status() -> None:
+def test_saved_reference_is_recorded_without_new_status() -> None:
     old = a_job()
     new = old.apply(Event.KEEP, now=LATER, actor="worker", reason="saved", provider_ref="pi_1")
 
@@ -103,13 +103,13 @@ def test_saved_reference_is_recorded_without_a_new_status() -> None:
 
 
 @pytest.mark.parametrize("event", [Event.NOTE, Event.WAIT])
-def test_change_of_neither_status_nor_reference_is_not_recorded(event: Event) -> None:
+def test_change_without_new_status_or_reference_is_not_recorded(event: Event) -> None:
     old = a_job(status=Status.UNKNOWN, provider_ref="pi_1")
 
     assert line_of(old, old.apply(event, now=LATER, actor="reconciler", reason="later")) is None
 
 
-def test_operator_action_is_recorded_though_it_moves_nothing() -> None:
+def test_operator_note_is_recorded_without_its_text() -> None:
     old = a_job()
     new = old.apply(Event.NOTE, now=LATER, actor=person("ada"), reason="Called the customer")
 
@@ -119,7 +119,7 @@ def test_operator_action_is_recorded_though_it_moves_nothing() -> None:
     assert "Called" not in json.dumps(line.to_dict())
 
 
-def test_counted_repetition_of_an_operator_action_is_recorded() -> None:
+def test_repeated_operator_note_is_recorded() -> None:
     note = an_entry(event=Event.NOTE, actor=person("ada"))
     old = a_job(evidence=(note,))
     new = replace(old, evidence=(replace(note, count=2, last_at=LATER),), version=old.version + 1)
@@ -127,7 +127,7 @@ def test_counted_repetition_of_an_operator_action_is_recorded() -> None:
     assert recorded(old, new).actor == "person:ada"
 
 
-def test_write_without_a_change_is_not_recorded() -> None:
+def test_write_without_change_is_not_recorded() -> None:
     assert line_of(a_job(), a_job()) is None
     assert line_of(None, None) is None
 
@@ -142,7 +142,7 @@ def test_removed_row_is_recorded_as_its_own_version(*, expired: bool, record: st
     assert (line.version, line.at) == (5, LATER)
 
 
-def test_backfill_says_what_the_row_is_and_who_wrote_it_last() -> None:
+def test_backfill_records_row_and_its_last_actor() -> None:
     ended = a_job().apply(Event.CONFIRM, now=LATER, actor="worker", reason="paid")
 
     line = backfill_line(ended, generation=TABLE)
@@ -151,26 +151,26 @@ def test_backfill_says_what_the_row_is_and_who_wrote_it_last() -> None:
     assert (line.event, line.actor, line.at) == ("confirm", "worker", LATER)
 
 
-def test_backfill_names_no_event_older_than_the_row() -> None:
+def test_backfill_names_no_event_older_than_row() -> None:
     line = backfill_line(a_job(evidence=(an_entry(at=NOW),), updated_at=LATER), generation=TABLE)
 
     assert (line.event, line.actor) == (None, None)
 
 
-def test_unreadable_row_is_recorded_by_its_key() -> None:
+def test_unreadable_row_is_recorded_by_key() -> None:
     line = unreadable_line(KEY, generation=TABLE, at=NOW, version=None)
 
     assert (line.record, line.job_key, line.job_type) == ("unreadable", KEY, "payment.charge")
 
 
 @pytest.mark.parametrize("key", ["", "no colon", "../up:1", "Ä.b:1"])
-def test_job_type_of_a_broken_key_is_unknown(key: str) -> None:
+def test_job_type_of_broken_key_is_unknown(key: str) -> None:
     line = unreadable_line(key, generation=TABLE, at=NOW, version=3)
 
     assert line.job_type == UNKNOWN_TYPE
 
 
-def test_repeated_lines_are_one_and_a_change_wins_over_a_backfill() -> None:
+def test_repeated_lines_are_merged_and_change_beats_backfill() -> None:
     old = a_job()
     new = old.apply(Event.CONFIRM, now=LATER, actor="worker", reason="paid")
     change = recorded(old, new)
@@ -179,7 +179,7 @@ def test_repeated_lines_are_one_and_a_change_wins_over_a_backfill() -> None:
     assert deduplicated([scanned, change, change, scanned]) == [change]
 
 
-def test_lines_of_another_generation_version_or_row_are_kept() -> None:
+def test_lines_of_other_generation_version_or_row_are_kept() -> None:
     line = backfill_line(a_job(), generation=TABLE)
     others = [
         replace(line, generation="table-2"),
@@ -190,7 +190,7 @@ def test_lines_of_another_generation_version_or_row_are_kept() -> None:
     assert deduplicated([line, *others]) == [line, *others]
 
 
-def test_newest_line_is_of_the_newest_row_then_version() -> None:
+def test_newest_line_has_newest_row_then_version() -> None:
     line = backfill_line(a_job(version=9), generation=TABLE)
     change = replace(line, record=Record.CHANGE)
     second_row = replace(line, created_at=LATER, version=1)
@@ -215,7 +215,7 @@ def test_partial_message_and_result_are_marked() -> None:
     "value",
     ["two words", "ada@example.com", "x" * (MAX_ID + 1), {}, [], 2**63, float("nan"), "Größe"],
 )
-def test_what_is_no_id_code_or_number_is_left_out(value: object) -> None:
+def test_values_other_than_ids_codes_and_numbers_are_left_out(value: object) -> None:
     assert scalars({"field": value}) == ({}, False)
 
 
@@ -226,7 +226,7 @@ def test_ids_codes_times_and_numbers_are_kept(value: object) -> None:
     assert scalars({"field": value}) == ({"field": value}, True)
 
 
-def test_fields_are_counted_and_their_names_are_codes() -> None:
+def test_field_count_and_field_names_are_limited() -> None:
     kept, whole = scalars({f"field_{number}": number for number in range(MAX_FIELDS + 1)})
 
     assert (len(kept), whole) == (MAX_FIELDS, False)
@@ -277,7 +277,7 @@ LINES = st.one_of(
 
 
 @given(line=LINES)
-def test_no_free_text_of_a_row_is_in_a_line(line: HistoryLine) -> None:
+def test_line_contains_no_free_text_of_row(line: HistoryLine) -> None:
     assert SECRET not in json.dumps(line.to_dict(), ensure_ascii=False)
 
 
@@ -286,7 +286,7 @@ def test_line_survives_json(line: HistoryLine) -> None:
     assert HistoryLine.from_dict(json.loads(json.dumps(line.to_dict()))) == line
 
 
-def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
+def test_unknown_fields_of_newer_version_are_ignored() -> None:
     line = backfill_line(a_job(), generation=TABLE)
 
     assert HistoryLine.from_dict({**line.to_dict(), "new_field": 1}) == line

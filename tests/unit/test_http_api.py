@@ -44,13 +44,13 @@ def who(**claims: object) -> Person | None:
         (None, set()),
     ],
 )
-def test_groups_are_read_however_they_are_handed_on(claim: object, groups: set[str]) -> None:
+def test_groups_are_read_from_claim_in_any_form(claim: object, groups: set[str]) -> None:
     person = who(username="ada", **{"cognito:groups": claim})
 
     assert person == Person("ada", frozenset(groups))
 
 
-def test_a_name_that_a_person_could_change_is_never_taken() -> None:
+def test_user_name_comes_only_from_immutable_claim() -> None:
     person = who(**{"cognito:username": "ada@example.com", "email": "boss@example.com"})
 
     assert person is not None
@@ -76,7 +76,7 @@ def status(route: Route, **claims: object) -> int:
         (REPAIRERS, {"username": "a", "cognito:groups": "[operator]"}, 200),
     ],
 )
-def test_a_route_is_answered_for_its_groups_only(
+def test_route_serves_only_its_groups(
     groups: frozenset[str], claims: dict[str, object], expected: int
 ) -> None:
     assert status(Route(lambda _: Reply.of({}), groups), **claims) == expected
@@ -97,7 +97,7 @@ def broken(error: Exception) -> Callable[[Request], Reply]:
         (ZeroDivisionError("secret"), 500, "something unforeseen"),
     ],
 )
-def test_what_goes_wrong_is_a_sentence_and_never_a_trace(
+def test_error_is_one_sentence_without_trace(
     error: Exception, expected: int, sentence: str
 ) -> None:
     answer = answered(event(), {"GET /api/x": Route(broken(error))})
@@ -107,11 +107,11 @@ def test_what_goes_wrong_is_a_sentence_and_never_a_trace(
     assert "secret" not in answer["body"]
 
 
-def test_an_address_that_nobody_answers_is_said_so() -> None:
+def test_unknown_route_is_not_found() -> None:
     assert answered(event(), {})["statusCode"] == HTTPStatus.NOT_FOUND
 
 
-def test_every_answer_tells_the_browser_to_trust_nothing_and_keep_nothing() -> None:
+def test_every_response_has_strict_security_headers() -> None:
     headers = answered(event(), {"GET /api/x": Route(lambda _: Reply.of({}))})["headers"]
 
     assert headers["x-content-type-options"] == "nosniff"
@@ -130,7 +130,7 @@ def test_every_answer_tells_the_browser_to_trust_nothing_and_keep_nothing() -> N
         ("", 200),
     ],
 )
-def test_what_a_browser_has_is_not_sent_again(known: str, status: int) -> None:
+def test_cached_response_is_not_sent_twice(known: str, status: int) -> None:
     reply = Reply(body="the page", headers={"etag": '"one"', "cache-control": "no-cache"})
     call = {**event(), "headers": {"if-none-match": known}}
 
@@ -141,7 +141,7 @@ def test_what_a_browser_has_is_not_sent_again(known: str, status: int) -> None:
     assert (answer["headers"]["etag"], answer["headers"]["cache-control"]) == ('"one"', "no-cache")
 
 
-def test_an_answer_about_jobs_is_never_taken_for_a_known_one() -> None:
+def test_job_response_is_never_treated_as_cached() -> None:
     call = {**event(), "headers": {"if-none-match": "None, *, "}}
 
     answer = answered(call, {"GET /api/x": Route(lambda _: Reply.of({"job": 1}))})
@@ -149,7 +149,7 @@ def test_an_answer_about_jobs_is_never_taken_for_a_known_one() -> None:
     assert answer["statusCode"] == 200
 
 
-def test_a_body_may_come_encoded() -> None:
+def test_encoded_body_is_decoded() -> None:
     call = {**event(), "body": base64.b64encode("é".encode()).decode(), "isBase64Encoded": True}
 
     answer = answered(call, {"GET /api/x": Route(lambda request: Reply(body=request.body))})
@@ -160,12 +160,12 @@ def test_a_body_may_come_encoded() -> None:
 @pytest.mark.parametrize(
     "query", [{"from": "yesterday"}, {"to": "2026-13-01"}, {"limit": "-1"}, {"limit": "²"}]
 )
-def test_a_list_that_cannot_be_read_is_refused(query: dict[str, str]) -> None:
+def test_invalid_list_query_is_rejected(query: dict[str, str]) -> None:
     with pytest.raises(InvalidRequestError):
         ListQuery.of(query)
 
 
-def test_an_empty_value_of_a_list_is_none_at_all() -> None:
+def test_empty_list_parameter_counts_as_missing() -> None:
     asked = ListQuery.of({"status": "", "type": "", "from": "", "to": "", "cursor": ""})
 
     assert vars(asked) == {
@@ -179,6 +179,6 @@ def test_an_empty_value_of_a_list_is_none_at_all() -> None:
 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
-def test_a_time_that_no_clock_shows_in_utc_is_bad_input(time: str) -> None:
+def test_time_beyond_utc_range_is_invalid_request(time: str) -> None:
     with pytest.raises(InvalidRequestError, match="is a time such as"):
         ListQuery.of({"from": time})

@@ -21,7 +21,7 @@ from tests.support.world import World, charge
 from tests.unit.shown_jobs import KEY, many, paid
 
 
-def test_a_window_that_ends_before_it_begins_is_said_so() -> None:
+def test_window_that_ends_before_it_begins_is_rejected() -> None:
     inspector, before = many(1).inspector(), START - timedelta(seconds=1)
 
     with pytest.raises(InvalidRequestError, match="ends before it begins"):
@@ -43,7 +43,7 @@ def read_on(world: World, **asked: Any) -> list[list[JobKey]]:  # noqa: ANN401  
 
 
 @pytest.mark.parametrize("apart", [timedelta(seconds=1), timedelta(0)])
-def test_pages_show_every_job_once_though_many_changed_in_the_same_moment(
+def test_pages_show_every_job_once_despite_equal_times(
     apart: timedelta,
 ) -> None:
     pages = read_on(many(60, apart=apart), limit=25)
@@ -55,7 +55,7 @@ def test_pages_show_every_job_once_though_many_changed_in_the_same_moment(
         assert shown[0] == "payment.charge:order_59"
 
 
-def test_a_page_goes_on_where_the_last_ended_though_a_job_left_the_list_meanwhile() -> None:
+def test_page_continues_when_last_job_has_left_list() -> None:
     world = many(30)
     first = world.inspector().page(status="needs_review", limit=10)
     last = first.jobs[-1].job
@@ -74,7 +74,7 @@ class _Lagging(MemoryJobFinder):
         return super().attention(tuple(Status), **asked)
 
 
-def test_a_job_that_the_index_still_shows_in_its_former_list_is_left_out() -> None:
+def test_job_with_stale_index_status_is_left_out() -> None:
     world = many(3)
     key = next(iter(world.store.jobs))
     world.store.jobs[key] = replace(world.store.jobs[key], status=Status.FAILED)
@@ -84,7 +84,7 @@ def test_a_job_that_the_index_still_shows_in_its_former_list_is_left_out() -> No
     assert [len(page.jobs) for page in lagging.every(status="needs_review")] == [2]
 
 
-def test_a_list_can_be_of_one_job_type_and_a_time() -> None:
+def test_list_filters_by_job_type_and_time() -> None:
     world = many(60)
 
     pushes = world.inspector().page(job_type="sync.push")
@@ -97,7 +97,7 @@ def test_a_list_can_be_of_one_job_type_and_a_time() -> None:
     assert len(some.jobs) == 3
 
 
-def test_a_rare_job_type_costs_a_page_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_job_type_costs_page_bounded_number_of_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "MOST_READ", 12)
 
     pages = read_on(many(60), job_type="sync.push", limit=25)
@@ -106,7 +106,7 @@ def test_a_rare_job_type_costs_a_page_no_more_than_it_may(monkeypatch: pytest.Mo
     assert len(pages) == 5
 
 
-def test_a_whole_list_is_given_page_by_page_and_its_end_is_known() -> None:
+def test_whole_list_is_returned_page_by_page() -> None:
     pages = list(many(250).inspector().every(status="needs_review"))
 
     assert [len(page.jobs) for page in pages] == [100, 100, 50]
@@ -114,7 +114,7 @@ def test_a_whole_list_is_given_page_by_page_and_its_end_is_known() -> None:
     assert {page.cursor for page in pages} == {None}
 
 
-def test_a_whole_list_of_a_type_that_there_is_not_ends_and_says_that_it_was_cut(
+def test_whole_list_of_rare_type_is_cut_with_cursor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(inspect, "MOST_LOOKED_AT", 40)
@@ -133,12 +133,12 @@ def test_a_whole_list_of_a_type_that_there_is_not_ends_and_says_that_it_was_cut(
 @pytest.mark.parametrize(
     "wrong", [{"status": "gone"}, {"limit": 0}, {"limit": 101}, {"cursor": "!"}, {"cursor": "e30="}]
 )
-def test_a_list_that_cannot_be_given_is_refused_with_a_sentence(wrong: dict[str, Any]) -> None:
+def test_invalid_list_request_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError):
         World().inspector().page(**wrong)
 
 
-def test_in_progress_holds_what_the_machine_still_has_to_end_the_longest_due_first() -> None:
+def test_in_progress_lists_unresolved_jobs_longest_due_first() -> None:
     world = many(6)
     for number, (key, status) in enumerate(zip(list(world.store.jobs), Status, strict=True)):
         due_at = START + timedelta(minutes=10 - number)
@@ -153,7 +153,7 @@ def test_in_progress_holds_what_the_machine_still_has_to_end_the_longest_due_fir
     ]
 
 
-def test_pages_of_what_is_in_progress_show_every_job_once() -> None:
+def test_pages_of_ready_jobs_show_every_job_once() -> None:
     world = many(60)
     for number, (key, job) in enumerate(world.store.jobs.items()):
         # Some are due in the same moment.
@@ -170,7 +170,7 @@ def test_pages_of_what_is_in_progress_show_every_job_once() -> None:
     assert [job.due_at for job in shown] == sorted(job.due_at or START for job in shown)
 
 
-def test_done_jobs_of_the_last_day_are_listed_from_the_history() -> None:
+def test_finished_jobs_are_listed_for_last_day() -> None:
     world = paid()
     world.add_order("2")
     world.clock.move(hours=20)
@@ -187,7 +187,7 @@ def test_done_jobs_of_the_last_day_are_listed_from_the_history() -> None:
     assert [view.job.job_key for view in earlier.jobs] == [KEY]
 
 
-def test_pages_of_done_jobs_show_each_once_though_some_ended_in_the_same_moment() -> None:
+def test_pages_of_finished_jobs_show_each_once() -> None:
     world = many(60)
     for number, (key, job) in enumerate(world.store.jobs.items()):
         status = Status.FINISHED if number % 5 else Status.FAILED
@@ -205,7 +205,7 @@ def test_pages_of_done_jobs_show_each_once_though_some_ended_in_the_same_moment(
     assert (len(shown), len(set(shown))) == (48, 48)
 
 
-def test_all_that_operators_act_on_is_listed_unless_a_status_is_asked_for() -> None:
+def test_default_list_has_jobs_that_need_attention() -> None:
     world = many(6)
     for key, status in zip(list(world.store.jobs), Status, strict=True):
         world.store.jobs[key] = replace(world.store.jobs[key], status=status)
@@ -215,7 +215,7 @@ def test_all_that_operators_act_on_is_listed_unless_a_status_is_asked_for() -> N
     assert {view.job.status for view in page.jobs} == ATTENTION
 
 
-def test_counts_tell_how_things_stand() -> None:
+def test_counts_follow_job_statuses() -> None:
     world = paid()
     (first,) = world.store.jobs
     # As the stream does: an end that still owes its receipt would be counted as in progress.
@@ -253,7 +253,7 @@ def test_counts_of_today_begin_at_midnight_utc() -> None:
     assert world.inspector().counts().failed_today == 2
 
 
-def test_a_count_that_is_too_large_says_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_count_above_maximum_is_marked_as_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "MOST_COUNTED", 10)
 
     counts = many(20).inspector().counts()
@@ -261,7 +261,7 @@ def test_a_count_that_is_too_large_says_more(monkeypatch: pytest.MonkeyPatch) ->
     assert (counts.needs_review, counts.more) == (10, ("needs_review",))
 
 
-def test_pending_count_stops_at_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pending_count_stops_at_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "MOST_COUNTED", 10)
     world = many(20)
     for key, job in list(world.store.jobs.items()):
@@ -297,7 +297,7 @@ def test_oldest_unresolved_is_overdue_or_unknown(
     assert found == (None if oldest is None else now - oldest)
 
 
-def test_counts_are_shown_with_their_names() -> None:
+def test_counts_are_serialized_by_name() -> None:
     none = World().inspector().counts()
     some = replace(none, pending=1, oldest_unresolved_at=START, more=("pending",))
 
@@ -318,11 +318,11 @@ def test_counts_are_shown_with_their_names() -> None:
 
 
 @pytest.mark.parametrize("limit", [1, inspect.MOST_ON_A_PAGE])
-def test_smallest_and_largest_page_are_given(limit: int) -> None:
+def test_smallest_and_largest_page_sizes_are_allowed(limit: int) -> None:
     assert len(many(150).inspector().page(limit=limit).jobs) == limit
 
 
-def test_window_of_one_moment_holds_what_changed_then() -> None:
+def test_window_of_one_moment_lists_jobs_changed_then() -> None:
     moment = START + timedelta(seconds=5)
 
     page = many(10).inspector().page(since=moment, until=moment)
@@ -339,7 +339,7 @@ class _Remembering(MemoryJobFinder):
         return found
 
 
-def test_job_that_the_index_still_lists_after_its_row_was_deleted_is_left_out() -> None:
+def test_deleted_job_in_stale_index_is_left_out() -> None:
     world = many(3)
     inspector = replace(world.inspector(), finder=_Remembering(world.store))
 
@@ -348,7 +348,7 @@ def test_job_that_the_index_still_lists_after_its_row_was_deleted_is_left_out() 
     assert shown == ["payment.charge:order_2", "sync.push:order_0"]
 
 
-def test_cursor_names_only_what_was_shown_of_its_own_moment() -> None:
+def test_cursor_names_only_jobs_shown_at_its_own_time() -> None:
     first, same, later = (
         Listed(JobKey(key), START + timedelta(seconds=seconds))
         for key, seconds in (("a", 0), ("b", 0), ("c", 1))
@@ -360,5 +360,5 @@ def test_cursor_names_only_what_was_shown_of_its_own_moment() -> None:
     assert both.past(later) == Cursor(later.at, frozenset({JobKey("c")}))
 
 
-def test_page_holds_25_jobs_unless_another_number_is_asked_for() -> None:
+def test_page_has_25_jobs_by_default() -> None:
     assert len(many(30).inspector().page().jobs) == 25

@@ -65,17 +65,17 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 JOBS = st.builds(Job, **FIELDS)
 
 
-def test_every_field_of_a_job_is_tried_here() -> None:
+def test_samples_cover_every_field_of_job() -> None:
     assert {field.name for field in fields(Job)} == set(FIELDS)
 
 
 @given(job=JOBS)
-def test_any_job_comes_back_from_its_row_as_it_was(job: Job) -> None:
+def test_any_job_is_unchanged_after_round_trip(job: Job) -> None:
     assert from_attributes(to_attributes(job)) == job
 
 
 @given(job=JOBS)
-def test_a_row_is_plain_json_without_a_float_or_an_empty_attribute(job: Job) -> None:
+def test_row_is_plain_json_without_null_attribute(job: Job) -> None:
     row = to_attributes(job)
 
     assert json.loads(json.dumps(row)) == row
@@ -92,7 +92,7 @@ def test_times_sort_as_text(one: datetime, other: datetime) -> None:
     )
 
 
-def test_a_row_reads_like_this() -> None:
+def test_row_attributes_match_stored_format() -> None:
     job = a_job(provider_ref="pi_1", expires_at=NOW, evidence=(an_entry(count=3, last_at=NOW),))
 
     row = to_attributes(job)
@@ -118,13 +118,13 @@ def test_a_row_reads_like_this() -> None:
     ]
 
 
-def test_a_field_without_a_value_has_no_attribute() -> None:
+def test_field_without_value_has_no_attribute() -> None:
     row = to_attributes(a_job(due_at=None, owner=None))
 
     assert not {"due_at", "owner", "result", "expires_at"} & row.keys()
 
 
-def test_a_field_at_its_default_has_no_attribute_but_for_the_version() -> None:
+def test_field_at_default_has_no_attribute_except_version() -> None:
     row = to_attributes(a_job(fence=0, attempts=0, timeouts=0, key_number=1, version=1))
 
     left_out = {"fence", "attempts", "timeouts", "unreachable", "paused_seconds", "key_number"}
@@ -132,20 +132,20 @@ def test_a_field_at_its_default_has_no_attribute_but_for_the_version() -> None:
     assert row["version"] == {"N": "1"}
 
 
-def test_an_attribute_of_a_later_version_is_left_alone() -> None:
+def test_attribute_of_later_version_is_ignored() -> None:
     row: dict[str, Any] = {**to_attributes(a_job()), "later": {"S": "unheard of"}}
 
     assert from_attributes(row) == a_job()
 
 
-def test_numbers_of_a_business_row_are_whole_where_they_can_be() -> None:
+def test_numbers_of_business_row_are_whole_where_possible() -> None:
     row = {"amount": {"N": "1250"}, "rate": {"N": "0.5"}, "tags": {"L": [{"N": "1.0"}]}}
 
     assert plain(row) == {"amount": 1250, "rate": 0.5, "tags": [1]}
 
 
 @pytest.mark.parametrize("more", [[{"new": "paused"}], []], ids=["unusual", "usual there"])
-def test_a_line_of_a_newer_versions_history_is_kept_as_it_is(more: list[object]) -> None:
+def test_evidence_of_newer_version_is_kept_unchanged(more: list[object]) -> None:
     line = ["2026-11-16T03:00:00.000Z", "hold", "unknown", "worker", "why", *more]
     evidence = json.dumps([line], separators=(",", ":"))
     row = {**to_attributes(a_job()), "evidence": serialized(evidence)}
@@ -159,7 +159,7 @@ def test_a_line_of_a_newer_versions_history_is_kept_as_it_is(more: list[object])
 @pytest.mark.parametrize(
     "spoiled", [{"status": {"S": "paused"}}, {"created_at": {"S": "soon"}}, {"message": {"S": "{"}}]
 )
-def test_a_row_that_cannot_be_read_says_whose_it_is_and_what_to_do(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
+def test_unreadable_row_error_names_job_and_fix(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
     with pytest.raises(UnreadableRowError, match=r"order_18452 .* deploy that version again"):
         from_attributes({**to_attributes(a_job()), **spoiled})
 
@@ -179,17 +179,17 @@ def test_a_row_that_cannot_be_read_says_whose_it_is_and_what_to_do(spoiled: Any)
     ],
     ids=lambda spoiled: f"{next(iter(spoiled))}-{next(iter(spoiled.values()))}"[:40],
 )
-def test_a_row_that_was_edited_into_another_type_cannot_be_read(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
+def test_row_with_wrong_attribute_type_is_unreadable(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
     with pytest.raises(UnreadableRowError, match="order_18452"):
         from_attributes({**to_attributes(a_job()), **spoiled})
 
 
-def test_a_time_without_a_zone_is_in_utc() -> None:
+def test_time_without_zone_is_in_utc() -> None:
     edited = {**to_attributes(a_job()), "due_at": {"S": "2026-01-01T00:00:00"}}
 
     assert from_attributes(edited).due_at == datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_a_row_without_its_own_columns_cannot_be_read() -> None:
+def test_row_without_required_attributes_is_unreadable() -> None:
     with pytest.raises(UnreadableRowError):
         from_attributes({"job_key": {"S": "payment.charge:order_18452"}})

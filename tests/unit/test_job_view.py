@@ -19,7 +19,7 @@ from tests.unit.samples import NOW, TICK, a_job
 from tests.unit.shown_jobs import KEY, many, paid
 
 
-def test_the_first_sentence_says_whether_the_customer_was_charged() -> None:
+def test_headline_says_whether_customer_was_charged() -> None:
     declined, unknown = World(), World()
     for world in (declined, unknown):
         world.add_order()
@@ -38,7 +38,7 @@ def test_the_first_sentence_says_whether_the_customer_was_charged() -> None:
     assert told[1] == "Not known yet whether it was charged: the provider is asked."
 
 
-def test_a_charge_that_took_long_is_told_in_one_sentence_and_a_timeline() -> None:
+def test_slow_charge_has_one_headline_and_timeline() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
@@ -60,7 +60,7 @@ def test_a_charge_that_took_long_is_told_in_one_sentence_and_a_timeline() -> Non
     assert told["next_look"] is None
 
 
-def test_view_shows_since_when_the_job_has_its_status() -> None:
+def test_view_shows_time_of_last_status_change() -> None:
     world = paid()
     world.clock.move(minutes=5)
     row = world.job(KEY)
@@ -74,7 +74,7 @@ def test_view_shows_since_when_the_job_has_its_status() -> None:
     assert whole["since"] == whole["created_at"] != whole["updated_at"]
 
 
-def test_a_list_is_short_and_one_job_is_whole() -> None:
+def test_list_entry_is_short_and_single_job_is_complete() -> None:
     (view,) = paid().inspector().find("18452").jobs
 
     short, whole = view.as_short_json(), view.as_json()
@@ -84,7 +84,7 @@ def test_a_list_is_short_and_one_job_is_whole() -> None:
     assert str(whole["contract"]).startswith("payment.charge (queue payments)")
 
 
-def test_addresses_in_messages_and_results_are_masked_and_names_of_people_are_not() -> None:
+def test_addresses_are_masked_but_actor_names_are_not() -> None:
     world = World()
     record = {
         "id": "4419",
@@ -110,7 +110,7 @@ def test_addresses_in_messages_and_results_are_masked_and_names_of_people_are_no
     assert "ada@example.com" in text
 
 
-def test_a_job_of_a_type_that_is_gone_is_still_shown() -> None:
+def test_job_of_removed_type_is_still_shown() -> None:
     world = many(1)
     (key,) = world.store.jobs
     world.store.jobs[key] = replace(world.store.jobs[key], job_type="old.thing")
@@ -171,7 +171,7 @@ def test_view_of_one_job_is_complete() -> None:
     }
 
 
-def test_view_shows_nothing_for_what_the_row_does_not_hold() -> None:
+def test_view_shows_null_for_missing_values() -> None:
     job = a_job(status=Status.UNKNOWN, result=None, due_at=NOW, claimed_at=None)
 
     view = view_of(job, Registry(CONTRACTS), now=NOW)
@@ -184,11 +184,11 @@ def test_view_shows_nothing_for_what_the_row_does_not_hold() -> None:
 
 
 @pytest.mark.parametrize("recorded", [{"amount": 1250}, {"currency": "eur"}])
-def test_amount_is_told_only_with_its_currency(recorded: dict[str, object]) -> None:
+def test_amount_is_shown_only_with_currency(recorded: dict[str, object]) -> None:
     assert view_of(a_job(**recorded), Registry(CONTRACTS), now=NOW).amount_words is None
 
 
-def test_request_id_that_is_no_text_is_not_shown() -> None:
+def test_non_text_request_id_is_not_shown() -> None:
     view = view_of(a_job(result={"request_id": 7}), Registry(CONTRACTS), now=NOW)
 
     assert view.as_json()["request_id"] is None
@@ -216,7 +216,7 @@ def test_request_id_that_is_no_text_is_not_shown() -> None:
         (a_job(status=Status.READY), "Not done yet: it waits for a worker."),
     ],
 )
-def test_headline_answers_in_one_sentence(job: Job, headline: str) -> None:
+def test_headline_follows_status_in_one_sentence(job: Job, headline: str) -> None:
     of_a_payment = view_of(job, Registry(CONTRACTS), now=NOW).headline
 
     assert view_of(job, Registry(()), now=NOW).headline == headline
@@ -225,9 +225,7 @@ def test_headline_answers_in_one_sentence(job: Job, headline: str) -> None:
 
 
 @pytest.mark.parametrize("deployed", [True, False])
-def test_unreadable_review_asks_for_a_reference_only_if_its_type_is_known(
-    *, deployed: bool
-) -> None:
+def test_unreadable_review_needs_reference_only_for_known_type(*, deployed: bool) -> None:
     job = a_job(status=Status.NEEDS_REVIEW, message={"job": "payment.charge", "v": 99})
 
     view = view_of(job, Registry(CONTRACTS if deployed else ()), now=NOW)
@@ -236,7 +234,7 @@ def test_unreadable_review_asks_for_a_reference_only_if_its_type_is_known(
     assert needing == ({Repair.FINISH} if deployed else set())
 
 
-def test_job_type_without_a_second_attempt_offers_none() -> None:
+def test_job_type_without_resubmission_offers_none() -> None:
     message = {"job": "receipt.send", "v": 1, "order_id": "18452"}
     job = a_job(status=Status.FAILED, job_type="receipt.send", message=message)
 

@@ -13,7 +13,7 @@ from tests.unit.samples import KEY, NOW, TICK, a_claim, a_job
 LATER = NOW + timedelta(minutes=5)
 
 
-def test_an_enqueued_job_is_ready_and_falls_due() -> None:
+def test_enqueued_job_is_ready_and_due() -> None:
     job = enqueued(
         KEY, "payment.charge", {"v": 1}, now=NOW, due_at=LATER, actor="producer", reason="enqueued"
     )
@@ -23,7 +23,7 @@ def test_an_enqueued_job_is_ready_and_falls_due() -> None:
     assert [(entry.event, entry.actor) for entry in job.evidence] == [(Event.ENQUEUE, "producer")]
 
 
-def test_a_claim_of_an_absent_row_makes_it() -> None:
+def test_claim_creates_missing_row() -> None:
     claim = a_claim()
 
     job = claimed(None, claim)
@@ -49,7 +49,7 @@ def test_a_claim_of_an_absent_row_makes_it() -> None:
     )
 
 
-def test_a_claim_of_a_ready_row_is_counted_and_owned() -> None:
+def test_claim_of_ready_row_is_counted_and_owned() -> None:
     row = a_job(status=Status.READY, fence=3, version=9, attempts=2, owner="owner-1")
     claim = a_claim(now=LATER, lease_until=LATER + timedelta(seconds=60))
 
@@ -62,7 +62,7 @@ def test_a_claim_of_a_ready_row_is_counted_and_owned() -> None:
     assert (job.claimed_at, job.updated_at, job.created_at) == (LATER, LATER, NOW)
 
 
-def test_a_claim_keeps_what_the_row_knows_already() -> None:
+def test_claim_keeps_known_values_of_row() -> None:
     row = a_job(status=Status.READY, first_sent_at=NOW, key_scope="live", customer_id="customer_7")
     claim = a_claim(
         now=LATER, key_scope="test", customer_id="customer_8", message={"order_id": "other"}
@@ -76,7 +76,7 @@ def test_a_claim_keeps_what_the_row_knows_already() -> None:
     assert job.earlier_send_is_open
 
 
-def test_a_claim_fills_in_what_the_row_does_not_know() -> None:
+def test_claim_fills_in_missing_values_of_row() -> None:
     row = a_job(
         status=Status.READY, first_sent_at=None, key_scope=None, customer_id=None, fingerprint=None
     )
@@ -89,14 +89,14 @@ def test_a_claim_fills_in_what_the_row_does_not_know() -> None:
     assert not job.earlier_send_is_open
 
 
-def test_a_claim_that_could_not_resolve_the_values_keeps_their_fingerprint() -> None:
+def test_claim_without_resolved_values_keeps_fingerprint() -> None:
     job = claimed(a_job(status=Status.READY), a_claim(fingerprint=None))
 
     assert job is not None
     assert job.fingerprint == "of the order"
 
 
-def test_an_empty_scope_is_a_scope_and_is_kept() -> None:
+def test_empty_key_scope_is_kept() -> None:
     job = claimed(a_job(status=Status.READY, key_scope=""), a_claim(key_scope="live"))
 
     assert job is not None
@@ -104,22 +104,22 @@ def test_an_empty_scope_is_a_scope_and_is_kept() -> None:
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.READY}))
-def test_a_claim_of_a_row_that_is_not_ready_is_refused(status: Status) -> None:
+def test_claim_fails_unless_row_is_ready(status: Status) -> None:
     assert claimed(a_job(status=status), a_claim()) is None
 
 
-def test_a_claim_for_other_business_values_is_refused() -> None:
+def test_claim_with_other_business_values_fails() -> None:
     assert claimed(a_job(status=Status.READY), a_claim(fingerprint="of another")) is None
 
 
-def test_a_lease_is_over_at_its_very_end_and_not_before() -> None:
+def test_lease_expires_exactly_at_its_end_time() -> None:
     job = a_job(lease_until=LATER)
 
     assert not job.lease_over(LATER - TICK)
     assert job.lease_over(LATER)
 
 
-def test_an_event_makes_the_next_version_with_a_line_of_evidence() -> None:
+def test_event_adds_version_and_evidence_entry() -> None:
     job = a_job(version=4)
 
     after = job.apply(
@@ -134,6 +134,6 @@ def test_an_event_makes_the_next_version_with_a_line_of_evidence() -> None:
     assert (entry.at, entry.actor, entry.reason) == (LATER, "worker", "charged")
 
 
-def test_an_event_that_the_table_does_not_know_changes_nothing() -> None:
+def test_illegal_event_raises_error() -> None:
     with pytest.raises(IllegalTransitionError, match="finished cannot take the event claim"):
         a_job(status=Status.FINISHED).apply(Event.CLAIM, now=NOW, actor="worker", reason="again")

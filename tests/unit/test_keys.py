@@ -27,18 +27,18 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
         (("a@b.c+d#e-f_g",), "payment.charge:order_a@b.c+d#e-f_g"),
     ],
 )
-def test_a_key_is_readable_and_escapes_what_could_be_mistaken(
+def test_job_key_is_readable_and_escapes_ambiguous_characters(
     parts: tuple[str | int, ...], key: str
 ) -> None:
     assert job_key("payment.charge", *parts, prefix="order_") == key
 
 
-def test_a_producers_token_is_marked_as_one() -> None:
+def test_producer_token_is_marked() -> None:
     assert token_key("sync.import", "monday run") == "sync.import:~monday%20run"
 
 
 @given(parts=st.lists(TRICKY, min_size=1, max_size=3))
-def test_a_key_holds_each_of_its_ids_whole(parts: list[str]) -> None:
+def test_job_key_contains_each_id_completely(parts: list[str]) -> None:
     assume(all(part.strip() for part in parts))
 
     key = job_key("sync.contact", *parts)
@@ -50,23 +50,21 @@ def test_a_key_holds_each_of_its_ids_whole(parts: list[str]) -> None:
     one=st.lists(TRICKY, min_size=1, max_size=3),
     other=st.lists(TRICKY, min_size=1, max_size=3),
 )
-def test_two_different_jobs_never_share_a_key(one: list[str], other: list[str]) -> None:
+def test_different_jobs_never_share_job_key(one: list[str], other: list[str]) -> None:
     assume(one != other and all(part.strip() for part in one + other))
 
     assert job_key("sync.contact", *one) != job_key("sync.contact", *other)
 
 
 @given(parts=st.lists(TRICKY, min_size=1, max_size=3), token=TRICKY)
-def test_a_token_never_shares_a_key_with_an_id(parts: list[str], token: str) -> None:
+def test_token_never_shares_job_key_with_id(parts: list[str], token: str) -> None:
     assume(token.strip() and all(part.strip() for part in parts))
 
     assert token_key("sync.contact", token) != job_key("sync.contact", *parts)
 
 
 @given(parts=st.lists(ANY_TEXT, max_size=4), token=ANY_TEXT, job_type=ANY_TEXT)
-def test_any_text_makes_a_key_or_is_refused_as_one(
-    parts: list[str], token: str, job_type: str
-) -> None:
+def test_any_text_makes_job_key_or_is_rejected(parts: list[str], token: str, job_type: str) -> None:
     for kind in (job_type, "sync.contact"):
         with suppress(InvalidKeyError):
             assert len(job_key(kind, *parts)) <= MAX_KEY
@@ -87,18 +85,16 @@ def test_any_text_makes_a_key_or_is_refused_as_one(
         (("\ud800",), "half of a character"),
     ],
 )
-def test_an_id_that_cannot_be_part_of_a_key_is_refused_with_the_reason(
-    parts: tuple[str, ...], why: str
-) -> None:
+def test_invalid_id_is_rejected_with_reason(parts: tuple[str, ...], why: str) -> None:
     with pytest.raises(InvalidKeyError, match=why):
         job_key("payment.charge", *parts)
 
 
-def test_the_longest_id_allowed_is_taken() -> None:
+def test_longest_allowed_id_is_accepted() -> None:
     assert job_key("payment.charge", "x" * MAX_PART).endswith("x" * MAX_PART)
 
 
-def test_the_longest_key_allowed_is_taken() -> None:
+def test_longest_allowed_job_key_is_accepted() -> None:
     rest = MAX_KEY - len("payment.charge:") - MAX_PART - len(":")
     parts = ("x" * MAX_PART, "x" * rest)
 
@@ -110,7 +106,7 @@ def test_the_longest_key_allowed_is_taken() -> None:
 @pytest.mark.parametrize(
     "name", ["payment", "Payment.charge", "payment.", ".charge", "payment:charge", "1.2", "a.b\n"]
 )
-def test_a_name_that_is_no_job_type_makes_no_key(name: str) -> None:
+def test_invalid_job_type_makes_no_job_key(name: str) -> None:
     with pytest.raises(InvalidKeyError, match="is no job type"):
         job_key(name, "18452")
 
@@ -118,14 +114,14 @@ def test_a_name_that_is_no_job_type_makes_no_key(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["payment.charge", "sync.contact_v2", "a.b.c"])
-def test_a_job_type_is_lower_case_with_a_dot(name: str) -> None:
+def test_job_type_is_lower_case_with_dot(name: str) -> None:
     assert is_job_type(name)
 
 
 @pytest.mark.parametrize(
     ("length", "expected"), [(1, True), (MAX_KEY, True), (MAX_KEY + 1, False), (0, False)]
 )
-def test_business_id_is_findable_if_an_index_can_hold_it(length: int, *, expected: bool) -> None:
+def test_business_id_is_findable_if_index_can_hold_it(length: int, *, expected: bool) -> None:
     business_id = "x" * length
 
     assert findable(business_id) == (business_id if expected else None)

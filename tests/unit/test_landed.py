@@ -45,7 +45,7 @@ def _noted(job: Job, reason: str = "another late worker") -> Job:
         ),
     ],
 )
-def test_a_write_has_landed_if_all_that_it_changed_stands(row: Job, *, arrived: bool) -> None:
+def test_write_is_ours_if_all_its_changes_stand(row: Job, *, arrived: bool) -> None:
     assert landed(row, before=BEFORE, write=WRITE) is arrived
 
 
@@ -58,11 +58,11 @@ def test_a_write_has_landed_if_all_that_it_changed_stands(row: Job, *, arrived: 
         pytest.param(BEFORE, False, id="the row is what it was before"),
     ],
 )
-def test_a_mere_note_has_landed_if_its_line_stands(row: Job, *, arrived: bool) -> None:
+def test_note_is_ours_if_its_entry_stands(row: Job, *, arrived: bool) -> None:
     assert landed(row, before=BEFORE, write=NOTE) is arrived
 
 
-def test_write_that_only_counts_up_has_landed_if_the_row_is_what_we_wrote() -> None:
+def test_version_only_write_is_ours_if_row_is_equal() -> None:
     write = replace(BEFORE, version=2)
 
     assert landed(write, before=BEFORE, write=write)

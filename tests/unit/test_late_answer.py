@@ -31,7 +31,7 @@ STILL_OPEN = set(Status) - {Status.FINISHED, Status.FAILED}
         ),
     ],
 )
-def test_a_late_answer_moves_only_a_row_whose_end_it_contradicts(
+def test_late_outcome_changes_status_only_by_contradiction(
     status: Status, answer: Done | Refused, event: Event
 ) -> None:
     row = a_job(status=status, provider_ref="pi_1")
@@ -44,7 +44,7 @@ def test_a_late_answer_moves_only_a_row_whose_end_it_contradicts(
     assert "claim 3" in decision.reason
 
 
-def test_a_contradicted_end_never_expires_and_is_due_until_a_person_was_told() -> None:
+def test_contradicted_job_never_expires_and_is_due_for_alert() -> None:
     row = a_job(
         status=Status.FAILED,
         due_at=NOW + timedelta(minutes=5),
@@ -59,7 +59,7 @@ def test_a_contradicted_end_never_expires_and_is_due_until_a_person_was_told() -
     assert after.result == row.result
 
 
-def test_a_note_changes_nothing_but_the_evidence() -> None:
+def test_note_changes_only_evidence() -> None:
     row = a_job(status=Status.FINISHED, provider_ref="pi_1", due_at=NOW)
 
     note = late_answer(row, SAME, fence=1)

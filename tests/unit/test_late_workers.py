@@ -26,7 +26,7 @@ def run_slowly(world: World, step: str, meanwhile: Callable[[], object]) -> obje
     )
 
 
-def test_a_job_in_progress_elsewhere_is_left_alone_until_its_lease_ends() -> None:
+def test_job_leased_elsewhere_is_left_until_lease_expires() -> None:
     world = World()
     world.add_order()
     seen: list[object] = []
@@ -39,7 +39,7 @@ def test_a_job_in_progress_elsewhere_is_left_alone_until_its_lease_ends() -> Non
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_late_worker_cannot_overwrite_what_the_reconciler_ended() -> None:
+def test_late_worker_cannot_overwrite_reconciled_job() -> None:
     world = World()
     world.add_order()
 
@@ -57,7 +57,7 @@ def test_a_late_worker_cannot_overwrite_what_the_reconciler_ended() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_late_worker_without_a_saved_reference_can_never_confirm() -> None:
+def test_late_worker_without_saved_reference_cannot_confirm() -> None:
     world = World()
     world.add_order()
 
@@ -72,7 +72,7 @@ def test_a_late_worker_without_a_saved_reference_can_never_confirm() -> None:
     assert world.job(KEY).provider_ref == "pi_2"
 
 
-def test_a_late_worker_whose_clock_stands_still_cannot_confirm_either() -> None:
+def test_late_worker_with_stopped_clock_cannot_confirm() -> None:
     """It believes that it has time: only the write that it could not make stops it."""
     world = World()
     world.add_order()
@@ -91,7 +91,7 @@ def test_a_late_worker_whose_clock_stands_still_cannot_confirm_either() -> None:
     assert world.payments.charges == ["pi_2"]
 
 
-def test_a_lease_outlives_the_last_call_that_its_worker_may_have_begun() -> None:
+def test_lease_outlives_last_possible_provider_call() -> None:
     world = World()
     world.add_order()
     began = world.clock.now()
@@ -104,7 +104,7 @@ def test_a_lease_outlives_the_last_call_that_its_worker_may_have_begun() -> None
     assert seen[0].lease_until >= last_call_is_over + CLOCK_SKEW
 
 
-def test_a_late_answer_that_contradicts_the_end_reopens_it_for_a_person() -> None:
+def test_contradicting_late_outcome_reopens_job_for_review() -> None:
     world = World()
     world.add_order()
 
@@ -123,7 +123,7 @@ def test_a_late_answer_that_contradicts_the_end_reopens_it_for_a_person() -> Non
     assert world.alerts.told
 
 
-def test_a_late_worker_makes_no_ghost_of_a_row_that_has_expired() -> None:
+def test_late_worker_does_not_recreate_expired_row() -> None:
     world = World()
     world.add_order()
 
@@ -135,7 +135,7 @@ def test_a_late_worker_makes_no_ghost_of_a_row_that_has_expired() -> None:
     assert "row is gone" in world.alerts.told[0].text
 
 
-def test_evidence_left_on_a_job_in_progress_survives_its_end() -> None:
+def test_evidence_added_during_run_survives_commit() -> None:
     world = World()
     world.add_order()
 
@@ -152,7 +152,7 @@ def test_evidence_left_on_a_job_in_progress_survives_its_end() -> None:
     assert [entry.event for entry in world.job(KEY).evidence] == ["keep", "note", "confirm"]
 
 
-def test_a_lease_that_ran_out_makes_the_job_unknown_and_never_acts() -> None:
+def test_expired_lease_makes_job_unknown_without_any_call() -> None:
     world = World()
     world.add_order()
     mortal = Mortal(world.payments, Fate(call="execute", after=True))

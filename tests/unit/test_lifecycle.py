@@ -19,14 +19,14 @@ REFUSED = sorted(
 
 
 @pytest.mark.parametrize(("status", "event"), TRANSITIONS)
-def test_a_move_of_the_table_leads_where_the_table_says(
-    status: Status | None, event: Event
-) -> None:
+def test_transition_leads_to_status_in_table(status: Status | None, event: Event) -> None:
     assert after(status, event) is TRANSITIONS[status, event]
 
 
 @pytest.mark.parametrize(("status", "event"), REFUSED)
-def test_any_other_move_is_refused_by_name(status: Status | None, event: Event) -> None:
+def test_illegal_transition_error_names_status_and_event(
+    status: Status | None, event: Event
+) -> None:
     with pytest.raises(IllegalTransitionError, match=f"{status or 'absent'}.*{event}") as caught:
         after(status, event)
 
@@ -37,27 +37,27 @@ def test_exactly_finished_and_failed_are_ended() -> None:
     assert {Status.FINISHED, Status.FAILED} == ENDED
 
 
-def test_what_the_machine_must_bring_to_an_end_is_neither_ended_nor_a_persons() -> None:
+def test_ready_started_and_unknown_are_unresolved() -> None:
     assert {Status.READY, Status.STARTED, Status.UNKNOWN} == UNRESOLVED
 
 
-def test_only_an_enqueue_or_a_claim_begins_a_job() -> None:
+def test_only_enqueue_or_claim_begins_job() -> None:
     assert {event for source, event in TRANSITIONS if source is ABSENT} == {
         Event.ENQUEUE,
         Event.CLAIM,
     }
 
 
-def test_every_status_can_be_reached() -> None:
+def test_every_status_is_reachable() -> None:
     assert _reachable(ABSENT) == set(Status)
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - ENDED))
-def test_every_open_status_can_come_to_an_end_or_to_a_person(status: Status) -> None:
+def test_every_open_status_can_reach_ended_or_review(status: Status) -> None:
     assert _reachable(status) & {*ENDED, Status.NEEDS_REVIEW}
 
 
-def test_only_a_person_takes_a_job_out_of_review() -> None:
+def test_only_operator_moves_job_out_of_review() -> None:
     leaving = {
         event
         for (source, event), target in TRANSITIONS.items()
@@ -67,11 +67,11 @@ def test_only_a_person_takes_a_job_out_of_review() -> None:
     assert leaving == A_PERSONS
 
 
-def test_a_person_rules_on_nothing_but_a_review() -> None:
+def test_operator_decisions_apply_only_in_review() -> None:
     assert {source for source, event in TRANSITIONS if event in A_PERSONS} == {Status.NEEDS_REVIEW}
 
 
-def test_a_note_is_taken_by_every_row_and_moves_none() -> None:
+def test_note_is_allowed_in_every_status_and_keeps_it() -> None:
     notes = {source: to for (source, event), to in TRANSITIONS.items() if event is Event.NOTE}
 
     assert notes == {status: status for status in Status}
@@ -113,7 +113,7 @@ def test_stored_events_are_never_renamed() -> None:
     }
 
 
-def test_support_staff_read_four_words() -> None:
+def test_support_agents_see_four_status_labels() -> None:
     assert {status: status.in_words for status in Status} == {
         Status.READY: "pending",
         Status.STARTED: "pending",
@@ -124,7 +124,7 @@ def test_support_staff_read_four_words() -> None:
     }
 
 
-def test_the_picture_in_the_docs_is_the_table() -> None:
+def test_diagram_in_docs_matches_transition_table() -> None:
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(FENCE)
     drawn, _, behind = rest.partition("```")
     if os.environ.get("UPDATE_SNAPSHOTS"):

@@ -25,7 +25,7 @@ VIEW = View(
 )
 
 
-def test_the_tables_fit_an_ordinary_terminal() -> None:
+def test_tables_fit_ordinary_terminal() -> None:
     written = StringIO()
     Console(width=80, file=written).print(as_tables(VIEW))
     lines = written.getvalue().splitlines()
@@ -35,12 +35,12 @@ def test_the_tables_fit_an_ordinary_terminal() -> None:
     assert any("dead letters" in one and "3" in one for one in lines)
 
 
-def test_a_line_tells_the_same_in_short() -> None:
+def test_line_summarizes_same_numbers() -> None:
     assert as_line(VIEW) == (
         "   12 s  working: 7 sent, 20 in queues; 1 unknown, 1 finished, 1 needs_review; "
         "1 charges, 0 double, 2 kills"
     )
 
 
-def test_jobs_that_ended_or_wait_for_a_person_count_as_ended() -> None:
+def test_jobs_in_review_count_as_ended() -> None:
     assert (VIEW.ended, VIEW.waiting) == (2, 15)

@@ -17,7 +17,7 @@ def line(event: str, **fields: object) -> LogLine:
     return found
 
 
-def test_a_line_says_when_which_job_who_what_and_why() -> None:
+def test_line_shows_time_job_function_message_and_reason() -> None:
     told = str(line("job unknown", reason="HTTP 500", timestamp="2026-11-16 03:04:05,678+0000"))
 
     assert told.split() == [
@@ -26,28 +26,28 @@ def test_a_line_says_when_which_job_who_what_and_why() -> None:
     ]
 
 
-def test_lambdas_own_lines_and_metrics_are_left_out() -> None:
+def test_lambda_platform_lines_and_metrics_are_left_out() -> None:
     for other in ("START RequestId: 1", "not JSON {", '{"_aws": {}, "Finished": [1.0]}', '"text"'):
         assert read(other, function="PaymentsWorker", at=AT) is None
 
 
-def test_batches_of_the_history_are_left_out() -> None:
+def test_history_batches_are_left_out() -> None:
     said = json.dumps({"message": "history", "changes": 3, "objects": 1})
 
     assert read(said, function="HistoryWrite", at=AT) is None
 
 
-def test_a_line_without_a_time_of_its_own_has_the_streams() -> None:
+def test_line_without_own_time_has_time_of_stream() -> None:
     assert line("job finished").at == AT
 
 
-def test_a_log_group_names_its_function() -> None:
+def test_log_group_names_its_function() -> None:
     group = "/aws/cloudformation/Oncely-local/PaymentsWorkerLogsFAC145E5"
 
     assert function_of(group) == "PaymentsWorker"
 
 
-def test_deliveries_are_counted_by_what_came_of_them() -> None:
+def test_deliveries_are_counted_by_result() -> None:
     tally = Tally()
     tally.add(
         [
@@ -68,7 +68,7 @@ def test_deliveries_are_counted_by_what_came_of_them() -> None:
     assert (tally.resolved, tally.dead_letters) == (1, 1)
 
 
-def test_the_engines_log_tells_how_many_functions_ran_out_of_time(tmp_path: Path) -> None:
+def test_engine_log_counts_functions_that_timed_out(tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
     log.write_text("Lambda A timed out after 60s — killing worker\nLambda A spawned\n")
 

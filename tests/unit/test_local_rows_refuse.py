@@ -18,7 +18,7 @@ ASKED = a_job(status=Status.UNKNOWN, lease_until=None)
 
 
 @pytest.mark.parametrize("job", [a_job(attempts=99), ASKED])
-def test_rows_that_may_move_are_asked_about_at_once(job: Job) -> None:
+def test_conflict_in_changeable_rows_makes_job_due_now(job: Job) -> None:
     decision = local_rows_refuse(job, MOVING, PUSHED, why="contacts 7", now=NOW)
 
     after = decision.on(job, now=NOW, actor="worker")
@@ -28,9 +28,7 @@ def test_rows_that_may_move_are_asked_about_at_once(job: Job) -> None:
 
 
 @pytest.mark.parametrize(("left", "event"), [(TICK, Event.WAIT), (timedelta(0), Event.ESCALATE)])
-def test_rows_that_may_move_need_review_once_the_job_is_too_old(
-    left: timedelta, event: Event
-) -> None:
+def test_conflict_in_changeable_rows_escalates_at_age_limit(left: timedelta, event: Event) -> None:
     job = replace(ASKED, created_at=NOW - MOVING.stop.age + left)
 
     assert local_rows_refuse(job, MOVING, PUSHED, why="contacts 7", now=NOW).event is event
@@ -38,9 +36,7 @@ def test_rows_that_may_move_need_review_once_the_job_is_too_old(
 
 @pytest.mark.parametrize("terms", [TERMS, None])
 @pytest.mark.parametrize("job", [a_job(provider_ref="500", result={"page": 3}), ASKED])
-def test_rows_that_must_not_move_need_review_with_what_was_found(
-    job: Job, terms: Terms | None
-) -> None:
+def test_conflict_in_fixed_rows_needs_review_with_reference(job: Job, terms: Terms | None) -> None:
     decision = local_rows_refuse(job, terms, PUSHED, why="orders 18452", now=NOW)
 
     after = decision.on(job, now=NOW, actor="worker")

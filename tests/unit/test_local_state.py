@@ -25,7 +25,7 @@ HERE = Running(
 NOBODY = 2**22 + 1
 
 
-def test_a_stack_is_found_while_it_is_up(tmp_path: Path) -> None:
+def test_stack_is_found_while_running(tmp_path: Path) -> None:
     file = tmp_path / "build" / "local.json"
 
     with announced(HERE, file):
@@ -34,7 +34,7 @@ def test_a_stack_is_found_while_it_is_up(tmp_path: Path) -> None:
     assert Running.find(file) is None
 
 
-def test_a_stack_that_died_without_a_word_is_not_found(tmp_path: Path) -> None:
+def test_stack_is_not_found_when_its_process_died(tmp_path: Path) -> None:
     file = tmp_path / "local.json"
     file.write_text(json.dumps({**json.loads(written(HERE, tmp_path)), "pid": NOBODY}))
 
@@ -47,14 +47,14 @@ def written(running: Running, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"pid": 1}', "not JSON"])
-def test_a_file_of_another_shape_is_no_stack(tmp_path: Path, content: str) -> None:
+def test_stack_is_not_found_when_file_is_malformed(tmp_path: Path, content: str) -> None:
     file = tmp_path / "local.json"
     file.write_text(content)
 
     assert Running.find(file) is None
 
 
-def test_a_digest_knows_names_content_and_settings(
+def test_digest_covers_names_content_and_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "REPOSITORY", tmp_path)
@@ -70,7 +70,7 @@ def test_a_digest_knows_names_content_and_settings(
     assert digest([one]) != before
 
 
-def test_what_runs_the_stack_here_is_no_part_of_it() -> None:
+def test_stack_sources_exclude_local_runner() -> None:
     names = {str(path) for path in sources.all_files()}
 
     assert not any("/infra/local/" in name or "__pycache__" in name for name in names)
@@ -78,7 +78,7 @@ def test_what_runs_the_stack_here_is_no_part_of_it() -> None:
     assert any(name.endswith("infra/stack.py") for name in names)
 
 
-def test_a_function_ships_the_shared_package_and_its_own_folder() -> None:
+def test_function_ships_shared_package_and_own_folder() -> None:
     with zipfile.ZipFile(BytesIO(code_of("work_queue"))) as code:
         folders = {name.partition("/")[0] for name in code.namelist()}
 

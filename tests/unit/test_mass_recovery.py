@@ -140,7 +140,7 @@ def outage() -> Outage:
     return Outage(world)
 
 
-def test_100_000_unknown_payments_are_resolved_within_35_minutes(outage: Outage) -> None:
+def test_unknown_payments_resolve_within_time_after_outage(outage: Outage) -> None:
     began = outage.world.clock.time
 
     outage.start({})

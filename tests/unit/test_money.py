@@ -33,7 +33,7 @@ ANYTHING = (
         (10**15, "usd", "10000000000000.00 USD"),
     ],
 )
-def test_money_is_printed_as_people_write_it(amount: object, currency: str, printed: str) -> None:
+def test_money_prints_major_units_and_currency(amount: object, currency: str, printed: str) -> None:
     assert str(Money.of(amount, currency)) == printed
 
 
@@ -42,19 +42,19 @@ def test_money_is_printed_as_people_write_it(amount: object, currency: str, prin
     [12.5, 1250.0, True, 0, -1, "1250", None, [1250], Decimal("12.5"), Decimal(0)]
     + [Decimal(odd) for odd in ("NaN", "sNaN", "Infinity", "-Infinity")],
 )
-def test_an_amount_that_is_not_a_whole_positive_number_is_refused(amount: object) -> None:
+def test_amount_is_invalid_unless_whole_and_positive(amount: object) -> None:
     with pytest.raises(InvalidMoneyError, match="whole number of minor units above 0"):
         Money.of(amount, "eur")
 
 
 @pytest.mark.parametrize("currency", ["", "eu", "euro", "e r", "eur\n", "12a", "€", None, 978])
-def test_a_currency_that_is_not_three_letters_is_refused(currency: object) -> None:
+def test_currency_is_invalid_unless_three_letters(currency: object) -> None:
     with pytest.raises(InvalidMoneyError, match="three letters"):
         Money.of(1250, currency)
 
 
 @given(amount=ANYTHING, currency=ANYTHING)
-def test_anything_is_money_or_is_refused_as_such(amount: object, currency: object) -> None:
+def test_any_value_is_money_or_raises_invalid_money(amount: object, currency: object) -> None:
     try:
         money = Money.of(amount, currency)
     except InvalidMoneyError:
@@ -66,5 +66,5 @@ def test_anything_is_money_or_is_refused_as_such(amount: object, currency: objec
 
 
 @given(amount=st.integers(1, 10**12))
-def test_a_stored_amount_is_the_same_money(amount: int) -> None:
+def test_stored_decimal_amount_equals_original_money(amount: int) -> None:
     assert Money.of(Decimal(amount), "EUR") == Money.of(amount, "eur")

@@ -17,7 +17,7 @@ NATURAL = replace(TERMS, safety=Safety.NATURAL)
 DONE = decide(a_job(), NATURAL, ANSWERS[0], now=NOW)
 
 
-def test_a_natural_effect_never_becomes_unknown() -> None:
+def test_natural_effect_never_becomes_unknown() -> None:
     for case in cases(Status.STARTED, Safety.NATURAL):
         assert case.after.status is not Status.UNKNOWN, case
 
@@ -25,7 +25,7 @@ def test_a_natural_effect_never_becomes_unknown() -> None:
 @pytest.mark.parametrize(
     "answer", [OwnerGone(), Absent("none"), CannotAsk(), Unreachable("down")], ids=repr
 )
-def test_a_natural_effect_that_lost_its_owner_or_its_answer_runs_again_at_once(
+def test_natural_effect_retries_at_once_without_known_outcome(
     answer: OwnerGone | Absent | CannotAsk | Unreachable,
 ) -> None:
     decision = decide(a_job(), NATURAL, answer, now=NOW)
@@ -34,7 +34,7 @@ def test_a_natural_effect_that_lost_its_owner_or_its_answer_runs_again_at_once(
     assert decision.on(a_job(), now=NOW, actor="worker").timeouts == 0
 
 
-def test_natural_effect_in_progress_runs_again_later() -> None:
+def test_natural_effect_retries_later_when_in_progress() -> None:
     decision = decide(a_job(), NATURAL, Processing("still importing"), now=NOW)
 
     assert (decision.event, decision.run_at) == (Event.RELEASE, NOW + PROCESSING_LOOK)
@@ -43,18 +43,14 @@ def test_natural_effect_in_progress_runs_again_later() -> None:
 @pytest.mark.parametrize(
     ("before", "event"), [(0, Event.RELEASE), (3, Event.RELEASE), (4, Event.ESCALATE)]
 )
-def test_a_natural_effect_is_stopped_by_too_many_timeouts_in_a_row(
-    before: int, event: Event
-) -> None:
+def test_natural_effect_escalates_after_too_many_timeouts(before: int, event: Event) -> None:
     decision = decide(a_job(timeouts=before), NATURAL, Unclear("timeout"), now=NOW)
 
     assert decision.event is event
 
 
 @pytest.mark.parametrize(("attempts", "event"), [(7, Event.RELEASE), (8, Event.ESCALATE)])
-def test_a_natural_effect_whose_local_rows_changed_meanwhile_looks_again_not_for_ever(
-    attempts: int, event: Event
-) -> None:
+def test_natural_effect_retries_row_conflict_up_to_limit(attempts: int, event: Event) -> None:
     job = a_job(attempts=attempts)
 
     decision = local_rows_refuse(job, NATURAL, DONE, why="contacts 7", now=NOW)
@@ -63,7 +59,7 @@ def test_a_natural_effect_whose_local_rows_changed_meanwhile_looks_again_not_for
     assert "contacts 7" in decision.reason
 
 
-def test_a_natural_effect_that_was_asked_about_looks_again_as_well() -> None:
+def test_unknown_natural_effect_retries_when_rows_conflict() -> None:
     job = a_job(status=Status.UNKNOWN)
 
     decision = local_rows_refuse(job, NATURAL, DONE, why="contacts 7", now=NOW)
@@ -72,7 +68,7 @@ def test_a_natural_effect_that_was_asked_about_looks_again_as_well() -> None:
     assert (after.status, decision.run_at) == (Status.READY, NOW)
 
 
-def test_natural_effect_that_is_unknown_runs_again_whatever_its_key() -> None:
+def test_unknown_natural_effect_retries_under_any_key_scope() -> None:
     job = a_job(status=Status.UNKNOWN, lease_until=NOW - timedelta(hours=1), key_scope="other")
 
     decision = decide(job, NATURAL, CannotAsk(), now=NOW, scope="live")

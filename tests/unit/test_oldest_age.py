@@ -26,12 +26,12 @@ def oldest_age(world: World, **changes: Any) -> timedelta:  # noqa: ANN401  # of
     return a_finder(world, **changes).oldest_age()
 
 
-def test_nothing_due_is_no_age() -> None:
+def test_oldest_age_is_zero_when_nothing_is_due() -> None:
     assert oldest_age(World()) == timedelta(0)
 
 
 @pytest.mark.parametrize("status", [Status.STARTED, Status.UNKNOWN, Status.READY])
-def test_oldest_age_is_of_the_job_that_waits_longest(status: Status) -> None:
+def test_oldest_age_comes_from_longest_waiting_job(status: Status) -> None:
     world = World()
     now = world.clock.now()
     due(world, 1, status, created_at=now - timedelta(hours=1))
@@ -40,7 +40,7 @@ def test_oldest_age_is_of_the_job_that_waits_longest(status: Status) -> None:
     assert oldest_age(world) == timedelta(hours=2)
 
 
-def test_job_that_an_operator_returned_is_as_old_as_its_return() -> None:
+def test_reopened_job_ages_from_its_reopening() -> None:
     world = World()
     now = world.clock.now()
     due(world, 1, created_at=now - timedelta(days=3), reopened_at=now - timedelta(days=1))
@@ -48,7 +48,7 @@ def test_job_that_an_operator_returned_is_as_old_as_its_return() -> None:
     assert oldest_age(world) == timedelta(days=1)
 
 
-def test_oldest_age_leaves_out_jobs_that_ended_or_need_review() -> None:
+def test_oldest_age_excludes_ended_and_needs_review_jobs() -> None:
     world = World()
     long_ago = world.clock.now() - timedelta(days=9)
     for status in (Status.FINISHED, Status.FAILED, Status.NEEDS_REVIEW):
@@ -61,7 +61,7 @@ def test_oldest_age_leaves_out_jobs_that_ended_or_need_review() -> None:
     assert oldest_age(world) == timedelta(0)
 
 
-def test_oldest_age_reads_a_bounded_number_of_rows() -> None:
+def test_oldest_age_reads_bounded_number_of_rows() -> None:
     world = World()
     hour_ago = world.clock.now() - timedelta(hours=1)
     for one in range(2 * MAX_AGES):
@@ -73,7 +73,7 @@ def test_oldest_age_reads_a_bounded_number_of_rows() -> None:
 
 
 @pytest.mark.parametrize("store", ["broken", "empty"])
-def test_job_whose_row_cannot_be_read_is_as_old_as_its_due_time(store: str) -> None:
+def test_oldest_age_uses_due_time_when_row_is_unreadable(store: str) -> None:
     world = World()
     due(world, 1)
     found: Any = _BrokenStore() if store == "broken" else MemoryJobStore()

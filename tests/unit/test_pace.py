@@ -19,7 +19,7 @@ class Time:
         self.waited.append(round(seconds, 6))
 
 
-def test_requests_are_spread_over_the_second() -> None:
+def test_requests_are_spread_over_one_second() -> None:
     time = Time()
     pace = Pace(4, now=time.now, sleep=time.sleep)
 
@@ -29,7 +29,7 @@ def test_requests_are_spread_over_the_second() -> None:
     assert time.waited == [0.25, 0.5, 0.75]
 
 
-def test_pause_lets_the_next_request_through_at_once_but_saves_up_no_burst() -> None:
+def test_idle_time_saves_up_no_burst() -> None:
     time = Time()
     pace = Pace(4, now=time.now, sleep=time.sleep)
     pace()
@@ -51,7 +51,7 @@ def test_threads_share_one_pace() -> None:
     assert sorted(time.waited) == pytest.approx([number / 10 for number in range(1, 50)])
 
 
-def test_without_a_rate_nobody_waits() -> None:
+def test_requests_do_not_wait_without_rate() -> None:
     time = Time()
     pace = Pace(None, now=time.now, sleep=time.sleep)
 

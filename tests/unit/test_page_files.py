@@ -16,7 +16,7 @@ def page() -> PageFiles:
     return PageFiles.of(sign_in=SIGN_IN, client_id="client-1", stack="Oncely-dev")
 
 
-def test_the_page_knows_where_to_sign_in(page: PageFiles) -> None:
+def test_config_names_sign_in_client_and_stack(page: PageFiles) -> None:
     assert json.loads(page.config.body) == {
         "sign_in": SIGN_IN,
         "client_id": "client-1",
@@ -24,7 +24,7 @@ def test_the_page_knows_where_to_sign_in(page: PageFiles) -> None:
     }
 
 
-def test_every_file_of_the_folder_is_served_as_it_is_and_kept_for_good(page: PageFiles) -> None:
+def test_folder_files_are_served_unchanged_and_immutable(page: PageFiles) -> None:
     for path in FOLDER.iterdir():
         if path.name == INDEX:
             continue
@@ -35,7 +35,7 @@ def test_every_file_of_the_folder_is_served_as_it_is_and_kept_for_good(page: Pag
         assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
-def test_the_page_itself_is_asked_for_each_time_and_names_the_files_of_its_version(
+def test_index_is_revalidated_and_names_versioned_files(
     page: PageFiles,
 ) -> None:
     named = re.findall(r'(?:src|href)="([^"#]+)"', page.index.body)
@@ -46,7 +46,7 @@ def test_the_page_itself_is_asked_for_each_time_and_names_the_files_of_its_versi
     assert set(named) == {f"/page/{page.version}/{name}" for name in page.files}
 
 
-def test_a_module_names_its_neighbours_and_so_loads_those_of_its_own_version(
+def test_modules_import_siblings_by_relative_path(
     page: PageFiles,
 ) -> None:
     for name, reply in page.files.items():
@@ -58,17 +58,17 @@ def test_a_module_names_its_neighbours_and_so_loads_those_of_its_own_version(
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../handler.py", "handler.py", "/etc/passwd", "ADMIN.JS", INDEX]
 )
-def test_nothing_else_is(page: PageFiles, name: str) -> None:
+def test_unknown_file_name_is_not_found(page: PageFiles, name: str) -> None:
     assert page.file(version=page.version, file=name).status == 404
 
 
-def test_a_file_of_another_version_is_not_there_and_that_is_not_kept(page: PageFiles) -> None:
+def test_file_of_other_version_is_not_found_or_cached(page: PageFiles) -> None:
     reply = page.file(version="0" * 32, file="admin.js")
 
     assert (reply.status, reply.headers["cache-control"]) == (404, "no-store")
 
 
-def test_the_policy_lets_in_our_own_files_and_the_sign_in_only(page: PageFiles) -> None:
+def test_policy_allows_only_own_files_and_sign_in(page: PageFiles) -> None:
     policy = page.index.headers["content-security-policy"]
 
     assert dict(part.split(" ", 1) for part in policy.split("; ")) == {
@@ -85,7 +85,7 @@ def test_the_policy_lets_in_our_own_files_and_the_sign_in_only(page: PageFiles) 
     }
 
 
-def test_the_page_has_nothing_that_its_policy_forbids(page: PageFiles) -> None:
+def test_index_complies_with_its_policy(page: PageFiles) -> None:
     text = page.index.body
 
     assert re.findall(r"<script(?![^>]*src=)[^>]*>", text) == []
@@ -93,7 +93,7 @@ def test_the_page_has_nothing_that_its_policy_forbids(page: PageFiles) -> None:
     assert re.findall(r"(?:src|href)=\"(?:https?:)?//", text) == []
 
 
-def test_a_changed_file_makes_another_version_of_all(tmp_path: Path) -> None:
+def test_changed_file_changes_version_and_index_etag(tmp_path: Path) -> None:
     def read() -> PageFiles:
         return PageFiles.of(sign_in=SIGN_IN, client_id="c", stack="s", folder=tmp_path)
 

@@ -92,7 +92,7 @@ def forged_row(world: World) -> None:
         {"money": Money(1250, "usd")},
     ],
 )
-def test_a_payment_that_is_not_ours_needs_review_before_money_moves(
+def test_foreign_payment_needs_review_before_money_moves(
     changes: dict[str, Any],
 ) -> None:
     world = World()
@@ -109,7 +109,7 @@ def test_a_payment_that_is_not_ours_needs_review_before_money_moves(
     assert world.alerts.told
 
 
-def test_a_payment_that_an_earlier_run_prepared_is_verified_and_confirmed() -> None:
+def test_payment_prepared_by_earlier_run_is_confirmed_once() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
@@ -121,7 +121,7 @@ def test_a_payment_that_an_earlier_run_prepared_is_verified_and_confirmed() -> N
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_payment_that_this_run_prepared_is_confirmed_without_another_read() -> None:
+def test_payment_prepared_in_same_run_is_not_verified() -> None:
     world = World()
     world.add_order()
 
@@ -130,7 +130,7 @@ def test_a_payment_that_this_run_prepared_is_confirmed_without_another_read() ->
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
-def test_a_payment_that_a_replayed_key_brings_is_read_before_it_is_confirmed() -> None:
+def test_replayed_payment_is_verified_before_confirmation() -> None:
     """Such as after a restore: a replay shows the payment as it was made, not as it is."""
     world = World()
     world.add_order()
@@ -158,7 +158,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("changes", OTHERS)
-def test_an_intent_that_is_not_ours_is_an_anomaly_in_every_answer_of_stripe(
+def test_foreign_intent_is_anomaly_in_every_stripe_response(
     changes: dict[str, object],
 ) -> None:
     provider = answering(**changes)
@@ -174,7 +174,7 @@ def test_an_intent_that_is_not_ours_is_an_anomaly_in_every_answer_of_stripe(
     assert all(isinstance(answer, Odd) for answer in answers), answers
 
 
-def test_an_intent_that_is_ours_is_none() -> None:
+def test_own_intent_is_no_anomaly() -> None:
     provider = answering()
 
     assert isinstance(provider.prepare(OURS, key=ProviderKey("k")), Prepared)
@@ -193,7 +193,5 @@ def test_an_intent_that_is_ours_is_none() -> None:
         ("", None),
     ],
 )
-def test_the_prefix_of_an_api_key_names_its_mode_or_none(
-    api_key: str, *, livemode: bool | None
-) -> None:
+def test_api_key_prefix_determines_livemode(api_key: str, *, livemode: bool | None) -> None:
     assert mode_of(api_key) is livemode

@@ -79,19 +79,19 @@ NO_PROPERTIES = ["[]", '"ada"', "1", "null", "true"]
     ],
     ids=short,
 )
-def test_value_that_cannot_be_stored_is_refused(value: str, reason: str) -> None:
+def test_unstorable_value_is_invalid(value: str, reason: str) -> None:
     with pytest.raises(InvalidMessageError, match=reason):
         REGISTRY.parse(contact(value))
 
 
 @pytest.mark.parametrize("value", ['{"": 1}', '[{"a": {"": null}}]'])
-def test_name_that_is_empty_is_refused(value: str) -> None:
+def test_empty_name_is_invalid(value: str) -> None:
     with pytest.raises(InvalidMessageError, match="a name in it is empty"):
         REGISTRY.parse(contact(value))
 
 
 @pytest.mark.parametrize("properties", NO_PROPERTIES)
-def test_record_is_refused_when_properties_is_not_an_object(properties: str) -> None:
+def test_record_is_invalid_when_properties_is_no_object(properties: str) -> None:
     body = contact(VALUE).replace(f'{{"score": {VALUE}}}', properties)
 
     with pytest.raises(InvalidMessageError, match=r"record is wrong: .*properties"):
@@ -138,7 +138,7 @@ def test_poison_message_is_rejected_once_without_run_or_alert(value: str) -> Non
     ],
     ids=short,
 )
-def test_enqueue_refuses_poison_message_and_writes_nothing(value: object, reason: str) -> None:
+def test_enqueue_writes_nothing_when_message_is_poison(value: object, reason: str) -> None:
     world = World()
     message = json.loads(contact("1"))
     message["record"]["properties"]["score"] = value

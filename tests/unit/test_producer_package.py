@@ -19,11 +19,11 @@ from infra import REPOSITORY
 NOT_FOR_PRODUCERS = {"aws_lambda_powertools", "hubspot", "rich", "stripe", "typer"}
 
 
-def test_the_types_of_the_package_are_seen_by_the_type_checker_of_its_users() -> None:
+def test_package_ships_type_marker() -> None:
     assert resources.files("oncely").joinpath("py.typed").is_file()
 
 
-def test_a_producer_imports_nothing_that_only_the_command_or_a_worker_needs() -> None:
+def test_producer_imports_nothing_of_command_or_worker() -> None:
     look = (
         "import sys, oncely.adapters.producer; "
         f"print(*({NOT_FOR_PRODUCERS} & set(sys.modules)), sep='')"
@@ -34,7 +34,7 @@ def test_a_producer_imports_nothing_that_only_the_command_or_a_worker_needs() ->
     assert (told.returncode, told.stdout) == (0, "\n")
 
 
-def test_the_command_says_what_it_lacks_where_only_a_producer_is_installed() -> None:
+def test_command_names_missing_package_and_extra() -> None:
     told = python(
         "import sys; sys.modules['typer'] = None; import ops_cli.__main__ as it; it.start()"
     )

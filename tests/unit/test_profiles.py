@@ -16,7 +16,7 @@ from oncely.domain.profiles import HUBSPOT, SES, STRIPE, Profile, StopRules
     ],
     ids=lambda value: getattr(value, "name", None),
 )
-def test_provider_is_known_by_its_times(
+def test_profile_states_provider_time_limits(
     profile: Profile, longest_run: int, key_window: timedelta | None, lookup_lag: timedelta | None
 ) -> None:
     assert profile.longest_run == timedelta(seconds=longest_run)
@@ -25,7 +25,7 @@ def test_provider_is_known_by_its_times(
     assert profile.key_margin == timedelta(hours=1)
 
 
-def test_job_stops_by_itself_after_a_day_8_attempts_or_5_timeouts() -> None:
+def test_default_stop_rules_limit_age_attempts_and_timeouts() -> None:
     stop = StopRules()
 
     assert (stop.age, stop.attempts, stop.timeouts_in_a_row) == (timedelta(days=1), 8, 5)

@@ -37,21 +37,21 @@ def after_end(before: Job = STARTED, after: Job = FINISHED, *, owes: bool = Fals
     return ended(before, after, retention=DAYS_400, owes=owes, now=NOW)
 
 
-def test_end_that_owes_nothing_expires_and_leaves_the_due_index() -> None:
+def test_ended_row_expires_when_nothing_is_left_to_publish() -> None:
     row = after_end()
 
     assert (row.due_at, row.expires_at) == (None, NOW + DAYS_400)
     assert not owes_something(row)
 
 
-def test_end_that_owes_stays_due_as_it_was_and_does_not_expire() -> None:
+def test_unpublished_ended_row_stays_due_without_expiry() -> None:
     row = after_end(owes=True)
 
     assert (row.due_at, row.expires_at) == (STARTED.due_at, None)
     assert owes_something(row)
 
 
-def test_end_of_a_row_that_was_not_due_becomes_due_when_it_owes() -> None:
+def test_unpublished_ended_row_becomes_due_when_it_was_not() -> None:
     review = a_job(status=Status.NEEDS_REVIEW, due_at=None)
     ruled = replace(review, status=Status.FINISHED)
 
@@ -59,7 +59,7 @@ def test_end_of_a_row_that_was_not_due_becomes_due_when_it_owes() -> None:
 
 
 @pytest.mark.parametrize("owes", [False, True])
-def test_write_that_ends_nothing_is_left_alone(*, owes: bool) -> None:
+def test_write_is_unchanged_when_it_ends_no_job(*, owes: bool) -> None:
     noted = replace(FINISHED, version=9, due_at=None, expires_at=NOW)
     lost = replace(STARTED, status=Status.UNKNOWN)
 
@@ -75,7 +75,7 @@ def test_expiry_has_whole_seconds() -> None:
     assert row.expires_at == NOW + DAYS_400
 
 
-def test_published_row_owes_nothing_and_expires() -> None:
+def test_published_row_expires_and_is_not_due() -> None:
     owing = after_end(owes=True)
 
     row = published(owing, retention=DAYS_400, now=NOW)
@@ -84,7 +84,7 @@ def test_published_row_owes_nothing_and_expires() -> None:
     assert (row.version, row.evidence) == (owing.version + 1, owing.evidence)
 
 
-def test_contradiction_removes_the_expiry_and_a_later_end_sets_it_again() -> None:
+def test_contradiction_clears_expiry_until_next_resolution() -> None:
     row = after_end()
 
     contradicted = late_answer(row, Refused("never captured", code="gone"), fence=1).on(
@@ -106,7 +106,7 @@ def test_contradiction_removes_the_expiry_and_a_later_end_sets_it_again() -> Non
         (Safety.AT_MOST_ONCE, False, timedelta(days=90), PROOF_RETENTION),
     ],
 )
-def test_default_retention(
+def test_default_retention_follows_safety_and_money(
     safety: Safety, *, takes_money: bool, row_retention: timedelta | None, expected: timedelta
 ) -> None:
     kept = default_retention(safety, takes_money=takes_money, row_retention=row_retention)
@@ -126,7 +126,5 @@ def test_default_retention(
         (a_job(updated_at=NOW - UNREAD_WAIT + TICK), False),
     ],
 )
-def test_unread_end_is_cleared_once_an_operator_closed_it_or_a_day_passed(
-    job: Job, *, may: bool
-) -> None:
+def test_unreadable_row_may_publish_after_repair_or_wait(job: Job, *, may: bool) -> None:
     assert may_be_published_unread(job, NOW) is may

@@ -22,12 +22,12 @@ NUMBER = st.integers(1, 10**9)
 STEP = st.sampled_from(["create", "confirm", "cancel"])
 
 
-def test_a_provider_key_names_the_job_the_step_and_the_number() -> None:
+def test_idempotency_key_names_job_step_and_number() -> None:
     assert provider_key(KEY, "confirm", 2) == "payment.charge:order_18452:confirm:2"
 
 
 @given(limit=LIMIT, number=NUMBER, step=STEP)
-def test_a_provider_key_is_stable_and_within_its_limit(limit: int, number: int, step: str) -> None:
+def test_idempotency_key_is_stable_and_within_limit(limit: int, number: int, step: str) -> None:
     key = provider_key(LONGEST, step, number, longest=limit)
 
     assert len(key) <= limit
@@ -35,7 +35,7 @@ def test_a_provider_key_is_stable_and_within_its_limit(limit: int, number: int, 
 
 
 @given(limit=LIMIT, steps=st.tuples(STEP, STEP), numbers=st.tuples(NUMBER, NUMBER))
-def test_another_step_or_number_is_another_key(
+def test_idempotency_key_differs_by_step_and_number(
     limit: int, steps: tuple[str, str], numbers: tuple[int, int]
 ) -> None:
     one, other = (
@@ -47,7 +47,7 @@ def test_another_step_or_number_is_another_key(
 
 
 @pytest.mark.parametrize(("length", "is_plain"), [(255, True), (256, False)])
-def test_provider_key_is_plain_up_to_255_characters(length: int, *, is_plain: bool) -> None:
+def test_idempotency_key_is_plain_up_to_length_limit(length: int, *, is_plain: bool) -> None:
     step = "s" * (length - len(f"{LONGEST}::1"))
 
     assert (provider_key(LONGEST, step, 1) == f"{LONGEST}:{step}:1") is is_plain
@@ -79,7 +79,7 @@ class _ShortKeys(Contract[ReportMessage, str]):
         return Done("built")
 
 
-def test_lookup_uses_the_key_that_was_sent() -> None:
+def test_lookup_uses_idempotency_key_of_effect() -> None:
     world = World(contracts=(_ShortKeys,))
     token = "t" * 60
     world.run(report(token))
@@ -93,7 +93,7 @@ def test_lookup_uses_the_key_that_was_sent() -> None:
 
 
 @given(limit=LIMIT)
-def test_the_second_attempt_of_an_order_has_keys_of_its_own(limit: int) -> None:
+def test_resubmitted_job_has_own_idempotency_keys(limit: int) -> None:
     first, second = (job_key("payment.charge", *parts) for parts in (("1",), ("1", 2)))
 
     assert provider_key(first, "create", 2, longest=limit) != provider_key(
@@ -101,7 +101,7 @@ def test_the_second_attempt_of_an_order_has_keys_of_its_own(limit: int) -> None:
     )
 
 
-def test_every_try_of_a_call_uses_the_same_key_until_absence_is_proved() -> None:
+def test_retries_reuse_idempotency_key_until_absence_is_proved() -> None:
     first = Call(job=a_job(attempts=1), facts=None)
     again = Call(job=a_job(attempts=5, owner="owner-5", fence=5), facts=None)
     proved = Call(job=replace(again.job, key_number=2), facts=None)
@@ -110,7 +110,7 @@ def test_every_try_of_a_call_uses_the_same_key_until_absence_is_proved() -> None
     assert proved.key("create") != again.key("create")
 
 
-def test_a_call_keeps_to_the_length_that_its_provider_takes() -> None:
+def test_call_keeps_idempotency_key_within_provider_limit() -> None:
     call = Call(job=a_job(), facts=None, key_length=32)
 
     assert len(call.key("create")) == 32

@@ -24,7 +24,7 @@ def key(order: str) -> str:
     return f"payment.charge:order_{order}"
 
 
-def test_only_what_failed_is_named_and_a_batch_goes_on_behind_it(
+def test_batch_reports_only_failed_job_and_publishes_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
@@ -47,7 +47,7 @@ def test_only_what_failed_is_named_and_a_batch_goes_on_behind_it(
     assert [world.job(key(order)).expires_at is not None for order in "123"] == [True, False, True]
 
 
-def test_what_this_version_cannot_read_is_left_to_a_sweep_and_does_not_hold_up_the_stream(
+def test_unreadable_job_stays_due_without_blocking_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()

@@ -54,7 +54,7 @@ def publish(world: World) -> bool:
     return world.publisher().publish(world.job(KEY).job_key)
 
 
-def test_receipt_is_sent_and_then_the_row_may_expire() -> None:
+def test_row_expires_after_receipt_is_sent() -> None:
     world = finished()
     assert world.job(KEY).expires_at is None
 
@@ -66,7 +66,7 @@ def test_receipt_is_sent_and_then_the_row_may_expire() -> None:
     assert world.bus.published == [], "events are opt-in"
 
 
-def test_event_is_published_for_a_contract_that_wants_it() -> None:
+def test_event_is_published_when_contract_opts_in() -> None:
     world = finished(told=True)
 
     publish(world)
@@ -74,7 +74,7 @@ def test_event_is_published_for_a_contract_that_wants_it() -> None:
     assert [one.job_key for one in world.bus.published] == [KEY]
 
 
-def test_decline_owes_nothing_and_expires_by_the_write_that_ends_it() -> None:
+def test_declined_job_expires_without_publishing() -> None:
     world = World()
     world.add_order()
     world.payments.declines = True
@@ -86,7 +86,7 @@ def test_decline_owes_nothing_and_expires_by_the_write_that_ends_it() -> None:
     assert not publish(world)
 
 
-def test_decline_owes_its_event_when_the_contract_publishes() -> None:
+def test_declined_job_publishes_event_when_contract_opts_in() -> None:
     world = World(contracts=TOLD)
     world.add_order()
     world.payments.declines = True
@@ -99,7 +99,7 @@ def test_decline_owes_its_event_when_the_contract_publishes() -> None:
     assert world.job(KEY).expires_at is not None
 
 
-def test_natural_effect_expires_at_the_row_retention_of_the_stage() -> None:
+def test_natural_effect_expires_after_row_retention() -> None:
     world = World()
 
     world.run(CONTACT)
@@ -108,7 +108,7 @@ def test_natural_effect_expires_at_the_row_retention_of_the_stage() -> None:
     assert job.expires_at == world.clock.now() + ROW_RETENTION
 
 
-def test_receipt_without_follow_ups_expires_at_the_default_retention() -> None:
+def test_receipt_expires_after_default_retention() -> None:
     world = finished()
     publish(world)
 
@@ -117,7 +117,7 @@ def test_receipt_without_follow_ups_expires_at_the_default_retention() -> None:
     assert world.job("receipt.send:order_18452").expires_at == world.clock.now() + PROOF_RETENTION
 
 
-def test_no_receipt_is_owed_when_no_mail_is_sent() -> None:
+def test_payment_expires_without_receipt_when_mail_is_off() -> None:
     world = World(mail=None)
     world.add_order()
 
@@ -127,7 +127,7 @@ def test_no_receipt_is_owed_when_no_mail_is_sent() -> None:
     assert world.job(KEY).expires_at is not None
 
 
-def test_end_that_the_reconciler_finds_owes_the_receipt_as_well() -> None:
+def test_job_finished_by_reconciler_stays_due_for_receipt() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -140,7 +140,7 @@ def test_end_that_the_reconciler_finds_owes_the_receipt_as_well() -> None:
     assert job.due_at is not None
 
 
-def test_end_that_an_operator_writes_owes_the_receipt_as_well() -> None:
+def test_job_finished_by_operator_becomes_due_for_receipt() -> None:
     world = World()
     world.run(charge())  # there is no order: a review
     world.add_order()
@@ -153,7 +153,7 @@ def test_end_that_an_operator_writes_owes_the_receipt_as_well() -> None:
     assert (job.due_at, job.expires_at) == (world.clock.now() + PUBLISH_GRACE, None)
 
 
-def test_end_is_written_though_its_follow_ups_cannot_be_told() -> None:
+def test_job_finishes_and_stays_due_when_follow_ups_fail() -> None:
     class Broken(PaymentCharge):
         def follow_ups(self, job: Job) -> tuple[()]:
             raise KeyError(job.job_key)
@@ -168,7 +168,7 @@ def test_end_is_written_though_its_follow_ups_cannot_be_told() -> None:
     assert job.due_at is not None
 
 
-def test_replay_is_answered_by_the_row_until_it_expires() -> None:
+def test_replay_is_duplicate_until_row_expires() -> None:
     world = finished()
     publish(world)
     expiry = world.job(KEY).expires_at
@@ -203,9 +203,7 @@ def test_review_is_not_published_and_never_expires() -> None:
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("port", ["bus", "outbox", "store"])
-def test_death_between_any_two_steps_is_resolved_by_the_next_sweep(
-    port: str, *, after: bool
-) -> None:
+def test_sweep_completes_publishing_after_crash_at_any_step(port: str, *, after: bool) -> None:
     world = finished(told=True)
     working = getattr(world, port)
     call = 2 if port == "store" else 1
@@ -224,7 +222,7 @@ def test_death_between_any_two_steps_is_resolved_by_the_next_sweep(
     assert any("receipt.send" in body for body in world.outbox.sent)
 
 
-def test_held_up_publisher_does_not_clear_a_newer_end() -> None:
+def test_delayed_publisher_does_not_expire_newer_result() -> None:
     world = finished(told=True)
     bus, job = world.bus, world.job(KEY)
 
@@ -252,7 +250,7 @@ def many(number: int) -> tuple[World, list[JobKey]]:
     return world, [job_key("payment.charge", str(one), prefix="order_") for one in range(number)]
 
 
-def test_the_ends_of_a_batch_are_published_side_by_side() -> None:
+def test_batch_is_published_concurrently() -> None:
     world, keys = many(SIDE_BY_SIDE)
     together = Barrier(SIDE_BY_SIDE)
     # Each waits for all the others: one at a time, none would ever go on.
@@ -263,7 +261,7 @@ def test_the_ends_of_a_batch_are_published_side_by_side() -> None:
     assert all(world.job(key).expires_at is not None for key in keys)
 
 
-def test_one_that_fails_is_named_and_its_neighbours_are_published() -> None:
+def test_failed_job_is_reported_and_others_are_published() -> None:
     world, keys = many(3)
     publish_one = world.bus.publish
 
@@ -280,7 +278,7 @@ def test_one_that_fails_is_named_and_its_neighbours_are_published() -> None:
     assert [world.job(key).expires_at is not None for key in keys] == [True, False, True]
 
 
-def test_a_job_that_a_batch_shows_twice_is_published_once() -> None:
+def test_job_listed_twice_in_batch_is_published_once() -> None:
     world, keys = many(1)
 
     world.publisher().publish_all([*keys, *keys])
@@ -288,7 +286,7 @@ def test_a_job_that_a_batch_shows_twice_is_published_once() -> None:
     assert len(world.bus.published) == 1
 
 
-def test_end_stays_due_when_a_queue_does_not_take_its_follow_up() -> None:
+def test_ended_job_stays_due_when_follow_up_is_not_sent() -> None:
     world = finished()
     world.outbox.refuses = frozenset({0})
 

@@ -27,7 +27,7 @@ def paid() -> World:
     return world
 
 
-def test_a_paid_order_gets_one_receipt_and_its_message_id_is_kept() -> None:
+def test_paid_order_gets_one_receipt_and_saves_reference() -> None:
     world = paid()
 
     outcome = world.run(RECEIPT)
@@ -40,7 +40,7 @@ def test_a_paid_order_gets_one_receipt_and_its_message_id_is_kept() -> None:
     assert len(world.mail.sent) == 1
 
 
-def test_a_receipt_shows_no_amount_beside_the_payment_s() -> None:
+def test_receipt_shows_no_amount() -> None:
     world = paid()
 
     world.run(RECEIPT)
@@ -70,7 +70,7 @@ def test_receipt_tag_differs_for_each_claim() -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_what_is_unclear_goes_to_a_person_and_is_never_sent_again(fault: Fault) -> None:
+def test_ambiguous_receipt_needs_review_and_is_not_resent(fault: Fault) -> None:
     world = paid()
     world.mail.fails(fault)
     outcome = world.run(RECEIPT)
@@ -83,7 +83,7 @@ def test_what_is_unclear_goes_to_a_person_and_is_never_sent_again(fault: Fault) 
     assert world.alerts.told
 
 
-def test_a_connection_that_was_refused_sent_nothing_and_is_tried_again() -> None:
+def test_receipt_is_retried_after_failed_connection() -> None:
     world = paid()
     world.mail.fails(Fault.REFUSED_CONNECTION)
 
@@ -96,7 +96,7 @@ def test_a_connection_that_was_refused_sent_nothing_and_is_tried_again() -> None
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_death_before_or_after_any_call_never_sends_two(*, after: bool) -> None:
+def test_crash_at_any_call_sends_at_most_one_receipt(*, after: bool) -> None:
     for call in range(1, 5):
         world = paid()
         fate = Fate(call=call, after=after)
@@ -115,7 +115,7 @@ def test_death_before_or_after_any_call_never_sends_two(*, after: bool) -> None:
         assert job.status in {Status.FINISHED, Status.NEEDS_REVIEW}, fate.calls
 
 
-def test_without_a_sender_nothing_is_sent_and_no_receipt_follows_a_payment() -> None:
+def test_no_receipt_is_sent_or_enqueued_without_sender() -> None:
     world = paid()
     world.mail = None
 
@@ -128,7 +128,7 @@ def test_without_a_sender_nothing_is_sent_and_no_receipt_follows_a_payment() -> 
     assert world.outbox.sent == []
 
 
-def test_an_order_without_an_address_wants_no_receipt() -> None:
+def test_order_without_address_gets_no_receipt() -> None:
     world = World()
     world.add_order(status="paid", receipt_email="")
 
@@ -138,7 +138,7 @@ def test_an_order_without_an_address_wants_no_receipt() -> None:
     assert world.mail.sent == []
 
 
-def test_an_order_that_is_not_paid_gets_no_receipt() -> None:
+def test_unpaid_order_gets_no_receipt() -> None:
     world = World()
     world.add_order()
 
@@ -148,7 +148,7 @@ def test_an_order_that_is_not_paid_gets_no_receipt() -> None:
     assert world.mail.sent == []
 
 
-def test_a_receipt_follows_a_payment_from_its_row() -> None:
+def test_finished_payment_is_followed_by_receipt() -> None:
     world = World()
     world.add_order()
     world.run(charge())
@@ -160,7 +160,7 @@ def test_a_receipt_follows_a_payment_from_its_row() -> None:
     assert len(world.mail.sent) == 1
 
 
-def test_a_declined_payment_has_no_receipt() -> None:
+def test_declined_payment_has_no_receipt() -> None:
     world = World()
     world.add_order()
     world.payments.declines = True
@@ -188,7 +188,7 @@ def test_receipt_tags_differ_between_deployments() -> None:
         ({"status": "payment_pending"}, "is not paid"),
     ],
 )
-def test_order_that_no_receipt_can_be_written_for_needs_review(
+def test_receipt_needs_review_when_order_is_unusable(
     order: dict[str, object] | None, why: str
 ) -> None:
     world = World()
@@ -202,7 +202,7 @@ def test_order_that_no_receipt_can_be_written_for_needs_review(
     assert world.mail.calls == []
 
 
-def test_receipt_of_an_order_without_a_customer_is_sent() -> None:
+def test_receipt_is_sent_without_customer_id() -> None:
     world = World()
     world.add_order(status="paid", customer_id=7)
 
@@ -210,7 +210,7 @@ def test_receipt_of_an_order_without_a_customer_is_sent() -> None:
     assert world.job(KEY).customer_id is None
 
 
-def test_receipt_is_not_sent_when_receipts_are_switched_off_meanwhile() -> None:
+def test_receipt_is_not_sent_when_mail_is_switched_off() -> None:
     world = World(mail=None)
     mail = Mail(to="ada@example.com", subject="Receipt", text="Thank you.")
 
@@ -226,5 +226,5 @@ def test_receipt_is_not_sent_when_receipts_are_switched_off_meanwhile() -> None:
         ("mail_1", "One receipt was handed to the mail service (mail_1)."),
     ],
 )
-def test_receipt_is_told_by_its_reference(ref: str | None, words: str) -> None:
+def test_receipt_text_follows_from_its_reference(ref: str | None, words: str) -> None:
     assert ReceiptSend.done_words(a_job(provider_ref=ref)) == words

@@ -40,7 +40,7 @@ def crashed_after_the_charge() -> World:
     return world
 
 
-def test_a_crash_after_the_charge_is_finished_by_one_look_after_the_lease() -> None:
+def test_crash_after_charge_is_resolved_after_lease_expires() -> None:
     world = crashed_after_the_charge()
     world.clock.move(hours=1)
 
@@ -51,7 +51,7 @@ def test_a_crash_after_the_charge_is_finished_by_one_look_after_the_lease() -> N
     assert world.order()["charge_id"] == "ch_pi_1"
 
 
-def test_a_live_lease_is_left_alone() -> None:
+def test_leased_job_is_left_alone() -> None:
     world = crashed_after_the_charge()
 
     done = world.reconcile(KEY)
@@ -60,7 +60,7 @@ def test_a_live_lease_is_left_alone() -> None:
     assert world.job(KEY).status is Status.STARTED
 
 
-def test_the_reconciler_only_reads_from_the_provider() -> None:
+def test_reconciler_only_reads_from_provider() -> None:
     world = unknown()
     world.payments.calls.clear()
 
@@ -79,7 +79,7 @@ def test_each_transition_is_evidence_with_its_reason_and_actor() -> None:
     assert "12.50 EUR" in last.reason
 
 
-def test_absent_counts_only_after_the_last_possible_send_was_seen_through() -> None:
+def test_absence_counts_only_after_last_possible_send() -> None:
     world = World()
     world.add_order()
     mortal = Mortal(world.payments, Fate(call="execute", after=False))
@@ -99,7 +99,7 @@ def test_absent_counts_only_after_the_last_possible_send_was_seen_through() -> N
     assert world.job(KEY).key_number == 2
 
 
-def test_certainly_absent_after_a_crash_is_sent_again_at_once() -> None:
+def test_unprepared_payment_is_resent_at_once_after_crash() -> None:
     world = World()
     world.add_order()
     mortal = Mortal(world.payments, Fate(call="prepare", after=False))
@@ -115,7 +115,7 @@ def test_certainly_absent_after_a_crash_is_sent_again_at_once() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_dry_run_says_what_it_would_do_and_writes_nothing() -> None:
+def test_dry_run_reports_outcome_and_writes_nothing() -> None:
     world = crashed_after_the_charge()
     world.clock.move(hours=1)
     before: Job = world.job(KEY)
@@ -130,7 +130,7 @@ def test_a_dry_run_says_what_it_would_do_and_writes_nothing() -> None:
     assert world.alerts.told == []
 
 
-def test_two_looks_at_once_are_harmless() -> None:
+def test_concurrent_sweeps_write_one_outcome() -> None:
     world = unknown()
     outcomes: list[str] = []
     provider = world.payments
@@ -149,7 +149,7 @@ def test_two_looks_at_once_are_harmless() -> None:
     assert [entry.event for entry in world.job(KEY).evidence].count(Event.CONFIRM) == 1
 
 
-def test_sweep_does_nothing_when_another_resolves_expired_lease_first() -> None:
+def test_sweep_does_nothing_when_another_resolves_job_first() -> None:
     world = crashed_after_the_charge()
     world.clock.move(hours=1)
     outcomes: list[str] = []
@@ -162,7 +162,7 @@ def test_sweep_does_nothing_when_another_resolves_expired_lease_first() -> None:
     assert [entry.event for entry in world.job(KEY).evidence].count(Event.CONFIRM) == 1
 
 
-def test_a_ready_row_that_lost_its_message_is_sent_again_and_pushed() -> None:
+def test_lost_message_is_resent_and_job_is_due_later() -> None:
     world = World()
     world.add_order()
     world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
@@ -176,7 +176,7 @@ def test_a_ready_row_that_lost_its_message_is_sent_again_and_pushed() -> None:
     assert (world.job(KEY).due_at or world.clock.time) > world.clock.time
 
 
-def test_lost_message_is_not_resent_when_business_values_changed() -> None:
+def test_lost_message_is_not_resent_when_fingerprint_differs() -> None:
     world = World()
     world.add_order()
     world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
@@ -210,7 +210,7 @@ class _Built(Contract[ReportMessage, None]):
         raise NotImplementedError
 
 
-def test_lost_message_is_resent_when_there_are_no_values_to_compare() -> None:
+def test_lost_message_is_resent_without_values_to_compare() -> None:
     world = World(contracts=(_Built,))
     world.enqueuer().enqueue(report("t1"))
     key = token_key("report.build", "t1")
@@ -224,7 +224,7 @@ def test_lost_message_is_resent_when_there_are_no_values_to_compare() -> None:
     assert isinstance(world.run(world.outbox.sent.pop()), Finished)
 
 
-def test_a_job_of_a_type_that_is_no_longer_deployed_is_for_a_person() -> None:
+def test_job_needs_review_when_its_type_is_not_deployed() -> None:
     world = unknown()
     world.contracts = ()
 
@@ -234,7 +234,7 @@ def test_a_job_of_a_type_that_is_no_longer_deployed_is_for_a_person() -> None:
     assert world.alerts.told
 
 
-def test_a_review_that_nobody_could_be_told_of_is_told_later() -> None:
+def test_review_alert_is_retried_after_delivery_failure() -> None:
     world = World()
     world.alerts.broken = True
     world.run(charge())
@@ -250,7 +250,7 @@ def test_a_review_that_nobody_could_be_told_of_is_told_later() -> None:
     assert world.reconcile(KEY).outcome == "nothing"
 
 
-def test_a_review_is_told_once() -> None:
+def test_review_alerts_once() -> None:
     world = World()
 
     world.run(charge())
@@ -260,7 +260,7 @@ def test_a_review_is_told_once() -> None:
     assert len(world.alerts.told) == 1
 
 
-def test_another_amount_is_for_a_person() -> None:
+def test_changed_amount_needs_review() -> None:
     world = unknown()
     world.add_order(amount=9900)
 
@@ -271,7 +271,7 @@ def test_another_amount_is_for_a_person() -> None:
 
 
 @pytest.mark.parametrize("became", ["succeeded", "declined"])
-def test_an_answer_about_another_customer_than_the_orders_is_for_a_person(became: str) -> None:
+def test_changed_customer_needs_review(became: str) -> None:
     world = unknown(charged=False)
     world.payments.settle("pi_1", status=became)
     world.add_order(customer_id="customer_8", payment_customer="cus_8")
@@ -283,7 +283,7 @@ def test_an_answer_about_another_customer_than_the_orders_is_for_a_person(became
     assert "changed" in world.alerts.told[0].text
 
 
-def test_two_charges_for_one_job_are_for_a_person() -> None:
+def test_two_charges_for_one_job_need_review() -> None:
     world = unknown()
     payment = world.payments.intents["pi_1"].payment
     second = world.payments.prepare(payment, key=ProviderKey("made:elsewhere"))
@@ -297,7 +297,7 @@ def test_two_charges_for_one_job_are_for_a_person() -> None:
     assert world.order()["status"] == "payment_pending"
 
 
-def test_an_outage_of_half_an_hour_is_asked_through_and_escalates_nothing() -> None:
+def test_lookups_back_off_through_outage_without_escalation() -> None:
     world = unknown()
     began = world.clock.now()
     world.payments.fails("look_up", *[Fault.TIMEOUT_BEFORE] * 100)
@@ -315,7 +315,7 @@ def test_an_outage_of_half_an_hour_is_asked_through_and_escalates_nothing() -> N
     assert world.alerts.told == []
 
 
-def test_the_reason_of_a_review_is_the_one_that_was_written() -> None:
+def test_resolution_reports_stored_review_reason() -> None:
     world = unknown()
     world.add_order(status="paid", charge_id="ch_from_elsewhere")
 
@@ -325,7 +325,7 @@ def test_the_reason_of_a_review_is_the_one_that_was_written() -> None:
     assert "the local rows refuse" in done.reason
 
 
-def test_an_answer_whose_row_was_deleted_meanwhile_is_owed_an_alert() -> None:
+def test_orphaned_outcome_needs_alert() -> None:
     world = unknown()
     provider = world.payments
     world.payments = Meanwhile(provider, "look_up", lambda: world.store.expire(KEY))
@@ -337,7 +337,7 @@ def test_an_answer_whose_row_was_deleted_meanwhile_is_owed_an_alert() -> None:
     assert world.store.get(JobKey(KEY)) is None
 
 
-def test_a_decline_that_comes_late_fails_the_job_and_the_order() -> None:
+def test_late_decline_fails_job_and_order() -> None:
     world = World()
     world.add_order()
     world.payments.processes = True
@@ -353,7 +353,7 @@ def test_a_decline_that_comes_late_fails_the_job_and_the_order() -> None:
     assert world.order()["status"] == "payment_failed"
 
 
-def test_a_no_that_was_heard_too_early_is_not_judged_by_a_later_clock() -> None:
+def test_early_absence_stays_unknown_when_lookup_is_slow() -> None:
     world = unknown(charged=False)
     provider = world.payments
     world.payments = Meanwhile(provider, "look_up", lambda: world.clock.move(minutes=1))
@@ -363,7 +363,7 @@ def test_a_no_that_was_heard_too_early_is_not_judged_by_a_later_clock() -> None:
     assert done.new is Status.UNKNOWN
 
 
-def test_what_cannot_be_published_makes_room_in_the_next_sweep() -> None:
+def test_job_is_due_later_when_publishing_fails() -> None:
     world = World()
     world.add_order()
     world.run(charge())
@@ -376,7 +376,7 @@ def test_what_cannot_be_published_makes_room_in_the_next_sweep() -> None:
     assert (world.job(KEY).due_at or world.clock.now()) > world.clock.now()
 
 
-def test_a_row_that_cannot_be_looked_at_ends_with_a_person_and_not_for_ever() -> None:
+def test_ready_job_with_broken_record_escalates_at_age_limit() -> None:
     world = World(contracts=(SyncPush,))
     world.tools.rows.put("records", {"record_id": "app#1"}, {"source": "app"})
     key = job_key("sync.push", "hubspot", "app#1", 1)
@@ -398,7 +398,7 @@ def test_a_row_that_cannot_be_looked_at_ends_with_a_person_and_not_for_ever() ->
     assert done.new is Status.NEEDS_REVIEW
 
 
-def test_an_unreadable_job_whose_alert_failed_is_told_later() -> None:
+def test_unreadable_job_alert_is_retried_after_failure() -> None:
     world = unknown()
     world.contracts = ()
     world.alerts.broken = True
@@ -412,7 +412,7 @@ def test_an_unreadable_job_whose_alert_failed_is_told_later() -> None:
     assert len(world.alerts.told) == 1
 
 
-def test_a_dry_run_owes_nobody_an_alert() -> None:
+def test_dry_run_needs_no_alert() -> None:
     world = unknown()
     world.add_order(amount=9900)
 

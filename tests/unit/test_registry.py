@@ -18,7 +18,7 @@ from tests.unit.report_contract import ReportBuild, report
 REGISTRY = Registry([PaymentCharge])
 
 
-def test_a_message_finds_its_contract() -> None:
+def test_message_is_parsed_with_its_contract() -> None:
     contract, message = REGISTRY.parse(json.dumps(charge(amount=1250, currency="EUR")))
 
     assert contract is PaymentCharge
@@ -27,7 +27,7 @@ def test_a_message_finds_its_contract() -> None:
     )
 
 
-def test_a_queue_carries_only_its_own_job_types() -> None:
+def test_queue_carries_only_its_own_job_types() -> None:
     both = Registry([PaymentCharge, ReportBuild])
 
     assert [*both.of_queue("reports")] == [ReportBuild]
@@ -35,7 +35,7 @@ def test_a_queue_carries_only_its_own_job_types() -> None:
     assert [*both.of_queue("other")] == []
 
 
-def test_an_unknown_job_is_refused_with_the_ones_that_are_known_here() -> None:
+def test_unknown_job_type_is_invalid_and_lists_known_types() -> None:
     with pytest.raises(
         InvalidMessageError, match=r"unknown job 'report.build'; known here: payment"
     ):
@@ -43,24 +43,24 @@ def test_an_unknown_job_is_refused_with_the_ones_that_are_known_here() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "{", "nonsense", "\ufeff{}", "[" * 60_000])
-def test_what_is_no_json_is_refused_as_such(body: str) -> None:
+def test_body_is_invalid_when_not_json(body: str) -> None:
     with pytest.raises(InvalidMessageError, match="the message is not JSON: "):
         REGISTRY.parse(body)
 
 
 @pytest.mark.parametrize("body", ["null", "1", "[]", '"text"', "{}", '{"job": 1}'])
-def test_json_that_names_no_job_is_refused_with_an_example(body: str) -> None:
+def test_json_without_job_is_invalid_with_example(body: str) -> None:
     with pytest.raises(InvalidMessageError, match='no JSON object with a "job", such as'):
         REGISTRY.parse(body)
 
 
-def test_a_name_that_stands_twice_is_refused_wherever_it_stands() -> None:
+def test_repeated_name_is_invalid_at_any_depth() -> None:
     for body in ('{"job": "payment.charge", "job": "x"}', '{"job": "x", "a": [{"b": 1, "b": 1}]}'):
         with pytest.raises(InvalidMessageError, match="a name stands twice"):
             REGISTRY.parse(body)
 
 
-def test_a_message_may_be_just_as_long_as_is_allowed() -> None:
+def test_message_is_valid_up_to_size_limit() -> None:
     registry = Registry([ReportBuild])
     frame = len(json.dumps(report("t", text="")))
     longest = "x" * (MAX_MESSAGE_BYTES - frame)
@@ -71,7 +71,7 @@ def test_a_message_may_be_just_as_long_as_is_allowed() -> None:
         registry.parse(json.dumps(report("t", text=longest + "x")))
 
 
-def test_a_message_that_was_taken_once_is_taken_again_from_its_row() -> None:
+def test_parsed_message_can_be_read_from_its_row() -> None:
     registry = Registry([ReportBuild])
     body = json.dumps(report("t", text="é" * 20_000), ensure_ascii=False)
 
@@ -80,19 +80,19 @@ def test_a_message_that_was_taken_once_is_taken_again_from_its_row() -> None:
     assert registry.read(taken.as_json()) == (ReportBuild, taken)
 
 
-def test_a_message_in_a_row_is_read_like_one_from_the_queue() -> None:
+def test_stored_message_reads_like_queue_message() -> None:
     message = charge(amount=1250)
 
     assert REGISTRY.read(message) == REGISTRY.parse(json.dumps(message))
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), float("nan"), float("inf"), b"bytes"])
-def test_a_mapping_that_is_no_json_is_refused_as_such(value: object) -> None:
+def test_mapping_is_invalid_when_not_json(value: object) -> None:
     with pytest.raises(InvalidMessageError, match="cannot be written as a JSON object"):
         REGISTRY.read(charge(amount=value))
 
 
-def test_a_mapping_without_end_is_refused_as_such() -> None:
+def test_mapping_is_invalid_when_nested_too_deeply() -> None:
     deep: dict[str, object] = {}
     for _ in range(100_000):
         deep = {"deeper": deep}
@@ -102,7 +102,7 @@ def test_a_mapping_without_end_is_refused_as_such() -> None:
 
 
 @pytest.mark.parametrize("message", [json.dumps(charge()), [charge()], None])
-def test_what_is_no_mapping_is_refused_by_what_it_is(message: Any) -> None:  # noqa: ANN401  # the wrong type on purpose
+def test_non_mapping_is_invalid_and_names_its_type(message: Any) -> None:  # noqa: ANN401  # the wrong type on purpose
     with pytest.raises(InvalidMessageError, match=f"the message, a {type(message).__name__}, "):
         REGISTRY.read(message)
 
@@ -121,7 +121,7 @@ def test_what_is_no_mapping_is_refused_by_what_it_is(message: Any) -> None:  # n
         ),
     ],
 )
-def test_a_mistake_in_a_contract_is_found_when_the_registry_is_made(
+def test_contract_mistake_is_found_when_registry_is_built(
     changes: dict[str, object], mistake: str
 ) -> None:
     wrong: type[AnyContract] = type("WrongCharge", (PaymentCharge,), changes)
@@ -130,13 +130,13 @@ def test_a_mistake_in_a_contract_is_found_when_the_registry_is_made(
         Registry([wrong])
 
 
-def test_two_contracts_of_one_job_type_are_a_mistake() -> None:
+def test_job_type_registered_twice_raises() -> None:
     with pytest.raises(InvariantError, match=r"payment\.charge is registered twice"):
         Registry([PaymentCharge, PaymentCharge])
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1E+400"])
-def test_a_number_that_a_row_would_keep_as_nothing_is_refused(number: str) -> None:
+def test_overflowing_number_is_invalid(number: str) -> None:
     record = '{"id": "1", "updatedAt": "2026-11-16T03:00:00Z", "properties": {"x": ' + number + "}}"
     ids = '"source": "hubspot", "source_id": "1", "event_id": "e"'
     body = '{"job": "sync.contact", "v": 1, ' + ids + ', "record": ' + record + "}"
@@ -146,7 +146,7 @@ def test_a_number_that_a_row_would_keep_as_nothing_is_refused(number: str) -> No
 
 
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
-def test_a_constant_that_is_not_json_is_refused(constant: str) -> None:
+def test_non_json_constant_is_invalid(constant: str) -> None:
     body = '{"job": "payment.charge", "v": 1, "order_id": "1", "amount": ' + constant + "}"
 
     with pytest.raises(InvalidMessageError, match="is not JSON"):

@@ -30,7 +30,7 @@ class Picky(ErrandMessage):
 
 
 @pytest.mark.parametrize("message", [AnyJob, OtherJob])
-def test_message_that_names_another_job_is_a_mistake_of_the_contract(
+def test_contract_is_invalid_when_message_names_other_job(
     message: type[Message],
 ) -> None:
     contract = type("Wrong", (Errand,), {"message": message})
@@ -39,7 +39,7 @@ def test_message_that_names_another_job_is_a_mistake_of_the_contract(
         Registry([contract])
 
 
-def test_fault_that_a_contract_words_itself_is_told_in_its_words() -> None:
+def test_custom_validation_error_keeps_its_words() -> None:
     contract = type("PickyErrand", (Errand,), {"message": Picky})
     body = json.dumps({"job": "errand.run", "v": 1, "errand_id": "secret"})
 

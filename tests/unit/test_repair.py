@@ -29,7 +29,7 @@ from tests.support.world import World, charge
 RECEIPT = JobKey("receipt.send:order_18452")
 
 
-def test_asking_about_an_unknown_charge_ends_it_in_the_persons_name() -> None:
+def test_lookup_finishes_unknown_charge_as_operator() -> None:
     world = unknown()
 
     outcome = repair(world, Repair.ASK)
@@ -47,7 +47,7 @@ def test_asking_about_an_unknown_charge_ends_it_in_the_persons_name() -> None:
     assert (ended.actor, ended.event) == (person(ADA), Event.CONFIRM)
 
 
-def test_asking_about_a_charge_that_never_happened_runs_it_again() -> None:
+def test_lookup_retries_charge_that_never_happened() -> None:
     world = unknown(Fault.TIMEOUT_BEFORE)
     world.clock.move(minutes=1)
 
@@ -58,7 +58,7 @@ def test_asking_about_a_charge_that_never_happened_runs_it_again() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_asking_does_not_wait_until_the_job_is_due() -> None:
+def test_lookup_does_not_wait_until_job_is_due() -> None:
     world = unknown()
     world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
     world.reconcile(KEY)
@@ -71,7 +71,7 @@ def test_asking_does_not_wait_until_the_job_is_due() -> None:
     assert world.job(KEY).status is Status.FINISHED
 
 
-def test_asking_finds_out_about_a_worker_that_died() -> None:
+def test_lookup_resolves_job_of_dead_worker() -> None:
     world = unknown()
     dead = world.job(KEY)
     world.store.jobs[KEY] = Job(**{**vars(dead), "status": Status.STARTED})
@@ -80,7 +80,7 @@ def test_asking_finds_out_about_a_worker_that_died() -> None:
     assert world.job(KEY).status is Status.FINISHED
 
 
-def test_a_provider_that_cannot_be_reached_is_said_to_be_so() -> None:
+def test_lookup_reports_unreachable_provider() -> None:
     world = unknown()
     world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
 
@@ -90,7 +90,7 @@ def test_a_provider_that_cannot_be_reached_is_said_to_be_so() -> None:
     assert world.job(KEY).status is Status.UNKNOWN
 
 
-def test_asking_about_a_review_notes_the_answer_and_moves_nothing() -> None:
+def test_lookup_of_review_notes_outcome_and_keeps_status() -> None:
     world = in_review()
 
     outcome = repair(world, Repair.ASK)
@@ -103,7 +103,7 @@ def test_asking_about_a_review_notes_the_answer_and_moves_nothing() -> None:
     assert world.order()["status"] == "payment_pending"
 
 
-def test_a_review_returns_to_ready_when_nothing_was_charged_and_is_charged_once() -> None:
+def test_review_without_charge_is_reopened_and_charged_once() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
 
     outcome = repair(world, Repair.RETURN)
@@ -117,7 +117,7 @@ def test_a_review_returns_to_ready_when_nothing_was_charged_and_is_charged_once(
     assert world.payments.charges == ["pi_1"]
 
 
-def test_review_that_no_worker_claimed_returns_without_a_lookup() -> None:
+def test_unclaimed_review_reopens_without_lookup() -> None:
     world = World()
     world.add_order()
     world.enqueuer().enqueue(charge())
@@ -135,7 +135,7 @@ def test_review_that_no_worker_claimed_returns_without_a_lookup() -> None:
     assert len(world.outbox.sent) == 1
 
 
-def test_a_review_whose_charge_happened_is_never_returned() -> None:
+def test_review_is_not_reopened_when_charge_happened() -> None:
     world = in_review()
     before = world.job(KEY)
 
@@ -147,7 +147,7 @@ def test_a_review_whose_charge_happened_is_never_returned() -> None:
     assert world.outbox.sent == []
 
 
-def test_a_return_needs_the_provider_to_be_reached() -> None:
+def test_reopen_needs_reachable_provider() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
     before = world.job(KEY)
@@ -156,14 +156,14 @@ def test_a_return_needs_the_provider_to_be_reached() -> None:
     assert untouched(world, before)
 
 
-def test_a_return_is_refused_when_the_order_says_something_else_by_now() -> None:
+def test_reopen_conflicts_when_order_changed() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     world.add_order(amount=9900)
 
     assert isinstance(repair(world, Repair.RETURN), LocalRowsRefuse)
 
 
-def test_a_mail_that_may_have_gone_out_is_never_returned() -> None:
+def test_ambiguous_mail_can_be_failed_but_not_reopened() -> None:
     world = World()
     world.add_order(status="paid")
     world.mail.fault = "timeout"
@@ -186,7 +186,7 @@ def _review_of_a_receipt(world: World) -> Job:
     )
 
 
-def test_a_lost_message_is_sent_again_by_hand() -> None:
+def test_lost_message_is_resent_by_operator() -> None:
     world = World()
     world.add_order()
     world.enqueuer().enqueue(charge())
@@ -200,7 +200,7 @@ def test_a_lost_message_is_sent_again_by_hand() -> None:
     assert world.job(KEY).evidence[-1].actor == person(ADA)
 
 
-def test_a_declined_order_is_tried_again_as_a_new_job() -> None:
+def test_declined_order_is_resubmitted_as_new_job() -> None:
     world = declined()
     world.outbox.sent.clear()
 
@@ -215,7 +215,7 @@ def test_a_declined_order_is_tried_again_as_a_new_job() -> None:
     assert world.order()["status"] == "paid"
 
 
-def test_who_decided_on_a_new_attempt_is_kept_with_it() -> None:
+def test_resubmitted_job_records_operator_and_reason() -> None:
     world = declined()
 
     repair(world, Repair.AGAIN)
@@ -229,9 +229,7 @@ def test_who_decided_on_a_new_attempt_is_kept_with_it() -> None:
     ("world", "what"),
     [(in_review(Fault.TIMEOUT_BEFORE), Repair.RETURN), (declined(), Repair.AGAIN)],
 )
-def test_a_message_that_its_queue_did_not_take_is_not_said_to_be_sent(
-    world: World, what: Repair
-) -> None:
+def test_repair_reports_message_that_was_not_sent(world: World, what: Repair) -> None:
     world.outbox.refuses = frozenset({0})
 
     outcome = repair(world, what)
@@ -241,7 +239,7 @@ def test_a_message_that_its_queue_did_not_take_is_not_said_to_be_sent(
 
 
 @pytest.mark.parametrize("name", ["worker", "reconciler", "producer", "publisher", "dead letters"])
-def test_a_person_who_is_called_like_the_machine_is_not_taken_for_it(name: str) -> None:
+def test_operator_named_like_component_is_distinguished(name: str) -> None:
     world = declined()
 
     repair(world, Repair.AGAIN, actor=name)
@@ -251,7 +249,7 @@ def test_a_person_who_is_called_like_the_machine_is_not_taken_for_it(name: str) 
     assert story(world.job(JobKey(f"{KEY}:2")))[0].who == f"{name} (person)"
 
 
-def test_a_second_new_attempt_at_the_same_time_is_refused() -> None:
+def test_second_resubmission_is_not_allowed() -> None:
     world = declined()
     repair(world, Repair.AGAIN)
 
@@ -261,7 +259,7 @@ def test_a_second_new_attempt_at_the_same_time_is_refused() -> None:
     assert f"{KEY}:2" in again.why
 
 
-def test_asking_about_a_review_needs_the_provider_to_be_reached() -> None:
+def test_lookup_of_review_needs_reachable_provider() -> None:
     world = in_review()
     before = world.job(KEY)
     world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
@@ -272,7 +270,7 @@ def test_asking_about_a_review_needs_the_provider_to_be_reached() -> None:
     assert untouched(world, before)
 
 
-def test_asking_about_a_review_whose_order_is_gone_names_our_own_rows() -> None:
+def test_lookup_of_review_conflicts_when_order_is_missing() -> None:
     world = in_review()
     world.store.business.rows.clear()
 
@@ -283,7 +281,7 @@ def test_asking_about_a_review_whose_order_is_gone_names_our_own_rows() -> None:
 
 
 @pytest.mark.parametrize("what", [Repair.ASK, Repair.RETURN])
-def test_repair_of_a_row_that_changes_meanwhile_shows_the_row_as_it_is(what: Repair) -> None:
+def test_repair_shows_current_row_when_it_changes_meanwhile(what: Repair) -> None:
     world = unknown() if what is Repair.ASK else in_review(Fault.TIMEOUT_BEFORE)
     version, store = world.job(KEY).version, world.store
     once = iter(["meanwhile"])
@@ -300,7 +298,7 @@ def test_repair_of_a_row_that_changes_meanwhile_shows_the_row_as_it_is(what: Rep
     assert outcome.now.evidence[-1].reason == "meanwhile"
 
 
-def test_repair_of_a_row_that_was_deleted_meanwhile_shows_it_as_it_was() -> None:
+def test_repair_shows_last_known_row_when_it_is_deleted() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     before, store = world.job(KEY), world.store
     world.store = Meanwhile(store, "get", store.jobs.clear)
@@ -311,7 +309,7 @@ def test_repair_of_a_row_that_was_deleted_meanwhile_shows_it_as_it_was() -> None
 
 
 @pytest.mark.parametrize("deleted", [True, False])
-def test_asking_about_a_job_that_another_ends_meanwhile_shows_that_end(*, deleted: bool) -> None:
+def test_lookup_reports_change_when_job_ends_meanwhile(*, deleted: bool) -> None:
     world = unknown()
     before, store = world.job(KEY), world.store
 
@@ -328,7 +326,7 @@ def test_asking_about_a_job_that_another_ends_meanwhile_shows_that_end(*, delete
     assert outcome.now.status is (Status.UNKNOWN if deleted else Status.FINISHED)
 
 
-def test_dry_run_of_asking_promises_no_end_while_the_provider_has_not_decided() -> None:
+def test_lookup_dry_run_stays_unknown_while_charge_is_pending() -> None:
     world = unknown()
     world.payments.settle("pi_1", status="processing")
 

@@ -20,7 +20,7 @@ from tests.support.world import World
 
 
 @pytest.mark.parametrize("what", Repair)
-def test_a_stale_version_is_refused_and_nothing_is_asked_or_written(what: Repair) -> None:
+def test_stale_version_changes_nothing_and_makes_no_lookup(what: Repair) -> None:
     world = in_review()
     before = world.job(KEY)
     world.payments.calls.clear()
@@ -45,7 +45,7 @@ class _Slow:
         return getattr(self.world.payments, name)
 
 
-def test_a_row_that_changes_while_the_provider_answers_is_not_written_over() -> None:
+def test_reopen_does_not_overwrite_row_changed_during_lookup() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     version = world.job(KEY).version
     slow = World(store=world.store, payments=_Slow(world), clock=world.clock)
@@ -68,7 +68,7 @@ def test_a_row_that_changes_while_the_provider_answers_is_not_written_over() -> 
     ],
     ids=["ask", "ask in review", "return", "finish", "fail", "again"],
 )
-def test_a_dry_run_says_what_would_be_and_writes_nothing(world: World, what: Repair) -> None:
+def test_dry_run_shows_result_and_writes_nothing(world: World, what: Repair) -> None:
     before, order = world.job(KEY), world.order()
     world.outbox.sent.clear()
 
@@ -81,7 +81,7 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(world: World, what: Rep
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201])
-def test_what_can_be_nobodys_key_is_refused_before_any_table_is_asked(key: str) -> None:
+def test_impossible_job_key_is_invalid(key: str) -> None:
     with pytest.raises(InvalidRequestError, match="a job key has"):
         RepairOrder(key=JobKey(key), repair=Repair.ASK, version=1, reason="x", actor="ada")
 
@@ -95,7 +95,7 @@ def test_repair_accepts_shortest_and_longest_key(length: int) -> None:
     assert isinstance(World().repairer().repair(order), NoSuchJob)
 
 
-def test_a_job_that_is_not_there_is_said_so() -> None:
+def test_missing_job_is_reported() -> None:
     order = RepairOrder(
         key=JobKey("payment.charge:order_1"), repair=Repair.ASK, version=1, reason="x", actor="ada"
     )
@@ -103,7 +103,7 @@ def test_a_job_that_is_not_there_is_said_so() -> None:
     assert World().repairer().repair(order) == NoSuchJob()
 
 
-def test_what_is_not_offered_is_refused_with_the_same_words() -> None:
+def test_unavailable_repair_gives_same_reason_as_its_offer() -> None:
     world = unknown()
 
     outcome = repair(world, Repair.FINISH, reference="ch_1")
@@ -127,7 +127,7 @@ def test_what_is_not_offered_is_refused_with_the_same_words() -> None:
         {"reference": "x" * 129},
     ],
 )
-def test_a_repair_without_a_reason_or_with_a_hostile_reference_is_refused(
+def test_repair_is_invalid_with_bad_reason_actor_or_reference(
     wrong: dict[str, str],
 ) -> None:
     fields = {"reason": REASON, "actor": "ada", **wrong}
@@ -136,7 +136,7 @@ def test_a_repair_without_a_reason_or_with_a_hostile_reference_is_refused(
         RepairOrder(key=KEY, repair=Repair.ASK, version=1, **fields)  # type: ignore[arg-type]  # fields by name
 
 
-def test_longest_reason_and_reference_are_taken() -> None:
+def test_longest_reason_and_reference_are_accepted() -> None:
     order = RepairOrder(
         key=KEY,
         repair=Repair.FINISH,
@@ -149,7 +149,7 @@ def test_longest_reason_and_reference_are_taken() -> None:
     assert (len(order.reason), len(order.reference or "")) == (500, 128)
 
 
-def test_a_dry_run_of_asking_says_that_our_own_rows_are_not_looked_at_yet() -> None:
+def test_lookup_dry_run_says_business_rows_are_unchecked() -> None:
     outcome = repair(unknown(), Repair.ASK, dry_run=True)
 
     assert isinstance(outcome, WouldRepair)

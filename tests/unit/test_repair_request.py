@@ -18,7 +18,7 @@ def order(**more: object) -> RepairOrder:
     return RepairRequest.of(json.dumps({**BODY, **more})).order(actor="ada")
 
 
-def test_body_becomes_the_order_of_the_user_who_signed_in() -> None:
+def test_body_becomes_repair_by_signed_in_user() -> None:
     assert order() == RepairOrder(
         key=JobKey(KEY),
         repair=Repair.FAIL,
@@ -33,9 +33,7 @@ def test_body_becomes_the_order_of_the_user_who_signed_in() -> None:
 @pytest.mark.parametrize(
     ("reference", "kept"), [(" ch_1 ", "ch_1"), ("  ", None), ("", None), (None, None)]
 )
-def test_reference_is_kept_without_the_space_around_it(
-    reference: str | None, kept: str | None
-) -> None:
+def test_reference_is_stripped_and_none_when_blank(reference: str | None, kept: str | None) -> None:
     assert order(reference=reference).reference == kept
 
 
@@ -49,7 +47,7 @@ def test_reference_is_kept_without_the_space_around_it(
         (json.dumps({**BODY, "repair": "charge"}), "there is no such repair; there are ask"),
     ],
 )
-def test_other_bodies_are_refused_with_the_field(body: str, why: str) -> None:
+def test_invalid_body_names_wrong_field(body: str, why: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         RepairRequest.of(body).order(actor="ada")
 

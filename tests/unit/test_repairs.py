@@ -45,30 +45,30 @@ def test_each_status_opens_exactly_its_own_repairs(status: Status) -> None:
 
 
 @pytest.mark.parametrize("status", Status)
-def test_every_repair_says_why_in_a_sentence(status: Status) -> None:
+def test_every_repair_gives_one_line_reason(status: Status) -> None:
     told = offers(a_job(status=status), TERMS, now=LATER)
 
     assert [one.repair for one in told] == list(Repair)
     assert all(one.why and "\n" not in one.why for one in told)
 
 
-def test_nobody_asks_about_a_job_that_a_worker_has() -> None:
+def test_leased_job_allows_no_repair() -> None:
     told = offers(a_job(lease_until=LATER + timedelta(seconds=1)), TERMS, now=LATER)
 
     assert not any(one.allowed for one in told)
 
 
 @pytest.mark.parametrize("terms", [AT_MOST_ONCE, CANNOT_ASK])
-def test_what_cannot_be_asked_for_is_marked_and_never_returned(terms: Terms) -> None:
+def test_job_without_lookup_may_be_marked_but_not_reopened(terms: Terms) -> None:
     assert allowed(Status.NEEDS_REVIEW, terms) == {Repair.FINISH, Repair.FAIL}
 
 
 @pytest.mark.parametrize("terms", [AT_MOST_ONCE, CANNOT_ASK, TERMS])
-def test_a_job_that_no_worker_ever_took_may_be_returned(terms: Terms) -> None:
+def test_unclaimed_job_may_be_reopened(terms: Terms) -> None:
     assert Repair.RETURN in allowed(Status.NEEDS_REVIEW, terms, fence=0)
 
 
-def test_natural_effect_may_be_returned_though_nobody_can_be_asked() -> None:
+def test_natural_effect_may_be_reopened_without_lookup() -> None:
     terms = Terms(safety=Safety.NATURAL, profile=SES)
 
     assert allowed(Status.NEEDS_REVIEW, terms) == {Repair.RETURN, Repair.FINISH, Repair.FAIL}
@@ -77,13 +77,13 @@ def test_natural_effect_may_be_returned_though_nobody_can_be_asked() -> None:
 @pytest.mark.parametrize(
     ("terms", "fence", "proof"), [(NATURAL, 1, True), (TERMS, 0, True), (TERMS, 1, False)]
 )
-def test_row_is_proof_enough_if_natural_or_never_claimed(
+def test_row_is_proof_when_natural_or_never_claimed(
     terms: Terms, fence: int, *, proof: bool
 ) -> None:
     assert is_its_own_proof(a_job(fence=fence), terms) is proof
 
 
-def test_only_marking_as_done_needs_a_reference_and_a_natural_effect_has_none() -> None:
+def test_only_mark_finished_needs_reference_unless_natural() -> None:
     review = a_job(status=Status.NEEDS_REVIEW)
 
     def needing(terms: Terms) -> set[Repair]:
@@ -93,7 +93,7 @@ def test_only_marking_as_done_needs_a_reference_and_a_natural_effect_has_none() 
     assert needing(NATURAL) == set()
 
 
-def test_a_job_past_its_age_is_not_sent_again_by_hand() -> None:
+def test_ready_job_past_age_limit_allows_no_repair() -> None:
     ready = a_job(status=Status.READY)
 
     told = offers(ready, TERMS, now=NOW + TERMS.stop.age)
@@ -101,14 +101,14 @@ def test_a_job_past_its_age_is_not_sent_again_by_hand() -> None:
     assert not any(one.allowed for one in told)
 
 
-def test_a_contract_without_a_second_attempt_offers_none() -> None:
+def test_failed_job_allows_no_repair_without_resubmission() -> None:
     assert not any(one.allowed for one in offers(a_job(status=Status.FAILED), TERMS, now=LATER))
 
 
 REVIEW = a_job(status=Status.NEEDS_REVIEW, attempts=8, timeouts=5, unreachable=3)
 
 
-def test_proof_of_absence_begins_everything_anew_under_the_next_key() -> None:
+def test_proved_absence_reopens_job_under_next_key() -> None:
     heard = Absent("pi_1 was not confirmed")
 
     move = reopen(REVIEW, TERMS, reason="looked", heard=heard, asked_at=LATER)
@@ -122,7 +122,7 @@ def test_proof_of_absence_begins_everything_anew_under_the_next_key() -> None:
     assert job.evidence[-1].reason == "looked; pi_1 was not confirmed"
 
 
-def test_a_row_that_is_its_own_proof_keeps_its_key() -> None:
+def test_row_that_is_own_proof_keeps_its_key() -> None:
     move = reopen(REVIEW, NATURAL, reason="looked", heard=None, asked_at=LATER)
 
     assert isinstance(move, Decision)
@@ -132,14 +132,14 @@ def test_a_row_that_is_its_own_proof_keeps_its_key() -> None:
 @pytest.mark.parametrize(
     "heard", [Done("charged"), Refused("declined", code="x"), Odd("refunded"), Processing("wait")]
 )
-def test_any_other_answer_is_no_proof(heard: Done | Refused | Odd | Processing) -> None:
+def test_other_effect_outcomes_do_not_reopen_job(heard: Done | Refused | Odd | Processing) -> None:
     why = reopen(REVIEW, TERMS, reason="looked", heard=heard, asked_at=LATER)
 
     assert isinstance(why, str)
     assert heard.reason in why
 
 
-def test_not_there_is_no_proof_while_a_request_may_be_under_way() -> None:
+def test_unproved_absence_does_not_reopen_job_too_early() -> None:
     why = reopen(REVIEW, TERMS, reason="looked", heard=Absent("not there"), asked_at=NOW)
     proved = Absent("never prepared", proved=True)
 
@@ -148,7 +148,7 @@ def test_not_there_is_no_proof_while_a_request_may_be_under_way() -> None:
     assert isinstance(reopen(REVIEW, TERMS, reason="x", heard=proved, asked_at=NOW), Decision)
 
 
-def test_not_there_is_proof_from_the_end_of_the_last_possible_request() -> None:
+def test_absence_is_proof_after_last_possible_request() -> None:
     proof_from = ask_not_before(REVIEW, TERMS)
     absent = Absent("not there")
 
@@ -166,7 +166,7 @@ def test_not_there_is_proof_from_the_end_of_the_last_possible_request() -> None:
         (Repair.FAIL, Event.RULE_FAILED, Status.FAILED),
     ],
 )
-def test_ruling_ends_a_review_with_its_reference(
+def test_manual_resolution_ends_review_with_reference(
     repair: Repair, event: Event, status: Status
 ) -> None:
     move = rule(REVIEW, repair, reason="seen at Stripe", reference="ch_9")
@@ -189,7 +189,7 @@ def test_ruling_ends_a_review_with_its_reference(
         ),
     ],
 )
-def test_ruling_records_an_error_only_for_a_failure(
+def test_manual_resolution_records_error_only_for_failure(
     repair: Repair, result: dict[str, str], last_error: str | None
 ) -> None:
     move = rule(REVIEW, repair, reason="seen at Stripe", reference="ch_9")
@@ -200,7 +200,7 @@ def test_ruling_records_an_error_only_for_a_failure(
 
 
 @pytest.mark.parametrize("repair", [Repair.FINISH, Repair.FAIL])
-def test_ruling_without_a_reference_invents_none(repair: Repair) -> None:
+def test_manual_resolution_invents_no_reference(repair: Repair) -> None:
     move = rule(REVIEW, repair, reason="seen at Stripe", reference=None)
 
     job = move.on(REVIEW, now=LATER, actor="ada")
@@ -219,7 +219,7 @@ def test_ruling_without_a_reference_invents_none(repair: Repair) -> None:
         (NOW + timedelta(days=90), NOW + timedelta(days=90)),
     ],
 )
-def test_failed_job_expires_only_after_its_new_attempt_could_run(
+def test_failed_job_expires_only_after_resubmission_could_run(
     expires_at: datetime | None, expected: datetime | None
 ) -> None:
     failed = a_job(status=Status.FAILED, expires_at=expires_at)
@@ -230,7 +230,7 @@ def test_failed_job_expires_only_after_its_new_attempt_could_run(
     assert (after.status, after.expires_at) == (Status.FAILED, expected)
 
 
-def test_the_age_of_a_returned_job_begins_anew() -> None:
+def test_reopened_job_restarts_its_age() -> None:
     reopened = a_job(status=Status.READY, reopened_at=NOW + timedelta(days=5))
 
     told = offers(reopened, TERMS, now=NOW + timedelta(days=5, hours=1))

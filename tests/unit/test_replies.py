@@ -29,25 +29,25 @@ REPLIES: dict[str, Reply] = {
 }
 
 
-def test_every_outcome_has_a_reply_here() -> None:
+def test_every_outcome_has_reply() -> None:
     assert [type(outcome).__name__ for outcome in OUTCOMES] == [*REPLIES]
     assert {type(outcome) for outcome in OUTCOMES} == set(get_args(Outcome))
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
-def test_the_reply_follows_from_the_outcome(outcome: Outcome) -> None:
+def test_reply_follows_from_outcome(outcome: Outcome) -> None:
     assert reply_to(outcome, last_receives=False) == REPLIES[type(outcome).__name__]
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
-def test_near_the_last_receive_a_message_whose_row_falls_due_is_let_go(outcome: Outcome) -> None:
+def test_message_is_acked_near_receive_limit_when_row_is_due(outcome: Outcome) -> None:
     row_carries_it = isinstance(outcome, HeldElsewhere | NothingSent)
     expected = Ack() if row_carries_it else REPLIES[type(outcome).__name__]
 
     assert reply_to(outcome, last_receives=True) == expected
 
 
-def test_a_message_is_let_go_when_its_row_sends_the_next_one() -> None:
+def test_message_is_acked_when_row_resends() -> None:
     outcome = NothingSent(
         job_key=KEY, job_type="sync.push", until=NOW, reason="daily limit", row_resends=True
     )
@@ -56,7 +56,7 @@ def test_a_message_is_let_go_when_its_row_sends_the_next_one() -> None:
 
 
 @pytest.mark.parametrize(("last", "reply"), [(False, Leave()), (True, Reject("other amount"))])
-def test_a_conflict_that_nobody_could_be_told_of_comes_again_before_it_is_put_aside(
+def test_unalerted_conflict_is_redelivered_before_rejection(
     last: bool,  # noqa: FBT001  # a case of the table
     reply: Reply,
 ) -> None:

@@ -33,7 +33,7 @@ def printed(facts: Facts, books: Books) -> list[str]:
     return [line.strip(" │") for line in written.getvalue().splitlines()]
 
 
-def test_it_tells_what_went_in_what_came_out_and_who_must_look() -> None:
+def test_report_counts_jobs_faults_charges_and_reviews() -> None:
     lines = printed(FACTS, Books(charges=1, faults=Counter({"slow": 1})))
 
     for told in (
@@ -53,7 +53,7 @@ def test_it_tells_what_went_in_what_came_out_and_who_must_look() -> None:
         assert told in lines
 
 
-def test_a_double_charge_is_named_and_the_promise_called_broken() -> None:
+def test_double_charge_is_named_and_fails_report() -> None:
     lines = printed(replace(FACTS, charges={PAYMENT: 2}), Books(charges=2, double_charges=1))
 
     assert "1  double charges" in lines

@@ -57,7 +57,7 @@ def resolve(
 
 
 @pytest.mark.parametrize("at_once", [None, 1])
-def test_every_job_of_a_group_is_resolved(at_once: int | None) -> None:
+def test_every_job_of_group_is_resolved(at_once: int | None) -> None:
     world, keys = unknown_charges(25)
 
     handled = resolve(world, keys, at_once=at_once)
@@ -91,7 +91,7 @@ def test_job_that_fails_never_stops_its_neighbours() -> None:
     assert {world.job(key).status for key in keys if key != keys[2]} == {Status.FINISHED}
 
 
-def test_job_that_fails_waits_so_that_it_does_not_stand_before_all_others() -> None:
+def test_failing_job_is_due_later_unless_dry_run() -> None:
     world, (key,) = unknown_charges(1)
     group = resolver(world)
     unreadable = replace(group.reconciler, registry=None)  # type: ignore[arg-type]  # as a bug of ours
@@ -106,7 +106,7 @@ def test_job_that_fails_waits_so_that_it_does_not_stand_before_all_others() -> N
     assert world.job(key).due_at == world.clock.now() + LOOK_TIME
 
 
-def test_no_job_is_begun_that_may_not_end_before_its_function_does() -> None:
+def test_job_is_not_started_when_time_is_too_short() -> None:
     world, (key,) = unknown_charges(1)
 
     (late,) = resolve(world, [key], left=NEEDED - timedelta(microseconds=1))
@@ -116,7 +116,7 @@ def test_no_job_is_begun_that_may_not_end_before_its_function_does() -> None:
     assert in_time.done is not None
 
 
-def test_job_of_an_unknown_type_needs_little_time() -> None:
+def test_job_of_unknown_type_needs_little_time() -> None:
     world = World()
     job = a_job(job_key=JobKey("no.such:1"), status=Status.UNKNOWN, due_at=world.clock.now())
     world.store.create(job)
@@ -129,7 +129,7 @@ def test_job_of_an_unknown_type_needs_little_time() -> None:
 
 
 @pytest.mark.parametrize("at_once", [2, 3])
-def test_jobs_of_a_group_are_looked_up_concurrently_within_the_bound(at_once: int) -> None:
+def test_group_lookups_run_concurrently_within_bound(at_once: int) -> None:
     world, keys = unknown_charges(12)
     world.payments = _Crowd(world.payments, most=at_once)
 
@@ -168,7 +168,7 @@ class _Crowd:
         return getattr(self._payments, name)
 
 
-def test_operator_is_alerted_of_a_job_that_needs_review() -> None:
+def test_operator_is_alerted_when_job_needs_review() -> None:
     world = World()
     job = a_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now(), last_error="odd")
     world.store.create(job)
@@ -202,7 +202,7 @@ def test_dry_run_alerts_nobody() -> None:
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_answer_without_a_row_is_told_or_is_an_error(*, broken: bool) -> None:
+def test_orphaned_outcome_is_alerted_or_reported_as_error(*, broken: bool) -> None:
     """No row stays due for it: if nobody can be told, the sweep lists it."""
     world, (key,) = unknown_charges(1)
     world.alerts.broken = broken

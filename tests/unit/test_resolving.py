@@ -66,7 +66,7 @@ def test_unreadable_row_that_moved_on_meanwhile_is_left_alone() -> None:
     assert world.job(KEY).status is Status.UNKNOWN
 
 
-def test_question_costs_no_write_of_its_own() -> None:
+def test_lookup_costs_no_write() -> None:
     seen: list[object] = []
     world = world_with(Status.UNKNOWN)
     before = world.job(KEY)
@@ -94,20 +94,20 @@ def test_dry_run_publishes_nothing_and_says_that_it_would() -> None:
 @pytest.mark.parametrize(
     ("last_error", "reason"), [("two were found", "two were found"), (None, "it needs review")]
 )
-def test_due_review_is_owed_an_alert_with_its_reason(last_error: str | None, reason: str) -> None:
+def test_due_review_needs_alert_with_its_reason(last_error: str | None, reason: str) -> None:
     done = resolve(world_with(Status.NEEDS_REVIEW, last_error=last_error))
 
     assert (done.outcome, done.alert, done.reason) == ("needs_review", True, reason)
 
 
-def test_job_without_a_row_and_a_message_is_gone() -> None:
+def test_job_is_missing_without_row_and_message() -> None:
     done = resolve(world_with())
 
     assert (done.key, done.outcome, done.new) == (KEY, GONE, None)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_lost_work_gets_a_row_and_a_message_unless_the_run_is_dry(*, dry_run: bool) -> None:
+def test_lost_job_is_enqueued_unless_dry_run(*, dry_run: bool) -> None:
     world = world_with()
 
     done = world.reconciler().resolve(KEY, message=BODY, dry_run=dry_run)
@@ -118,7 +118,7 @@ def test_lost_work_gets_a_row_and_a_message_unless_the_run_is_dry(*, dry_run: bo
         assert world.job(KEY).due_at == NOW + MESSAGE_GRACE
 
 
-def test_lost_work_that_its_producer_enqueues_in_the_same_moment_is_not_sent_twice() -> None:
+def test_lost_job_is_sent_once_when_producer_enqueues_meanwhile() -> None:
     world = world_with()
     store = Meanwhile(world.store, "get", lambda: world.enqueuer().enqueue(BODY))
 
@@ -128,7 +128,7 @@ def test_lost_work_that_its_producer_enqueues_in_the_same_moment_is_not_sent_twi
     assert len(world.outbox.sent) == 1
 
 
-def test_lost_message_that_our_own_rows_contradict_needs_review() -> None:
+def test_lost_message_needs_review_when_business_rows_differ() -> None:
     world = world_with(Status.READY)
     world.contracts = (errand_type(checks=lambda: Mismatch("another errand")),)
 
@@ -138,7 +138,7 @@ def test_lost_message_that_our_own_rows_contradict_needs_review() -> None:
     assert world.outbox.sent == []
 
 
-def test_lost_message_is_sent_again_though_our_own_rows_cannot_be_read() -> None:
+def test_lost_message_is_resent_when_precheck_fails() -> None:
     world = world_with(Status.READY)
     world.contracts = (errand_type(checks=raising(OSError("no table"))),)
 
@@ -147,7 +147,7 @@ def test_lost_message_is_sent_again_though_our_own_rows_cannot_be_read() -> None
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_natural_effect_whose_worker_died_is_sent_again_at_once(*, dry_run: bool) -> None:
+def test_natural_effect_is_resent_at_once_after_crash(*, dry_run: bool) -> None:
     world = world_with(Status.STARTED)
     world.contracts = (errand_type(Safety.NATURAL, asks=NEVER),)
 
@@ -157,7 +157,7 @@ def test_natural_effect_whose_worker_died_is_sent_again_at_once(*, dry_run: bool
     assert len(world.outbox.sent) == (not dry_run)
 
 
-def test_contract_writes_nothing_without_the_facts() -> None:
+def test_contract_writes_nothing_without_facts() -> None:
     world = world_with(Status.UNKNOWN)
     settled = Settled[str](answer=Done("run before"))
     contract = errand_type(checks=lambda: settled, local_writes=raising(AssertionError("asked")))

@@ -125,7 +125,7 @@ FINISHED = job(
 )
 
 
-def test_an_older_row_becomes_the_newest_image_of_the_history() -> None:
+def test_older_row_becomes_newest_history_image() -> None:
     bench = Bench((job(status=Status.STARTED, version=3),), (line(FINISHED),))
 
     done = bench.replaced()
@@ -142,7 +142,7 @@ def test_an_older_row_becomes_the_newest_image_of_the_history() -> None:
     assert (done.read, done.written, done.unresolved) == (1, 1, 0)
 
 
-def test_a_lost_row_is_written_again() -> None:
+def test_lost_row_is_restored() -> None:
     bench = Bench((), (line(FINISHED),))
 
     assert bench.replaced().written == 1
@@ -150,7 +150,7 @@ def test_a_lost_row_is_written_again() -> None:
     assert bench.row().message == MESSAGE
 
 
-def test_a_row_that_is_newer_than_the_history_stays() -> None:
+def test_row_newer_than_history_is_kept() -> None:
     newer = replace(FINISHED, version=9)
     bench = Bench((newer,), (line(job(status=Status.STARTED, version=7)),))
 
@@ -160,7 +160,7 @@ def test_a_row_that_is_newer_than_the_history_stays() -> None:
 
 @pytest.mark.parametrize("status", [Status.READY, Status.STARTED, Status.UNKNOWN])
 @pytest.mark.parametrize("where", ["row", "history", "both"])
-def test_what_has_not_ended_becomes_unknown_and_is_due_now(status: Status, where: str) -> None:
+def test_open_job_becomes_unknown_and_due(status: Status, where: str) -> None:
     open_job = job(status=status, version=4, provider_ref="pi_1", lease_until=LATER)
     bench = Bench(
         () if where == "history" else (open_job,), () if where == "row" else (line(open_job),)
@@ -174,7 +174,7 @@ def test_what_has_not_ended_becomes_unknown_and_is_due_now(status: Status, where
     assert row.age_begins == LATER
 
 
-def test_a_job_that_nobody_claimed_becomes_this_deployments() -> None:
+def test_unclaimed_job_takes_identity_of_deployment() -> None:
     bench = Bench((job(status=Status.READY, deployment=None),))
 
     bench.replaced()
@@ -182,7 +182,7 @@ def test_a_job_that_nobody_claimed_becomes_this_deployments() -> None:
     assert bench.row().deployment == "dev"
 
 
-def test_the_newest_of_several_lines_counts() -> None:
+def test_newest_history_line_wins() -> None:
     started, saved = job(status=Status.STARTED, version=2), job(status=Status.STARTED, version=3)
     saved = replace(saved, provider_ref="pi_1")
     bench = Bench((started,), (line(saved), line(started)))
@@ -192,7 +192,7 @@ def test_the_newest_of_several_lines_counts() -> None:
     assert bench.row().provider_ref == "pi_1"
 
 
-def test_an_expired_row_is_not_brought_back() -> None:
+def test_expired_row_is_not_restored() -> None:
     gone = history_line(FINISHED, None, generation="T1", at=LATER, expired=True)
     assert gone is not None
     bench = Bench((), (line(FINISHED), gone))
@@ -201,7 +201,7 @@ def test_an_expired_row_is_not_brought_back() -> None:
     assert bench.store.jobs == {}
 
 
-def test_a_row_that_somebody_deleted_is_brought_back() -> None:
+def test_deleted_row_is_restored() -> None:
     gone = history_line(FINISHED, None, generation="T1", at=LATER)
     assert gone is not None
     assert gone.record is Record.DELETED
@@ -212,7 +212,7 @@ def test_a_row_that_somebody_deleted_is_brought_back() -> None:
     assert bench.row().status is Status.FINISHED
 
 
-def test_an_end_that_owes_something_is_due() -> None:
+def test_unpublished_ended_row_is_due() -> None:
     bench = Bench((), (line(FINISHED, expires_at=None),))
 
     bench.replaced()
@@ -220,7 +220,7 @@ def test_an_end_that_owes_something_is_due() -> None:
     assert bench.row().due_at == LATER
 
 
-def test_a_review_stays_one_and_is_told_again() -> None:
+def test_review_keeps_status_and_is_due_for_alert() -> None:
     bench = Bench((), (line(job(status=Status.NEEDS_REVIEW)),))
 
     bench.replaced()
@@ -228,7 +228,7 @@ def test_a_review_stays_one_and_is_told_again() -> None:
     assert (bench.row().status, bench.row().due_at) == (Status.NEEDS_REVIEW, LATER)
 
 
-def test_an_open_job_without_its_whole_message_is_for_an_operator() -> None:
+def test_open_job_without_whole_message_needs_review() -> None:
     partial = line(job(status=Status.STARTED), left_out=("message",))
     bench = Bench((), (partial,))
 
@@ -237,7 +237,7 @@ def test_an_open_job_without_its_whole_message_is_for_an_operator() -> None:
     assert bench.row().status is Status.NEEDS_REVIEW
 
 
-def test_a_row_keeps_its_whole_message_and_its_evidence() -> None:
+def test_row_keeps_whole_message_when_history_lacks_it() -> None:
     whole = {**MESSAGE, "note": {"nested": "value"}}
     row = job(status=Status.READY, version=1, message=whole)
     partial = line(job(status=Status.STARTED, version=2), left_out=("message",))
@@ -249,7 +249,7 @@ def test_a_row_keeps_its_whole_message_and_its_evidence() -> None:
     assert bench.row().status is Status.UNKNOWN
 
 
-def test_the_identity_item_is_written_last_and_keeps_the_identity() -> None:
+def test_restore_writes_identity_item_with_new_table_id() -> None:
     bench = Bench((job(status=Status.STARTED),))
 
     identity = bench.replaced().identity
@@ -273,7 +273,7 @@ class BreaksAfter(MemoryJobStore):
         return super().swap(before, after, **more)
 
 
-def test_an_interrupted_restore_goes_on_where_it_stopped() -> None:
+def test_interrupted_restore_resumes_where_it_stopped() -> None:
     rows = tuple(
         job(job_key=JobKey(f"payment.charge:order_{number}"), status=Status.STARTED)
         for number in range(3)
@@ -289,7 +289,7 @@ def test_an_interrupted_restore_goes_on_where_it_stopped() -> None:
     assert {row.status for row in store.jobs.values()} == {Status.UNKNOWN}
 
 
-def test_a_dry_run_changes_nothing() -> None:
+def test_dry_run_changes_nothing() -> None:
     before = job(status=Status.STARTED)
     bench = Bench((before,))
 
@@ -298,7 +298,7 @@ def test_a_dry_run_changes_nothing() -> None:
     assert bench.table.writes == []
 
 
-def test_an_open_gap_refuses_the_restore() -> None:
+def test_open_gap_blocks_restore() -> None:
     bench = Bench((job(status=Status.STARTED),))
     bench.history.record_gap(Gap(name="gap-1", recorded_at=NOW))
 
@@ -306,27 +306,27 @@ def test_an_open_gap_refuses_the_restore() -> None:
     assert bench.row().status is Status.STARTED
 
 
-def test_a_line_of_a_newer_version_refuses_the_restore() -> None:
+def test_history_line_of_newer_version_blocks_restore() -> None:
     strange = unreadable_line(KEY, generation="T1", at=LATER, version=9)
 
     assert "cannot read" in Bench((), (strange,)).refused()
     assert "cannot read" in Bench((), (line(FINISHED, status="paused"),)).refused()
 
 
-def test_the_table_of_its_own_item_needs_no_restore() -> None:
+def test_table_with_own_identity_needs_no_restore() -> None:
     table = FakeTable(item=replace(T1, table_id="T2"))
 
     assert "nothing to declare" in Bench(table=table).refused()
 
 
 @pytest.mark.parametrize("lacks", ["has_stream", "has_ttl", "has_recovery"])
-def test_a_table_without_protection_is_not_opened(lacks: str) -> None:
+def test_table_without_protection_is_not_opened(lacks: str) -> None:
     facts = replace(T2, **{lacks: False})  # type: ignore[arg-type]  # flags by name
 
     assert "a restore leaves it off" in Bench(table=FakeTable(table=facts)).refused()
 
 
-def test_somebody_who_changes_a_row_meanwhile_stops_the_restore() -> None:
+def test_concurrent_row_change_stops_restore() -> None:
     class Racing(MemoryJobStore):
         def swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401
             self.jobs[KEY] = replace(self.jobs[KEY], version=99)
@@ -335,13 +335,13 @@ def test_somebody_who_changes_a_row_meanwhile_stops_the_restore() -> None:
     assert "stop the workers" in Bench((job(status=Status.STARTED),), store=Racing()).refused()
 
 
-def test_without_an_item_the_identity_comes_from_the_history() -> None:
+def test_identity_comes_from_history_when_item_is_missing() -> None:
     bench = Bench((), (line(FINISHED),), FakeTable(item=None))
 
     assert bench.replaced().identity.deployment == "dev"
 
 
-def test_an_identity_is_never_made_up() -> None:
+def test_identity_is_never_made_up() -> None:
     other = line(replace(FINISHED, job_key=JobKey("payment.charge:order_2")), deployment="old")
     bench = Bench((), (line(FINISHED), other), FakeTable(item=None))
 
@@ -351,7 +351,7 @@ def test_an_identity_is_never_made_up() -> None:
     assert "none" in Bench(table=FakeTable(item=None)).refused()
 
 
-def test_a_copy_gets_its_own_identity_and_parks_what_is_open() -> None:
+def test_copy_gets_own_identity_and_parks_open_jobs() -> None:
     owing = replace(FINISHED, job_key=JobKey("payment.charge:order_2"), due_at=NOW, expires_at=None)
     ended = replace(FINISHED, job_key=JobKey("payment.charge:order_3"))
     bench = Bench((job(status=Status.READY, due_at=NOW), owing, ended), (line(FINISHED),))
@@ -367,7 +367,7 @@ def test_a_copy_gets_its_own_identity_and_parks_what_is_open() -> None:
 
 
 @pytest.mark.parametrize("code", ["card_declined", "a code with spaces"])
-def test_what_was_to_be_closed_is_still_only_closed(code: str) -> None:
+def test_closing_job_is_restored_as_closing(code: str) -> None:
     closing: dict[str, Json] = {"reason": "declined", "code": code, "result": {}}
     before = job(status=Status.NEEDS_REVIEW, version=4, provider_ref="pi_1")
     ready = replace(before, status=Status.READY, version=5, closing=closing)
@@ -380,7 +380,7 @@ def test_what_was_to_be_closed_is_still_only_closed(code: str) -> None:
         assert found.closing["code"] == (code if code == "card_declined" else "closing")
 
 
-def test_a_line_of_a_newer_version_is_newer_than_what_this_one_wrote() -> None:
+def test_unreadable_line_blocks_restore_when_newest() -> None:
     failed = line(replace(FINISHED, status=Status.FAILED, version=5))
     strange = unreadable_line(KEY, generation="T1", at=failed.at, version=6)
 
@@ -388,7 +388,7 @@ def test_a_line_of_a_newer_version_is_newer_than_what_this_one_wrote() -> None:
     assert "cannot read" in Bench((), (strange, failed)).refused()
 
 
-def test_a_line_of_a_newer_version_is_older_than_what_followed_it() -> None:
+def test_unreadable_line_is_ignored_when_newer_line_follows() -> None:
     strange = unreadable_line(KEY, generation="T1", at=NOW - timedelta(days=1), version=6)
     unnamed = unreadable_line(KEY, generation="T1", at=NOW - timedelta(days=1), version=None)
     after = line(replace(FINISHED, version=7))
@@ -398,7 +398,7 @@ def test_a_line_of_a_newer_version_is_older_than_what_followed_it() -> None:
         assert Bench((), lines).replaced().written == 1
 
 
-def test_a_copy_is_not_opened_while_a_row_of_it_cannot_be_read() -> None:
+def test_copy_is_not_opened_while_row_is_unreadable() -> None:
     bench = Bench((FINISHED,))
     scan = Scan(bench.store, unreadable=(("payment.charge:order_2", 3),))
 
@@ -409,7 +409,7 @@ def test_a_copy_is_not_opened_while_a_row_of_it_cannot_be_read() -> None:
     assert bench.table.writes == []
 
 
-def test_what_was_published_is_not_owed_again() -> None:
+def test_published_row_is_restored_as_published() -> None:
     owing = replace(FINISHED, due_at=NOW, expires_at=None)
     sent = published(owing, retention=MONEY_RETENTION, now=NOW)
     lines = (line(owing), history_line(owing, sent, generation="T1", at=NOW))
@@ -420,7 +420,7 @@ def test_what_was_published_is_not_owed_again() -> None:
     assert (bench.row().due_at, bench.row().expires_at) == (None, sent.expires_at)
 
 
-def test_what_a_copy_does_not_owe_expires() -> None:
+def test_unpublished_row_of_copy_expires() -> None:
     owing = replace(FINISHED, due_at=NOW, expires_at=None)
 
     found = parked(owing, now=LATER)
@@ -430,7 +430,7 @@ def test_what_a_copy_does_not_owe_expires() -> None:
     assert found.expires_at == LATER + MONEY_RETENTION
 
 
-def test_what_is_done_stays_as_it_is() -> None:
+def test_ended_row_is_left_unchanged() -> None:
     assert restored(FINISHED, None, deployment="dev", now=LATER) is None
     assert (
         restored(FINISHED, backfill_line(FINISHED, generation="T1"), deployment="dev", now=LATER)
@@ -440,7 +440,7 @@ def test_what_is_done_stays_as_it_is() -> None:
     assert restored(None, None, deployment="dev", now=LATER) is None
 
 
-def test_a_new_row_of_an_expired_key_is_newer_than_the_old_one() -> None:
+def test_new_row_of_expired_key_outranks_old_history() -> None:
     def again(at: datetime) -> Job:
         return job(status=Status.FINISHED, created_at=at, version=2, expires_at=LATER)
 

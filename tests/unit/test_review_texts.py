@@ -35,18 +35,18 @@ def a_review(**changes: object) -> Job:
         (a_review(result={"charge_id": "ch_1"}, evidence=(CONTRADICTED, RULED)), "should stand"),
     ],
 )
-def test_the_open_question_follows_from_what_the_row_holds(job: Job, question: str) -> None:
+def test_open_question_follows_from_stored_fields(job: Job, question: str) -> None:
     assert question in not_known(job)
 
 
-def test_what_the_provider_answered_is_known() -> None:
+def test_known_facts_include_provider_result() -> None:
     facts = known(a_review(provider_ref="pi_1", result={"charge_id": "ch_1"}))
 
     assert any("ch_1" in fact for fact in facts)
     assert any("pi_1" in fact for fact in facts)
 
 
-def test_what_the_row_does_not_hold_is_not_among_the_facts() -> None:
+def test_known_facts_exclude_missing_fields() -> None:
     facts = known(a_review(provider_ref=None, customer_id=None, result=None))
 
     assert facts == (
@@ -65,7 +65,7 @@ def test_what_the_row_does_not_hold_is_not_among_the_facts() -> None:
     ],
     ids=lambda alert: alert.subject,
 )
-def test_each_alert_says_what_is_known_what_is_not_and_what_to_do_next(
+def test_each_alert_lists_known_not_known_and_next(
     alert: Alert,
 ) -> None:
     begins = [line.partition(":")[0] for line in alert.text.splitlines()]
@@ -74,7 +74,7 @@ def test_each_alert_says_what_is_known_what_is_not_and_what_to_do_next(
     assert str(KEY) in alert.text
 
 
-def test_subject_names_the_job_or_counts_the_letters() -> None:
+def test_subject_names_job_or_counts_dead_letters() -> None:
     letter = (KEY, "it is started")
 
     assert alert_texts.conflict(KEY, "x", stack="").subject == (
@@ -85,14 +85,14 @@ def test_subject_names_the_job_or_counts_the_letters() -> None:
     assert alert_texts.dead_letters([letter] * 2, stack="").subject == "Oncely: 2 dead letters"
 
 
-def test_the_command_names_the_stack_if_it_is_known() -> None:
+def test_command_names_stack_when_known() -> None:
     assert alert_texts.show(KEY, "Oncely-prod") == f"oncely show '{KEY}' --stack Oncely-prod"
     assert alert_texts.show(KEY, "") == f"oncely show '{KEY}'"
 
 
 @pytest.mark.parametrize("stack", ["Oncely-prod", ""])
 @pytest.mark.parametrize("command", [alert_texts.show, alert_texts.ask])
-def test_the_commands_of_an_alert_are_ones_that_oncely_takes(
+def test_alert_commands_are_valid_oncely_commands(
     command: Callable[[JobKey, str], str], stack: str
 ) -> None:
     name, verb, *arguments = shlex.split(command(KEY, stack))
@@ -115,6 +115,6 @@ def test_the_commands_of_an_alert_are_ones_that_oncely_takes(
         alert_texts.dead_letters([(KEY, "sent to ada@example.com")], stack=""),
     ],
 )
-def test_an_alert_is_mailed_on_and_holds_no_address(alert: Alert) -> None:
+def test_alert_masks_email_addresses(alert: Alert) -> None:
     assert "a***@example.com" in alert.text
     assert "ada@" not in alert.text

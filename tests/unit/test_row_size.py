@@ -124,7 +124,7 @@ def test_payment_and_its_receipt_stay_under_one_write_unit() -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_payment_that_was_unknown_once_stays_under_two_write_units(fault: Fault) -> None:
+def test_once_unknown_payment_stays_under_two_write_units(fault: Fault) -> None:
     world = the_world()
     world.payments.fails("execute", fault)
     world.run(charge(ORDER))
@@ -134,7 +134,7 @@ def test_payment_that_was_unknown_once_stays_under_two_write_units(fault: Fault)
     assert max(sizes["payment.charge"]) < 2 * LIMIT
 
 
-def test_smallest_job_stays_under_half_a_write_unit() -> None:
+def test_smallest_job_stays_under_half_write_unit() -> None:
     world = the_world(contracts=(Ping,))
 
     world.run(ping(1))

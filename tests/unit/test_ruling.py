@@ -28,7 +28,7 @@ from tests.unit.errand_contract import KEY as ERRAND
 from tests.unit.samples import a_job
 
 
-def test_marking_as_done_makes_the_order_paid_in_the_same_write() -> None:
+def test_mark_finished_pays_order_in_same_write() -> None:
     world = in_review()
 
     outcome = repair(world, Repair.FINISH, reference="ch_pi_1")
@@ -43,13 +43,11 @@ def test_marking_as_done_makes_the_order_paid_in_the_same_write() -> None:
     assert json.loads(world.outbox.sent[-1])["job"] == "receipt.send"
 
 
-def test_marking_as_done_needs_a_reference() -> None:
+def test_mark_finished_needs_reference() -> None:
     assert isinstance(repair(in_review(), Repair.FINISH), NotAllowed)
 
 
-def test_marking_as_failed_makes_the_order_payment_failed_once_a_worker_closed_the_payment() -> (
-    None
-):
+def test_mark_failed_fails_order_after_payment_is_closed() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
 
     assert isinstance(repair(world, Repair.FAIL), Repaired)
@@ -63,7 +61,7 @@ def test_marking_as_failed_makes_the_order_payment_failed_once_a_worker_closed_t
     assert (world.job(KEY).status, world.order()["status"]) == (Status.FAILED, "payment_failed")
 
 
-def test_an_order_that_was_changed_meanwhile_is_not_called_paid() -> None:
+def test_mark_finished_conflicts_when_order_changed() -> None:
     world = in_review()
     world.add_order(amount=9900)
     before = world.job(KEY)
@@ -75,7 +73,7 @@ def test_an_order_that_was_changed_meanwhile_is_not_called_paid() -> None:
     assert world.order()["status"] == "payment_pending"
 
 
-def test_a_job_whose_order_is_gone_can_still_be_closed_as_failed() -> None:
+def test_mark_failed_is_allowed_when_order_is_missing() -> None:
     world = in_review()
     world.payments.settle("pi_1", status="refunded")
     world.store.business.rows.clear()
@@ -84,7 +82,7 @@ def test_a_job_whose_order_is_gone_can_still_be_closed_as_failed() -> None:
     assert isinstance(repair(world, Repair.FAIL), Repaired)
 
 
-def test_an_order_that_was_mended_by_hand_lets_its_job_be_marked_as_done() -> None:
+def test_mark_finished_accepts_order_paid_by_hand() -> None:
     world = in_review()
     world.add_order(status="paid", charge_id="ch_by_hand")
 
@@ -92,7 +90,7 @@ def test_an_order_that_was_mended_by_hand_lets_its_job_be_marked_as_done() -> No
     assert world.order()["charge_id"] == "ch_by_hand"
 
 
-def test_a_charge_too_many_that_was_refunded_is_closed_as_failed_and_the_order_stays_paid() -> None:
+def test_mark_failed_keeps_paid_order_after_refund() -> None:
     world = in_review()
     world.payments.settle("pi_1", status="refunded")
     world.add_order(status="paid", charge_id="ch_by_hand")
@@ -102,7 +100,7 @@ def test_a_charge_too_many_that_was_refunded_is_closed_as_failed_and_the_order_s
     assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_by_hand")
 
 
-def test_a_job_that_paid_its_order_is_not_called_failed_while_the_order_is_paid() -> None:
+def test_mark_failed_conflicts_while_job_paid_its_order() -> None:
     world = World()
     world.add_order()
     world.run(charge())
@@ -118,7 +116,7 @@ def test_a_job_that_paid_its_order_is_not_called_failed_while_the_order_is_paid(
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
-def test_a_job_of_an_order_that_was_cancelled_is_closed_as_failed_and_the_order_stays() -> None:
+def test_mark_failed_keeps_cancelled_order() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     world.payments.settle("pi_1", status="canceled")
     world.add_order(status="cancelled")
@@ -128,7 +126,7 @@ def test_a_job_of_an_order_that_was_cancelled_is_closed_as_failed_and_the_order_
     assert world.order()["status"] == "cancelled"
 
 
-def test_rows_that_refuse_in_the_last_moment_leave_everything_as_it_was() -> None:
+def test_mark_finished_changes_nothing_when_rows_conflict() -> None:
     world = in_review()
     world.add_order(status="shipped_without_payment")
     before = world.job(KEY)
@@ -137,7 +135,7 @@ def test_rows_that_refuse_in_the_last_moment_leave_everything_as_it_was() -> Non
     assert untouched(world, before)
 
 
-def test_a_dry_run_does_not_promise_what_our_own_rows_refuse() -> None:
+def test_dry_run_reports_business_row_conflict() -> None:
     world = in_review()
     world.add_order(status="shipped_without_payment")
 
@@ -160,7 +158,7 @@ def test_a_dry_run_does_not_promise_what_our_own_rows_refuse() -> None:
         ),
     ],
 )
-def test_our_own_rows_have_changed_if_they_stand_for_something_else(
+def test_business_rows_are_changed_when_precheck_differs(
     standing: Standing[str], why: str | None
 ) -> None:
     row = a_job(fingerprint=fingerprint(READY_TO_GO.values))
@@ -177,7 +175,7 @@ def review_of(checks: Callable[[], Standing[str]]) -> World:
     return world
 
 
-def test_rows_that_say_done_already_get_the_writes_that_belong_to_it() -> None:
+def test_mark_finished_applies_writes_of_resolved_precheck() -> None:
     noted = LocalWrite(table="errands", key={"id": "7"}, set={"seen": True}, may_create=True)
     world = review_of(lambda: Settled(answer=Done("run before"), writes=(noted,)))
 
@@ -197,7 +195,7 @@ def test_rows_that_say_done_already_get_the_writes_that_belong_to_it() -> None:
         ),
     ],
 )
-def test_job_is_not_marked_as_done_without_rows_that_say_what_for(
+def test_mark_finished_conflicts_without_matching_rows(
     checks: Callable[[], Standing[str]], why: str
 ) -> None:
     outcome = repair(review_of(checks), Repair.FINISH, key=ERRAND, reference="run_1")
@@ -205,7 +203,7 @@ def test_job_is_not_marked_as_done_without_rows_that_say_what_for(
     assert outcome == LocalRowsRefuse(f"{why}: mend them, or undo it outside and mark it as failed")
 
 
-def test_a_payment_that_took_the_money_is_never_marked_as_failed() -> None:
+def test_mark_failed_is_not_allowed_when_payment_succeeded() -> None:
     world = in_review()
     before = world.job(KEY)
 
@@ -216,14 +214,14 @@ def test_a_payment_that_took_the_money_is_never_marked_as_failed() -> None:
     assert untouched(world, before)
 
 
-def test_a_payment_in_processing_is_not_marked_as_failed() -> None:
+def test_mark_failed_is_not_allowed_while_payment_is_pending() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     world.payments.settle("pi_1", status="processing")
 
     assert isinstance(repair(world, Repair.FAIL), NotAllowed)
 
 
-def test_a_job_is_not_marked_as_failed_when_another_payment_of_its_own_took_the_money() -> None:
+def test_mark_failed_is_not_allowed_when_other_payment_paid() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     world.payments.settle("pi_1", status="canceled")
     own = world.payments.intents["pi_1"].payment
@@ -235,7 +233,7 @@ def test_a_job_is_not_marked_as_failed_when_another_payment_of_its_own_took_the_
     assert "pi_2" in outcome.why
 
 
-def test_nothing_is_marked_as_failed_while_nobody_can_say_whether_it_is_open() -> None:
+def test_mark_failed_needs_reachable_provider() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     world.payments.fails("ask_closed", Fault.TIMEOUT_BEFORE)
 
@@ -243,7 +241,7 @@ def test_nothing_is_marked_as_failed_while_nobody_can_say_whether_it_is_open() -
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
-def test_a_repair_itself_closes_nothing_at_the_provider() -> None:
+def test_mark_failed_itself_closes_nothing_at_provider() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
 
     repair(world, Repair.FAIL)
@@ -252,7 +250,7 @@ def test_a_repair_itself_closes_nothing_at_the_provider() -> None:
     assert "close" not in {step for step, _ in world.payments.calls}
 
 
-def test_a_job_that_is_being_closed_is_never_confirmed_again_when_the_close_is_lost() -> None:
+def test_lost_close_is_retried_without_confirming_payment() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     repair(world, Repair.FAIL)
     world.payments.fails("close", Fault.TIMEOUT_BEFORE)
@@ -265,7 +263,7 @@ def test_a_job_that_is_being_closed_is_never_confirmed_again_when_the_close_is_l
     assert world.payments.charges == []
 
 
-def test_a_payment_that_was_paid_before_it_was_closed_finishes_the_job() -> None:
+def test_payment_that_succeeds_before_close_finishes_job() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     repair(world, Repair.FAIL)
     world.payments.settle("pi_1", status="succeeded")
@@ -274,7 +272,7 @@ def test_a_payment_that_was_paid_before_it_was_closed_finishes_the_job() -> None
     assert world.order()["status"] == "paid"
 
 
-def test_an_open_payment_whose_order_is_gone_is_not_marked_as_failed() -> None:
+def test_open_payment_without_order_is_not_marked_failed() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     world.store.business.rows.clear()
 
@@ -284,7 +282,7 @@ def test_an_open_payment_whose_order_is_gone_is_not_marked_as_failed() -> None:
     assert "cancel it at Stripe" in outcome.why
 
 
-def test_a_close_whose_order_vanished_needs_review_and_closes_nothing() -> None:
+def test_close_needs_review_when_order_is_missing() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     repair(world, Repair.FAIL)
     world.store.business.rows.clear()
@@ -293,7 +291,7 @@ def test_a_close_whose_order_vanished_needs_review_and_closes_nothing() -> None:
     assert world.payments.intents["pi_1"].status == "requires_confirmation"
 
 
-def test_an_order_that_another_paid_stays_paid_when_its_open_payment_is_closed() -> None:
+def test_close_keeps_order_paid_by_hand() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     repair(world, Repair.FAIL)
     world.add_order(status="paid", charge_id="ch_by_hand")
@@ -303,7 +301,7 @@ def test_an_order_that_another_paid_stays_paid_when_its_open_payment_is_closed()
     assert world.payments.intents["pi_1"].status == "canceled"
 
 
-def test_returning_a_job_ends_the_wish_to_close_it() -> None:
+def test_reopen_cancels_close_request() -> None:
     world = in_review(Fault.TIMEOUT_BEFORE)
     repair(world, Repair.FAIL)
     world.clock.move(hours=25)

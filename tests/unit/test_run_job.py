@@ -29,7 +29,7 @@ def ready(**changes: object) -> Job:
     return a_job(**given)
 
 
-def test_claim_keeps_the_scope_of_the_key_that_it_may_use() -> None:
+def test_claim_stores_key_scope() -> None:
     world = World(contracts=(errand_type(scope=lambda: "live"),))
 
     world.run(BODY)
@@ -37,7 +37,7 @@ def test_claim_keeps_the_scope_of_the_key_that_it_may_use() -> None:
     assert world.job(KEY).key_scope == "live"
 
 
-def test_lease_ends_when_the_last_call_of_its_worker_must_have_ended() -> None:
+def test_lease_expires_when_last_call_must_have_ended() -> None:
     leases: list[datetime | None] = []
 
     def acts(call: Call[str]) -> Answer:
@@ -53,7 +53,7 @@ def test_lease_ends_when_the_last_call_of_its_worker_must_have_ended() -> None:
     assert world.job(KEY).lease_until is None, "nobody holds a job that has ended"
 
 
-def test_claim_that_sends_nothing_keeps_no_scope() -> None:
+def test_claim_stores_no_key_scope_when_already_resolved() -> None:
     done = Settled[str](answer=Done("run before"))
     contract = errand_type(checks=lambda: done, acts=NEVER, scope=raising(AssertionError("asked")))
     world = World(contracts=(contract,))
@@ -63,7 +63,7 @@ def test_claim_that_sends_nothing_keeps_no_scope() -> None:
     assert (world.job(KEY).status, world.job(KEY).key_scope) == (Status.FINISHED, "")
 
 
-def test_job_whose_attempts_are_spent_needs_review_and_is_not_sent() -> None:
+def test_job_needs_review_when_attempts_are_spent() -> None:
     world = World(contracts=(errand_type(acts=NEVER),))
     world.store.create(ready(attempts=TERMS.stop.attempts))
 
@@ -75,7 +75,7 @@ def test_job_whose_attempts_are_spent_needs_review_and_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_long_job_goes_on_with_a_fresh_message_and_tells_its_progress(*, taken: bool) -> None:
+def test_long_job_continues_with_fresh_message_and_progress(*, taken: bool) -> None:
     def acts(call: Call[str]) -> Answer:
         call.save({"page": 3})
         return Unfinished("3 of 9")
@@ -91,7 +91,7 @@ def test_long_job_goes_on_with_a_fresh_message_and_tells_its_progress(*, taken: 
     assert world.job(KEY).status is Status.READY
 
 
-def test_long_job_without_progress_goes_on_as_well() -> None:
+def test_long_job_continues_without_progress() -> None:
     world = World(contracts=(errand_type(acts=lambda _: Unfinished("nothing yet")),))
 
     outcome = world.run(BODY)
@@ -107,7 +107,7 @@ class _Racing(MemoryJobStore):
         return ClaimRefused(ready())
 
 
-def test_claim_that_lost_a_race_for_a_ready_row_is_made_again_at_once() -> None:
+def test_lost_claim_on_ready_row_is_retried_at_once() -> None:
     world = World(contracts=(errand_type(acts=NEVER),), store=_Racing())
 
     outcome = world.run(BODY)
@@ -130,7 +130,7 @@ class _Unmet(MemoryJobStore):
     [(None, "not there"), (a_job(status=Status.FINISHED), "done"), (a_job(), "pending")],
 )
 @pytest.mark.parametrize("row", [None, ready(status=Status.STARTED)])
-def test_unmet_requirement_is_a_conflict_unless_a_row_waits_for_it(
+def test_unmet_requirement_conflicts_and_alerts(
     row: Job | None, other: Job | None, state: str
 ) -> None:
     store = _Unmet()

@@ -33,13 +33,13 @@ def ways(found: Found) -> list[tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize("text", ["18452", "#18452", "order_18452", "  18452\n", "# 18452"])
-def test_an_order_is_found_however_it_is_written(text: str) -> None:
+def test_order_is_found_in_any_spelling(text: str) -> None:
     assert ways(paid().inspector().find(text)) == [(KEY, "order")]
 
 
 @pytest.mark.parametrize("order_id", ["order_18452", "#18452"])
 @pytest.mark.parametrize("text", ["18452", "#18452", "order_18452"])
-def test_a_shop_that_writes_its_ids_in_full_is_understood_too(order_id: str, text: str) -> None:
+def test_prefixed_order_id_is_found_in_any_spelling(order_id: str, text: str) -> None:
     found = paid(order_id).inspector().find(text)
 
     assert [view.subject for view in found.jobs] == [order_id]
@@ -53,12 +53,12 @@ def test_a_shop_that_writes_its_ids_in_full_is_understood_too(order_id: str, tex
         ("pi_1", "provider reference"),
     ],
 )
-def test_one_box_finds_a_job_in_every_way(text: str, way: str) -> None:
+def test_job_is_found_by_key_customer_or_reference(text: str, way: str) -> None:
     assert ways(paid().inspector().find(text)) == [(KEY, way)]
 
 
 @pytest.mark.parametrize("text", ["1845", "18452 OR 1=1", "payment.charge:", "x" * 5000, "\ud800"])
-def test_what_is_nobodys_id_finds_nothing(text: str) -> None:
+def test_unknown_id_finds_nothing(text: str) -> None:
     assert paid().inspector().find(text).jobs == ()
 
 
@@ -70,12 +70,12 @@ def test_text_that_no_index_can_hold_reads_nothing(text: str) -> None:
     assert inspector.find(text) == Found(query=text, jobs=())
 
 
-def test_an_empty_box_is_told_what_to_type() -> None:
+def test_empty_query_says_what_to_type() -> None:
     with pytest.raises(InvalidRequestError, match="type an order"):
         World().inspector().find("  ")
 
 
-def test_jobs_are_found_the_newest_first_and_each_once() -> None:
+def test_jobs_are_found_newest_first_and_once() -> None:
     world = paid()
     world.clock.move(minutes=1)
     world.run({"job": "receipt.send", "v": 1, "order_id": "18452"})
@@ -98,7 +98,7 @@ def test_jobs_are_found_the_newest_first_and_each_once() -> None:
         "payment.charge:\udfff",
     ],
 )
-def test_what_can_be_nobodys_key_is_not_shown_and_reads_nothing(text: str) -> None:
+def test_impossible_job_key_shows_nothing_without_read(text: str) -> None:
     untouched: Any = object()
     inspector = replace(World().inspector(), store=untouched)
 
@@ -126,7 +126,7 @@ class _Noting(MemoryJobFinder):
 
 
 @pytest.mark.parametrize("text", ["18452", KEY])
-def test_each_row_that_the_text_means_is_read_once(text: str) -> None:
+def test_each_matching_row_is_read_once(text: str) -> None:
     world = paid()
     finder = _Noting(world.store)
 
@@ -135,14 +135,14 @@ def test_each_row_that_the_text_means_is_read_once(text: str) -> None:
     assert finder.given == (KEY,)
 
 
-def test_every_attempt_of_an_order_is_found_though_no_row_carries_its_id() -> None:
+def test_resubmitted_jobs_are_found_without_stored_subject() -> None:
     world = paid_at_the_second_attempt()
     assert {job.subject for job in world.store.jobs.values()} == {None}
 
     assert {view.job.job_key for view in world.inspector().find("18452").jobs} == {KEY, SECOND}
 
 
-def test_subject_is_on_the_row_where_keys_cannot_be_derived() -> None:
+def test_subject_is_stored_when_key_cannot_be_derived() -> None:
     world = World()
     record = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}
     names = {"source": "hubspot", "source_id": "1", "event_id": "1"}

@@ -24,7 +24,7 @@ def declined_once() -> World:
     return world
 
 
-def test_after_a_decline_the_first_intent_is_closed_and_a_second_attempt_charges_once() -> None:
+def test_resubmission_after_decline_charges_once() -> None:
     world = declined_once()
 
     outcome = world.run(charge(attempt=2))
@@ -35,7 +35,7 @@ def test_after_a_decline_the_first_intent_is_closed_and_a_second_attempt_charges
     assert world.order()["status"] == "paid"
 
 
-def test_a_second_attempt_without_a_failed_first_is_refused_before_any_call() -> None:
+def test_resubmission_conflicts_without_failed_first_job() -> None:
     world = World()
     world.add_order()
 
@@ -46,7 +46,7 @@ def test_a_second_attempt_without_a_failed_first_is_refused_before_any_call() ->
     assert world.payments.calls == []
 
 
-def test_replayed_second_attempt_conflicts_when_first_is_no_longer_failed() -> None:
+def test_replayed_resubmission_conflicts_after_contradiction() -> None:
     world = declined_once()
     world.payments.declines = True
     world.run(charge(attempt=2))
@@ -64,7 +64,7 @@ def test_replayed_second_attempt_conflicts_when_first_is_no_longer_failed() -> N
     assert "order_18452 must have failed" in outcome.reason
 
 
-def test_a_second_attempt_while_the_first_is_unknown_is_refused() -> None:
+def test_resubmission_conflicts_while_first_job_is_unknown() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -76,7 +76,7 @@ def test_a_second_attempt_while_the_first_is_unknown_is_refused() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_second_attempt_after_the_first_was_paid_answers_with_that_charge() -> None:
+def test_resubmission_returns_charge_of_paid_first_job() -> None:
     world = World()
     world.add_order()
     world.run(charge())
@@ -88,7 +88,7 @@ def test_a_second_attempt_after_the_first_was_paid_answers_with_that_charge() ->
     assert world.payments.charges == ["pi_1"]
 
 
-def test_the_reference_of_a_failure_is_not_taken_for_a_payment() -> None:
+def test_reference_of_failed_job_is_not_treated_as_payment() -> None:
     world = World()
     assert isinstance(world.run(charge()), NeedsReview)
     order = RepairOrder(
@@ -120,7 +120,7 @@ def tried_again(world: World) -> str:
     return world.outbox.sent.pop()
 
 
-def test_a_second_attempt_whose_first_is_gone_is_told_of_once_and_not_sent_for_a_day() -> None:
+def test_resubmission_alerts_once_when_first_job_is_missing() -> None:
     world = declined_once()
     message = tried_again(world)
     world.store.expire(JobKey(FIRST))
@@ -137,7 +137,7 @@ def test_a_second_attempt_whose_first_is_gone_is_told_of_once_and_not_sent_for_a
     assert world.payments.charges == []
 
 
-def test_the_row_that_a_second_attempt_hangs_on_does_not_expire_before_it() -> None:
+def test_failed_row_outlives_its_resubmission() -> None:
     world = declined_once()
     expiry = world.job(FIRST).expires_at
     assert expiry is not None
@@ -150,7 +150,7 @@ def test_the_row_that_a_second_attempt_hangs_on_does_not_expire_before_it() -> N
     assert later >= world.clock.now() + PaymentCharge.terms.stop.age
 
 
-def test_a_row_that_is_kept_long_enough_is_not_kept_longer() -> None:
+def test_expiry_is_not_extended_when_late_enough() -> None:
     world = declined_once()
     expiry = world.job(FIRST).expires_at
 

@@ -23,7 +23,7 @@ def read(value: str) -> str:
     return secret_reader(client)("stripe")
 
 
-def test_a_key_is_read_again_after_five_minutes_and_not_before(
+def test_api_key_is_reread_after_five_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
@@ -39,7 +39,7 @@ def test_a_key_is_read_again_after_five_minutes_and_not_before(
     assert client.reads == 2
 
 
-def test_a_mistake_is_not_remembered() -> None:
+def test_invalid_secret_is_not_cached() -> None:
     client: Any = Secrets("")
     read = secret_reader(client)
     with pytest.raises(NotConfiguredError):
@@ -50,19 +50,19 @@ def test_a_mistake_is_not_remembered() -> None:
 
 
 @pytest.mark.parametrize("value", ["sk_test_1", "sk_test_1\n", "  sk_test_1 "])
-def test_a_key_is_read_without_the_space_around_it(value: str) -> None:
+def test_api_key_is_read_without_surrounding_space(value: str) -> None:
     assert read(value) == "sk_test_1"
 
 
 @pytest.mark.parametrize(
     "value", ["sk_test\n_1", "sk_test\r_1", "sk_test\t_1", "sk_tést_1", "sk_test_\u200b1"]
 )
-def test_a_key_with_a_character_that_no_key_has_is_a_wrong_configuration(value: str) -> None:
+def test_api_key_with_invalid_character_is_misconfiguration(value: str) -> None:
     with pytest.raises(NotConfiguredError, match="put the provider's key in again"):
         read(value)
 
 
 @pytest.mark.parametrize("value", ["", " \n"])
-def test_an_empty_secret_is_a_wrong_configuration(value: str) -> None:
+def test_empty_secret_is_misconfiguration(value: str) -> None:
     with pytest.raises(NotConfiguredError, match="empty"):
         read(value)

@@ -49,14 +49,14 @@ EVERYTHING = {
 }
 
 
-def test_a_worker_gets_the_tables_and_secrets_of_its_own_queues_contracts() -> None:
+def test_worker_gets_tables_and_secrets_of_its_contracts() -> None:
     settings = WorkerSettings.from_env(PAYMENTS, CONTRACTS)
 
     assert settings.tables == {"orders": "shop-orders"}
     assert settings.secrets == {"stripe": "prod/stripe"}
 
 
-def test_a_worker_gets_the_queues_that_its_contracts_send_to() -> None:
+def test_worker_gets_queues_its_contracts_send_to() -> None:
     environment = {**PAYMENTS, "QUEUE_NAME": "reports", "MAIL_QUEUE_URL": "https://sqs/mail"}
 
     settings = WorkerSettings.from_env(environment, CONTRACTS)
@@ -65,7 +65,7 @@ def test_a_worker_gets_the_queues_that_its_contracts_send_to() -> None:
     assert (settings.tables, settings.secrets) == ({}, {})
 
 
-def test_the_resolver_gets_what_every_contract_needs_to_be_asked_about() -> None:
+def test_resolver_gets_resources_of_every_contract() -> None:
     settings = ResolverSettings.from_env(EVERYTHING, CONTRACTS)
 
     assert set(settings.queues) == {"payments", "reports"}
@@ -73,7 +73,7 @@ def test_the_resolver_gets_what_every_contract_needs_to_be_asked_about() -> None
     assert settings.retention_days == 400
 
 
-def test_what_is_not_said_has_a_default_and_text_becomes_a_number() -> None:
+def test_settings_have_defaults_and_parse_numbers() -> None:
     plain = WorkerSettings.from_env(PAYMENTS, CONTRACTS)
     said = WorkerSettings.from_env(
         {**PAYMENTS, "SIDE_BY_SIDE": "2", "MAX_RECEIVES": "3", "STRIPE_API_BASE": "http://local"},
@@ -86,7 +86,7 @@ def test_what_is_not_said_has_a_default_and_text_becomes_a_number() -> None:
 
 @pytest.mark.parametrize("variable", PAYMENTS)
 @pytest.mark.parametrize("empty", [True, False])
-def test_a_variable_that_is_missing_or_empty_is_named(variable: str, *, empty: bool) -> None:
+def test_missing_or_empty_variable_is_named(variable: str, *, empty: bool) -> None:
     environment = {**PAYMENTS, variable: ""}
     if not empty:
         del environment[variable]
@@ -98,7 +98,7 @@ def test_a_variable_that_is_missing_or_empty_is_named(variable: str, *, empty: b
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_reads_a_full_environment_and_names_what_an_empty_one_lacks(
+def test_every_settings_type_names_missing_variables(
     kind: type[Settings],
 ) -> None:
     required = {name.upper() for name, field in kind.model_fields.items() if field.is_required()}
@@ -113,12 +113,12 @@ def test_every_kind_reads_a_full_environment_and_names_what_an_empty_one_lacks(
 @pytest.mark.parametrize(
     ("variable", "wrong"), [("SIDE_BY_SIDE", "0"), ("SIDE_BY_SIDE", "many"), ("MAX_RECEIVES", "1")]
 )
-def test_a_number_that_cannot_be_is_refused_by_its_variable(variable: str, wrong: str) -> None:
+def test_invalid_number_is_reported_by_variable(variable: str, wrong: str) -> None:
     with pytest.raises(NotConfiguredError, match=f"{variable}: "):
         WorkerSettings.from_env({**PAYMENTS, variable: wrong}, CONTRACTS)
 
 
-def test_settings_do_not_change_once_they_are_read() -> None:
+def test_settings_are_frozen() -> None:
     settings = WorkerSettings.from_env(PAYMENTS, CONTRACTS)
 
     with pytest.raises(ValidationError, match="frozen"):

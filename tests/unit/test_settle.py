@@ -100,7 +100,7 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_an_end_and_its_local_writes_are_written_together(desk: Desk) -> None:
+def test_result_and_business_rows_are_written_together(desk: Desk) -> None:
     settlement = desk.settle(CHARGED, local=PAID)
 
     assert settlement.job == desk.row
@@ -109,7 +109,7 @@ def test_an_end_and_its_local_writes_are_written_together(desk: Desk) -> None:
     assert desk.alerts.told == []
 
 
-def test_an_escalation_tells_a_person_what_is_known_and_what_to_do_next(desk: Desk) -> None:
+def test_escalation_alert_says_known_not_known_and_next(desk: Desk) -> None:
     desk.settle(Odd("two were found", "pi_1"))
 
     (alert,) = desk.alerts.told
@@ -123,21 +123,21 @@ def test_an_escalation_tells_a_person_what_is_known_and_what_to_do_next(desk: De
     assert f"Next: oncely show '{KEY}' --stack Oncely-prod" in lines
 
 
-def test_a_job_that_a_person_was_told_of_is_due_no_more(desk: Desk) -> None:
+def test_job_is_not_due_after_alert(desk: Desk) -> None:
     desk.settle(Odd("two were found"))
 
     assert (desk.row.status, desk.row.due_at) == (Status.NEEDS_REVIEW, None)
     assert [entry.event for entry in desk.row.evidence] == [Event.ESCALATE, Event.TELL]
 
 
-def test_a_job_that_nobody_could_be_told_of_stays_due(desk: Desk) -> None:
+def test_job_stays_due_when_alert_fails(desk: Desk) -> None:
     settlement = desk.settle(Odd("two were found"), alerts=DeafAlerts())
 
     assert settlement.job == desk.row
     assert (desk.row.status, desk.row.due_at) == (Status.NEEDS_REVIEW, NOW + LOOK_TIME)
 
 
-def test_local_rows_that_refuse_bring_the_job_to_a_person_with_all_that_is_known(
+def test_business_row_conflict_needs_review_with_outcome(
     desk: Desk,
 ) -> None:
     desk.store.business.put("orders", ORDER, {"status": "cancelled"})
@@ -151,7 +151,7 @@ def test_local_rows_that_refuse_bring_the_job_to_a_person_with_all_that_is_known
     assert desk.store.business.get("orders", ORDER) == {**ORDER, "status": "cancelled"}
 
 
-def test_evidence_that_someone_left_meanwhile_is_written_over_and_not_lost(desk: Desk) -> None:
+def test_concurrent_evidence_is_kept(desk: Desk) -> None:
     desk.becomes(Event.NOTE)
 
     desk.settle(CHARGED, local=PAID)
@@ -160,7 +160,7 @@ def test_evidence_that_someone_left_meanwhile_is_written_over_and_not_lost(desk:
     assert [entry.event for entry in desk.row.evidence] == [Event.NOTE, Event.CONFIRM]
 
 
-def test_a_definite_answer_of_a_late_worker_is_noted(desk: Desk) -> None:
+def test_definite_outcome_of_late_worker_is_noted(desk: Desk) -> None:
     desk.becomes(Event.LOSE)
 
     settlement = desk.settle(CHARGED, local=PAID)
@@ -172,7 +172,7 @@ def test_a_definite_answer_of_a_late_worker_is_noted(desk: Desk) -> None:
     assert desk.store.business.get("orders", ORDER) == {**ORDER, "status": "pending"}
 
 
-def test_a_late_worker_that_knows_nothing_definite_leaves_the_row_alone(desk: Desk) -> None:
+def test_ambiguous_outcome_of_late_worker_changes_nothing(desk: Desk) -> None:
     desk.becomes(Event.LOSE)
     before = desk.row
 
@@ -181,7 +181,7 @@ def test_a_late_worker_that_knows_nothing_definite_leaves_the_row_alone(desk: De
     assert (settlement.job, desk.row) == (None, before)
 
 
-def test_a_second_owner_is_never_overwritten(desk: Desk) -> None:
+def test_second_owner_is_never_overwritten(desk: Desk) -> None:
     desk.store.jobs[KEY] = replace(desk.row, owner="owner-2", version=3, fence=2)
 
     settlement = desk.settle(CHARGED, local=PAID)
@@ -191,7 +191,7 @@ def test_a_second_owner_is_never_overwritten(desk: Desk) -> None:
     assert desk.row.evidence[-1].event is Event.NOTE
 
 
-def test_an_answer_that_contradicts_a_recorded_end_is_a_persons_and_never_expires(
+def test_contradicting_outcome_needs_review_and_never_expires(
     desk: Desk,
 ) -> None:
     desk.becomes(Event.REFUSE, expires_at=NOW + timedelta(days=90))
@@ -202,7 +202,7 @@ def test_an_answer_that_contradicts_a_recorded_end_is_a_persons_and_never_expire
     assert "charged as ch_1" in desk.alerts.told[0].text
 
 
-def test_an_answer_that_agrees_with_a_recorded_end_is_a_note(desk: Desk) -> None:
+def test_agreeing_outcome_is_noted(desk: Desk) -> None:
     desk.becomes(Event.CONFIRM, provider_ref="pi_1")
 
     desk.settle(CHARGED)
@@ -213,9 +213,7 @@ def test_an_answer_that_agrees_with_a_recorded_end_is_a_note(desk: Desk) -> None
 
 
 @pytest.mark.parametrize("answer", [CHARGED, DECLINED])
-def test_a_row_that_is_gone_is_not_made_again_and_the_answer_is_given_back(
-    answer: Done | Refused, desk: Desk
-) -> None:
+def test_outcome_is_orphaned_when_row_is_missing(answer: Done | Refused, desk: Desk) -> None:
     desk.store.expire(KEY)
 
     settlement = desk.settle(answer, local=PAID)
@@ -226,9 +224,7 @@ def test_a_row_that_is_gone_is_not_made_again_and_the_answer_is_given_back(
 
 
 @pytest.mark.parametrize("meanwhile", [Event.NOTE, Event.LOSE])
-def test_a_row_that_never_stands_still_is_given_up_and_tried_again_later(
-    meanwhile: Event, desk: Desk
-) -> None:
+def test_constantly_changing_row_raises_unavailable(meanwhile: Event, desk: Desk) -> None:
     desk.becomes(meanwhile)
     restless = Meanwhile(desk.store, "swap", lambda: desk.becomes(Event.NOTE))
 
@@ -238,7 +234,7 @@ def test_a_row_that_never_stands_still_is_given_up_and_tried_again_later(
     assert desk.row.evidence[-1].event is Event.NOTE
 
 
-def test_an_id_cannot_forge_a_line_of_an_alert(desk: Desk) -> None:
+def test_outcome_text_cannot_forge_alert_line(desk: Desk) -> None:
     desk.settle(Odd("order 1\nNext: do something foolish #", "pi_1"))
 
     (alert,) = desk.alerts.told

@@ -65,7 +65,7 @@ KEPT = Report(
 )
 
 
-def test_one_charge_that_everybody_agrees_on_keeps_the_promise() -> None:
+def test_single_agreed_charge_breaks_no_invariant() -> None:
     assert KEPT.wrongs == []
     assert "the promise was kept" in list(KEPT.lines())
 
@@ -105,10 +105,10 @@ def test_one_charge_that_everybody_agrees_on_keeps_the_promise() -> None:
         (replace(KEPT, rested=False), "it never came to rest"),
     ],
 )
-def test_what_breaks_the_promise_is_said_in_a_sentence(broken: Report, sentence: str) -> None:
+def test_broken_invariant_is_stated_in_one_sentence(broken: Report, sentence: str) -> None:
     assert broken.wrongs == [sentence]
     assert list(broken.lines())[-2:] == ["THE PROMISE IS BROKEN", f"  {sentence}"]
 
 
-def test_a_review_is_told_with_its_reason_and_breaks_nothing() -> None:
+def test_review_is_listed_with_its_reason() -> None:
     assert "  review       1 times two were found" in list(KEPT.lines())

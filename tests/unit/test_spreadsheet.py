@@ -33,7 +33,7 @@ from tests.support.world import World, charge
         (1250, "1250"),
     ],
 )
-def test_a_cell_is_never_a_formula(value: str | int | None, shown: str) -> None:
+def test_cell_is_never_formula(value: str | int | None, shown: str) -> None:
     assert cell(value) == shown
 
 
@@ -60,7 +60,7 @@ def test_quotes_commas_and_lines_stay_in_their_cell() -> None:
     assert not more
 
 
-def test_an_export_that_is_cut_says_so() -> None:
+def test_truncated_export_says_so() -> None:
     world = World()
     world.add_order("1")
     world.run(charge("1"))
@@ -75,7 +75,7 @@ def test_an_export_that_is_cut_says_so() -> None:
     assert [exported(world, most)[1] for most in (200, 251)] == [True, False]
 
 
-def test_an_export_of_a_rare_type_that_was_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_export_of_rare_type_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.add_order("1")
     world.run(charge("1"))
@@ -87,7 +87,7 @@ def test_an_export_of_a_rare_type_that_was_cut_says_so(monkeypatch: pytest.Monke
     assert list(csv.DictReader(io.StringIO(text))) == []
 
 
-def test_an_export_never_grows_past_what_one_answer_holds() -> None:
+def test_export_stays_within_response_size() -> None:
     world = World()
     world.add_order("1")
     world.run(charge("1"))
@@ -103,7 +103,7 @@ def test_an_export_never_grows_past_what_one_answer_holds() -> None:
     assert len(json.dumps(text)) < 20_500
 
 
-def test_export_holds_exactly_as_many_bytes_as_an_answer_may() -> None:
+def test_export_may_fill_response_size_exactly() -> None:
     world = World()
     world.add_order("1")
     world.run(charge("1"))

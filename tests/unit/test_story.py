@@ -14,7 +14,7 @@ def test_every_event_has_its_words(event: Event) -> None:
     assert words_of(event)
 
 
-def test_a_claim_is_told_where_it_belongs_though_it_left_no_entry() -> None:
+def test_claim_is_shown_in_order_without_own_entry() -> None:
     asked_for = an_entry(at=NOW, event=Event.ENQUEUE, old=None, new=Status.READY)
     ended = an_entry(at=NOW + timedelta(minutes=2), event=Event.CONFIRM, new=Status.FINISHED)
     job = a_job(evidence=(asked_for, ended), claimed_at=NOW + timedelta(minutes=1))
@@ -25,7 +25,7 @@ def test_a_claim_is_told_where_it_belongs_though_it_left_no_entry() -> None:
     assert (told[1].old, told[1].new) == (Status.READY, Status.STARTED)
 
 
-def test_the_first_and_the_latest_claim_are_told_of_a_job_that_nobody_enqueued() -> None:
+def test_unenqueued_job_shows_first_and_latest_claim() -> None:
     again = a_job(fence=3, claimed_at=NOW + timedelta(minutes=5))
 
     told = story(again)
@@ -33,13 +33,13 @@ def test_the_first_and_the_latest_claim_are_told_of_a_job_that_nobody_enqueued()
     assert [(line.old, line.reason) for line in told] == [(None, "run 1"), (Status.READY, "run 3")]
 
 
-def test_only_claim_of_a_job_that_nobody_enqueued_is_one_line() -> None:
+def test_unenqueued_job_shows_its_only_claim_once() -> None:
     (line,) = story(a_job(created_at=NOW, claimed_at=NOW))
 
     assert (line.old, line.new, line.reason) == (None, Status.STARTED, "run 1")
 
 
-def test_job_that_nobody_claimed_has_no_claim_in_its_story() -> None:
+def test_unclaimed_job_has_no_claim_in_timeline() -> None:
     enqueued = an_entry(event=Event.ENQUEUE, old=None, new=Status.READY)
 
     assert story(a_job(claimed_at=None, evidence=(enqueued,))) == (enqueued,)

@@ -23,11 +23,11 @@ STEP_FUNCTIONS_LIMIT = 256 * 1024
 PLENTY = 10_000
 
 
-def test_item_of_a_row_is_handed_on_as_its_key_alone() -> None:
+def test_item_of_row_is_passed_on_as_key_only() -> None:
     assert Item(key=JobKey("a:1")).as_json() == {"key": "a:1"}
 
 
-def test_item_with_a_message_is_handed_on_whole() -> None:
+def test_item_with_message_is_passed_on_whole() -> None:
     item = Item(key=JobKey("a:1"), message={"job": "a", "v": 1}, asked_for=True)
 
     assert Item.of(item.as_json()) == item
@@ -48,7 +48,7 @@ def failed(key: str, reason: str = "no answer") -> Handled:
     return Handled(key=JobKey(key), error=UnavailableError(reason))
 
 
-def test_group_counts_outcomes_and_lists_each_job_with_its_reason() -> None:
+def test_group_counts_outcomes_and_lists_jobs_with_reasons() -> None:
     late = Handled(key=JobKey("a:3"))
 
     said = summary([finished(), failed("a:2"), finished(), late], limit=PLENTY)
@@ -71,7 +71,7 @@ def test_group_counts_outcomes_and_lists_each_job_with_its_reason() -> None:
     }
 
 
-def test_alert_is_listed_with_what_became_of_it() -> None:
+def test_alert_is_listed_with_its_delivery() -> None:
     done = Resolution(key=JobKey("a:1"), outcome="needs_review", reason="odd", alert=True)
 
     said = summary([Handled(key=done.key, done=done, telling=Telling.LATER)], limit=PLENTY)
@@ -79,7 +79,7 @@ def test_alert_is_listed_with_what_became_of_it() -> None:
     assert said["jobs"][0]["alert"] == "not delivered"
 
 
-def test_report_adds_up_its_groups_and_names_the_jobs_of_one_that_died() -> None:
+def test_report_sums_groups_and_names_jobs_of_crashed_one() -> None:
     first = summary([finished(), finished("a:2")], limit=PLENTY)
     died = {"items": [{"key": "a:3"}, {"key": "a:4"}], "error": "Lambda.Unknown"}
 
@@ -90,7 +90,7 @@ def test_report_adds_up_its_groups_and_names_the_jobs_of_one_that_died() -> None
     assert "not_listed" not in told
 
 
-def test_report_says_how_many_jobs_it_does_not_list_and_lists_errors_first() -> None:
+def test_report_lists_errors_first_and_counts_omitted_jobs() -> None:
     handled = [finished(f"a:{one}") for one in range(100)]
 
     told = report([summary([*handled, failed("a:bad")], limit=500)])
@@ -104,7 +104,7 @@ def test_empty_sweep_reports_nothing() -> None:
     assert report([]) == {"counts": {}, "jobs": []}
 
 
-def test_no_address_stands_in_what_an_execution_keeps() -> None:
+def test_summary_masks_email_addresses() -> None:
     said = "not verified: ada@example.com"
     done = Resolution(key=JobKey("a:1"), outcome="finished", reason=said)
 
@@ -123,7 +123,7 @@ def _worst(number: int) -> Handled:
     return Handled(key=key, done=done, telling=Telling.LATER)
 
 
-def test_every_job_of_the_largest_sweep_by_hand_is_listed() -> None:
+def test_every_job_of_largest_manual_sweep_is_listed() -> None:
     worst = [_worst(number) for number in range(MAX_LIMIT)]
     items = tuple(Item(key=one.key) for one in worst)
     inputs = groups(Found(items=items), size=GROUP_SIZE, dry_run=False)
@@ -139,7 +139,7 @@ def test_every_job_of_the_largest_sweep_by_hand_is_listed() -> None:
     assert len(json.dumps([inputs, results])) < STEP_FUNCTIONS_LIMIT
 
 
-def test_largest_page_and_all_that_is_said_about_it_fit_together() -> None:
+def test_largest_page_and_its_results_fit_together() -> None:
     assert PAGE_BYTES + RESULT_BYTES + 10_000 < STEP_FUNCTIONS_LIMIT
 
 
@@ -154,7 +154,7 @@ def test_groups_hold_every_item_once_in_its_order() -> None:
     assert groups(Found(), size=25, dry_run=False) == []
 
 
-def test_item_survives_its_way_through_the_state_machine() -> None:
+def test_item_survives_state_machine_round_trip() -> None:
     for item in (
         Item(key=JobKey("a:1")),
         Item(key=JobKey("a:1"), asked_for=True),
@@ -163,14 +163,14 @@ def test_item_survives_its_way_through_the_state_machine() -> None:
         assert Item.of(json.loads(json.dumps(item.as_json()))) == item
 
 
-def test_only_outcomes_that_change_a_row_are_progress() -> None:
+def test_only_outcomes_that_change_rows_are_progress() -> None:
     assert moved({"finished": 1, "error": 9})
     assert moved({"unknown": 1})
     assert not moved({"error": 3, "later": 2, "nothing": 1})
     assert not moved({})
 
 
-def test_reason_is_kept_whole_up_to_the_bound_and_mostly_beyond_it() -> None:
+def test_reason_is_shortened_only_beyond_bound() -> None:
     longest = "x" * (400 - len('""'))
 
     assert shortened(longest) == longest

@@ -36,7 +36,7 @@ def counted(made: Telemetry, capsys: pytest.CaptureFixture[str]) -> Counted:
 
 @pytest.mark.filterwarnings("ignore:No application metrics to publish")  # that is asserted here
 @pytest.mark.parametrize("telling", Telling)
-def test_only_an_alert_that_was_not_delivered_is_counted(
+def test_only_undelivered_alert_is_counted(
     telling: Telling, made: Telemetry, counted: Counted
 ) -> None:
     made.told_of(KEY, telling)
@@ -44,7 +44,7 @@ def test_only_an_alert_that_was_not_delivered_is_counted(
     assert counted(signals.NOT_TOLD) == ([1.0] if telling is Telling.LATER else [])
 
 
-def test_no_address_stands_in_what_the_reconciler_logs(
+def test_reconciler_logs_mask_email_addresses(
     made: Telemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = "not verified: ada@example.com"
@@ -57,7 +57,7 @@ def test_no_address_stands_in_what_the_reconciler_logs(
     assert "ada@" not in told
 
 
-def test_a_sweep_says_how_many_jobs_it_could_not_look_at(made: Telemetry, counted: Counted) -> None:
+def test_sweep_counts_jobs_that_failed_to_resolve(made: Telemetry, counted: Counted) -> None:
     made.swept(not_looked_at=3)
 
     assert counted(signals.NOT_LOOKED_AT) == [3.0]

@@ -45,7 +45,7 @@ def stored(world: World) -> Any:  # noqa: ANN401  # a row of any columns
     return world.tools.rows.get("records", {"record_id": "hubspot#4419"})
 
 
-def test_new_then_old_then_new_again_is_one_row_and_three_events() -> None:
+def test_newest_version_wins_in_any_delivery_order() -> None:
     world = World()
 
     world.run(contact("1", record=record(LATER, phone="2")))
@@ -67,7 +67,7 @@ def test_versions_are_instants_and_not_text() -> None:
     assert result(world, "2") == "unchanged"
 
 
-def test_a_newer_version_updates_and_counts_up() -> None:
+def test_newer_version_updates_row_and_its_version() -> None:
     world = World()
     world.run(contact("1", record=record(OLD, phone="1")))
 
@@ -77,7 +77,7 @@ def test_a_newer_version_updates_and_counts_up() -> None:
     assert stored(world)["version"] == 2
 
 
-def test_the_same_version_with_other_content_is_a_conflict_and_changes_nothing() -> None:
+def test_same_version_with_other_content_is_conflict() -> None:
     world = World()
     world.run(contact("1", record=record(OLD, phone="1")))
 
@@ -87,7 +87,7 @@ def test_the_same_version_with_other_content_is_a_conflict_and_changes_nothing()
     assert stored(world)["record"]["properties"]["phone"] == "1"
 
 
-def test_the_order_of_properties_does_not_matter() -> None:
+def test_order_of_properties_does_not_matter() -> None:
     world = World()
     world.run(contact("1", record=record(OLD, a="1", b="2")))
 
@@ -96,7 +96,7 @@ def test_the_order_of_properties_does_not_matter() -> None:
     assert result(world, "2") == "unchanged"
 
 
-def test_the_same_event_twice_is_one_event_row() -> None:
+def test_repeated_event_is_duplicate() -> None:
     world = World()
     first = world.run(contact("1", record=record()))
 
@@ -107,7 +107,7 @@ def test_the_same_event_twice_is_one_event_row() -> None:
     assert second.result == first.result
 
 
-def test_without_a_record_the_contact_is_fetched() -> None:
+def test_contact_is_fetched_when_message_has_no_record() -> None:
     world = World()
     contact_id = world.crm.add(email="ada@example.com")
 
@@ -119,7 +119,7 @@ def test_without_a_record_the_contact_is_fetched() -> None:
     assert row["source_id"] == contact_id
 
 
-def test_a_contact_that_the_source_does_not_have_is_marked_and_kept() -> None:
+def test_missing_contact_is_marked_gone_and_kept() -> None:
     world = World()
     world.run(contact("1", record=record()))
 
@@ -131,7 +131,7 @@ def test_a_contact_that_the_source_does_not_have_is_marked_and_kept() -> None:
     assert stored(world)["record"]["properties"]["email"] == "ada@example.com"
 
 
-def test_an_archived_contact_is_gone() -> None:
+def test_archived_contact_is_gone() -> None:
     world = World()
     world.run(contact("1", record=record()))
 
@@ -140,7 +140,7 @@ def test_an_archived_contact_is_gone() -> None:
     assert result(world, "2") == "gone"
 
 
-def test_a_source_that_cannot_be_read_hands_the_message_back() -> None:
+def test_message_is_handed_back_when_source_is_unreachable() -> None:
     world = World()
     world.crm.fails("fetch", Fault.TIMEOUT_BEFORE)
 
@@ -150,7 +150,7 @@ def test_a_source_that_cannot_be_read_hands_the_message_back() -> None:
     assert stored(world) is None
 
 
-def test_a_row_that_moved_on_between_look_and_write_is_looked_at_again() -> None:
+def test_contact_is_retried_when_row_changes_before_write() -> None:
     world = World()
     rows = world.tools.rows
     assert isinstance(rows, MemoryRows)
@@ -176,7 +176,7 @@ def test_a_row_that_moved_on_between_look_and_write_is_looked_at_again() -> None
     assert rows.get("records", key) is not None
 
 
-def test_three_hundred_odd_properties_survive_the_round_trip() -> None:
+def test_unusual_properties_survive_round_trip() -> None:
     world = World()
     odd: dict[str, object] = {f"property_{n}": f"wert {n} ✓ 例" for n in range(297)}
     odd |= {"empty": "", "nothing": None, "status": "a reserved word", "size": "another"}
@@ -190,7 +190,7 @@ def test_three_hundred_odd_properties_survive_the_round_trip() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"id": 4419}, {"id": "4419", "updatedAt": "yesterday"}, {"updatedAt": OLD}]
 )
-def test_a_record_without_its_id_or_its_time_is_refused(wrong: dict[str, object]) -> None:
+def test_record_without_id_or_time_is_invalid(wrong: dict[str, object]) -> None:
     world = World()
 
     outcome = world.run(contact("1", record=wrong))
@@ -198,7 +198,7 @@ def test_a_record_without_its_id_or_its_time_is_refused(wrong: dict[str, object]
     assert isinstance(outcome, Invalid)
 
 
-def test_a_record_of_another_contact_is_for_a_person() -> None:
+def test_record_of_other_contact_needs_review() -> None:
     world = World()
 
     outcome = world.run(contact("1", record={**record(), "id": "5000"}))
@@ -206,7 +206,7 @@ def test_a_record_of_another_contact_is_for_a_person() -> None:
     assert isinstance(outcome, NeedsReview)
 
 
-def test_an_older_record_that_comes_late_does_not_undo_that_a_contact_is_gone() -> None:
+def test_older_record_keeps_archived_contact_gone() -> None:
     world = World()
     world.run(contact("1", record=record("2026-11-16T01:00:00Z")))
     world.run(contact("2", record={**record("2026-11-16T03:00:00Z"), "archived": True}))
@@ -217,7 +217,7 @@ def test_an_older_record_that_comes_late_does_not_undo_that_a_contact_is_gone() 
     assert stored(world)["gone"] is True
 
 
-def test_a_contact_that_is_first_seen_archived_leaves_a_mark() -> None:
+def test_contact_first_seen_archived_stays_gone() -> None:
     world = World()
     world.run(contact("1", record={**record(LATER), "archived": True}))
 
@@ -227,7 +227,7 @@ def test_a_contact_that_is_first_seen_archived_leaves_a_mark() -> None:
     assert stored(world)["gone"] is True
 
 
-def test_a_contact_that_is_there_again_is_no_longer_gone() -> None:
+def test_found_contact_is_no_longer_gone() -> None:
     world = World()
     crm_id = world.crm.add(email="ada@example.com")
     message = {**contact("1"), "source_id": crm_id}
@@ -243,7 +243,7 @@ def test_a_contact_that_is_there_again_is_no_longer_gone() -> None:
     assert found["gone"] is False
 
 
-def test_a_late_record_does_not_undo_that_the_source_was_asked_and_has_no_such_contact() -> None:
+def test_older_record_keeps_missing_contact_gone() -> None:
     world = World()
     world.run(contact("1", record=record("2026-11-16T01:00:00Z")))
     world.run(contact("2"))  # asked at 03:00, and gone
@@ -254,7 +254,7 @@ def test_a_late_record_does_not_undo_that_the_source_was_asked_and_has_no_such_c
     assert stored(world)["gone"] is True
 
 
-def test_a_contact_that_was_gone_before_we_knew_it_leaves_a_mark_for_late_records() -> None:
+def test_contact_first_seen_missing_stays_gone() -> None:
     world = World()
     world.run(contact("1"))
 
@@ -264,7 +264,7 @@ def test_a_contact_that_was_gone_before_we_knew_it_leaves_a_mark_for_late_record
     assert stored(world)["gone"] is True
 
 
-def test_a_record_that_changed_after_the_contact_was_gone_brings_it_back() -> None:
+def test_newer_record_brings_gone_contact_back() -> None:
     world = World()
     world.run(contact("1"))
 
@@ -276,7 +276,7 @@ def test_a_record_that_changed_after_the_contact_was_gone_brings_it_back() -> No
     assert "gone_at" not in stored(world)
 
 
-def test_a_contact_that_was_restored_as_it_was_is_seen_by_asking_the_source() -> None:
+def test_restored_contact_is_found_by_fetching_source() -> None:
     world = World()
     crm_id = world.crm.add(email="ada@example.com")
     message = {**contact("1"), "source_id": crm_id}

@@ -28,7 +28,7 @@ def pages_read(world: World) -> int:
     return sum(step == "page" for step, _ in world.crm.calls)
 
 
-def test_every_contact_is_sent_once_and_progress_is_on_the_row() -> None:
+def test_every_contact_is_sent_once_with_progress_on_row() -> None:
     world = World()
     ids = world.crm.add_contacts(250)
 
@@ -41,7 +41,7 @@ def test_every_contact_is_sent_once_and_progress_is_on_the_row() -> None:
     assert isinstance(world.run(IMPORT), Duplicate)
 
 
-def test_killed_after_three_pages_it_goes_on_from_there() -> None:
+def test_import_resumes_after_crash_between_pages() -> None:
     world = World()
     ids = world.crm.add_contacts(1000)
     page = world.crm.page
@@ -60,7 +60,7 @@ def test_killed_after_three_pages_it_goes_on_from_there() -> None:
     assert pages_read(world) == 10
 
 
-def test_killed_after_320_of_1000_it_ends_with_1000_rows_and_no_duplicate() -> None:
+def test_import_resumes_after_crash_within_page() -> None:
     world = World()
     world.crm.add_contacts(1000)
     queue = world.outbox
@@ -83,7 +83,7 @@ def test_killed_after_320_of_1000_it_ends_with_1000_rows_and_no_duplicate() -> N
     assert pages_read(world) == 11  # the page it died in is read again, none before it
 
 
-def test_short_of_time_it_saves_sends_its_own_continuation_and_stops() -> None:
+def test_import_continues_in_new_message_when_time_is_short() -> None:
     world = World()
     world.crm.add_contacts(500)
     page = world.crm.page
@@ -104,7 +104,7 @@ def test_short_of_time_it_saves_sends_its_own_continuation_and_stops() -> None:
     assert world.job(KEY).attempts == 1
 
 
-def test_a_limited_rate_hands_back_until_the_time_that_it_names() -> None:
+def test_rate_limit_delays_import_until_named_time() -> None:
     world = World()
     world.crm.add_contacts(250)
     world.crm.fails("page", NotSent("429", retry_after=timedelta(seconds=30)))
@@ -116,7 +116,7 @@ def test_a_limited_rate_hands_back_until_the_time_that_it_names() -> None:
     assert isinstance(world.run(IMPORT), Finished)
 
 
-def test_a_page_that_the_queue_did_not_take_is_not_called_done() -> None:
+def test_page_is_retried_when_message_is_not_sent() -> None:
     world = World()
     world.crm.add_contacts(150)
     world.outbox.refuses = frozenset({7})
@@ -130,7 +130,7 @@ def test_a_page_that_the_queue_did_not_take_is_not_called_done() -> None:
     assert len(set(contacts_sent(world))) == 150
 
 
-def test_only_what_changed_since_then_is_imported() -> None:
+def test_only_changed_contacts_are_imported() -> None:
     world = World()
     world.crm.add_contacts(150)
     world.crm.clock.move(days=1)
@@ -141,7 +141,7 @@ def test_only_what_changed_since_then_is_imported() -> None:
     assert contacts_sent(world) == ["7"]
 
 
-def test_what_an_import_sends_is_imported_once_however_often_it_is_sent() -> None:
+def test_contact_is_imported_once_when_sent_by_two_batches() -> None:
     world = World()
     ids = world.crm.add_contacts(20)
     world.run(IMPORT)
@@ -171,7 +171,7 @@ class _DiesAfter(FakeOutbox):
         return taken if left >= len(bodies) else _die()
 
 
-def test_killed_between_its_last_page_and_its_end_it_sends_no_page_but_the_last_again() -> None:
+def test_only_last_page_is_resent_after_crash_at_end() -> None:
     world = World()
     world.crm.add_contacts(250)
     store, swap = world.store, world.store.swap
@@ -194,7 +194,7 @@ def test_killed_between_its_last_page_and_its_end_it_sends_no_page_but_the_last_
 
 
 @pytest.mark.parametrize("since", [None, START.isoformat()])
-def test_a_source_whose_cursor_stands_still_is_for_a_person_and_no_loop(since: str | None) -> None:
+def test_stuck_cursor_needs_review(since: str | None) -> None:
     world = World()
     world.crm.add_contacts(250)
     first = world.crm.page(after=None)

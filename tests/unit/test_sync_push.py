@@ -48,7 +48,7 @@ def at_the_crm(world: World) -> list[str]:
     return [str(one.body["properties"]["email"]) for one in world.crm.contacts.values()]
 
 
-def test_a_push_makes_one_contact_and_keeps_its_id_on_our_row() -> None:
+def test_push_creates_contact_and_saves_its_id() -> None:
     world = World()
     add_record(world)
 
@@ -61,7 +61,7 @@ def test_a_push_makes_one_contact_and_keeps_its_id_on_our_row() -> None:
     assert "push_until" not in row(world)
 
 
-def test_a_timeout_after_the_crm_accepted_is_found_by_our_id_in_one_step() -> None:
+def test_accepted_push_is_found_after_timeout() -> None:
     world = World()
     add_record(world)
     world.crm.fails("push", Fault.TIMEOUT_AFTER)
@@ -75,7 +75,7 @@ def test_a_timeout_after_the_crm_accepted_is_found_by_our_id_in_one_step() -> No
     assert row(world)["crm_id"] in world.crm.contacts
 
 
-def test_a_record_that_moves_on_while_its_push_is_asked_about_is_no_persons_business() -> None:
+def test_unknown_push_finishes_when_record_changes_meanwhile() -> None:
     world = World()
     add_record(world)
     world.crm.fails("push", Fault.TIMEOUT_AFTER)
@@ -95,7 +95,7 @@ def test_a_record_that_moves_on_while_its_push_is_asked_about_is_no_persons_busi
     assert world.alerts.told == []
 
 
-def test_rows_that_refuse_a_push_for_ever_are_for_a_person_at_its_age_limit() -> None:
+def test_push_escalates_at_age_limit_when_rows_keep_changing() -> None:
     world = World()
     add_record(world)
     world.crm.fails("push", Fault.TIMEOUT_AFTER)
@@ -115,7 +115,7 @@ def test_rows_that_refuse_a_push_for_ever_are_for_a_person_at_its_age_limit() ->
     assert world.job(key(1)).status is Status.NEEDS_REVIEW
 
 
-def test_a_timeout_before_the_crm_accepted_is_sent_again_and_makes_one_contact() -> None:
+def test_lost_push_is_resent_after_timeout() -> None:
     world = World()
     add_record(world)
     world.crm.fails("push", Fault.TIMEOUT_BEFORE)
@@ -127,7 +127,7 @@ def test_a_timeout_before_the_crm_accepted_is_sent_again_and_makes_one_contact()
     assert len(world.crm.contacts) == 1
 
 
-def test_a_version_that_is_no_longer_current_is_not_sent_and_the_current_one_follows() -> None:
+def test_outdated_version_is_skipped_and_current_one_follows() -> None:
     world = World()
     add_record(world, version=3)
 
@@ -139,7 +139,7 @@ def test_a_version_that_is_no_longer_current_is_not_sent_and_the_current_one_fol
     assert json.loads(world.outbox.sent[-1]) == push(version=3)
 
 
-def test_a_version_that_moved_on_while_it_was_sent_is_pushed_again_under_its_own_key() -> None:
+def test_record_changed_during_push_is_pushed_as_new_job() -> None:
     world = World()
     add_record(world)
     kept = row(world)
@@ -158,7 +158,7 @@ def test_a_version_that_moved_on_while_it_was_sent_is_pushed_again_under_its_own
     assert json.loads(world.outbox.sent[-1]) == push(version=2)
 
 
-def test_two_versions_are_never_under_way_at_once() -> None:
+def test_two_versions_are_never_pushed_concurrently() -> None:
     world = World()
     add_record(world)
     seen: list[object] = []
@@ -180,7 +180,7 @@ def test_two_versions_are_never_under_way_at_once() -> None:
     assert row(world)["pushed_version"] == 2
 
 
-def test_a_contact_that_came_from_the_crm_is_updated_by_its_own_id() -> None:
+def test_contact_from_crm_is_updated_by_its_own_id() -> None:
     world = World()
     crm_id = world.crm.add(email="ada@example.com")
     add_record(world, source="hubspot", source_id=crm_id)
@@ -192,7 +192,7 @@ def test_a_contact_that_came_from_the_crm_is_updated_by_its_own_id() -> None:
     assert at_the_crm(world) == ["v1@example.com"]
 
 
-def test_a_record_that_is_missing_or_not_there_yet_is_for_a_person() -> None:
+def test_missing_record_or_future_version_needs_review() -> None:
     world = World()
     add_record(world, version=1)
 
@@ -204,7 +204,7 @@ def test_a_record_that_is_missing_or_not_there_yet_is_for_a_person() -> None:
     assert at_the_crm(world) == []
 
 
-def test_properties_that_the_crm_writes_itself_are_not_sent() -> None:
+def test_properties_owned_by_crm_are_not_sent() -> None:
     world = World()
     add_record(world)
 
@@ -214,7 +214,7 @@ def test_properties_that_the_crm_writes_itself_are_not_sent() -> None:
     assert "createdate" not in contact.body["properties"]
 
 
-def test_an_older_push_that_is_asked_about_later_does_not_touch_the_newer_one() -> None:
+def test_older_unknown_push_does_not_change_newer_row() -> None:
     world = World()
     add_record(world)
     world.crm.fails("push", Fault.TIMEOUT_BEFORE)
@@ -232,7 +232,7 @@ def test_an_older_push_that_is_asked_about_later_does_not_touch_the_newer_one() 
     assert row(world)["pushed_version"] == 2
 
 
-def test_a_push_that_was_turned_away_is_not_held_up_by_its_own_place() -> None:
+def test_rate_limited_push_is_not_blocked_by_its_own_slot() -> None:
     world = World()
     add_record(world)
     wait = timedelta(seconds=10)
@@ -247,7 +247,7 @@ def test_a_push_that_was_turned_away_is_not_held_up_by_its_own_place() -> None:
     assert at_the_crm(world) == ["v1@example.com"]
 
 
-def test_the_place_of_a_push_that_was_turned_away_is_still_its_own() -> None:
+def test_rate_limited_push_keeps_its_slot() -> None:
     world = World()
     add_record(world)
     world.crm.fails("push", NotSent("429", retry_after=timedelta(seconds=10)))
@@ -262,7 +262,7 @@ def test_the_place_of_a_push_that_was_turned_away_is_still_its_own() -> None:
     assert key(1) in newer.reason
 
 
-def test_a_push_outlasts_days_of_a_spent_daily_limit_without_an_attempt() -> None:
+def test_push_survives_spent_daily_limit_without_attempts() -> None:
     world = World()
     world.crm.clock = world.clock
     add_record(world)
@@ -289,7 +289,7 @@ def test_a_push_outlasts_days_of_a_spent_daily_limit_without_an_attempt() -> Non
     assert world.alerts.told == []
 
 
-def test_a_contact_id_that_is_no_number_is_escalated_and_nothing_is_sent() -> None:
+def test_non_numeric_contact_id_needs_review_without_call() -> None:
     world = World()
     add_record(world, crm_id="../deals/7")
 
@@ -299,7 +299,7 @@ def test_a_contact_id_that_is_no_number_is_escalated_and_nothing_is_sent() -> No
     assert world.crm.calls == []
 
 
-def test_a_record_whose_id_is_a_dot_segment_is_escalated_and_nothing_is_sent() -> None:
+def test_dot_segment_record_id_needs_review_without_call() -> None:
     world = World()
     world.tools.rows.put("records", {"record_id": ".."}, {"version": 1, "record": {}})
 

@@ -37,7 +37,7 @@ def assert_escalated(world: World, outcome: Outcome, crm_id: str) -> None:
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_a_contact_with_the_same_address_is_linked_by_one_write(*, named: bool) -> None:
+def test_contact_with_same_address_is_linked_by_one_write(*, named: bool) -> None:
     world = World()
     world.crm.names_what_collided = named
     crm_id = world.crm.add(email=ADDRESS.upper() if named else ADDRESS, firstname="Grace")
@@ -54,7 +54,7 @@ def test_a_contact_with_the_same_address_is_linked_by_one_write(*, named: bool) 
     assert steps(world) == [("push", RECORD), ("find", crm_id), ("push", RECORD)]
 
 
-def test_addresses_are_compared_as_the_crm_spells_them() -> None:
+def test_addresses_are_compared_as_crm_spells_them() -> None:
     world = World()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world, record={"properties": {"email": f" {ADDRESS.title()} "}})
@@ -63,7 +63,7 @@ def test_addresses_are_compared_as_the_crm_spells_them() -> None:
     assert isinstance(world.run(push()), Finished)
 
 
-def test_the_next_version_goes_straight_to_the_linked_contact() -> None:
+def test_next_version_goes_directly_to_linked_contact() -> None:
     world = World()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
@@ -79,7 +79,7 @@ def test_the_next_version_goes_straight_to_the_linked_contact() -> None:
     assert world.crm.writes == {crm_id: 2}
 
 
-def test_a_contact_of_another_record_is_never_linked() -> None:
+def test_contact_of_other_record_is_never_linked() -> None:
     world = World()
     crm_id = world.crm.add(email=ADDRESS, oncely_id="shop#7")
     add_record(world)
@@ -111,7 +111,7 @@ class TakenBy:
         return getattr(self._crm, name)
 
 
-def test_a_contact_with_another_address_is_never_linked() -> None:
+def test_contact_with_other_address_is_never_linked() -> None:
     world = World()
     crm_id = world.crm.add(email="somebody-else@example.com")
     add_record(world)
@@ -120,7 +120,7 @@ def test_a_contact_with_another_address_is_never_linked() -> None:
     assert_escalated(world, world.run(push()), crm_id)
 
 
-def test_a_contact_is_never_linked_without_an_address_to_compare() -> None:
+def test_contact_is_never_linked_without_address() -> None:
     world = World()
     crm_id = world.crm.add(firstname="Grace")
     add_record(world, record={"properties": {"firstname": "Grace"}})
@@ -129,7 +129,7 @@ def test_a_contact_is_never_linked_without_an_address_to_compare() -> None:
     assert_escalated(world, world.run(push()), crm_id)
 
 
-def test_a_contact_that_collides_by_another_property_is_never_linked() -> None:
+def test_contact_colliding_by_other_property_is_never_linked() -> None:
     world = World()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
@@ -138,7 +138,7 @@ def test_a_contact_that_collides_by_another_property_is_never_linked() -> None:
     assert_escalated(world, world.run(push()), crm_id)
 
 
-def test_a_contact_that_is_not_there_is_never_linked() -> None:
+def test_missing_contact_is_never_linked() -> None:
     world = World()
     add_record(world)
     world.crm = TakenBy(world.crm, "404")
@@ -146,7 +146,7 @@ def test_a_contact_that_is_not_there_is_never_linked() -> None:
     assert_escalated(world, world.run(push()), "404")
 
 
-def test_a_contact_that_the_crm_does_not_name_is_escalated_after_one_write() -> None:
+def test_unnamed_contact_needs_review_after_one_write() -> None:
     world = World()
     add_record(world)
     world.crm = TakenBy(world.crm, None)
@@ -157,7 +157,7 @@ def test_a_contact_that_the_crm_does_not_name_is_escalated_after_one_write() -> 
     assert steps(world) == [("push", RECORD)]
 
 
-def test_another_contact_than_the_one_asked_for_is_never_linked() -> None:
+def test_other_contact_than_requested_is_never_linked() -> None:
     world = World()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
@@ -169,7 +169,7 @@ def test_another_contact_than_the_one_asked_for_is_never_linked() -> None:
     assert_escalated(world, world.run(push()), crm_id)
 
 
-def test_a_contact_that_cannot_be_read_is_tried_again_and_nothing_counts() -> None:
+def test_unreadable_contact_is_retried_without_attempt() -> None:
     world = World()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
@@ -187,7 +187,7 @@ def test_a_contact_that_cannot_be_read_is_tried_again_and_nothing_counts() -> No
 
 
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_a_lost_answer_to_the_linking_write_ends_with_one_write(fault: Fault) -> None:
+def test_ambiguous_linking_write_ends_with_one_write(fault: Fault) -> None:
     world = World()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
@@ -212,7 +212,7 @@ def test_a_lost_answer_to_the_linking_write_ends_with_one_write(fault: Fault) ->
 
 
 @pytest.mark.parametrize(("there", "writes"), [("1", 0), ("0", 1)])
-def test_our_own_contact_is_written_only_if_it_lacks_this_version(there: str, writes: int) -> None:
+def test_own_contact_is_written_only_when_version_differs(there: str, writes: int) -> None:
     world = World()
     crm_id = world.crm.add(email="x@example.com")
     add_record(world)
@@ -226,7 +226,7 @@ def test_our_own_contact_is_written_only_if_it_lacks_this_version(there: str, wr
     assert row(world)["crm_id"] == crm_id
 
 
-def test_a_record_with_a_contact_of_its_own_is_never_linked_to_another() -> None:
+def test_record_with_own_contact_is_never_linked_to_other() -> None:
     world = World()
     own = world.crm.add(email="own@example.com")
     other = world.crm.add(email=ADDRESS)
@@ -241,7 +241,7 @@ def test_a_record_with_a_contact_of_its_own_is_never_linked_to_another() -> None
     assert world.crm.writes.total() == 0
 
 
-def test_a_deleted_contact_is_replaced_by_one_with_our_id() -> None:
+def test_deleted_contact_is_replaced_by_new_one() -> None:
     world = World()
     gone = world.crm.add(email=ADDRESS)
     world.crm.archive(gone)
@@ -255,7 +255,7 @@ def test_a_deleted_contact_is_replaced_by_one_with_our_id() -> None:
     assert world.crm.writes.total() == 1
 
 
-def test_a_contact_that_replaced_a_deleted_one_is_linked() -> None:
+def test_replacement_of_deleted_contact_is_linked() -> None:
     world = World()
     gone = world.crm.add(email=ADDRESS)
     world.crm.archive(gone)
@@ -279,7 +279,7 @@ def give_away(world: World, crm_id: str) -> None:
 
 
 @pytest.mark.parametrize("change", [delete, give_away])
-def test_a_contact_that_changes_before_the_linking_write_is_escalated(
+def test_contact_changed_before_linking_write_needs_review(
     change: Callable[[World, str], None],
 ) -> None:
     world = World()
@@ -297,7 +297,7 @@ def test_a_contact_that_changes_before_the_linking_write_is_escalated(
     assert_escalated(world, world.run(push()), crm_id)
 
 
-def test_no_linking_write_is_sent_when_too_little_time_is_left() -> None:
+def test_linking_write_is_not_sent_when_time_is_short() -> None:
     world = World()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
@@ -309,7 +309,7 @@ def test_no_linking_write_is_sent_when_too_little_time_is_left() -> None:
     assert world.crm.writes[crm_id] == 0
 
 
-def test_no_second_write_is_sent_when_too_little_time_is_left() -> None:
+def test_second_write_is_not_sent_when_time_is_short() -> None:
     world = World()
     gone = world.crm.add(email=ADDRESS)
     world.crm.archive(gone)
@@ -322,7 +322,7 @@ def test_no_second_write_is_sent_when_too_little_time_is_left() -> None:
     assert steps(world) == [("push", RECORD)]
 
 
-def test_the_reconciler_only_reads() -> None:
+def test_reconciler_only_reads() -> None:
     world = World()
     world.crm.add(email=ADDRESS)
     add_record(world)

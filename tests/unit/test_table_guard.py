@@ -72,11 +72,11 @@ class Bench:
         self.clock.time += time
 
 
-def test_a_table_with_its_own_identity_is_open() -> None:
+def test_table_with_own_identity_is_open() -> None:
     assert Bench().guard.check() == TableOpen(deployment="0123456789abcdef")
 
 
-def test_an_empty_table_is_refused_and_the_reason_names_the_command() -> None:
+def test_empty_table_is_blocked_and_names_restore_command() -> None:
     reason = Bench(FakeLook(item=None)).reason()
 
     assert "no identity item" in reason
@@ -84,7 +84,7 @@ def test_an_empty_table_is_refused_and_the_reason_names_the_command() -> None:
     assert "oncely restore-proofs --copy" in reason
 
 
-def test_a_restored_or_copied_table_is_refused() -> None:
+def test_restored_or_copied_table_is_blocked() -> None:
     reason = Bench(FakeLook(table=replace(PROTECTED, table_id="T2"))).reason()
 
     assert "table id T1, and DynamoDB says T2" in reason
@@ -99,13 +99,11 @@ def test_a_restored_or_copied_table_is_refused() -> None:
         ({"has_recovery": False}, "no point-in-time recovery"),
     ],
 )
-def test_a_table_without_stream_ttl_or_recovery_is_refused(
-    lacks: dict[str, bool], named: str
-) -> None:
+def test_unprotected_table_is_blocked(lacks: dict[str, bool], named: str) -> None:
     assert named in Bench(FakeLook(table=replace(PROTECTED, **lacks))).reason()  # type: ignore[arg-type]  # flags by name
 
 
-def test_the_answer_is_kept_for_a_minute_and_no_longer() -> None:
+def test_check_is_cached_until_next_interval() -> None:
     bench = Bench()
     bench.guard.check()
     bench.passes(CHECK_EVERY - timedelta(seconds=1))
@@ -118,7 +116,7 @@ def test_the_answer_is_kept_for_a_minute_and_no_longer() -> None:
     assert not bench.is_open()
 
 
-def test_a_refusal_is_looked_at_again_soon() -> None:
+def test_blocked_table_is_rechecked_soon() -> None:
     bench = Bench(FakeLook(item=None))
     bench.reason()
     bench.look.item = OURS
@@ -127,7 +125,7 @@ def test_a_refusal_is_looked_at_again_soon() -> None:
     assert bench.is_open()
 
 
-def test_ttl_and_recovery_are_asked_for_seldom_and_again_for_another_table() -> None:
+def test_protection_is_rechecked_seldom_or_for_other_table() -> None:
     bench = Bench()
     for _ in range(10):
         bench.guard.check()
@@ -145,7 +143,7 @@ def test_ttl_and_recovery_are_asked_for_seldom_and_again_for_another_table() -> 
     assert bench.look.asked["protection"] == 3
 
 
-def test_a_throttled_question_about_recovery_stops_no_job() -> None:
+def test_throttled_protection_check_blocks_no_job() -> None:
     bench = Bench(FakeLook(down={"protection": UnavailableError("throttled")}))
 
     assert bench.is_open()
@@ -154,7 +152,7 @@ def test_a_throttled_question_about_recovery_stops_no_job() -> None:
     assert bench.look.asked["protection"] == 2, "asked again until it is answered"
 
 
-def test_without_an_answer_the_last_good_one_counts_for_a_while() -> None:
+def test_last_good_check_counts_during_short_outage() -> None:
     bench = Bench()
     bench.guard.check()
     bench.look.down["facts"] = UnavailableError("timeout")
@@ -166,7 +164,7 @@ def test_without_an_answer_the_last_good_one_counts_for_a_while() -> None:
     assert "could not be checked since" in bench.reason()
 
 
-def test_an_outage_never_extends_its_own_time() -> None:
+def test_outage_does_not_extend_last_good_check() -> None:
     bench = Bench()
     bench.guard.check()
     bench.look.down["identity"] = UnavailableError("timeout")
@@ -177,7 +175,7 @@ def test_an_outage_never_extends_its_own_time() -> None:
     assert not bench.is_open()
 
 
-def test_a_refused_table_stays_refused_without_an_answer() -> None:
+def test_blocked_table_stays_blocked_during_outage() -> None:
     bench = Bench()
     bench.guard.check()
     bench.look.item = None
@@ -189,11 +187,11 @@ def test_a_refused_table_stays_refused_without_an_answer() -> None:
     assert not bench.is_open()
 
 
-def test_a_first_check_without_an_answer_refuses() -> None:
+def test_failed_first_check_blocks_table() -> None:
     assert "timeout" in Bench(FakeLook(down={"facts": UnavailableError("timeout")})).reason()
 
 
-def test_a_table_that_may_not_be_described_is_refused_at_once() -> None:
+def test_table_is_blocked_when_access_is_denied() -> None:
     bench = Bench()
     bench.guard.check()
     bench.look.down["facts"] = NotConfiguredError("AccessDeniedException")
@@ -202,7 +200,7 @@ def test_a_table_that_may_not_be_described_is_refused_at_once() -> None:
     assert "AccessDeniedException" in bench.reason()
 
 
-def test_threads_share_one_look() -> None:
+def test_threads_share_one_check() -> None:
     bench, start = Bench(), threading.Barrier(8)
 
     def check(_: int) -> bool:
@@ -214,7 +212,7 @@ def test_threads_share_one_look() -> None:
     assert bench.look.asked == {"identity": 1, "facts": 1, "protection": 1}
 
 
-def test_a_restored_table_opens_when_workers_from_before_are_gone() -> None:
+def test_restored_table_opens_after_older_workers_ended() -> None:
     clock = FakeClock()
     restored = replace(
         OURS, restored_at=clock.now(), replays_until=clock.now() + timedelta(days=18)
@@ -230,7 +228,7 @@ def test_a_restored_table_opens_when_workers_from_before_are_gone() -> None:
     )
 
 
-def test_a_job_made_before_the_replays_end_may_have_lost_its_history() -> None:
+def test_job_created_before_replay_end_may_have_lost_history() -> None:
     until = NOW + timedelta(days=18)
 
     assert lost_history(a_job(created_at=NOW - timedelta(days=400)), until)

@@ -56,12 +56,12 @@ def _json(lines: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines.splitlines()]
 
 
-def test_every_outcome_is_told() -> None:
+def test_every_outcome_has_event_and_metric() -> None:
     assert {type(outcome) for outcome in OUTCOMES} == set(get_args(Outcome))
     assert all(told(outcome).event and told(outcome).metric for outcome in OUTCOMES)
 
 
-def test_only_outcomes_that_mean_the_same_share_a_metric() -> None:
+def test_only_duplicate_outcomes_share_metric() -> None:
     repeated = {"Duplicate", "HeldElsewhere", "Parked", "Conflict"}
 
     metrics = [told(outcome).metric for name, outcome in BY_NAME.items() if name not in repeated]
@@ -91,7 +91,7 @@ def test_each_delivery_is_one_log_line_that_can_be_searched(name: str, tell: Tel
         ("Conflict", Same.CONFLICT),
     ],
 )
-def test_a_repetition_is_an_event_and_a_metric_of_its_own_with_its_reason(
+def test_duplicate_has_own_event_and_metric_with_reason(
     name: str, reason: Same, tell: Tell
 ) -> None:
     said = tell(BY_NAME[name])
@@ -102,7 +102,7 @@ def test_a_repetition_is_an_event_and_a_metric_of_its_own_with_its_reason(
     assert not said.counted(signals.FINISHED) + said.counted(signals.FAILED)
 
 
-def test_what_is_no_repetition_is_counted_once_and_as_nothing_else(tell: Tell) -> None:
+def test_non_duplicate_is_counted_once(tell: Tell) -> None:
     said = tell(BY_NAME["Finished"])
 
     assert said.counted(signals.FINISHED) == [None]
@@ -110,14 +110,14 @@ def test_what_is_no_repetition_is_counted_once_and_as_nothing_else(tell: Tell) -
     assert "deduplication" not in said.logs[0]
 
 
-def test_a_conflicting_message_is_counted_as_rejected_as_well(tell: Tell) -> None:
+def test_conflict_is_counted_as_rejected_too(tell: Tell) -> None:
     said = tell(Conflict(job_key=KEY, job_type="payment.charge", reason="other amount"))
 
     assert said.counted(signals.REJECTED) == [None]
     assert said.logs[0]["reason"] == "other amount"
 
 
-def test_a_provider_that_refuses_our_key_is_an_alarm_of_its_own(tell: Tell) -> None:
+def test_rejected_api_key_is_counted_apart_as_error(tell: Tell) -> None:
     plain = BY_NAME["NothingSent"]
     assert isinstance(plain, NothingSent)
 
@@ -128,27 +128,27 @@ def test_a_provider_that_refuses_our_key_is_an_alarm_of_its_own(tell: Tell) -> N
     assert not said.counted(signals.NOTHING_SENT)
 
 
-def test_what_broke_is_logged_with_its_trace(tell: Tell) -> None:
+def test_processing_error_is_logged_with_exception(tell: Tell) -> None:
     said = tell(Broken(RuntimeError("no table")))
 
     assert said.logs[0]["error"] == "RuntimeError: no table"
     assert said.logs[0]["exception_name"] == "RuntimeError"
 
 
-def test_a_reply_that_failed_is_told_beside_the_outcome(tell: Tell) -> None:
+def test_failed_reply_is_logged_beside_outcome(tell: Tell) -> None:
     said = tell(BY_NAME["Finished"], error=RuntimeError("no queue"))
 
     assert [line["message"] for line in said.logs] == ["job finished", "reply failed"]
     assert said.counted(signals.REPLY_FAILED) == [None]
 
 
-def test_metrics_are_those_of_the_service(tell: Tell) -> None:
+def test_metrics_carry_service_and_namespace(tell: Tell) -> None:
     for blob in tell(BY_NAME["Duplicate"]).metrics:
         assert blob["service"] == telemetry.SERVICE
         assert blob["_aws"]["CloudWatchMetrics"][0]["Namespace"] == signals.NAMESPACE
 
 
-def test_an_address_in_a_providers_words_is_not_logged(tell: Tell) -> None:
+def test_logs_mask_email_addresses(tell: Tell) -> None:
     plain = BY_NAME["NothingSent"]
     assert isinstance(plain, NothingSent)
 

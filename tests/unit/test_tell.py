@@ -23,7 +23,7 @@ def untold() -> World:
     return world
 
 
-def test_a_sweep_while_a_worker_tells_does_not_tell_as_well() -> None:
+def test_sweep_does_not_alert_while_worker_does() -> None:
     world = World()
     alerts = world.alerts
     world.alerts = Meanwhile(alerts, "tell", lambda: world.reconcile(KEY))  # type: ignore[assignment]  # the same port
@@ -34,7 +34,7 @@ def test_a_sweep_while_a_worker_tells_does_not_tell_as_well() -> None:
     assert world.job(KEY).due_at is None
 
 
-def test_of_two_sweeps_at_once_one_tells() -> None:
+def test_one_of_two_concurrent_sweeps_alerts() -> None:
     world = untold()
     others: list[Telling] = []
     store = Meanwhile(world.store, "get", lambda: others.append(world.teller().tell(KEY)))
@@ -45,7 +45,7 @@ def test_of_two_sweeps_at_once_one_tells() -> None:
     assert len(world.alerts.told) == 1
 
 
-def test_the_same_step_once_more_tells_nobody() -> None:
+def test_repeated_alert_step_alerts_nobody() -> None:
     world = untold()
     world.teller().tell(KEY)
 
@@ -56,9 +56,7 @@ def test_the_same_step_once_more_tells_nobody() -> None:
 
 
 @pytest.mark.parametrize(("held_up", "telling"), [(90, Telling.TOLD), (91, Telling.NOT_DUE)])
-def test_whoever_was_held_up_until_another_might_tell_leaves_it_to_that_one(
-    held_up: int, telling: Telling
-) -> None:
+def test_delayed_alert_is_sent_only_once(held_up: int, telling: Telling) -> None:
     world = untold()
     swapping = Meanwhile(world.store, "swap", lambda: world.clock.move(seconds=held_up))
 
@@ -70,7 +68,7 @@ def test_whoever_was_held_up_until_another_might_tell_leaves_it_to_that_one(
     assert len(world.alerts.told) == 1
 
 
-def test_a_crash_before_the_alert_ends_in_a_later_one() -> None:
+def test_alert_is_sent_later_after_crash() -> None:
     world = untold()
     dying = Mortal(world.store, Fate(call="swap", after=True))
     with pytest.raises(DiedError):
@@ -84,7 +82,7 @@ def test_a_crash_before_the_alert_ends_in_a_later_one() -> None:
     assert len(world.alerts.told) == 1
 
 
-def test_what_could_not_be_delivered_stays_due() -> None:
+def test_undelivered_alert_keeps_job_due() -> None:
     world = untold()
     world.alerts.broken = True
 
@@ -92,7 +90,7 @@ def test_what_could_not_be_delivered_stays_due() -> None:
     assert world.job(KEY).due_at == world.clock.now() + LOOK_TIME
 
 
-def test_evidence_that_comes_in_while_a_person_is_told_does_not_repeat_the_alert() -> None:
+def test_evidence_added_during_alert_does_not_repeat_it() -> None:
     world = untold()
     alerts = world.alerts
 
@@ -110,7 +108,7 @@ def test_evidence_that_comes_in_while_a_person_is_told_does_not_repeat_the_alert
     assert [entry.event for entry in job.evidence][-2:] == [Event.NOTE, Event.TELL]
 
 
-def test_a_job_that_is_no_review_or_is_gone_is_told_to_nobody() -> None:
+def test_job_not_in_review_or_missing_alerts_nobody() -> None:
     world = World()
     world.add_order()
     world.run(charge())
@@ -122,7 +120,7 @@ def test_a_job_that_is_no_review_or_is_gone_is_told_to_nobody() -> None:
     assert world.alerts.told == []
 
 
-def test_the_reconciler_itself_tells_nobody_and_says_that_an_alert_is_owed() -> None:
+def test_reconciler_reports_needed_alert_without_sending() -> None:
     world = untold()
 
     owed = world.reconciler().resolve(KEY)
@@ -133,7 +131,7 @@ def test_the_reconciler_itself_tells_nobody_and_says_that_an_alert_is_owed() -> 
 
 
 @pytest.mark.parametrize("broken", [True, False])
-def test_alert_of_an_answer_without_a_row_says_whether_it_was_delivered(*, broken: bool) -> None:
+def test_orphaned_outcome_alert_reports_delivery(*, broken: bool) -> None:
     world = World()
     world.alerts.broken = broken
 
@@ -145,9 +143,7 @@ def test_alert_of_an_answer_without_a_row_says_whether_it_was_delivered(*, broke
     [(Event.NOTE, {"due_at": None}), (Event.RULE_FAILED, {})],
     ids=["another took the right", "an operator ruled"],
 )
-def test_row_that_moved_on_while_the_alert_was_sent_is_left_alone(
-    event: Event, changes: dict[str, object]
-) -> None:
+def test_row_changed_during_alert_is_left_alone(event: Event, changes: dict[str, object]) -> None:
     world = untold()
     alerts = world.alerts
 
@@ -163,7 +159,7 @@ def test_row_that_moved_on_while_the_alert_was_sent_is_left_alone(
     assert world.job(KEY).evidence[-1].event is event
 
 
-def test_alert_is_recorded_in_five_tries_at_most() -> None:
+def test_alert_recording_gives_up_after_five_writes() -> None:
     world = untold()
     store, swaps = world.store, iter(range(99))
 

@@ -15,11 +15,11 @@ from oncely.domain.text import masked, one_line
         ("hubspot#4419", "hubspot#4419"),
     ],
 )
-def test_masking(text: str, shown: str) -> None:
+def test_email_addresses_are_masked(text: str, shown: str) -> None:
     assert masked(text) == shown
 
 
-def test_masking_a_huge_text_takes_no_longer_than_reading_it() -> None:
+def test_huge_text_without_address_stays_unchanged() -> None:
     assert masked("a" * 300_000) == "a" * 300_000
 
 

@@ -14,13 +14,13 @@ def in_force(level: Level) -> list[FaultKind]:
     return [FaultKind(one["kind"]) for one in faults.as_json()]
 
 
-def test_without_trouble_nothing_is_in_force_and_nobody_dies() -> None:
+def test_level_none_injects_no_faults_or_kills() -> None:
     assert in_force(Level.NONE) == []
     assert list(TROUBLE[Level.NONE].kills(seed=1)) == []
 
 
 @pytest.mark.parametrize("level", [Level.SOME, Level.HEAVY])
-def test_otherwise_answers_are_lost_late_wrong_and_endless(level: Level) -> None:
+def test_levels_above_none_inject_response_faults(level: Level) -> None:
     kinds = set(in_force(level))
 
     assert kinds >= {
@@ -32,7 +32,7 @@ def test_otherwise_answers_are_lost_late_wrong_and_endless(level: Level) -> None
     }
 
 
-def test_workers_die_at_moments_that_the_seed_draws() -> None:
+def test_kill_intervals_follow_seed() -> None:
     some = TROUBLE[Level.SOME]
 
     assert [*islice(some.kills(seed=1), 5)] == [*islice(some.kills(seed=1), 5)]

@@ -20,7 +20,7 @@ def stack(identity: str, payments: FakePayments, **order: Any) -> World:  # noqa
     return world
 
 
-def test_the_same_order_in_two_deployments_is_charged_once_in_each() -> None:
+def test_order_is_charged_once_in_each_deployment() -> None:
     payments = FakePayments()
     staging, dev = stack("staging", payments), stack("dev", payments)
 
@@ -31,7 +31,7 @@ def test_the_same_order_in_two_deployments_is_charged_once_in_each() -> None:
     assert staging.order()["charge_id"] != dev.order()["charge_id"]
 
 
-def test_keys_and_payments_carry_the_identity_of_the_row() -> None:
+def test_idempotency_keys_and_payments_carry_deployment() -> None:
     world = stack("dev", FakePayments())
 
     world.run(charge())
@@ -44,7 +44,7 @@ def test_keys_and_payments_carry_the_identity_of_the_row() -> None:
     assert world.job(KEY).deployment == "dev"
 
 
-def test_a_row_keeps_the_identity_of_its_first_claim() -> None:
+def test_row_keeps_deployment_of_first_claim() -> None:
     world = stack("dev", FakePayments())
     world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
     world.run(charge())
@@ -64,7 +64,7 @@ def copied(world: World) -> World:
 
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
-def test_a_row_of_another_deployment_is_never_worked_though_nothing_of_it_is_open(
+def test_row_of_other_deployment_needs_review(
     step: str,
 ) -> None:
     """Else both would replay one payment: one charge, and two orders marked paid."""
@@ -83,7 +83,7 @@ def test_a_row_of_another_deployment_is_never_worked_though_nothing_of_it_is_ope
     assert world.payments.charges == ["pi_1"]
 
 
-def test_an_open_send_of_another_deployment_is_never_sent_again() -> None:
+def test_open_send_of_other_deployment_is_not_resent() -> None:
     world = stack("dev", FakePayments())
     world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
     world.run(charge())
@@ -96,7 +96,7 @@ def test_an_open_send_of_another_deployment_is_never_sent_again() -> None:
     assert world.payments.charges == []
 
 
-def test_the_reconciler_does_not_end_a_row_by_the_payment_of_another_deployment() -> None:
+def test_reconciler_escalates_row_of_other_deployment() -> None:
     world = stack("dev", FakePayments())
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
     world.run(charge())
@@ -110,7 +110,7 @@ def test_the_reconciler_does_not_end_a_row_by_the_payment_of_another_deployment(
     assert copy.alerts.told
 
 
-def test_a_payment_of_another_deployment_is_not_canceled() -> None:
+def test_payment_of_other_deployment_is_not_canceled() -> None:
     world = stack("dev", FakePayments(declines=True))
     world.payments.fails("close", Fault.REFUSED_CONNECTION)
     world.run(charge())
@@ -120,7 +120,7 @@ def test_a_payment_of_another_deployment_is_not_canceled() -> None:
     assert world.payments.intents["pi_1"].status == "declined"
 
 
-def test_a_row_that_nobody_claimed_cannot_name_another_deployment() -> None:
+def test_unclaimed_row_of_other_deployment_needs_review() -> None:
     world = stack("dev", FakePayments())
     world.enqueuer().enqueue(charge())
     world.store.jobs[KEY] = replace(world.job(KEY), deployment="staging")
@@ -132,7 +132,7 @@ def test_a_row_that_nobody_claimed_cannot_name_another_deployment() -> None:
 
 
 @pytest.mark.parametrize("identity", ["dev", "x" * 16])
-def test_the_longest_job_key_still_fits_stripes_limit(identity: str) -> None:
+def test_longest_job_key_fits_stripe_key_limit(identity: str) -> None:
     key = provider_key(JobKey("k" * MAX_KEY), "confirm", 999, deployment=identity)
 
     assert key.startswith(f"{identity}:")

@@ -11,7 +11,7 @@ from tests.support.world import World, charge
 KEY = "payment.charge:order_18452"
 
 
-def test_charged_but_no_answer_is_unknown_and_asking_finds_the_one_charge() -> None:
+def test_charge_without_response_is_unknown_until_lookup() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -25,7 +25,7 @@ def test_charged_but_no_answer_is_unknown_and_asking_finds_the_one_charge() -> N
     assert world.order()["status"] == "paid"
 
 
-def test_not_charged_and_no_answer_is_tried_again_under_the_next_key_number() -> None:
+def test_absent_charge_is_retried_under_next_key_number() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
@@ -41,7 +41,7 @@ def test_not_charged_and_no_answer_is_tried_again_under_the_next_key_number() ->
     ]
 
 
-def test_a_saved_payment_is_gone_on_with_and_no_other_is_made() -> None:
+def test_saved_payment_is_reused() -> None:
     world = World()
     world.add_order()
     world.payments.honours_keys = False
@@ -54,7 +54,7 @@ def test_a_saved_payment_is_gone_on_with_and_no_other_is_made() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_without_a_saved_reference_nothing_was_charged_and_a_new_intent_is_made() -> None:
+def test_new_intent_is_created_without_saved_reference() -> None:
     world = World()
     world.add_order()
     world.payments.fails("prepare", Fault.TIMEOUT_AFTER)
@@ -66,7 +66,7 @@ def test_without_a_saved_reference_nothing_was_charged_and_a_new_intent_is_made(
     assert world.payments.charges == ["pi_2"]
 
 
-def test_a_payment_in_processing_is_unknown_until_the_provider_decides() -> None:
+def test_pending_payment_is_unknown_until_it_succeeds() -> None:
     world = World()
     world.add_order()
     world.payments.processes = True
@@ -84,7 +84,7 @@ def test_a_payment_in_processing_is_unknown_until_the_provider_decides() -> None
 
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
-def test_nothing_sent_gives_the_attempt_back_and_hands_the_message_back(step: str) -> None:
+def test_unsent_effect_returns_attempt_and_message(step: str) -> None:
     world = World()
     world.add_order()
     world.payments.fails(step, Fault.REFUSED_CONNECTION)
@@ -99,7 +99,7 @@ def test_nothing_sent_gives_the_attempt_back_and_hands_the_message_back(step: st
     assert world.payments.charges == ["pi_1"]
 
 
-def test_a_refused_key_raises_one_alarm_and_no_alert_for_every_job() -> None:
+def test_rejected_api_key_raises_alarm_without_alert() -> None:
     world = World()
     world.add_order()
     world.payments.fails("prepare", Fault.UNAUTHORIZED)
@@ -111,7 +111,7 @@ def test_a_refused_key_raises_one_alarm_and_no_alert_for_every_job() -> None:
     assert world.alerts.told == []
 
 
-def test_an_outage_of_hours_escalates_nothing_before_the_age_limit() -> None:
+def test_outage_escalates_nothing_before_age_limit() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -129,7 +129,7 @@ def test_an_outage_of_hours_escalates_nothing_before_the_age_limit() -> None:
     assert job.status is Status.FINISHED
 
 
-def test_five_timeouts_in_a_row_ask_a_person() -> None:
+def test_consecutive_timeouts_need_review() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", *[Fault.TIMEOUT_BEFORE] * 5)
@@ -144,7 +144,7 @@ def test_five_timeouts_in_a_row_ask_a_person() -> None:
     assert "5 timeouts in a row" in world.alerts.told[-1].text
 
 
-def test_charged_but_the_order_refuses_is_needs_review_with_the_charge_at_once() -> None:
+def test_charge_needs_review_when_order_is_cancelled() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -160,7 +160,7 @@ def test_charged_but_the_order_refuses_is_needs_review_with_the_charge_at_once()
     assert isinstance(world.run(charge()), Parked)
 
 
-def test_found_refunded_or_with_another_amount_is_needs_review() -> None:
+def test_refunded_charge_needs_review() -> None:
     world = World()
     world.add_order()
     world.payments.fails("execute", Fault.TIMEOUT_AFTER)
@@ -174,7 +174,7 @@ def test_found_refunded_or_with_another_amount_is_needs_review() -> None:
     assert world.alerts.told
 
 
-def test_out_of_time_before_the_call_releases_the_job_and_sends_nothing() -> None:
+def test_job_is_released_when_time_is_short_before_call() -> None:
     world = World()
     world.add_order()
     slow = Meanwhile(world.payments, "prepare", lambda: world.clock.move(seconds=50))
@@ -185,7 +185,7 @@ def test_out_of_time_before_the_call_releases_the_job_and_sends_nothing() -> Non
     assert world.payments.charges == []
 
 
-def test_a_ready_row_that_nobody_can_work_ends_with_a_person_and_not_in_a_loop() -> None:
+def test_ready_job_needs_review_when_amount_changed() -> None:
     world = World()
     world.add_order()
     world.payments.fails("prepare", Fault.REFUSED_CONNECTION)

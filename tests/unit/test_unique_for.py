@@ -50,7 +50,7 @@ def reports() -> Reports:
     return reports
 
 
-def test_a_second_one_in_the_window_is_the_first_and_is_not_sent(reports: Reports) -> None:
+def test_second_message_in_window_is_first_job_and_not_sent(reports: Reports) -> None:
     second = reports.ask_for("b")
 
     assert (second.job_key, second.status) == (FIRST, Status.READY)
@@ -58,18 +58,18 @@ def test_a_second_one_in_the_window_is_the_first_and_is_not_sent(reports: Report
     assert (len(reports.store.jobs), len(reports.outbox.sent)) == (1, 1)
 
 
-def test_second_message_in_the_window_is_not_sent_though_it_says_more(reports: Reports) -> None:
+def test_differing_message_in_window_is_not_sent(reports: Reports) -> None:
     second = reports.ask_for("b", text="more")
 
     assert (second.job_key, second.sent) == (FIRST, False)
     assert len(reports.outbox.sent) == 1
 
 
-def test_a_second_one_in_the_window_is_no_conflict(reports: Reports) -> None:
+def test_second_message_in_window_is_no_conflict(reports: Reports) -> None:
     assert reports.ask_for("b").conflict is None
 
 
-def test_once_the_first_has_started_a_new_one_is_made(reports: Reports) -> None:
+def test_new_job_is_created_after_first_started(reports: Reports) -> None:
     reports.start(FIRST)
 
     second = reports.ask_for("b")
@@ -77,7 +77,7 @@ def test_once_the_first_has_started_a_new_one_is_made(reports: Reports) -> None:
     assert (second.job_key, second.created, second.sent) == ("report.build:~b", True, True)
 
 
-def test_the_new_one_holds_the_window_from_then_on(reports: Reports) -> None:
+def test_new_job_holds_window_afterwards(reports: Reports) -> None:
     reports.start(FIRST)
     reports.ask_for("b")
 
@@ -87,7 +87,7 @@ def test_the_new_one_holds_the_window_from_then_on(reports: Reports) -> None:
 
 
 @pytest.mark.parametrize(("minutes", "created"), [(59, False), (60, True)])
-def test_once_the_window_is_over_a_new_one_is_made(
+def test_new_job_is_created_after_window_ended(
     minutes: int, reports: Reports, *, created: bool
 ) -> None:
     reports.clock.move(minutes=minutes)
@@ -95,11 +95,11 @@ def test_once_the_window_is_over_a_new_one_is_made(
     assert reports.ask_for("b").created is created
 
 
-def test_another_name_has_a_window_of_its_own(reports: Reports) -> None:
+def test_other_uniqueness_key_has_own_window(reports: Reports) -> None:
     assert reports.ask_for("b", list_id="8").created
 
 
-def test_the_same_token_is_the_same_job_whatever_its_window(reports: Reports) -> None:
+def test_same_token_is_same_job_after_window(reports: Reports) -> None:
     reports.start(FIRST)
     reports.clock.move(hours=5)
 
@@ -108,7 +108,7 @@ def test_the_same_token_is_the_same_job_whatever_its_window(reports: Reports) ->
     assert (again.job_key, again.status, again.created) == (FIRST, Status.STARTED, False)
 
 
-def test_a_window_whose_job_is_gone_is_free(reports: Reports) -> None:
+def test_window_is_free_when_its_job_is_missing(reports: Reports) -> None:
     reports.store.expire(FIRST)
 
     assert reports.ask_for("b").created
@@ -126,7 +126,7 @@ class NeverFree:
         return WindowHeld(JobKey("report.build:~gone"))
 
 
-def test_a_window_that_keeps_changing_hands_is_not_fought_for_for_ever(reports: Reports) -> None:
+def test_contended_window_raises_unavailable(reports: Reports) -> None:
     windows = NeverFree()
     enqueuer = Enqueuer(
         registry=Registry([ReportBuild]),

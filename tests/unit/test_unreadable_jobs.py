@@ -75,7 +75,7 @@ def repaired(
         (Repair.FAIL, Event.RULE_FAILED, Status.FAILED),
     ],
 )
-def test_a_person_closes_it_with_a_reason_and_our_own_rows_are_not_changed(
+def test_operator_closes_unreadable_job_without_business_rows(
     world: World, what: Repair, event: Event, status: Status
 ) -> None:
     order = world.order()
@@ -90,7 +90,7 @@ def test_a_person_closes_it_with_a_reason_and_our_own_rows_are_not_changed(
     assert world.order() == order
 
 
-def test_marking_it_as_done_without_a_reference_is_refused_if_its_type_is_known(
+def test_mark_finished_needs_reference_for_known_job_type(
     world: World,
 ) -> None:
     known = the_job(world).job_type == "payment.charge"
@@ -100,7 +100,7 @@ def test_marking_it_as_done_without_a_reference_is_refused_if_its_type_is_known(
     assert isinstance(outcome, NotAllowed if known else Repaired)
 
 
-def test_it_is_not_marked_as_failed_while_a_payment_of_its_own_may_be_open(world: World) -> None:
+def test_mark_failed_is_not_allowed_while_payment_may_be_open(world: World) -> None:
     row = the_job(world)
     world.store.jobs[row.job_key] = before = replace(row, provider_ref="pi_1")
 
@@ -112,14 +112,14 @@ def test_it_is_not_marked_as_failed_while_a_payment_of_its_own_may_be_open(world
 
 
 @pytest.mark.parametrize("what", [Repair.FINISH, Repair.FAIL])
-def test_once_closed_it_owes_nothing_and_may_expire(world: World, what: Repair) -> None:
+def test_closed_job_expires_and_is_not_due(world: World, what: Repair) -> None:
     repaired(world, what)
 
     assert the_job(world).expires_at == world.clock.now() + MONEY_RETENTION
     assert the_job(world).due_at is None
 
 
-def test_a_dry_run_says_so_and_writes_nothing(world: World) -> None:
+def test_dry_run_reports_repair_and_writes_nothing(world: World) -> None:
     before = the_job(world)
 
     outcome = repaired(world, Repair.FAIL, dry_run=True)
@@ -130,7 +130,7 @@ def test_a_dry_run_says_so_and_writes_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("what", sorted(set(Repair) - {Repair.FINISH, Repair.FAIL}))
-def test_nothing_else_is_done_to_it(world: World, what: Repair) -> None:
+def test_other_repairs_are_not_allowed(world: World, what: Repair) -> None:
     before = the_job(world)
 
     outcome = repaired(world, what)
@@ -140,7 +140,7 @@ def test_nothing_else_is_done_to_it(world: World, what: Repair) -> None:
     assert the_job(world) == before
 
 
-def test_the_page_and_the_command_offer_what_is_done_and_nothing_else(world: World) -> None:
+def test_view_and_command_offer_only_closing(world: World) -> None:
     key = the_job(world).job_key
     view = world.inspector().show(key)
 
@@ -153,7 +153,7 @@ def test_the_page_and_the_command_offer_what_is_done_and_nothing_else(world: Wor
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
-def test_what_is_not_a_persons_is_not_closed_by_one(status: Status) -> None:
+def test_job_is_closed_only_when_it_needs_review(status: Status) -> None:
     told = unread_offers(a_job(status=status), TERMS)
 
     assert [one.repair for one in told] == list(Repair)
@@ -161,7 +161,7 @@ def test_what_is_not_a_persons_is_not_closed_by_one(status: Status) -> None:
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
-def test_unreadable_message_is_the_reason_only_while_the_job_is_open(status: Status) -> None:
+def test_unreadable_message_is_reason_only_until_job_ended(status: Status) -> None:
     job = a_job(status=status)
     readable = offer(job, TERMS, Repair.FINISH, now=NOW).why
 
@@ -170,7 +170,7 @@ def test_unreadable_message_is_the_reason_only_while_the_job_is_open(status: Sta
     assert (reasons == {readable}) is job.ended
 
 
-def test_marking_it_as_done_needs_the_reference_that_its_kind_needs() -> None:
+def test_offer_needs_reference_only_for_known_job_type() -> None:
     review = a_job(status=Status.NEEDS_REVIEW)
 
     def needing(known: bool) -> set[Repair]:  # noqa: FBT001  # the one thing that differs
@@ -193,7 +193,7 @@ def rolled_back(request: pytest.FixtureRequest) -> World:
     return found
 
 
-def test_an_end_whose_follow_ups_nobody_here_knows_waits_for_the_version_that_does(
+def test_ended_job_waits_for_version_that_reads_it(
     rolled_back: World,
 ) -> None:
     before = the_job(rolled_back)
@@ -205,7 +205,7 @@ def test_an_end_whose_follow_ups_nobody_here_knows_waits_for_the_version_that_do
     assert rolled_back.bus.published == []
 
 
-def test_it_does_not_wait_for_ever(rolled_back: World) -> None:
+def test_unreadable_ended_job_expires_after_wait(rolled_back: World) -> None:
     rolled_back.clock.move(hours=24)
 
     assert rolled_back.publisher().publish(the_job(rolled_back).job_key)

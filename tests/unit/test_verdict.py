@@ -47,7 +47,7 @@ def with_status(key: str, status: Status) -> dict[str, JobSeen]:
     return {**KEPT.jobs, key: replace(KEPT.jobs[key], status=status)}
 
 
-def test_one_charge_one_mail_one_contact_and_a_reasoned_review_keep_the_promise() -> None:
+def test_expected_effects_break_no_invariant() -> None:
     assert judge(KEPT) == Verdict((), (), (), (), (), ())
     assert judge(KEPT).kept
 
@@ -89,7 +89,7 @@ def test_one_charge_one_mail_one_contact_and_a_reasoned_review_keep_the_promise(
         ),
     ],
 )
-def test_what_breaks_the_promise_is_told_in_a_sentence(
+def test_broken_invariant_is_stated_in_one_sentence(
     changes: dict[str, Any], part: str, sentence: str
 ) -> None:
     verdict = judge(replace(KEPT, **changes))
@@ -99,18 +99,18 @@ def test_what_breaks_the_promise_is_told_in_a_sentence(
 
 
 @pytest.mark.parametrize("told", [None, "started", "failed"])
-def test_ended_job_that_the_history_lacks_breaks_the_promise(told: str | None) -> None:
+def test_ended_job_missing_in_history_breaks_invariant(told: str | None) -> None:
     verdict = judge(replace(KEPT, history={**KEPT.history, PUSH: told}))
 
     assert verdict.not_in_history == (f"{PUSH} is finished, and the history says {told}",)
     assert not verdict.kept
 
 
-def test_a_mail_that_may_have_gone_out_is_a_persons_and_breaks_nothing() -> None:
+def test_ambiguous_mail_in_review_breaks_no_invariant() -> None:
     assert judge(replace(KEPT, jobs=with_status(RECEIPT, Status.NEEDS_REVIEW))).kept
 
 
-def test_an_ended_job_that_is_unpublished_yet_is_told_and_breaks_nothing() -> None:
+def test_unpublished_job_is_listed_and_breaks_no_invariant() -> None:
     late = {**KEPT.jobs, PUSH: replace(KEPT.jobs[PUSH], published=False)}
     verdict = judge(replace(KEPT, jobs=late))
 

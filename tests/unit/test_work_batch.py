@@ -83,7 +83,7 @@ def charging() -> Bench:
     return bench
 
 
-def test_jobs_of_a_batch_run_side_by_side_within_the_bound() -> None:
+def test_batch_runs_jobs_concurrently_within_bound() -> None:
     inside: list[str] = []
     seen: list[int] = []
     round_ = threading.Barrier(BOUND)
@@ -103,7 +103,7 @@ def test_jobs_of_a_batch_run_side_by_side_within_the_bound() -> None:
     assert max(seen) == BOUND
 
 
-def test_nothing_of_a_batch_runs_after_it_returned() -> None:
+def test_nothing_runs_after_batch_returned() -> None:
     quick_is_done, slow_ended = threading.Event(), []
 
     def act(name: str) -> None:
@@ -123,7 +123,7 @@ def test_nothing_of_a_batch_runs_after_it_returned() -> None:
     assert threading.enumerate() == before
 
 
-def test_no_thread_is_left_behind_even_when_the_batch_itself_breaks() -> None:
+def test_no_thread_is_left_when_batch_breaks() -> None:
     inside, ended = threading.Event(), []
 
     def act(name: str) -> None:
@@ -144,7 +144,7 @@ def test_no_thread_is_left_behind_even_when_the_batch_itself_breaks() -> None:
     assert threading.enumerate() == before
 
 
-def test_one_bad_record_never_fails_its_neighbours_and_stays_in_the_queue() -> None:
+def test_failing_message_stays_queued_without_failing_others() -> None:
     def check(name: str) -> None:
         if name == "bad":
             raise RuntimeError(name)
@@ -159,7 +159,7 @@ def test_one_bad_record_never_fails_its_neighbours_and_stays_in_the_queue() -> N
 
 
 @pytest.mark.parametrize(("spread", "seconds"), [(0.0, 42), (0.5, 47)])
-def test_a_message_held_elsewhere_comes_back_when_the_lease_is_over(
+def test_leased_message_is_redelivered_when_lease_expires(
     charging: Bench, spread: float, seconds: int
 ) -> None:
     charging.spread = spread
@@ -172,7 +172,7 @@ def test_a_message_held_elsewhere_comes_back_when_the_lease_is_over(
     assert charging.inbox.shown_again == {one.delivery.receipt: timedelta(seconds=seconds)}
 
 
-def test_no_message_is_kept_invisible_longer_than_sqs_allows(charging: Bench) -> None:
+def test_redelivery_delay_stays_within_sqs_limit(charging: Bench) -> None:
     held_elsewhere(charging.world, lease=timedelta(days=2))
 
     [one] = charging.work(delivery(charge()))
@@ -181,7 +181,7 @@ def test_no_message_is_kept_invisible_longer_than_sqs_allows(charging: Bench) ->
 
 
 @pytest.mark.parametrize(("receives", "acked"), [(3, False), (4, True), (5, True), (9, True)])
-def test_near_its_last_receive_a_held_message_is_acked_for_the_row_carries_the_job(
+def test_leased_message_is_acked_near_receive_limit(
     charging: Bench, receives: int, *, acked: bool
 ) -> None:
     held_elsewhere(charging.world, lease=timedelta(seconds=42))
@@ -192,7 +192,7 @@ def test_near_its_last_receive_a_held_message_is_acked_for_the_row_carries_the_j
     assert bool(charging.inbox.shown_again) is not acked
 
 
-def test_a_message_whose_job_sent_nothing_comes_back_when_it_may_be_tried(charging: Bench) -> None:
+def test_unsent_job_message_is_redelivered_after_backoff(charging: Bench) -> None:
     charging.world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
 
     [one] = charging.work(delivery(charge()))
@@ -201,7 +201,7 @@ def test_a_message_whose_job_sent_nothing_comes_back_when_it_may_be_tried(chargi
     assert charging.inbox.shown_again == {one.delivery.receipt: timedelta(seconds=15)}
 
 
-def test_a_reject_that_cannot_be_sent_is_not_acked() -> None:
+def test_message_is_not_acked_when_reject_fails() -> None:
     class ClosedInbox(FakeInbox):
         def reject(self, body: str, *, reason: str, message_id: str) -> None:
             raise ConnectionError(reason)
@@ -223,7 +223,7 @@ def test_rejected_message_is_acked() -> None:
     assert [body for body, _ in bench.inbox.rejected] == [one.delivery.body]
 
 
-def test_with_too_little_time_nothing_is_claimed_and_all_is_back_at_once() -> None:
+def test_batch_is_redelivered_at_once_when_time_is_short() -> None:
     contract = contract_that(lambda name: pytest.fail(f"{name} was started"))
     bench = Bench(world=World(contracts=(contract,)))
 
@@ -235,7 +235,7 @@ def test_with_too_little_time_nothing_is_claimed_and_all_is_back_at_once() -> No
     assert bench.inbox.shown_again == {one.delivery.receipt: timedelta(0) for one in worked}
 
 
-def test_the_round_that_cannot_finish_is_not_started_and_is_back_at_once() -> None:
+def test_round_that_cannot_finish_is_redelivered_at_once() -> None:
     world = World()
     # When the last of a round is inside, four seconds pass for all of them.
     round_ = threading.Barrier(BOUND, action=lambda: world.clock.move(seconds=4))

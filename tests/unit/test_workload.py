@@ -12,13 +12,13 @@ from oncely.domain.errors import BadInputError
 from oncely.registry import Registry
 
 
-def test_the_same_seed_draws_the_same_workload() -> None:
+def test_seed_determines_workload() -> None:
     assert plan(jobs=100, seed=7) == plan(jobs=100, seed=7)
     assert plan(jobs=100, seed=7) != plan(jobs=100, seed=8)
 
 
 @pytest.mark.parametrize("jobs", [1, 12, 300, 10_000])
-def test_it_has_about_as_many_jobs_as_were_asked_for(jobs: int) -> None:
+def test_workload_has_about_requested_number_of_jobs(jobs: int) -> None:
     drawn = plan(jobs=jobs, seed=1)
 
     receipts = sum(order["payment_method"] != DECLINED for order in drawn.orders)
@@ -26,21 +26,21 @@ def test_it_has_about_as_many_jobs_as_were_asked_for(jobs: int) -> None:
     assert 0.9 * jobs <= total <= 1.1 * jobs + 8
 
 
-def test_every_kind_of_job_is_asked_for() -> None:
+def test_workload_holds_every_job_type_but_receipts() -> None:
     kinds = {key.partition(":")[0] for key in plan(jobs=50, seed=1).jobs}
 
     # A receipt is never asked for: it follows a payment.
     assert kinds == {"payment.charge", "sync.contact", "sync.import", "sync.push"}
 
 
-def test_each_job_is_known_by_the_key_that_its_contract_gives() -> None:
+def test_each_job_has_key_of_its_contract() -> None:
     registry = Registry(CONTRACTS)
     for key, sending in plan(jobs=200, seed=3).jobs.items():
         kind, message = registry.parse(sending.body)
         assert kind.key(message) == key
 
 
-def test_messages_are_repeated_and_some_in_the_same_moment() -> None:
+def test_workload_contains_immediate_and_later_duplicates() -> None:
     drawn = plan(jobs=300, seed=1)
     first = {(one.queue, one.body): one.at for one in drawn.jobs.values()}
 
@@ -51,7 +51,7 @@ def test_messages_are_repeated_and_some_in_the_same_moment() -> None:
     assert all(at >= began for at, began in moments)
 
 
-def test_wrong_messages_are_told_apart_and_none_can_be_worked() -> None:
+def test_invalid_messages_are_distinct_and_unworkable() -> None:
     drawn = plan(jobs=300, seed=1)
     orders = {order["order_id"]: order for order in drawn.orders}
     bodies = [one.body for one in drawn.wrong]
@@ -73,7 +73,7 @@ def differs(message: dict[str, str | int], orders: Mapping[str | int, Row]) -> b
     return orders[message["order_id"]]["amount"] != message["amount"]
 
 
-def test_everything_is_sent_in_the_order_of_its_moment() -> None:
+def test_messages_are_sent_in_order_of_time() -> None:
     drawn = plan(jobs=50, seed=1)
     moments = [one.at for one in drawn.sendings]
 

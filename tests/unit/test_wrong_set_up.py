@@ -52,7 +52,7 @@ class NoSecrets(FakeTools):
         raise NotConfiguredError(f"secret {name!r} cannot be read: create it")
 
 
-def test_a_missing_secret_is_found_before_anything_is_claimed() -> None:
+def test_missing_secret_is_found_before_claim() -> None:
     world = World()
     world.add_order()
     runner = replace(world.runner(), tools=NoSecrets(**vars(world.tools)))
@@ -64,7 +64,7 @@ def test_a_missing_secret_is_found_before_anything_is_claimed() -> None:
     assert world.payments.calls == []
 
 
-def test_an_effect_that_finds_its_set_up_wrong_after_acting_is_not_repeated() -> None:
+def test_misconfigured_effect_is_not_repeated_after_acting() -> None:
     SENT.clear()
     world = World(contracts=(Postcard,))
     message = {"job": "postcard.send", "v": 1, "to": "Ada"}

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.enable_socket
 
 
 @pytest.mark.parametrize("kind", [FaultKind.ACCEPT_THEN_DROP, FaultKind.TRUNCATED])
-def test_a_connection_lost_after_the_charge_leaves_the_charge(
+def test_charge_remains_when_connection_is_lost_after_it(
     sandbox: StripeSandbox, intents: Intents, kind: FaultKind
 ) -> None:
     intent = intents.create(ORDER)
@@ -39,7 +39,7 @@ def test_a_connection_lost_after_the_charge_leaves_the_charge(
     assert was_replayed(intents.confirm(intent.id, CONFIRM, keyed("confirm_1")))
 
 
-def test_a_client_gives_up_on_an_answer_that_hangs_after_the_charge(sandbox: StripeSandbox) -> None:
+def test_hanging_reply_times_out_after_charge(sandbox: StripeSandbox) -> None:
     hasty = client_of(sandbox, patience=0.2).v1.payment_intents
     sandbox.faults.add("accept_then_hang")
 
@@ -49,9 +49,7 @@ def test_a_client_gives_up_on_an_answer_that_hangs_after_the_charge(sandbox: Str
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_a_hanging_answer_arrives_once_it_is_released(
-    sandbox: StripeSandbox, intents: Intents
-) -> None:
+def test_hanging_reply_arrives_when_released(sandbox: StripeSandbox, intents: Intents) -> None:
     fault = sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG)
 
     with ThreadPoolExecutor() as pool:
@@ -63,7 +61,7 @@ def test_a_hanging_answer_arrives_once_it_is_released(
     assert waiting.result().status == "succeeded"
 
 
-def test_an_answer_that_trickles_in_outlasts_every_read_timeout(sandbox: StripeSandbox) -> None:
+def test_trickling_reply_outlasts_read_timeout(sandbox: StripeSandbox) -> None:
     hasty = client_of(sandbox, patience=1.0).v1.payment_intents
     sandbox.faults.add(FaultKind.ACCEPT_THEN_TRICKLE, seconds=3.0)
     began = time.monotonic()
@@ -75,7 +73,7 @@ def test_an_answer_that_trickles_in_outlasts_every_read_timeout(sandbox: StripeS
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_faults_that_ended_hit_nobody_else_and_still_hold_whom_they_hit(
+def test_ended_fault_spares_new_requests_and_holds_earlier_ones(
     sandbox: StripeSandbox, intents: Intents
 ) -> None:
     sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, times=None)
@@ -95,7 +93,7 @@ def test_faults_that_ended_hit_nobody_else_and_still_hold_whom_they_hit(
 @pytest.mark.parametrize(
     ("kind", "charges"), [(FaultKind.ERROR_BEFORE, 0), (FaultKind.ERROR_AFTER, 1)]
 )
-def test_a_500_is_kept_under_the_key_whether_or_not_it_charged(
+def test_error_500_is_replayed_under_key(
     sandbox: StripeSandbox, intents: Intents, kind: FaultKind, charges: int
 ) -> None:
     sandbox.faults.add(kind, method="POST", path=INTENTS)
@@ -108,7 +106,7 @@ def test_a_500_is_kept_under_the_key_whether_or_not_it_charged(
     assert len(sandbox.ledger.charges) == charges
 
 
-def test_a_garbled_answer_hides_a_charge(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_garbled_reply_hides_charge(sandbox: StripeSandbox, intents: Intents) -> None:
     sandbox.faults.add(FaultKind.GARBLED)
 
     with pytest.raises(stripe.APIError, match="Invalid response body"):
@@ -127,7 +125,7 @@ def test_a_garbled_answer_hides_a_charge(sandbox: StripeSandbox, intents: Intent
         (FaultKind.DROP_BEFORE, stripe.APIConnectionError, None),
     ],
 )
-def test_a_refusal_that_performs_nothing_leaves_the_key_free(
+def test_failed_request_without_effect_leaves_key_free(
     sandbox: StripeSandbox,
     intents: Intents,
     kind: FaultKind,
@@ -144,7 +142,7 @@ def test_a_refusal_that_performs_nothing_leaves_the_key_free(
     assert [request.fault for request in sandbox.ledger.requests] == [kind, None]
 
 
-def test_a_fault_hits_only_the_requests_it_names(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_fault_hits_only_matching_requests(sandbox: StripeSandbox, intents: Intents) -> None:
     fault = sandbox.faults.add("outage", path=INTENTS, key_contains="order_2", skip=1, times=2)
 
     outcomes = []
@@ -177,7 +175,7 @@ def test_faults_by_rate_are_repeatable() -> None:
     assert set(first) == {None, "rate_limit"}
 
 
-def test_stopping_lets_go_of_requests_that_hang() -> None:
+def test_clear_releases_hanging_requests() -> None:
     with StripeSandbox() as sandbox, ThreadPoolExecutor() as pool:
         sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, seconds=600)
         waiting = pool.submit(client_of(sandbox).v1.payment_intents.create, CHARGE)
@@ -190,6 +188,6 @@ def test_stopping_lets_go_of_requests_that_hang() -> None:
     assert threading.active_count() < 10
 
 
-def test_a_kind_of_fault_that_is_none_is_answered_with_those_there_are() -> None:
+def test_unknown_fault_kind_lists_known_ones() -> None:
     with pytest.raises(ValueError, match="there is no kind 'nonsense'; there are accept_then_hang"):
         Faults().add("nonsense")

@@ -24,9 +24,7 @@ from tests.integration.stripe_sandbox.talk import (
 pytestmark = pytest.mark.enable_socket
 
 
-def test_the_same_key_gives_the_first_answer_again(
-    sandbox: StripeSandbox, intents: Intents
-) -> None:
+def test_same_key_replays_first_reply(sandbox: StripeSandbox, intents: Intents) -> None:
     first = intents.create(CHARGE, keyed("order_1"))
     again = intents.create(CHARGE, keyed("order_1"))
 
@@ -36,14 +34,14 @@ def test_the_same_key_gives_the_first_answer_again(
     assert [request.idempotency_key for request in sandbox.ledger.requests] == ["order_1"] * 2
 
 
-def test_a_key_used_for_another_request_is_refused(intents: Intents) -> None:
+def test_key_reused_for_other_request_is_rejected(intents: Intents) -> None:
     intents.create(ORDER, keyed("order_1"))
 
     with pytest.raises(stripe.IdempotencyError):
         intents.create({**ORDER, "amount": 5000}, keyed("order_1"))
 
 
-def test_a_key_ends_with_its_window(
+def test_key_expires_with_its_window(
     sandbox: StripeSandbox, intents: Intents, clock: FakeClock
 ) -> None:
     first = intents.create(CHARGE, keyed("order_1"))
@@ -54,7 +52,7 @@ def test_a_key_ends_with_its_window(
     assert len(sandbox.ledger.charges) == 2
 
 
-def test_a_key_whose_first_request_still_executes_is_a_conflict(
+def test_key_conflicts_while_first_request_executes(
     sandbox: StripeSandbox, intents: Intents
 ) -> None:
     slow = sandbox.faults.add(FaultKind.SLOW, seconds=30)
@@ -74,7 +72,7 @@ def test_a_key_whose_first_request_still_executes_is_a_conflict(
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_many_at_once_under_one_key_charge_once(sandbox: StripeSandbox) -> None:
+def test_concurrent_requests_under_one_key_charge_once(sandbox: StripeSandbox) -> None:
     client = client_of(sandbox)
 
     def charge(_: int) -> str:
@@ -90,7 +88,7 @@ def test_many_at_once_under_one_key_charge_once(sandbox: StripeSandbox) -> None:
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_many_confirms_at_once_under_different_keys_charge_once(sandbox: StripeSandbox) -> None:
+def test_concurrent_confirms_under_different_keys_charge_once(sandbox: StripeSandbox) -> None:
     intents = client_of(sandbox).v1.payment_intents
     intent = intents.create(ORDER)
 
@@ -106,7 +104,7 @@ def test_many_confirms_at_once_under_different_keys_charge_once(sandbox: StripeS
     assert answers.count("succeeded") == len(sandbox.ledger.charges) == 1
 
 
-def test_a_decline_is_replayed(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_decline_is_replayed(sandbox: StripeSandbox, intents: Intents) -> None:
     declining: PaymentIntentCreateParams = {**CHARGE, "payment_method": "pm_card_chargeDeclined"}
 
     for _ in range(2):
@@ -116,7 +114,7 @@ def test_a_decline_is_replayed(sandbox: StripeSandbox, intents: Intents) -> None
     assert len(sandbox.ledger.attempts) == 1
 
 
-def test_a_refusal_before_execution_leaves_the_key_free(intents: Intents) -> None:
+def test_invalid_request_leaves_key_free(intents: Intents) -> None:
     wrong: Any = {**ORDER, "amount": 0}
     with pytest.raises(stripe.InvalidRequestError):
         intents.create(wrong, keyed("order_1"))
@@ -124,7 +122,7 @@ def test_a_refusal_before_execution_leaves_the_key_free(intents: Intents) -> Non
     assert intents.create(ORDER, keyed("order_1")).status == "requires_confirmation"
 
 
-def test_a_provider_that_ignores_keys_charges_twice(clock: FakeClock) -> None:
+def test_provider_that_ignores_keys_charges_twice(clock: FakeClock) -> None:
     with StripeSandbox(clock=clock, honours_keys=False) as sandbox:
         for _ in range(2):
             client_of(sandbox).v1.payment_intents.create(CHARGE, keyed("order_1"))

@@ -27,7 +27,7 @@ def call(url: str, *, method: str = "GET", body: object = None) -> Any:  # noqa:
         return json.load(answer)
 
 
-def test_another_process_sets_faults_settles_and_reads_the_ledger() -> None:
+def test_other_process_sets_faults_and_reads_ledger() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "infra.local.sandbox", "--port", "0"],
         cwd=REPOSITORY,

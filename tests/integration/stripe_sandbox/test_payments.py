@@ -9,18 +9,14 @@ from tests.integration.stripe_sandbox.talk import CHARGE, CONFIRM, ORDER, Intent
 pytestmark = pytest.mark.enable_socket
 
 
-def test_an_intent_created_unconfirmed_moves_no_money(
-    sandbox: StripeSandbox, intents: Intents
-) -> None:
+def test_unconfirmed_intent_moves_no_money(sandbox: StripeSandbox, intents: Intents) -> None:
     intent = intents.create(ORDER)
 
     assert intent.status == "requires_confirmation"
     assert sandbox.ledger.charges == ()
 
 
-def test_confirming_moves_the_money_once_and_shows_the_charge(
-    sandbox: StripeSandbox, intents: Intents
-) -> None:
+def test_confirm_charges_once_and_returns_charge(sandbox: StripeSandbox, intents: Intents) -> None:
     intent = intents.confirm(intents.create(ORDER).id, {**CONFIRM, "expand": ["latest_charge"]})
 
     (charge,) = sandbox.ledger.charges_for("18452")
@@ -30,7 +26,7 @@ def test_confirming_moves_the_money_once_and_shows_the_charge(
     assert (charge.amount, charge.currency, charge.customer) == (4900, "eur", "cus_1")
 
 
-def test_an_answer_carries_its_request_id(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_reply_has_request_id(sandbox: StripeSandbox, intents: Intents) -> None:
     intent = intents.create(ORDER)
 
     assert intent.last_response is not None
@@ -38,7 +34,7 @@ def test_an_answer_carries_its_request_id(sandbox: StripeSandbox, intents: Inten
 
 
 @pytest.mark.parametrize("step", ["confirm", "cancel"])
-def test_a_paid_intent_can_neither_be_confirmed_nor_canceled(
+def test_paid_intent_can_be_neither_confirmed_nor_canceled(
     sandbox: StripeSandbox, intents: Intents, step: str
 ) -> None:
     paid = intents.create(CHARGE)
@@ -50,7 +46,7 @@ def test_a_paid_intent_can_neither_be_confirmed_nor_canceled(
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_a_canceled_intent_never_takes_money(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_canceled_intent_never_takes_money(sandbox: StripeSandbox, intents: Intents) -> None:
     canceled = intents.cancel(intents.create(ORDER).id)
 
     with pytest.raises(stripe.InvalidRequestError) as refused:
@@ -69,7 +65,7 @@ def test_a_canceled_intent_never_takes_money(sandbox: StripeSandbox, intents: In
         ("pm_card_authenticationRequired", "authentication_required", "authentication_required"),
     ],
 )
-def test_a_decline_says_why_and_leaves_the_intent_open(
+def test_decline_says_why_and_leaves_intent_open(
     sandbox: StripeSandbox,
     intents: Intents,
     payment_method: str,
@@ -90,7 +86,7 @@ def test_a_decline_says_why_and_leaves_the_intent_open(
     assert sandbox.ledger.charges == ()
 
 
-def test_a_customer_who_is_present_is_asked_to_act(
+def test_on_session_confirm_requires_customer_action(
     sandbox: StripeSandbox, intents: Intents
 ) -> None:
     intent = intents.create({**ORDER, "payment_method": "pm_card_authenticationRequired"})
@@ -105,7 +101,7 @@ def test_a_customer_who_is_present_is_asked_to_act(
     ("succeeded", "status", "charges"),
     [(True, "succeeded", 1), (False, "requires_payment_method", 0)],
 )
-def test_a_processing_payment_ends_when_it_is_settled(
+def test_processing_payment_ends_when_settled(
     sandbox: StripeSandbox,
     intents: Intents,
     succeeded: bool,  # noqa: FBT001 - pytest passes it by name
@@ -121,7 +117,7 @@ def test_a_processing_payment_ends_when_it_is_settled(
     assert len(sandbox.ledger.charges) == charges
 
 
-def test_a_refund_shows_on_the_charge(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_refund_is_visible_on_charge(sandbox: StripeSandbox, intents: Intents) -> None:
     intent = intents.create(CHARGE)
     refunds = client_of(sandbox).v1.refunds
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.enable_socket
         ),
     ],
 )
-def test_a_wrong_parameter_is_named(
+def test_invalid_parameter_is_named(
     sandbox: StripeSandbox,
     intents: Intents,
     change: dict[str, Any],
@@ -49,7 +49,7 @@ def test_a_wrong_parameter_is_named(
     assert sandbox.ledger.intents == ()
 
 
-def test_an_intent_that_allows_redirects_asks_for_a_return_url(intents: Intents) -> None:
+def test_intent_with_redirects_requires_return_url(intents: Intents) -> None:
     without = {name: value for name, value in CHARGE.items() if name[:9] != "automatic"}
     order: Any = without
 
@@ -59,21 +59,21 @@ def test_an_intent_that_allows_redirects_asks_for_a_return_url(intents: Intents)
     assert refused.value.param == "return_url"
 
 
-def test_an_unknown_intent_is_not_found(intents: Intents) -> None:
+def test_unknown_intent_is_not_found(intents: Intents) -> None:
     with pytest.raises(stripe.InvalidRequestError) as refused:
         intents.retrieve("pi_nowhere")
 
     assert (refused.value.http_status, refused.value.code) == (404, "resource_missing")
 
 
-def test_a_live_key_is_refused(sandbox: StripeSandbox) -> None:
+def test_live_api_key_is_rejected(sandbox: StripeSandbox) -> None:
     with pytest.raises(stripe.AuthenticationError):
         client_of(sandbox, api_key="sk_live_1").v1.payment_intents.create(ORDER)
 
     assert sandbox.ledger.intents == ()
 
 
-def test_a_read_only_key_reads_and_does_not_write(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_read_only_api_key_can_read_but_not_write(sandbox: StripeSandbox, intents: Intents) -> None:
     reader = client_of(sandbox, api_key="sk_test_restricted_read").v1.payment_intents
     intent = intents.create(ORDER)
 

@@ -8,9 +8,7 @@ from tests.integration.stripe_sandbox.talk import CHARGE, CONFIRM, ORDER, FakeCl
 pytestmark = pytest.mark.enable_socket
 
 
-def test_a_search_finds_a_job_only_after_the_index_has_caught_up(
-    intents: Intents, clock: FakeClock
-) -> None:
+def test_search_finds_job_only_after_index_lag(intents: Intents, clock: FakeClock) -> None:
     intent = intents.create(ORDER)
     query = "metadata['job_key']:'payment.charge:order_18452'"
 
@@ -23,7 +21,7 @@ def test_a_search_finds_a_job_only_after_the_index_has_caught_up(
     assert [(found.id, found.status) for found in later] == [(intent.id, "requires_confirmation")]
 
 
-def test_a_search_joins_clauses(intents: Intents, clock: FakeClock) -> None:
+def test_search_joins_clauses(intents: Intents, clock: FakeClock) -> None:
     intents.create(ORDER)
     paid = intents.create(CHARGE)
     clock.advance(minutes=1)
@@ -33,12 +31,12 @@ def test_a_search_joins_clauses(intents: Intents, clock: FakeClock) -> None:
     assert [one.id for one in found.data] == [paid.id]
 
 
-def test_a_query_that_cannot_be_read_is_refused(intents: Intents) -> None:
+def test_invalid_query_is_rejected(intents: Intents) -> None:
     with pytest.raises(stripe.InvalidRequestError):
         intents.search({"query": "metadata['job_key']:'a' OR status:'succeeded'"})
 
 
-def test_a_list_shows_a_customers_intents_newest_first_in_pages(intents: Intents) -> None:
+def test_list_pages_customer_intents_newest_first(intents: Intents) -> None:
     mine = [intents.create(ORDER).id for _ in range(3)]
     intents.create({**ORDER, "customer": "cus_2"})
 
