@@ -7,44 +7,50 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
 
-from infra.alerts import Alerts
+from infra.alerts import AlertTopic
 from infra.stages import Stage
-from infra.watches import Watch
+from infra.watches import AlarmSpec
 
 
 class Alarms(Construct):
     """One alarm for each watch, told to the alert topic when it begins and when it is over."""
 
     def __init__(
-        self, scope: Construct, id_: str, *, stage: Stage, alerts: Alerts, watches: Iterable[Watch]
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        stage: Stage,
+        alerts: AlertTopic,
+        specs: Iterable[AlarmSpec],
     ) -> None:
         super().__init__(scope, id_)
-        tell = actions.SnsAction(alerts.topic)
+        notify = actions.SnsAction(alerts.topic)
         stack = Stack.of(self).stack_name
-        for watch in watches:
+        for spec in specs:
             # The local engine knows no alarms on more than one metric.
-            if stage.is_local and isinstance(watch.metric, cloudwatch.MathExpression):
+            if stage.is_local and isinstance(spec.metric, cloudwatch.MathExpression):
                 continue
             alarm = cloudwatch.Alarm(
                 self,
-                watch.name,
-                metric=watch.metric,
-                threshold=watch.at_least,
+                spec.name,
+                metric=spec.metric,
+                threshold=spec.threshold,
                 comparison_operator=(
                     cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
                 ),
-                evaluation_periods=watch.periods,
-                datapoints_to_alarm=watch.of_which or watch.periods,
+                evaluation_periods=spec.evaluation_periods,
+                datapoints_to_alarm=spec.datapoints_to_alarm or spec.evaluation_periods,
                 treat_missing_data=(
                     cloudwatch.TreatMissingData.BREACHING
-                    if watch.silence_is_bad
+                    if spec.missing_data_breaches
                     else cloudwatch.TreatMissingData.NOT_BREACHING
                 ),
                 # `oncely doctor` takes this apart again.
                 alarm_description=(
-                    f"{watch.meaning} Begin with: oncely {watch.begin} --stack {stack} "
-                    f"Runbook: {stage.runbook_url}#{watch.section}"
+                    f"{spec.description} Begin with: oncely {spec.first_command} --stack {stack} "
+                    f"Runbook: {stage.runbook_url}#{spec.runbook_section}"
                 ),
             )
-            alarm.add_alarm_action(tell)
-            alarm.add_ok_action(tell)
+            alarm.add_alarm_action(notify)
+            alarm.add_ok_action(notify)

@@ -7,11 +7,11 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.job_function import JobFunction
+from infra.job_function import OncelyFunction
 from infra.stages import Stage
 
 
-class Alerts(Construct):
+class AlertTopic(Construct):
     """The topic, its key, and the address that is told."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
@@ -46,14 +46,14 @@ class Alerts(Construct):
         if stage.alert_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(stage.alert_email))
 
-    def variables(self) -> dict[str, str]:
+    def env_vars(self) -> dict[str, str]:
         """What a function needs to know to alert people."""
         return {
             "ALERT_TOPIC_ARN": self.topic.topic_arn,
             "STACK_NAME": Stack.of(self).stack_name,
         }
 
-    def let_tell(self, function: JobFunction) -> None:
+    def grant_publish(self, function: OncelyFunction) -> None:
         """Let a function alert people."""
-        function.allow("sns:Publish", on=[self.topic.topic_arn])
-        function.allow("kms:Decrypt", "kms:GenerateDataKey", on=[self.key.key_arn])
+        function.grant("sns:Publish", resources=[self.topic.topic_arn])
+        function.grant("kms:Decrypt", "kms:GenerateDataKey", resources=[self.key.key_arn])

@@ -11,15 +11,15 @@ from aws_cdk import App, Environment, Validations
 from cdk_nag import AwsSolutionsChecks
 
 from infra import REPOSITORY
-from infra.bytecode import MISSING, BytecodeError, lambda_python
-from infra.guardrails import GuardrailError
+from infra.bytecode import MISSING_PYTHON_WARNING, BytecodeError, lambda_python
+from infra.guardrails import UnsafeStageError
 from infra.layers import LayerError
 from infra.stack import OncelyStack
 from infra.stages import Stage, StageError
 from oncely.contracts import CONTRACTS
 
 
-def build(context: Mapping[str, Any] | None = None, *, folder: Path | None = None) -> App:
+def build_app(context: Mapping[str, Any] | None = None, *, folder: Path | None = None) -> App:
     """The app of the stage that the context asks for; what cdk-nag finds is an error."""
     app = App(
         # The CDK's command line gives these as well; a plain Python does not.
@@ -27,13 +27,13 @@ def build(context: Mapping[str, Any] | None = None, *, folder: Path | None = Non
         outdir=None if folder is None else str(folder),
         analytics_reporting=False,
     )
-    stage = Stage.of(app.node.get_all_context(), CONTRACTS)
+    stage = Stage.from_context(app.node.get_all_context(), CONTRACTS)
     OncelyStack(app, f"Oncely-{stage.name}", stage=stage, contracts=CONTRACTS, env=_environment())
     # On one machine there is no AWS to guard, and its engine speaks plain HTTP.
     if not stage.is_local:
         Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
         if lambda_python() is None:
-            sys.stderr.write(f"{MISSING}\n")
+            sys.stderr.write(f"{MISSING_PYTHON_WARNING}\n")
     return app
 
 
@@ -51,8 +51,8 @@ def _environment() -> Environment | None:
 def main() -> None:
     """Write the cloud assembly, or one sentence that says what is wrong."""
     try:
-        build().synth()
-    except (BytecodeError, GuardrailError, LayerError, StageError) as error:
+        build_app().synth()
+    except (BytecodeError, UnsafeStageError, LayerError, StageError) as error:
         sys.exit(f"Not synthesized: {error}")
 
 

@@ -6,14 +6,14 @@ from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Validations
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.job_function import JobFunction
+from infra.job_function import OncelyFunction
 from infra.stages import Stage
 
 _REJECTS: Final = "rejects/*"
 _HISTORY: Final = "history/*"
 
 
-class Archive(Construct):
+class ArchiveBucket(Construct):
     """A bucket that no `cdk destroy` empties."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
@@ -46,26 +46,26 @@ class Archive(Construct):
         """The bucket's name."""
         return self.bucket.bucket_name
 
-    def let_keep_rejects(self, function: JobFunction) -> None:
+    def grant_write_rejects(self, function: OncelyFunction) -> None:
         """Let a function archive rejected messages."""
-        function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_REJECTS)])
-        self._acknowledge(function, _REJECTS)
+        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(_REJECTS)])
+        self._suppress_nag(function, _REJECTS)
 
-    def let_write_history(self, function: JobFunction) -> None:
+    def grant_write_history(self, function: OncelyFunction) -> None:
         """Let a function write history lines and gaps."""
-        function.allow("s3:PutObject", on=[self.bucket.arn_for_objects(_HISTORY)])
-        self._acknowledge(function, _HISTORY)
+        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(_HISTORY)])
+        self._suppress_nag(function, _HISTORY)
 
-    def let_read_history(self, function: JobFunction) -> None:
+    def grant_read_history(self, function: OncelyFunction) -> None:
         """Let a function list what is done."""
-        function.allow("s3:GetObject", on=[self.bucket.arn_for_objects(_HISTORY)])
-        function.allow("s3:ListBucket", on=[self.bucket.bucket_arn])
-        self._acknowledge(function, _HISTORY)
+        function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(_HISTORY)])
+        function.grant("s3:ListBucket", resources=[self.bucket.bucket_arn])
+        self._suppress_nag(function, _HISTORY)
 
-    def _acknowledge(self, function: JobFunction, prefix: str) -> None:
+    def _suppress_nag(self, function: OncelyFunction, prefix: str) -> None:
         resource = self.bucket.node.default_child
         assert isinstance(resource, s3.CfnBucket)  # noqa: S101  # for the type checker
-        function.acknowledge(
+        function.suppress_nag(
             f"AwsSolutions-IAM5[Resource::<{self.bucket.stack.get_logical_id(resource)}.Arn>/{prefix}]",
             reason="Objects are named when they are written, under a prefix of their own.",
         )

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-PYTHON_ON_LAMBDA: Final = "3.13"
+LAMBDA_PYTHON_VERSION: Final = "3.13"
 CACHE_TAG: Final = "cpython-313"
-MISSING: Final = (
-    f"No Python {PYTHON_ON_LAMBDA} on the PATH, in pyenv or in PYTHON313: functions ship without "
+MISSING_PYTHON_WARNING: Final = (
+    f"No Python {LAMBDA_PYTHON_VERSION} on the PATH, in pyenv or in PYTHON313: functions ship without "
     "bytecode, so each cold start compiles what it imports."
 )
 
@@ -23,10 +23,10 @@ class BytecodeError(Exception):
 @cache
 def lambda_python() -> Path | None:
     """Find an interpreter whose bytecode Lambda can load. Returns None if there is none."""
-    return next((python for python in _candidates() if _is_right(python)), None)
+    return next((python for python in _candidates() if _is_lambda_python(python)), None)
 
 
-def compile_for_lambda(folder: Path, *, found_at: str) -> bool:
+def compile_for_lambda(folder: Path, *, runtime_path: str) -> bool:
     """Add bytecode to every source in a folder that Lambda finds at this path.
 
     Lambda trusts it unseen and needs no time stamps, which an archive does not keep. The sources
@@ -38,7 +38,7 @@ def compile_for_lambda(folder: Path, *, found_at: str) -> bool:
     done = subprocess.run(  # noqa: S603  # an interpreter of this machine, on our own files
         [
             *(python, "-W", "ignore", "-m", "compileall", "-q", "-f"),
-            *("--invalidation-mode", "unchecked-hash", "-s", folder, "-p", found_at, folder),
+            *("--invalidation-mode", "unchecked-hash", "-s", folder, "-p", runtime_path, folder),
         ],
         # Sets are written in the order of their hashes.
         env={**os.environ, "PYTHONHASHSEED": "0"},
@@ -55,13 +55,13 @@ def compile_for_lambda(folder: Path, *, found_at: str) -> bool:
 def _candidates() -> Iterator[Path]:
     if given := os.environ.get("PYTHON313"):
         yield Path(given)
-    if on_path := shutil.which(f"python{PYTHON_ON_LAMBDA}"):
+    if on_path := shutil.which(f"python{LAMBDA_PYTHON_VERSION}"):
         yield Path(on_path)
     versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    yield from sorted(versions.glob(f"{PYTHON_ON_LAMBDA}.*/bin/python"))
+    yield from sorted(versions.glob(f"{LAMBDA_PYTHON_VERSION}.*/bin/python"))
 
 
-def _is_right(python: Path) -> bool:
+def _is_lambda_python(python: Path) -> bool:
     """Whether it runs and is that version; a shim of pyenv may do neither."""
     try:
         done = subprocess.run(  # noqa: S603  # as above

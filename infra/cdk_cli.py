@@ -13,10 +13,10 @@ from infra import REPOSITORY
 
 CDK: Final = REPOSITORY / "node_modules" / ".bin" / "cdk"
 # The bootstrap stack leaves its version here.
-BOOTSTRAPPED: Final = "/cdk-bootstrap/hnb659fds/version"
+BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/hnb659fds/version"
 
 
-def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+def cdk_environment(extra_env: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables that the command line runs with; it finds `python` and `node` by the path."""
     own = os.pathsep.join((str(REPOSITORY / ".venv" / "bin"), os.environ.get("PATH", os.defpath)))
     return {
@@ -25,18 +25,18 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
         # Node 20 does; a machine that has it keeps it.
         "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
         "AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED": "true",
-        **(more or {}),
+        **(extra_env or {}),
     }
 
 
-def cdk(
-    *arguments: str, more: Mapping[str, str] | None = None, quiet: bool = False
+def run_cdk_command(
+    *arguments: str, extra_env: Mapping[str, str] | None = None, quiet: bool = False
 ) -> "subprocess.CompletedProcess[str]":
     """Run one command of it; `quiet` keeps what it says for the caller."""
     return subprocess.run(  # noqa: S603  # this repository's own copy of it
         [CDK, *arguments, "--no-notices"],
         cwd=REPOSITORY,
-        env=environment(more),
+        env=cdk_environment(extra_env),
         stdin=subprocess.DEVNULL if quiet else None,
         stdout=subprocess.PIPE if quiet else None,
         stderr=subprocess.STDOUT if quiet else None,
@@ -45,12 +45,12 @@ def cdk(
     )
 
 
-def hint() -> str | None:
+def bootstrap_hint() -> str | None:
     """What to do first, if this account and region were never bootstrapped."""
     # boto3 alone reads AWS_DEFAULT_REGION only; the CDK and people say AWS_REGION.
     region = os.environ.get("AWS_REGION")
     try:
-        boto3.client("ssm", region_name=region).get_parameter(Name=BOOTSTRAPPED)
+        boto3.client("ssm", region_name=region).get_parameter(Name=BOOTSTRAP_PARAMETER)
     except ClientError as error:
         if error.response.get("Error", {}).get("Code") == "ParameterNotFound":
             return (
@@ -69,8 +69,8 @@ def main(arguments: list[str]) -> int:
     if local and "AWS_ENDPOINT_URL" not in os.environ:
         sys.stderr.write("The stage `local` is for one machine: `make local` deploys it there.\n")
         return 2
-    code = cdk(*arguments).returncode
-    if code and arguments[:1] != ["synth"] and (advice := hint()):
+    code = run_cdk_command(*arguments).returncode
+    if code and arguments[:1] != ["synth"] and (advice := bootstrap_hint()):
         sys.stderr.write(f"\n{advice}\n")
     return code
 

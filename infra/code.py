@@ -9,32 +9,35 @@ from constructs import Construct
 from infra import FUNCTIONS, SHARED
 from infra.bytecode import lambda_python
 from infra.layers import PAYMENTS, RUNTIME, SYNC, Target, layers_for
-from infra.shipped import compiled, digest, shipped
+from infra.shipped import compile_functions, digest_files, list_shipped_files
 from infra.stages import Stage
 
 PYTHON: Final = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE: Final = lambda_.Architecture.ARM_64
 # Who may use a provider's key speaks to it with its SDK, and nobody else carries that.
-_LAYER_OF_SECRET: Final = {"hubspot": SYNC, "stripe": PAYMENTS}
+_LAYER_BY_SECRET: Final = {"hubspot": SYNC, "stripe": PAYMENTS}
 
 
 def function_code(entry: str, *, stage: Stage) -> lambda_.AssetCode:
     """The code of the entry point in functions/<entry>/; its hash knows no other file."""
-    files = shipped(entry)
+    files = list_shipped_files(entry)
     others = ["/*", f"!/{SHARED}", f"!/{entry}"]
     # On one machine code is replaced in seconds, so nobody waits for a compiler there.
     if stage.is_local or lambda_python() is None:
         # What teams test their own contracts with stays at home.
-        droppings = [f"/{SHARED}/testing", "__pycache__", "*.pyc", ".*"]
+        excluded = [f"/{SHARED}/testing", "__pycache__", "*.pyc", ".*"]
         return lambda_.Code.from_asset(
-            str(FUNCTIONS), exclude=[*others, *droppings], ignore_mode=IgnoreMode.GIT
+            str(FUNCTIONS), exclude=[*others, *excluded], ignore_mode=IgnoreMode.GIT
         )
     return lambda_.Code.from_asset(
-        str(compiled()), exclude=others, ignore_mode=IgnoreMode.GIT, asset_hash=digest(files)
+        str(compile_functions()),
+        exclude=others,
+        ignore_mode=IgnoreMode.GIT,
+        asset_hash=digest_files(files),
     )
 
 
-def handler_of(entry: str) -> str:
+def handler_path(entry: str) -> str:
     """The name that Lambda calls."""
     return f"{entry}.handler.handler"
 
@@ -51,7 +54,7 @@ class CodeLayers(Construct):
                 name.title(),
                 description=f"Oncely: the packages of requirements/{layer.requirements.name}",
                 # The hash of the pins, not of the file: the same wherever it is built.
-                code=lambda_.Code.from_asset(str(layer.built()), asset_hash=layer.hash),
+                code=lambda_.Code.from_asset(str(layer.build_if_missing()), asset_hash=layer.hash),
                 compatible_runtimes=[PYTHON],
                 compatible_architectures=[ARCHITECTURE],
             )
@@ -60,5 +63,5 @@ class CodeLayers(Construct):
 
     def for_secrets(self, secrets: tuple[str, ...]) -> list[lambda_.ILayerVersion]:
         """What every function needs, and the SDKs of these secrets' providers."""
-        extra = sorted({_LAYER_OF_SECRET[name] for name in secrets if name in _LAYER_OF_SECRET})
+        extra = sorted({_LAYER_BY_SECRET[name] for name in secrets if name in _LAYER_BY_SECRET})
         return [self._layers[name] for name in (RUNTIME, *extra)]

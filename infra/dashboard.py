@@ -8,12 +8,12 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.metrics import PERIOD, Emitted
+from infra.metrics import PERIOD, JobMetrics
 from oncely import signals
-from oncely.services.outcomes import Same
+from oncely.services.outcomes import DuplicateReason
 
-HALF = 12
-HEIGHT = 7
+HALF_WIDTH = 12
+WIDGET_HEIGHT = 7
 
 
 class Dashboard(Construct):
@@ -24,7 +24,7 @@ class Dashboard(Construct):
         scope: Construct,
         id_: str,
         *,
-        emitted: Emitted,
+        metrics: JobMetrics,
         workers: Mapping[str, lambda_.Function],
         queues: Mapping[str, sqs.Queue],
         machine: sfn.StateMachine,
@@ -32,19 +32,19 @@ class Dashboard(Construct):
         super().__init__(scope, id_)
         board = cloudwatch.Dashboard(self, "Dashboard")
         board.add_widgets(
-            _graph("Outcomes", _outcomes(emitted), stacked=True), _repetitions(emitted)
+            _graph("Outcomes", _outcome_metrics(metrics), stacked=True), _duplicates_graph(metrics)
         )
         board.add_widgets(
-            _graph("How long a batch of jobs takes (ms)", _durations(workers)),
-            _graph("How old the oldest unresolved job is (s)", _oldest(emitted)),
+            _graph("How long a batch of jobs takes (ms)", _duration_metrics(workers)),
+            _graph("How old the oldest unresolved job is (s)", _oldest_metrics(metrics)),
         )
         board.add_widgets(
-            _graph("Messages waiting", _depths(queues), stacked=True),
-            _graph("How long the oldest message has waited (s)", _ages(queues)),
+            _graph("Messages waiting", _depth_metrics(queues), stacked=True),
+            _graph("How long the oldest message has waited (s)", _age_metrics(queues)),
         )
         board.add_widgets(
-            _graph("What needs someone", _troubles(emitted)),
-            _graph("Reconciler", _sweeps(emitted, machine)),
+            _graph("What needs someone", _problem_metrics(metrics)),
+            _graph("Reconciler", _sweep_metrics(metrics, machine)),
         )
 
 
@@ -52,24 +52,29 @@ def _graph(
     title: str, metrics: Sequence[cloudwatch.IMetric], *, stacked: bool = False
 ) -> cloudwatch.GraphWidget:
     return cloudwatch.GraphWidget(
-        title=title, left=list(metrics), stacked=stacked, width=HALF, height=HEIGHT, period=PERIOD
+        title=title,
+        left=list(metrics),
+        stacked=stacked,
+        width=HALF_WIDTH,
+        height=WIDGET_HEIGHT,
+        period=PERIOD,
     )
 
 
-def _outcomes(emitted: Emitted) -> list[cloudwatch.IMetric]:
+def _outcome_metrics(metrics: JobMetrics) -> list[cloudwatch.IMetric]:
     names = (
         *(signals.FINISHED, signals.FAILED, signals.UNKNOWN),
         *(signals.NEEDS_REVIEW, signals.NOTHING_SENT, signals.REJECTED),
     )
-    return [emitted(name) for name in names]
+    return [metrics(name) for name in names]
 
 
-def _repetitions(emitted: Emitted) -> cloudwatch.GraphWidget:
-    by_reason = [emitted(signals.DEDUPLICATED, reason=str(same)) for same in Same]
+def _duplicates_graph(metrics: JobMetrics) -> cloudwatch.GraphWidget:
+    by_reason = [metrics(signals.DEDUPLICATED, reason=str(same)) for same in DuplicateReason]
     return _graph("Repetitions, answered without running again", by_reason, stacked=True)
 
 
-def _durations(workers: Mapping[str, lambda_.Function]) -> list[cloudwatch.IMetric]:
+def _duration_metrics(workers: Mapping[str, lambda_.Function]) -> list[cloudwatch.IMetric]:
     return [
         worker.metric_duration(period=PERIOD, statistic=statistic, label=f"{name} {statistic}")
         for name, worker in workers.items()
@@ -77,11 +82,11 @@ def _durations(workers: Mapping[str, lambda_.Function]) -> list[cloudwatch.IMetr
     ]
 
 
-def _oldest(emitted: Emitted) -> list[cloudwatch.IMetric]:
-    return [emitted(signals.OLDEST_UNRESOLVED_AGE, statistic="Maximum")]
+def _oldest_metrics(metrics: JobMetrics) -> list[cloudwatch.IMetric]:
+    return [metrics(signals.OLDEST_UNRESOLVED_AGE, statistic="Maximum")]
 
 
-def _depths(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
+def _depth_metrics(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
     return [
         queue.metric_approximate_number_of_messages_visible(
             period=PERIOD, statistic="Maximum", label=name
@@ -90,7 +95,7 @@ def _depths(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
     ]
 
 
-def _ages(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
+def _age_metrics(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
     return [
         queue.metric_approximate_age_of_oldest_message(
             period=PERIOD, statistic="Maximum", label=name
@@ -99,17 +104,17 @@ def _ages(queues: Mapping[str, sqs.Queue]) -> list[cloudwatch.IMetric]:
     ]
 
 
-def _troubles(emitted: Emitted) -> list[cloudwatch.IMetric]:
+def _problem_metrics(metrics: JobMetrics) -> list[cloudwatch.IMetric]:
     names = (
-        *(signals.NEEDS_REVIEW, signals.PROVIDER_UNREACHABLE, signals.PROVIDER_REFUSES_US),
-        *(signals.DEAD_LETTERS, signals.NOT_PUBLISHED, signals.BROKEN),
+        *(signals.NEEDS_REVIEW, signals.PROVIDER_UNREACHABLE, signals.CREDENTIALS_REJECTED),
+        *(signals.DEAD_LETTERS, signals.PUBLISH_FAILED, signals.PROCESSING_ERROR),
     )
-    return [emitted(name) for name in names]
+    return [metrics(name) for name in names]
 
 
-def _sweeps(emitted: Emitted, machine: sfn.StateMachine) -> list[cloudwatch.IMetric]:
+def _sweep_metrics(metrics: JobMetrics, machine: sfn.StateMachine) -> list[cloudwatch.IMetric]:
     return [
         machine.metric_succeeded(period=PERIOD, statistic="Sum", label="sweeps"),
         machine.metric_failed(period=PERIOD, statistic="Sum", label="failed sweeps"),
-        emitted(signals.RESOLVED),
+        metrics(signals.RESOLVED),
     ]

@@ -5,14 +5,14 @@ from typing import Final
 from aws_cdk import Duration
 from constructs import Construct
 
-from infra.job_function import JobFunction
-from infra.surroundings import Surroundings
+from infra.job_function import OncelyFunction
+from infra.surroundings import SharedResources
 from infra.table_plans import JOBS
 
 BATCH_SIZE: Final = 10
 # A batch of dead letters is one alert: an outage that gives up thousands must not mail thousands.
-LETTERS: Final = 100
-GATHERED_FOR: Final = Duration.minutes(1)
+DEAD_LETTER_BATCH_SIZE: Final = 100
+BATCHING_WINDOW: Final = Duration.minutes(1)
 # Two is the least that Lambda takes, and neither of them is in a hurry.
 MAX_CONCURRENCY: Final = 2
 
@@ -20,53 +20,54 @@ MAX_CONCURRENCY: Final = 2
 class DeadLetterConsumer(Construct):
     """Brings the job of each dead letter to a known state; the row carries it on."""
 
-    def __init__(self, scope: Construct, id_: str, *, around: Surroundings) -> None:
+    def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
         super().__init__(scope, id_)
-        queues, tables = around.queues, around.tables
-        self.consumer = JobFunction(
+        queues, tables = shared.queues, shared.tables
+        self.consumer = OncelyFunction(
             self,
             "Receive",
             entry="receive_dead_letters",
             description="brings the jobs of dead letters to a known state",
-            stage=around.stage,
-            layers=around.layers,
-            timeout=around.stage.reconciler_timeout_seconds,
+            stage=shared.stage,
+            layers=shared.layers,
+            timeout_seconds=shared.stage.reconciler_timeout_seconds,
             environment={
-                **around.alerts.variables(),
+                **shared.alerts.env_vars(),
                 "REJECTS_QUEUE_URL": queues.rejects.queue_url,
-                **tables.variables(),
+                **tables.env_vars(),
             },
         )
-        self.consumer.allow(
-            *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), on=[tables.arn(JOBS)]
+        self.consumer.grant(
+            *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+            resources=[tables.arn(JOBS)],
         )
-        self.consumer.allow("sqs:SendMessage", on=[queues.rejects.queue_arn])
-        around.alerts.let_tell(self.consumer)
-        around.let_check_table(self.consumer)
-        self.consumer.consume(
+        self.consumer.grant("sqs:SendMessage", resources=[queues.rejects.queue_arn])
+        shared.alerts.grant_publish(self.consumer)
+        shared.grant_check_table(self.consumer)
+        self.consumer.add_queue_source(
             queues.dead_letters,
-            batch_size=LETTERS,
+            batch_size=DEAD_LETTER_BATCH_SIZE,
             max_concurrency=MAX_CONCURRENCY,
-            gathered_for=GATHERED_FOR,
+            batching_window=BATCHING_WINDOW,
         )
 
 
 class RejectConsumer(Construct):
     """Archives each rejected message with its reason."""
 
-    def __init__(self, scope: Construct, id_: str, *, around: Surroundings) -> None:
+    def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
         super().__init__(scope, id_)
-        self.consumer = JobFunction(
+        self.consumer = OncelyFunction(
             self,
             "Archive",
             entry="archive_rejects",
             description="archives rejected messages",
-            stage=around.stage,
-            layers=around.layers,
-            timeout=around.stage.reconciler_timeout_seconds,
-            environment={"ARCHIVE_BUCKET": around.archive.name},
+            stage=shared.stage,
+            layers=shared.layers,
+            timeout_seconds=shared.stage.reconciler_timeout_seconds,
+            environment={"ARCHIVE_BUCKET": shared.archive.name},
         )
-        around.archive.let_keep_rejects(self.consumer)
-        self.consumer.consume(
-            around.queues.rejects, batch_size=BATCH_SIZE, max_concurrency=MAX_CONCURRENCY
+        shared.archive.grant_write_rejects(self.consumer)
+        self.consumer.add_queue_source(
+            shared.queues.rejects, batch_size=BATCH_SIZE, max_concurrency=MAX_CONCURRENCY
         )

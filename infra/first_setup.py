@@ -3,34 +3,34 @@
 from aws_cdk import CustomResource
 from constructs import Construct
 
-from infra.job_function import JobFunction
-from infra.surroundings import Surroundings
+from infra.job_function import OncelyFunction
+from infra.surroundings import SharedResources
 from infra.table_plans import JOBS
 
 
-class FirstSetup(Construct):
+class FirstSetupConstruct(Construct):
     """A custom resource that acts when it is created, and never again.
 
     An update may bring another table, such as a new and empty one because a setting was forgotten.
     That table gets no identity, so nothing is claimed in it.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, around: Surroundings) -> None:
+    def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
         super().__init__(scope, id_)
-        tables = around.tables
-        self.function = JobFunction(
+        tables = shared.tables
+        self.function = OncelyFunction(
             self,
-            "SetUp",
+            "SetupResult",
             entry="set_up_table",
             description="gives a new job table its identity",
-            stage=around.stage,
-            layers=around.layers,
-            timeout=around.stage.reconciler_timeout_seconds,
-            environment=tables.names_of(JOBS),
+            stage=shared.stage,
+            layers=shared.layers,
+            timeout_seconds=shared.stage.reconciler_timeout_seconds,
+            environment=tables.table_env_vars(JOBS),
         )
-        self.function.allow(
+        self.function.grant(
             *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Scan", "dynamodb:DescribeTable"),
-            on=[tables.arn(JOBS)],
+            resources=[tables.arn(JOBS)],
         )
         resource = CustomResource(
             self,

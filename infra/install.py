@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-OLDEST_PYTHON: Final = (3, 11)
+MIN_PYTHON: Final = (3, 11)
 # Without a terminal, a line this often shows that the install is alive.
 HEARTBEAT_SECONDS: Final = 10.0
 _OFFLINE: Final = re.compile(
@@ -34,17 +34,17 @@ class InstallError(Exception):
     """The packages could not be installed; the message says what to do."""
 
 
-class Progress:
+class InstallProgress:
     """One line that counts up: rewritten on a terminal, repeated now and then elsewhere."""
 
-    def __init__(self, what: str, total: int) -> None:
-        self._what = what
+    def __init__(self, label: str, total: int) -> None:
+        self._label = label
         self._total = total
         self._done = 0
         self._phase = ""
         self._began = self._shown = time.monotonic()
         self._live = sys.stdout.isatty()
-        self._show(f"{what}: {total} packages", end=not self._live)
+        self._show(f"{label}: {total} packages", end=not self._live)
 
     def step(self, name: str) -> None:
         """Count one package."""
@@ -60,13 +60,13 @@ class Progress:
     def end(self) -> None:
         """Say how long it took."""
         seconds = time.monotonic() - self._began
-        self._show(f"{self._what}: {self._total} packages installed in {seconds:.0f} s", end=True)
+        self._show(f"{self._label}: {self._total} packages installed in {seconds:.0f} s", end=True)
 
     def _update(self, text: str, *, force: bool = False) -> None:
         now = time.monotonic()
         if self._live or force or now - self._shown >= HEARTBEAT_SECONDS:
             self._shown = now
-            self._show(f"{self._what}: {text}", end=not self._live)
+            self._show(f"{self._label}: {text}", end=not self._live)
 
     def _show(self, text: str, *, end: bool) -> None:
         width = shutil.get_terminal_size().columns - 1
@@ -83,21 +83,21 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--what", required=True, help="name of the packages in the progress line")
     parser.add_argument("--editable", action="store_true", help="install this repository as well")
     given = parser.parse_args(arguments)
-    if sys.version_info < OLDEST_PYTHON:
+    if sys.version_info < MIN_PYTHON:
         found = ".".join(map(str, sys.version_info[:2]))
         sys.exit(f"Oncely needs Python 3.11 or newer; this is {found}. Try make PYTHON=python3.12")
     try:
-        install(given.environment, given.requirements, what=given.what, editable=given.editable)
+        install(given.environment, given.requirements, label=given.what, editable=given.editable)
     except InstallError as error:
         sys.exit(f"\n{error}")
 
 
-def install(environment: Path, requirements: Path, *, what: str, editable: bool) -> None:
+def install(environment: Path, requirements: Path, *, label: str, editable: bool) -> None:
     """Install the pins; every package is checked against its hash."""
     python = environment / "bin" / "python"
     if not python.exists():
         _run([sys.executable, "-m", "venv", str(environment)])
-    progress = Progress(what, len(pinned(requirements)))
+    progress = InstallProgress(label, len(pinned_packages(requirements)))
     tool = _uv(python) or _pip(python)
     pins = ("--require-hashes", "--requirement", str(requirements))
     try:
@@ -123,15 +123,15 @@ def _pip(python: Path) -> list[str]:
     return [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
 
 
-def pinned(requirements: Path) -> list[str]:
+def pinned_packages(requirements: Path) -> list[str]:
     """The names of the pinned packages."""
     text = requirements.read_text(encoding="utf-8")
     return re.findall(r"^([A-Za-z0-9._-]+)==", text, re.MULTILINE)
 
 
-def _stream(command: list[str], progress: Progress) -> None:
+def _stream(command: list[str], progress: InstallProgress) -> None:
     """Run an installer and count the packages it names."""
-    said: list[str] = []
+    output_lines: list[str] = []
     with subprocess.Popen(  # noqa: S603  # the installer, with this repository's own pins
         command,
         stdin=subprocess.DEVNULL,
@@ -141,7 +141,7 @@ def _stream(command: list[str], progress: Progress) -> None:
         env={**os.environ, "PIP_PROGRESS_BAR": "off", "UV_NO_PROGRESS": "1"},
     ) as process:
         for line in _lines(process):
-            said.append(line)
+            output_lines.append(line)
             if collected := re.match(r"Collecting ([A-Za-z0-9._-]+)", line):
                 progress.step(collected[1])
             elif line.startswith("Installing collected packages"):
@@ -149,7 +149,7 @@ def _stream(command: list[str], progress: Progress) -> None:
             elif "Retrying (" in line and _OFFLINE.search(line):
                 progress.phase("the package index does not answer, retrying")
     if process.returncode:
-        raise _failure(command[0], said)
+        raise _failure(command[0], output_lines)
 
 
 def _lines(process: "subprocess.Popen[str]") -> Iterator[str]:
@@ -164,12 +164,12 @@ def _run(command: list[str]) -> None:
         raise _failure(command[0], (done.stdout + done.stderr).splitlines())
 
 
-def _failure(tool: str, said: list[str]) -> InstallError:
-    text = "\n".join(said)
+def _failure(tool: str, output_lines: list[str]) -> InstallError:
+    text = "\n".join(output_lines)
     name = "uv" if Path(tool).name == "uv" else "pip"
     if _OFFLINE.search(text):
         return InstallError(_OFFLINE_ADVICE.format(tool=name))
-    tail = "\n".join(said[-15:])
+    tail = "\n".join(output_lines[-15:])
     return InstallError(f"{name} failed:\n{tail}")
 
 

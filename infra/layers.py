@@ -19,8 +19,8 @@ from typing import Final
 from infra import REPOSITORY
 from infra.bytecode import (
     CACHE_TAG,
-    MISSING,
-    PYTHON_ON_LAMBDA,
+    LAMBDA_PYTHON_VERSION,
+    MISSING_PYTHON_WARNING,
     BytecodeError,
     compile_for_lambda,
     lambda_python,
@@ -39,11 +39,11 @@ SYNC: Final = "sync"  # HubSpot's SDK, laid over it
 LOCAL: Final = "local"
 
 _PLATFORM_ON_LAMBDA: Final = "manylinux2014_aarch64"
-_FOUND_AT: Final = "/opt/python"  # where Lambda unpacks layers
+_RUNTIME_PATH: Final = "/opt/python"  # where Lambda unpacks layers
 # Zip files know no time before this; a fixed one makes the same files the same archive.
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 # What pip leaves that no import reads, and that tells where and how it was installed.
-_LEFT_OUT: Final = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
+_EXCLUDED_FILES: Final = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
 
 # Of the 400 services that botocore describes, those that this stack is made of.
 _SERVICES: Final = frozenset(
@@ -64,21 +64,21 @@ class Target:
 
     name: str
     pip: tuple[str, ...]
-    is_here: bool = False
+    is_local: bool = False
 
     @classmethod
     def lambda_(cls) -> "Target":
         """Lambda, whatever machine builds it."""
         return cls(
-            f"lambda-{PYTHON_ON_LAMBDA}-{_PLATFORM_ON_LAMBDA}",
-            ("--platform", _PLATFORM_ON_LAMBDA, "--python-version", PYTHON_ON_LAMBDA),
+            f"lambda-{LAMBDA_PYTHON_VERSION}-{_PLATFORM_ON_LAMBDA}",
+            ("--platform", _PLATFORM_ON_LAMBDA, "--python-version", LAMBDA_PYTHON_VERSION),
         )
 
     @classmethod
     def this_machine(cls) -> "Target":
         """The local engine, which runs functions on the interpreter that it was installed with."""
         tag = f"{sys.implementation.cache_tag}-{sys.platform}-{platform.machine()}"
-        return cls(f"local-{tag}", (), is_here=True)
+        return cls(f"local-{tag}", (), is_local=True)
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ class Layer:
     def hash(self) -> str:
         """Says what is inside: the pins carry hashes, so equal inputs give equal code."""
         # What is unpacked on this machine is found by where it lies.
-        where = (str(BUILD),) if self.target.is_here else ()
-        bytecode = (CACHE_TAG,) if not self.target.is_here and lambda_python() else ()
-        made = (*self.target.pip, *where, *bytecode)
+        location = (str(BUILD),) if self.target.is_local else ()
+        bytecode = (CACHE_TAG,) if not self.target.is_local and lambda_python() else ()
+        made = (*self.target.pip, *location, *bytecode)
         inputs = (RECIPE, self.target.name, *made, *_pins(self.requirements))
         return hashlib.sha256("\n".join(inputs).encode()).hexdigest()
 
@@ -113,7 +113,7 @@ class Layer:
         """Where its packages lie on this machine, if that is what it was built for."""
         return self.archive.with_suffix("")
 
-    def built(self) -> Path:
+    def build_if_missing(self) -> Path:
         """The layer as a zip file; made only if these very inputs were never built before."""
         if not self.archive.exists():
             self._build()
@@ -124,21 +124,21 @@ class Layer:
         with tempfile.TemporaryDirectory(dir=BUILD, prefix=".building-") as scratch:
             folder = Path(scratch) / "python"
             self._install(folder)
-            if self.target.is_here:
-                folder = self._leave_unpacked(folder)
+            if self.target.is_local:
+                folder = self._keep_unpacked(folder)
             else:
-                compile_for_lambda(folder, found_at=_FOUND_AT)
+                compile_for_lambda(folder, runtime_path=_RUNTIME_PATH)
             archive = Path(scratch) / "layer.zip"
             _pack(folder, archive)
             # Two builds at once make the same file; whoever is last replaces it in one step.
             archive.replace(self.archive)
 
-    def _leave_unpacked(self, folder: Path) -> Path:
+    def _keep_unpacked(self, folder: Path) -> Path:
         """Put the packages where they stay; the layer itself only says where that is.
 
         The local engine unpacks every layer anew for each of its many worker processes.
         """
-        _make_light(folder)
+        _strip_for_local(folder)
         shutil.rmtree(self.unpacked, ignore_errors=True)
         folder.replace(self.unpacked)
         pointer = folder / "lib" / "python" / "site-packages"
@@ -181,10 +181,10 @@ def layers_for(target: Target) -> dict[str, Layer]:
     }
 
 
-def build(targets: Iterable[Target]) -> Iterator[Path]:
+def build_layers(targets: Iterable[Target]) -> Iterator[Path]:
     """Build what is missing for these targets, and delete layers that no target uses anymore."""
     for target in targets:
-        yield from (layer.built() for layer in layers_for(target).values())
+        yield from (layer.build_if_missing() for layer in layers_for(target).values())
     layers = [layer for target in TARGETS.values() for layer in layers_for(target).values()]
     wanted = {path for layer in layers for path in (layer.archive, layer.unpacked)}
     for old in set(BUILD.iterdir()) - wanted:
@@ -200,7 +200,7 @@ def _pins(requirements: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
-def _make_light(folder: Path) -> None:
+def _strip_for_local(folder: Path) -> None:
     """For one machine, where each of many worker processes imports everything anew."""
     for service in (folder / "botocore" / "data").glob("*/"):
         if service.name not in _SERVICES:
@@ -232,15 +232,15 @@ def _pack(folder: Path, archive: Path) -> None:
 
 def _files(folder: Path) -> Iterator[Path]:
     for parent, _, names in os.walk(folder):
-        yield from (Path(parent) / name for name in names if name not in _LEFT_OUT)
+        yield from (Path(parent) / name for name in names if name not in _EXCLUDED_FILES)
 
 
 def main(names: Sequence[str]) -> None:
     """Build the layers of the named targets, or of all, and print each when it is done."""
     if "local" not in names and lambda_python() is None:
-        sys.stderr.write(f"{MISSING}\n")
+        sys.stderr.write(f"{MISSING_PYTHON_WARNING}\n")
     try:
-        for archive in build(TARGETS[name] for name in names or TARGETS):
+        for archive in build_layers(TARGETS[name] for name in names or TARGETS):
             size = archive.stat().st_size / 1e6
             print(f"{size:6.1f} MB  {archive.relative_to(REPOSITORY)}", flush=True)  # noqa: T201  # progress
     except (BytecodeError, LayerError) as error:

@@ -9,7 +9,7 @@ from constructs import Construct
 from infra.stages import Stage
 
 # CloudWatch keeps logs in steps of its own.
-_STEPS: Final = {
+_RETENTION_STEPS: Final = {
     1: logs.RetentionDays.ONE_DAY,
     7: logs.RetentionDays.ONE_WEEK,
     14: logs.RetentionDays.TWO_WEEKS,
@@ -21,11 +21,11 @@ _STEPS: Final = {
 }
 
 
-def log_group_of(scope: Construct, *, stage: Stage, name: str | None = None) -> logs.LogGroup:
+def create_log_group(scope: Construct, *, stage: Stage, name: str | None = None) -> logs.LogGroup:
     """The log group of a construct, kept at least as long as the stage says."""
     # One with a fixed name that was left behind would be in the way of the next deployment.
     stays = stage.retain_data and name is None
-    steps = (step for days, step in _STEPS.items() if stage.log_retention_days <= days)
+    steps = (step for days, step in _RETENTION_STEPS.items() if stage.log_retention_days <= days)
     return logs.LogGroup(
         scope,
         "Logs",

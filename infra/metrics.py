@@ -12,7 +12,7 @@ PERIOD: Final = Duration.minutes(5)
 
 
 @dataclass(frozen=True)
-class Emitted:
+class JobMetrics:
     """The metrics of one stack's functions: two stacks in one account are told apart."""
 
     service: str

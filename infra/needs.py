@@ -7,54 +7,74 @@ from oncely.contract import AnyContract
 
 
 @dataclass(frozen=True)
-class Demand:
+class RequiredResources:
     """The needs of some contracts together; each name once, in a stable order."""
 
     contracts: tuple[type[AnyContract], ...]
 
     @classmethod
-    def of(cls, contracts: Iterable[type[AnyContract]]) -> "Demand":
+    def from_contracts(cls, contracts: Iterable[type[AnyContract]]) -> "RequiredResources":
         """Everything that these contracts need."""
         return cls(tuple(contracts))
 
-    def of_queue(self, queue: str) -> "Demand":
+    def for_queue(self, queue: str) -> "RequiredResources":
         """Only the job types that a queue carries."""
-        return Demand(tuple(kind for kind in self.contracts if kind.needs.queue == queue))
+        return RequiredResources(
+            tuple(
+                contract_type
+                for contract_type in self.contracts
+                if contract_type.resources.queue == queue
+            )
+        )
 
-    def looking_for_unserved(self) -> "Demand":
+    def detecting_missing_jobs(self) -> "RequiredResources":
         """Only the job types that look for work which was never sent."""
-        return Demand(tuple(kind for kind in self.contracts if kind.looks_for_unserved()))
+        return RequiredResources(
+            tuple(
+                contract_type
+                for contract_type in self.contracts
+                if contract_type.detects_missing_jobs()
+            )
+        )
 
     @property
     def queues(self) -> tuple[str, ...]:
         """The queues that carry these job types."""
-        return _once(kind.needs.queue for kind in self.contracts)
+        return _sorted_unique(contract_type.resources.queue for contract_type in self.contracts)
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The business tables that they read and write."""
-        return _once(name for kind in self.contracts for name in kind.needs.tables)
+        return _sorted_unique(
+            name for contract_type in self.contracts for name in contract_type.resources.tables
+        )
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """The secrets that they use."""
-        return _once(name for kind in self.contracts for name in kind.needs.secrets)
+        return _sorted_unique(
+            name for contract_type in self.contracts for name in contract_type.resources.secrets
+        )
 
     @property
     def sends_to(self) -> tuple[str, ...]:
         """The queues that their effects feed."""
-        return _once(name for kind in self.contracts for name in kind.needs.sends_to)
+        return _sorted_unique(
+            name for contract_type in self.contracts for name in contract_type.resources.sends_to
+        )
 
     @property
     def actions(self) -> tuple[str, ...]:
         """The AWS actions that they perform themselves, such as ses:SendEmail."""
-        return _once(name for kind in self.contracts for name in kind.needs.actions)
+        return _sorted_unique(
+            name for contract_type in self.contracts for name in contract_type.resources.iam_actions
+        )
 
     @property
     def publishes_events(self) -> bool:
         """Whether any of them puts its ends on the event bus."""
-        return any(kind.publishes_events for kind in self.contracts)
+        return any(contract_type.publishes_events for contract_type in self.contracts)
 
 
-def _once(names: Iterable[str]) -> tuple[str, ...]:
+def _sorted_unique(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))

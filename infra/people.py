@@ -7,15 +7,15 @@ from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
 from infra.stages import Stage
-from oncely.adapters.http_api import OPERATOR, SUPPORT
+from oncely.adapters.http_api import OPERATOR_GROUP, SUPPORT_GROUP
 
 _GROUPS: Final = {
-    SUPPORT: "reads jobs",
-    OPERATOR: "reads, repairs and exports jobs",
+    SUPPORT_GROUP: "reads jobs",
+    OPERATOR_GROUP: "reads, repairs and exports jobs",
 }
 
 
-class People(Construct):
+class AdminUserPool(Construct):
     """The user pool, its groups, and its own sign-in page."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
@@ -55,14 +55,14 @@ class People(Construct):
             "SignIn",
             cognito_domain=cognito.CognitoDomainOptions(domain_prefix=_domain_prefix(stage, self)),
         )
-        self._acknowledge(required=required)
+        self._suppress_nag(required=required)
 
     @property
     def sign_in_url(self) -> str:
         """Where the sign-in page is."""
         return self._domain.base_url()
 
-    def client(self, *addresses: str) -> cognito.UserPoolClient:
+    def add_page_client(self, *addresses: str) -> cognito.UserPoolClient:
         """A public client for the page at these addresses: a code, proved by PKCE, no secret."""
         return self.pool.add_client(
             "Page",
@@ -84,7 +84,7 @@ class People(Construct):
             refresh_token_validity=Duration.hours(10),
         )
 
-    def _acknowledge(self, *, required: bool) -> None:
+    def _suppress_nag(self, *, required: bool) -> None:
         findings = {"AwsSolutions-COG8": "The Plus plan is priced by user; choose it yourself."}
         if not required:
             findings["AwsSolutions-COG2"] = "Production requires it; elsewhere it is each person's."

@@ -7,32 +7,32 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.stages import Stage
-from oncely.settings import camel, secret_variable
+from oncely.settings import pascal_case, secret_env_var
 
 
-class ProviderKeys(Construct):
+class ProviderSecrets(Construct):
     """Functions know a secret by its ARN: a name may be used by another stack as well."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage, names: Iterable[str]) -> None:
         super().__init__(scope, id_)
         self._arns = {name: self._arn(name, stage) for name in names}
-        self._reading = {**self._arns, **stage.read_only_secrets}
+        self._read_only_arns = {**self._arns, **stage.read_only_secrets}
 
-    def arns(self, names: Iterable[str], *, reading: bool = False) -> list[str]:
+    def arns(self, names: Iterable[str], *, read_only: bool = False) -> list[str]:
         """The ARNs of these secrets; `reading`: of keys that need not act."""
-        return list(self._of(names, reading=reading).values())
+        return list(self._select_arns(names, read_only=read_only).values())
 
-    def named(self) -> dict[str, str]:
+    def arns_by_name(self) -> dict[str, str]:
         """The ARN of each secret, by its short name."""
         return dict(self._arns)
 
-    def variables(self, names: Iterable[str], *, reading: bool = False) -> dict[str, str]:
+    def env_vars(self, names: Iterable[str], *, read_only: bool = False) -> dict[str, str]:
         """The variables that name these secrets; `reading`: of keys that need not act."""
-        found = self._of(names, reading=reading)
-        return {secret_variable(name): arn for name, arn in found.items()}
+        found = self._select_arns(names, read_only=read_only)
+        return {secret_env_var(name): arn for name, arn in found.items()}
 
-    def _of(self, names: Iterable[str], *, reading: bool) -> dict[str, str]:
-        arns = self._reading if reading else self._arns
+    def _select_arns(self, names: Iterable[str], *, read_only: bool) -> dict[str, str]:
+        arns = self._read_only_arns if read_only else self._arns
         return {name: arns[name] for name in names}
 
     def _arn(self, name: str, stage: Stage) -> str:
@@ -40,7 +40,7 @@ class ProviderKeys(Construct):
             return stage.existing_secrets[name]
         secret = secretsmanager.Secret(
             self,
-            camel(name),
+            pascal_case(name),
             description=f"Oncely: the API key of {name}; put it in as plain text",
             removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
         )

@@ -9,11 +9,11 @@ from constructs import Construct
 
 from infra.stages import Stage
 from oncely.contract import MAX_MESSAGE_BYTES
-from oncely.settings import camel, queue_variable
+from oncely.settings import pascal_case, queue_env_var
 
 # A reject is the whole body with a reason beside it, and SQS counts both: what comes in must leave
 # room for that, or a body that fills a message could never be put aside.
-LARGEST_BODY: Final = 2 * MAX_MESSAGE_BYTES
+MAX_QUEUE_MESSAGE_BYTES: Final = 2 * MAX_MESSAGE_BYTES
 
 
 class Queues(Construct):
@@ -23,14 +23,14 @@ class Queues(Construct):
         super().__init__(scope, id_)
         self._stage = stage
         kept = Duration.days(stage.dead_letter_retention_days)
-        self.dead_letters = self._queue("DeadLetters", retention=kept)
+        self.dead_letters = self._queue("DeadLetterHandler", retention=kept)
         self.rejects = self._queue("Rejects", retention=kept)
-        self._acknowledge_end_of_line(self.rejects)
+        self._suppress_nag_for_last_queue(self.rejects)
         self._queues = {
             name: self._queue(
-                camel(name),
+                pascal_case(name),
                 retention=Duration.days(stage.queue_retention_days),
-                largest=LARGEST_BODY,
+                max_bytes=MAX_QUEUE_MESSAGE_BYTES,
                 dead_letters=sqs.DeadLetterQueue(
                     queue=self.dead_letters, max_receive_count=stage.max_receive_count
                 ),
@@ -43,10 +43,10 @@ class Queues(Construct):
         """The queues that carry jobs, by their short names."""
         return self._queues
 
-    def urls(self, names: Iterable[str] | None = None) -> dict[str, str]:
+    def env_vars(self, names: Iterable[str] | None = None) -> dict[str, str]:
         """The variables that give these queues' addresses; all of them unless named."""
         wanted = self._queues if names is None else names
-        return {queue_variable(name): self._queues[name].queue_url for name in wanted}
+        return {queue_env_var(name): self._queues[name].queue_url for name in wanted}
 
     def arns(self, names: Iterable[str] | None = None) -> list[str]:
         """The ARNs of these queues; of all of them unless named."""
@@ -58,7 +58,7 @@ class Queues(Construct):
         id_: str,
         *,
         retention: Duration,
-        largest: int | None = None,
+        max_bytes: int | None = None,
         dead_letters: sqs.DeadLetterQueue | None = None,
     ) -> sqs.Queue:
         return sqs.Queue(
@@ -68,11 +68,11 @@ class Queues(Construct):
             enforce_ssl=self._stage.tls_only,
             visibility_timeout=Duration.seconds(self._stage.visibility_timeout_seconds),
             retention_period=retention,
-            max_message_size_bytes=largest,
+            max_message_size_bytes=max_bytes,
             dead_letter_queue=dead_letters,
         )
 
-    def _acknowledge_end_of_line(self, queue: sqs.Queue) -> None:
+    def _suppress_nag_for_last_queue(self, queue: sqs.Queue) -> None:
         Validations.of(queue).acknowledge(
             Acknowledgment(
                 id="AwsSolutions-SQS3",

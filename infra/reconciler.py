@@ -9,19 +9,19 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.job_function import JobFunction
-from infra.log_group import log_group_of
+from infra.job_function import OncelyFunction
+from infra.log_group import create_log_group
 from infra.reconciler_machine import FIND, FINISH, RESOLVE, definition
-from infra.surroundings import Surroundings
-from infra.table_plans import DUE, JOBS, PLANS
+from infra.surroundings import SharedResources
+from infra.table_plans import DUE_INDEX, JOBS, TABLE_SCHEMAS
 from infra.tables import Tables
 from oncely.adapters import sweep_leases
 
 
-class Reconciler(Construct):
+class ReconcilerConstruct(Construct):
     """Asks what became of jobs; it never acts."""
 
-    def __init__(self, scope: Construct, id_: str, *, around: Surroundings) -> None:
+    def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
         super().__init__(scope, id_)
         # Its functions start it, so its name is known before it is made.
         self._name = f"{Stack.of(self).stack_name}-reconciler"
@@ -31,13 +31,13 @@ class Reconciler(Construct):
             resource_name=self._name,
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
-        self.find = self._find(around)
-        self.resolve = self._resolve(around)
-        self.finish = self._finish(around)
-        self.machine = self._machine(around)
-        self._schedule(around)
+        self.find = self._find(shared)
+        self.resolve = self._resolve(shared)
+        self.finish = self._finish(shared)
+        self.machine = self._machine(shared)
+        self._schedule(shared)
 
-    def _schedule(self, around: Surroundings) -> None:
+    def _schedule(self, shared: SharedResources) -> None:
         role = iam.Role(
             self, "ScheduleRole", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
         )
@@ -51,7 +51,7 @@ class Reconciler(Construct):
             "Interval",
             description="Oncely: look whether anything is due",
             schedule=scheduler.ScheduleExpression.rate(
-                Duration.minutes(around.stage.sweep_interval_minutes)
+                Duration.minutes(shared.stage.sweep_interval_minutes)
             ),
             target=targets.LambdaInvoke(
                 self.find.function,
@@ -63,94 +63,98 @@ class Reconciler(Construct):
             ),
         )
 
-    def _find(self, around: Surroundings) -> JobFunction:
-        stage, demand, tables = around.stage, around.demand.looking_for_unserved(), around.tables
-        function = JobFunction(
+    def _find(self, shared: SharedResources) -> OncelyFunction:
+        stage, required, tables = (
+            shared.stage,
+            shared.required.detecting_missing_jobs(),
+            shared.tables,
+        )
+        function = OncelyFunction(
             self,
             "Find",
             entry="find_due",
             description="finds jobs that are due, and starts a sweep if there are any",
-            traced=False,  # 43,200 traces a month of finding nothing would cost more than the rest
+            is_traced=False,  # 43,200 traces a month of finding nothing would cost more than the rest
             stage=stage,
-            layers=around.layers,
-            timeout=stage.reconciler_timeout_seconds,
+            layers=shared.layers,
+            timeout_seconds=stage.reconciler_timeout_seconds,
             environment={
-                **tables.variables(demand.tables),
+                **tables.env_vars(required.tables),
                 "RECONCILER_ARN": self._arn,
                 "SWEEP_PAGE_SIZE": str(stage.sweep_page_size),
                 "SWEEP_GROUP_SIZE": str(stage.sweep_group_size),
             },
         )
-        function.allow("dynamodb:Query", on=tables.index_arns(JOBS, DUE))
-        function.allow("dynamodb:GetItem", on=[tables.arn(JOBS)])
-        around.let_check_table(function)
-        self._let_sweep(function, tables)
-        for name in demand.tables:
-            function.allow("dynamodb:Query", on=tables.index_arns(name))
-            if name not in PLANS:
-                function.acknowledge_pattern(
+        function.grant("dynamodb:Query", resources=tables.index_arns(JOBS, DUE_INDEX))
+        function.grant("dynamodb:GetItem", resources=[tables.arn(JOBS)])
+        shared.grant_check_table(function)
+        self._grant_sweep(function, tables)
+        for name in required.tables:
+            function.grant("dynamodb:Query", resources=tables.index_arns(name))
+            if name not in TABLE_SCHEMAS:
+                function.suppress_nag_for_pattern(
                     f"{tables.arn(name)}/index/*",
                     reason="Another team made the table; its contract alone knows the indexes.",
                 )
         return function
 
-    def _resolve(self, around: Surroundings) -> JobFunction:
-        stage = around.stage
+    def _resolve(self, shared: SharedResources) -> OncelyFunction:
+        stage = shared.stage
         rates = {
             "STRIPE_READS_PER_SECOND": stage.stripe_reads_per_second,
             "HUBSPOT_READS_PER_SECOND": stage.hubspot_reads_per_second,
         }
-        function = JobFunction(
+        function = OncelyFunction(
             self,
             "Resolve",
             entry="resolve_jobs",
             description="asks what became of a group of jobs, and records it",
             stage=stage,
-            layers=around.layers,
+            layers=shared.layers,
             # The last job of a group begins only while there is time for all its calls.
-            timeout=2 * stage.reconciler_timeout_seconds,
-            memory=stage.worker_memory_mb,
-            secrets=around.demand.secrets,
+            timeout_seconds=2 * stage.reconciler_timeout_seconds,
+            memory_mb=stage.worker_memory_mb,
+            secrets=shared.required.secrets,
             environment={
-                **around.asking_variables(),
-                **around.alerts.variables(),
+                **shared.lookup_env_vars(),
+                **shared.alerts.env_vars(),
                 "SWEEP_JOBS_AT_ONCE": str(stage.sweep_jobs_at_once),
                 # Groups that run at once share what a provider takes.
                 **{name: f"{rate / stage.sweep_groups_at_once:g}" for name, rate in rates.items()},
             },
         )
-        around.let_ask(function)
-        around.let_publish(function)
-        around.alerts.let_tell(function)
+        shared.grant_lookup(function)
+        shared.grant_publish(function)
+        shared.alerts.grant_publish(function)
         return function
 
-    def _finish(self, around: Surroundings) -> JobFunction:
-        function = JobFunction(
+    def _finish(self, shared: SharedResources) -> OncelyFunction:
+        function = OncelyFunction(
             self,
             "Finish",
             entry="finish_sweep",
             description="says what a sweep did, and starts the next if more is due",
-            stage=around.stage,
-            layers=around.layers,
-            timeout=around.stage.reconciler_timeout_seconds,
-            environment={**around.tables.names_of(JOBS), "RECONCILER_ARN": self._arn},
+            stage=shared.stage,
+            layers=shared.layers,
+            timeout_seconds=shared.stage.reconciler_timeout_seconds,
+            environment={**shared.tables.table_env_vars(JOBS), "RECONCILER_ARN": self._arn},
         )
-        self._let_sweep(function, around.tables)
+        self._grant_sweep(function, shared.tables)
         return function
 
-    def _let_sweep(self, function: JobFunction, tables: Tables) -> None:
+    def _grant_sweep(self, function: OncelyFunction, tables: Tables) -> None:
         """Let a function start sweeps, and write their leases and no other row."""
-        function.allow("states:StartExecution", on=[self._arn])
-        function.allow(
+        function.grant("states:StartExecution", resources=[self._arn])
+        function.grant(
             "dynamodb:UpdateItem",
-            on=[tables.arn(JOBS)],
-            only_keys_like=f"{sweep_leases.PREFIX}*",
+            resources=[tables.arn(JOBS)],
+            leading_keys=f"{sweep_leases.LEASE_KEY_PREFIX}*",
         )
 
-    def _machine(self, around: Surroundings) -> sfn.StateMachine:
+    def _machine(self, shared: SharedResources) -> sfn.StateMachine:
         called = {FIND: self.find, RESOLVE: self.resolve, FINISH: self.finish}
         arns = {name: called[name].function.function_arn for name in called}
-        asl = definition(groups_at_once=around.stage.sweep_groups_at_once)
+        asl = definition(max_concurrency=shared.stage.sweep_groups_at_once)
         role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("states.amazonaws.com"))
         role.add_to_policy(
             iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(arns.values()))
@@ -166,20 +170,20 @@ class Reconciler(Construct):
             role=role,
             tracing_enabled=True,
             logs=sfn.LogOptions(
-                destination=log_group_of(
+                destination=create_log_group(
                     self,
-                    stage=around.stage,
+                    stage=shared.stage,
                     name=f"/aws/vendedlogs/states/{Stack.of(self).stack_name}",
                 ),
                 level=sfn.LogLevel.ERROR,
                 include_execution_data=True,
             ),
         )
-        _acknowledge(machine, role)
+        _suppress_nag(machine, role)
         return machine
 
 
-def _acknowledge(machine: sfn.StateMachine, role: iam.Role) -> None:
+def _suppress_nag(machine: sfn.StateMachine, role: iam.Role) -> None:
     Validations.of(machine).acknowledge(
         Acknowledgment(
             id="AwsSolutions-SF1",

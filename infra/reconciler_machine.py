@@ -29,7 +29,7 @@ _RETRY: Final = {
 }
 
 
-def definition(*, groups_at_once: int) -> State:
+def definition(*, max_concurrency: int) -> State:
     """Find a page, resolve its groups, some at once, and finish; three states and one per group.
 
     A group whose worker dies is tried once more, one job at a time. If that fails too, its jobs
@@ -55,11 +55,11 @@ def definition(*, groups_at_once: int) -> State:
             "Each group": {
                 "Type": "Map",
                 "ItemsPath": "$.groups",
-                "MaxConcurrency": groups_at_once,
+                "MaxConcurrency": max_concurrency,
                 "ItemProcessor": {
                     "ProcessorConfig": {"Mode": "INLINE"},
                     "StartAt": "Resolve",
-                    "States": _one_group(),
+                    "States": _group_states(),
                 },
                 "ResultPath": "$.results",
                 "Next": "Finish",
@@ -74,20 +74,20 @@ def definition(*, groups_at_once: int) -> State:
     }
 
 
-def _one_group() -> dict[str, State]:
+def _group_states() -> dict[str, State]:
     one_by_one = {f"{name}.$": f"$.{name}" for name in ("items", "dry_run", "bytes")}
     return {
         "Resolve": _invoke(
             RESOLVE,
             {"Payload.$": "$"},
-            Catch=_caught("One at a time"),
+            Catch=_catch_all("One at a time"),
             OutputPath="$.Payload",
             End=True,
         ),
         "One at a time": _invoke(
             RESOLVE,
             {"Payload": {**one_by_one, "at_once": 1}},
-            Catch=_caught("Not looked at"),
+            Catch=_catch_all("Not looked at"),
             OutputPath="$.Payload",
             End=True,
         ),
@@ -100,9 +100,9 @@ def _one_group() -> dict[str, State]:
     }
 
 
-def _caught(then: str) -> list[State]:
+def _catch_all(next_state: str) -> list[State]:
     """Whatever the function ended in, Lambda's own troubles too."""
-    return [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": then}]
+    return [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": next_state}]
 
 
 def _invoke(function: str, parameters: Mapping[str, Any], **more: Any) -> State:  # noqa: ANN401  # fields of the States language
@@ -115,7 +115,7 @@ def _invoke(function: str, parameters: Mapping[str, Any], **more: Any) -> State:
     }
 
 
-def missing_targets(machine: Mapping[str, Any]) -> Iterator[str]:
+def find_undefined_states(machine: Mapping[str, Any]) -> Iterator[str]:
     """The states that are named and not there: engines accept those, and fail in the night."""
     states: Mapping[str, State] = machine["States"]
     wanted = [machine["StartAt"]]
@@ -124,5 +124,5 @@ def missing_targets(machine: Mapping[str, Any]) -> Iterator[str]:
         branches = (*state.get("Choices", ()), *state.get("Catch", ()))
         wanted += [branch["Next"] for branch in branches]
         if "ItemProcessor" in state:
-            yield from missing_targets(state["ItemProcessor"])
+            yield from find_undefined_states(state["ItemProcessor"])
     yield from sorted(set(wanted) - set(states))

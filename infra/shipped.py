@@ -11,11 +11,11 @@ from typing import Final
 from infra import FUNCTIONS, SHARED
 from infra.bytecode import CACHE_TAG, compile_for_lambda
 
-_FOUND_AT: Final = "/var/task"  # where Lambda unpacks a function's code
+_RUNTIME_PATH: Final = "/var/task"  # where Lambda unpacks a function's code
 _HANDLER: Final = "handler.py"
 
 
-def shipped(entry: str) -> list[Path]:
+def list_shipped_files(entry: str) -> list[Path]:
     """The shared package and the folder of the entry point, without what tools leave there."""
     if not (FUNCTIONS / entry / _HANDLER).is_file():
         raise FileNotFoundError(f"there is no functions/{entry}/{_HANDLER} to deploy")
@@ -25,11 +25,11 @@ def shipped(entry: str) -> list[Path]:
         path
         for folder in (SHARED, entry)
         for path in sorted((FUNCTIONS / folder).rglob("*"))
-        if path.is_file() and not path.is_relative_to(testing) and not _is_dropping(path)
+        if path.is_file() and not path.is_relative_to(testing) and not _is_build_artifact(path)
     ]
 
 
-def digest(files: Iterable[Path]) -> str:
+def digest_files(files: Iterable[Path]) -> str:
     """Says what Lambda gets: equal sources give equal bytecode, wherever they are compiled."""
     mark = hashlib.sha256(CACHE_TAG.encode())
     for path in files:
@@ -38,15 +38,15 @@ def digest(files: Iterable[Path]) -> str:
     return mark.hexdigest()
 
 
-def compiled() -> Path:
+def compile_functions() -> Path:
     """A folder with the files of every function and their bytecode, which ends with the process."""
     entries = (path.parent.name for path in FUNCTIONS.glob(f"*/{_HANDLER}"))
-    files = tuple(sorted({path for entry in entries for path in shipped(entry)}))
-    return Path(_compiled(FUNCTIONS, files, digest(files)).name)
+    files = tuple(sorted({path for entry in entries for path in list_shipped_files(entry)}))
+    return Path(_compile_functions(FUNCTIONS, files, digest_files(files)).name)
 
 
 @cache
-def _compiled(
+def _compile_functions(
     functions: Path, files: tuple[Path, ...], _digest: str
 ) -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory(prefix="oncely-code-")
@@ -54,11 +54,11 @@ def _compiled(
         copy = Path(folder.name) / path.relative_to(functions)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-    compile_for_lambda(Path(folder.name), found_at=_FOUND_AT)
+    compile_for_lambda(Path(folder.name), runtime_path=_RUNTIME_PATH)
     return folder
 
 
-def _is_dropping(path: Path) -> bool:
+def _is_build_artifact(path: Path) -> bool:
     inside = path.relative_to(FUNCTIONS).parts
     return path.suffix == ".pyc" or any(
         part == "__pycache__" or part.startswith(".") for part in inside

@@ -7,28 +7,28 @@ from aws_cdk import aws_events as events
 from constructs import Construct
 
 from infra.alarms import Alarms
-from infra.alerts import Alerts
-from infra.archive import Archive
+from infra.alerts import AlertTopic
+from infra.archive import ArchiveBucket
 from infra.code import CodeLayers
 from infra.dashboard import Dashboard
 from infra.end_of_line import DeadLetterConsumer, RejectConsumer
-from infra.first_setup import FirstSetup
-from infra.guardrails import refuse_unsafe
-from infra.metrics import Emitted
-from infra.needs import Demand
-from infra.provider_keys import ProviderKeys
+from infra.first_setup import FirstSetupConstruct
+from infra.guardrails import validate_stage
+from infra.metrics import JobMetrics
+from infra.needs import RequiredResources
+from infra.provider_keys import ProviderSecrets
 from infra.queue_worker import QueueWorker
 from infra.queues import Queues
-from infra.reconciler import Reconciler
+from infra.reconciler import ReconcilerConstruct
 from infra.stages import PROVIDERS_ADDRESS, Stage
 from infra.stream_history import StreamHistory
 from infra.stream_publisher import StreamPublisher
-from infra.support_view import SupportView
-from infra.surroundings import Surroundings
+from infra.support_view import AdminPage
+from infra.surroundings import SharedResources
 from infra.tables import Tables
-from infra.watches import about_jobs, about_queues, about_the_history, about_the_reconciler
+from infra.watches import history_alarms, job_alarms, queue_alarms, reconciler_alarms
 from oncely.contract import AnyContract
-from oncely.settings import camel
+from oncely.settings import pascal_case
 
 
 class OncelyStack(Stack):
@@ -55,61 +55,63 @@ class OncelyStack(Stack):
                 self, PROVIDERS_ADDRESS, description="Address of the local provider sandbox"
             )
             stage = stage.with_providers_at(providers.value_as_string)
-        demand = Demand.of(contracts)
-        refuse_unsafe(stage, demand.contracts)
-        self.around = Surroundings(
+        required = RequiredResources.from_contracts(contracts)
+        validate_stage(stage, required.contracts)
+        self.shared = SharedResources(
             stage=stage,
-            demand=demand,
+            required=required,
             layers=CodeLayers(self, "Layers", stage=stage),
-            tables=Tables(self, "Tables", stage=stage, business=demand.tables),
-            queues=Queues(self, "Queues", stage=stage, names=demand.queues),
-            keys=ProviderKeys(self, "ProviderKeys", stage=stage, names=demand.secrets),
-            archive=Archive(self, "Archive", stage=stage),
-            alerts=Alerts(self, "Alerts", stage=stage),
+            tables=Tables(self, "Tables", stage=stage, business=required.tables),
+            queues=Queues(self, "Queues", stage=stage, names=required.queues),
+            provider_secrets=ProviderSecrets(
+                self, "ProviderSecrets", stage=stage, names=required.secrets
+            ),
+            archive=ArchiveBucket(self, "Archive", stage=stage),
+            alerts=AlertTopic(self, "Alerts", stage=stage),
             bus=events.EventBus(self, "Events", description="Oncely: jobs that have ended"),
         )
-        self.first_setup = FirstSetup(self, "FirstSetup", around=self.around)
+        self.first_setup = FirstSetupConstruct(self, "FirstSetup", shared=self.shared)
         self.workers = {
-            queue: QueueWorker(self, f"{camel(queue)}Worker", queue=queue, around=self.around)
-            for queue in demand.queues
+            queue: QueueWorker(self, f"{pascal_case(queue)}Worker", queue=queue, shared=self.shared)
+            for queue in required.queues
         }
-        self.reconciler = Reconciler(self, "Reconciler", around=self.around)
-        self.publisher = StreamPublisher(self, "Stream", around=self.around)
-        self.history = StreamHistory(self, "History", around=self.around)
-        self.dead_letters = DeadLetterConsumer(self, "DeadLetters", around=self.around)
-        self.rejects = RejectConsumer(self, "Rejects", around=self.around)
-        self.support = SupportView(self, "Support", around=self.around)
-        self._watch()
-        self._tell_outputs()
+        self.reconciler = ReconcilerConstruct(self, "Reconciler", shared=self.shared)
+        self.publisher = StreamPublisher(self, "Stream", shared=self.shared)
+        self.history = StreamHistory(self, "History", shared=self.shared)
+        self.dead_letters = DeadLetterConsumer(self, "DeadLetterHandler", shared=self.shared)
+        self.rejects = RejectConsumer(self, "Rejects", shared=self.shared)
+        self.admin_page = AdminPage(self, "Support", shared=self.shared)
+        self._add_alarms()
+        self._add_outputs()
         Tags.of(self).add("app", "oncely")
         Tags.of(self).add("stage", stage.name)
 
-    def _watch(self) -> None:
+    def _add_alarms(self) -> None:
         """Alarms over all of it, and a dashboard if the stage has one."""
-        queues, machine = self.around.queues, self.reconciler.machine
-        emitted = Emitted(self.stack_name)
+        queues, machine = self.shared.queues, self.reconciler.machine
+        metrics = JobMetrics(self.stack_name)
         Alarms(
             self,
             "Alarms",
-            stage=self.around.stage,
-            alerts=self.around.alerts,
-            watches=(
-                *about_jobs(emitted),
-                *about_queues(
+            stage=self.shared.stage,
+            alerts=self.shared.alerts,
+            specs=(
+                *job_alarms(metrics),
+                *queue_alarms(
                     jobs=queues.by_name,
                     dead_letters=queues.dead_letters,
                     rejects=queues.rejects,
                     missed=self.publisher.missed,
                 ),
-                *about_the_reconciler(machine),
-                *about_the_history(self.history.writer.function, gaps=self.history.gaps),
+                *reconciler_alarms(machine),
+                *history_alarms(self.history.writer.function, gaps=self.history.gaps),
             ),
         )
-        if self.around.stage.dashboard:
+        if self.shared.stage.dashboard:
             Dashboard(
                 self,
                 "Dashboard",
-                emitted=emitted,
+                metrics=metrics,
                 workers={name: worker.worker.function for name, worker in self.workers.items()},
                 queues={
                     **queues.by_name,
@@ -119,32 +121,35 @@ class OncelyStack(Stack):
                 machine=machine,
             )
 
-    def _tell_outputs(self) -> None:
+    def _add_outputs(self) -> None:
         """The names that outside tools rely on."""
-        around = self.around
+        shared = self.shared
         outputs = {
             **{
-                f"{camel(name)}QueueUrl": queue.queue_url
-                for name, queue in around.queues.by_name.items()
+                f"{pascal_case(name)}QueueUrl": queue.queue_url
+                for name, queue in shared.queues.by_name.items()
             },
-            "RejectsQueueUrl": around.queues.rejects.queue_url,
-            "DeadLetterQueueUrl": around.queues.dead_letters.queue_url,
+            "RejectsQueueUrl": shared.queues.rejects.queue_url,
+            "DeadLetterQueueUrl": shared.queues.dead_letters.queue_url,
             "MissedQueueUrl": self.publisher.missed.queue_url,
             "GapsQueueUrl": self.history.gaps.queue_url,
             **{
-                f"{camel(name)}TableName": around.tables.table(name).table_name
-                for name in around.tables.names
+                f"{pascal_case(name)}TableName": shared.tables.table(name).table_name
+                for name in shared.tables.names
             },
-            **{f"{camel(name)}SecretArn": arn for name, arn in around.keys.named().items()},
+            **{
+                f"{pascal_case(name)}SecretArn": arn
+                for name, arn in shared.provider_secrets.arns_by_name().items()
+            },
             "ReconcilerArn": self.reconciler.machine.state_machine_arn,
-            "ArchiveBucketName": around.archive.name,
-            "EventBusName": around.bus.event_bus_name,
-            "AlertTopicArn": around.alerts.topic.topic_arn,
-            "AdminUrl": self.support.url,
-            "DueShards": str(around.stage.due_shards),
-            "UserPoolId": self.support.people.pool.user_pool_id,
-            "RowRetentionDays": str(around.stage.row_retention_days),
-            **around.stage.provider_addresses(),
+            "ArchiveBucketName": shared.archive.name,
+            "EventBusName": shared.bus.event_bus_name,
+            "AlertTopicArn": shared.alerts.topic.topic_arn,
+            "AdminUrl": self.admin_page.url,
+            "DueShards": str(shared.stage.due_shards),
+            "UserPoolId": self.admin_page.user_pool.pool.user_pool_id,
+            "RowRetentionDays": str(shared.stage.row_retention_days),
+            **shared.stage.provider_outputs(),
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

@@ -9,8 +9,8 @@ from oncely.contract import AnyContract
 from oncely.domain.due import DUE_SHARDS
 
 StageName = Literal["dev", "prod", "local"]
-Text = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=1)]
+NonEmptyText = Annotated[str, Field(min_length=1)]
+PositiveInt = Annotated[int, Field(ge=1)]
 
 # Parameters of stage `local`: known when the engine runs, not when the stack is synthesized.
 ENGINE_ADDRESS: Final = "EngineAddress"
@@ -19,7 +19,7 @@ PROVIDERS_ADDRESS: Final = "ProvidersAddress"
 # Longer names for what is there already; `<name>` is one that the contracts speak of.
 _TABLE: Final = "_table"
 _SECRET: Final = "_secret_arn"  # noqa: S105  # the end of a name
-_READING_SECRET: Final = "_read_only_secret_arn"  # noqa: S105  # as above
+_READ_ONLY_SECRET: Final = "_read_only_secret_arn"  # noqa: S105  # as above
 _CONCURRENCY: Final = "_worker_concurrency"
 
 
@@ -35,20 +35,20 @@ class Stage(BaseModel):
     name: StageName
 
     # Who is told; none: alerts go to the topic only.
-    alert_email: Text | None = None
+    alert_email: NonEmptyText | None = None
     # Where the runbook is that alarms point into.
-    runbook_url: Text = "docs/operations.md"
+    runbook_url: NonEmptyText = "docs/operations.md"
 
     # What is there already, by short name; the stack makes the others.
-    existing_tables: Mapping[str, Text] = {}
-    jobs_stream_arn: Text | None = None  # with an existing job table only
-    existing_secrets: Mapping[str, Text] = {}
+    existing_tables: Mapping[str, NonEmptyText] = {}
+    jobs_stream_arn: NonEmptyText | None = None  # with an existing job table only
+    existing_secrets: Mapping[str, NonEmptyText] = {}
     # Keys that can only read, for whoever asks what became of a job; without, the worker's.
-    read_only_secrets: Mapping[str, Text] = {}
+    read_only_secrets: Mapping[str, NonEmptyText] = {}
 
     # The worker of a queue: a batch runs in `batch_size / batch_concurrency` rounds.
-    worker_timeout_seconds: Count = 120
-    visibility_timeout_seconds: Count = 720  # six timeouts, as Lambda asks for
+    worker_timeout_seconds: PositiveInt = 120
+    visibility_timeout_seconds: PositiveInt = 720  # six timeouts, as Lambda asks for
     batch_size: Annotated[int, Field(ge=1, le=10)] = 10
     batch_concurrency: Annotated[int, Field(ge=1, le=10)] = 10
     max_receive_count: Annotated[int, Field(ge=2, le=1000)] = 5
@@ -56,8 +56,8 @@ class Stage(BaseModel):
     # provider at once; Stripe's test mode takes 25 a second.
     worker_concurrency: Annotated[int, Field(ge=2, le=1000)] = 2
     queue_worker_concurrency: Mapping[str, Annotated[int, Field(ge=2, le=1000)]] = {}
-    worker_memory_mb: Count = 512  # CPU comes with memory, and importing an SDK is CPU
-    reconciler_timeout_seconds: Count = 60  # of each of its functions; twice that for a group
+    worker_memory_mb: PositiveInt = 512  # CPU comes with memory, and importing an SDK is CPU
+    reconciler_timeout_seconds: PositiveInt = 60  # of each of its functions; twice that for a group
 
     # Sweeps of the reconciler: a page of jobs, in groups, some groups at once, one task each.
     sweep_interval_minutes: Annotated[int, Field(ge=1, le=10)] = 1
@@ -66,25 +66,27 @@ class Stage(BaseModel):
     sweep_groups_at_once: Annotated[int, Field(ge=1, le=40)] = 8
     sweep_jobs_at_once: Annotated[int, Field(ge=1, le=30)] = 10  # of each group
     # What all groups together may ask of a provider; Stripe takes 100 live and 25 in test mode.
-    stripe_reads_per_second: Count = 100
-    hubspot_reads_per_second: Count = 10
+    stripe_reads_per_second: PositiveInt = 100
+    hubspot_reads_per_second: PositiveInt = 10
     # Partitions of each action in the index of due jobs: each takes some 500 jobs a second. It can
     # be raised at any time; lowered, jobs that are due in the higher ones are no longer found.
     due_shards: Annotated[int, Field(ge=DUE_SHARDS, le=1000)] = DUE_SHARDS
 
     queue_retention_days: Annotated[int, Field(ge=1, le=14)] = 4
     dead_letter_retention_days: Annotated[int, Field(ge=1, le=14)] = 14
-    replay_window_days: Count = 30  # a producer may replay its messages this long after sending
+    replay_window_days: PositiveInt = (
+        30  # a producer may replay its messages this long after sending
+    )
     # The ended row of a natural effect; a contract's proof_retention says the same of any other.
-    row_retention_days: Count = 90
-    log_retention_days: Count = 30
+    row_retention_days: PositiveInt = 90
+    log_retention_days: PositiveInt = 30
 
     # The tables that the stack makes. With `provisioned`, each table and index has these units
     # per second; throttled jobs are retried, so too few delay jobs and lose none.
     table_class: Literal["standard", "standard_infrequent_access"] = "standard"
     billing_mode: Literal["on_demand", "provisioned"] = "on_demand"
-    read_capacity_units: Count | None = None
-    write_capacity_units: Count | None = None
+    read_capacity_units: PositiveInt | None = None
+    write_capacity_units: PositiveInt | None = None
 
     # A CloudWatch dashboard costs $3 a month; the alarms and the admin page do without it.
     dashboard: bool = False
@@ -98,12 +100,12 @@ class Stage(BaseModel):
     tls_only: bool = True
 
     # What providers are told, and where they are; empty means the real ones.
-    sender_address: Text | None = None
-    stripe_api_base: Text | None = None
-    hubspot_api_base: Text | None = None
-    hubspot_properties: Text | None = None
-    hubspot_id_property: Text | None = None
-    ses_api_base: Text | None = None
+    sender_address: NonEmptyText | None = None
+    stripe_api_base: NonEmptyText | None = None
+    hubspot_api_base: NonEmptyText | None = None
+    hubspot_properties: NonEmptyText | None = None
+    hubspot_id_property: NonEmptyText | None = None
+    ses_api_base: NonEmptyText | None = None
 
     @model_validator(mode="after")
     def _has_units_if_provisioned(self) -> Self:
@@ -121,7 +123,7 @@ class Stage(BaseModel):
         """Whether this is the stack on one machine."""
         return self.name == "local"
 
-    def concurrency_of(self, queue: str) -> int:
+    def concurrency_for(self, queue: str) -> int:
         """How many functions may work a queue at the same time."""
         return self.queue_worker_concurrency.get(queue, self.worker_concurrency)
 
@@ -130,7 +132,7 @@ class Stage(BaseModel):
         bases = ("stripe_api_base", "hubspot_api_base", "ses_api_base")
         return self.model_copy(update=dict.fromkeys(bases, address))
 
-    def provider_settings(self) -> dict[str, str]:
+    def provider_env_vars(self) -> dict[str, str]:
         """The settings that are handed through to the functions as they are."""
         names = (
             *("stripe_api_base", "hubspot_api_base", "hubspot_properties"),
@@ -143,7 +145,7 @@ class Stage(BaseModel):
             **({"AWS_ENDPOINT_URL_SESV2": self.ses_api_base} if self.ses_api_base else {}),
         }
 
-    def provider_addresses(self) -> dict[str, str]:
+    def provider_outputs(self) -> dict[str, str]:
         """Outputs for tools outside of the stack: addresses that are not the usual ones."""
         given = {
             "StripeApiBase": self.stripe_api_base,
@@ -153,17 +155,19 @@ class Stage(BaseModel):
         return {name: value for name, value in given.items() if value}
 
     @classmethod
-    def of(cls, context: Mapping[str, Any], contracts: Iterable[type[AnyContract]]) -> Self:
+    def from_context(
+        cls, context: Mapping[str, Any], contracts: Iterable[type[AnyContract]]
+    ) -> Self:
         """The stage that the context asks for, `dev` unless it says otherwise."""
-        given = {name: value for name, value in context.items() if _is_ours(name)}
+        given = {name: value for name, value in context.items() if _is_setting(name)}
         name = str(given.pop("stage", "dev"))
         if name not in _DEFAULTS:
             raise StageError(f"there is no stage {name!r}; there are {', '.join(_DEFAULTS)}")
-        grouped = _grouped(given, tuple(contracts))
+        grouped = _group_settings(given, tuple(contracts))
         try:
             return cls.model_validate({"name": name, **_DEFAULTS[name], **grouped})
         except ValidationError as error:
-            raise StageError(_sentence(error)) from error
+            raise StageError(_describe_error(error)) from error
 
 
 _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -184,20 +188,22 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def _is_ours(name: str) -> bool:
+def _is_setting(name: str) -> bool:
     """Whether a context value is a setting; the CDK's own names have a colon, a slash or an @."""
     return not any(sign in name for sign in ":/@")
 
 
-def _grouped(given: Mapping[str, Any], contracts: tuple[type[AnyContract], ...]) -> dict[str, Any]:
+def _group_settings(
+    given: Mapping[str, Any], contracts: tuple[type[AnyContract], ...]
+) -> dict[str, Any]:
     """`-c orders_table=shop-orders` names an existing table; secrets and queues go alike."""
-    tables = {"jobs", *(name for contract in contracts for name in contract.needs.tables)}
-    secrets = {name for contract in contracts for name in contract.needs.secrets}
-    queues = {contract.needs.queue for contract in contracts}
+    tables = {"jobs", *(name for contract in contracts for name in contract.resources.tables)}
+    secrets = {name for contract in contracts for name in contract.resources.secrets}
+    queues = {contract.resources.queue for contract in contracts}
     groups = {
         "existing_tables": {f"{name}{_TABLE}": name for name in tables},
         "existing_secrets": {f"{name}{_SECRET}": name for name in secrets},
-        "read_only_secrets": {f"{name}{_READING_SECRET}": name for name in secrets},
+        "read_only_secrets": {f"{name}{_READ_ONLY_SECRET}": name for name in secrets},
         "queue_worker_concurrency": {f"{name}{_CONCURRENCY}": name for name in queues},
     }
     settings = {name: value for name, value in given.items() if name in Stage.model_fields}
@@ -212,6 +218,6 @@ def _grouped(given: Mapping[str, Any], contracts: tuple[type[AnyContract], ...])
     return settings
 
 
-def _sentence(error: ValidationError) -> str:
+def _describe_error(error: ValidationError) -> str:
     faults = (f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors())
     return f"the stage cannot be set up: {'; '.join(faults)}"

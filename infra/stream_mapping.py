@@ -7,15 +7,15 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.job_function import JobFunction
-from infra.surroundings import Surroundings
+from infra.job_function import OncelyFunction
+from infra.surroundings import SharedResources
 
 _Mapping = lambda_.CfnEventSourceMapping
 
 
-def failure_queue(scope: Construct, id_: str, *, around: Surroundings) -> sqs.Queue:
+def failure_queue(scope: Construct, id_: str, *, shared: SharedResources) -> sqs.Queue:
     """Where Lambda reports the part of the stream that a function could not process."""
-    stage = around.stage
+    stage = shared.stage
     queue = sqs.Queue(
         scope,
         id_,
@@ -34,9 +34,9 @@ def failure_queue(scope: Construct, id_: str, *, around: Surroundings) -> sqs.Qu
 
 
 def read_stream(
-    function: JobFunction,
+    function: OncelyFunction,
     *,
-    around: Surroundings,
+    shared: SharedResources,
     failures: sqs.Queue,
     batch_size: int,
     max_retries: int,
@@ -45,16 +45,16 @@ def read_stream(
     pattern: str | None = None,
 ) -> None:
     """Feed a function from the stream, from its oldest record on."""
-    stream = around.tables.jobs.table_stream_arn
+    stream = shared.tables.jobs.table_stream_arn
     if stream is None:
         raise ValueError("the job table has no stream")
     # Lambda reads the stream, and reports what it gives up on, in this function's name.
-    function.allow(
+    function.grant(
         *("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
-        on=[stream],
+        resources=[stream],
     )
-    function.allow("dynamodb:ListStreams", on=["*"])
-    function.allow("sqs:SendMessage", on=[failures.queue_arn])
+    function.grant("dynamodb:ListStreams", resources=["*"])
+    function.grant("sqs:SendMessage", resources=[failures.queue_arn])
     # By hand: the construct's own destination would be granted more than sending.
     _Mapping(
         function,

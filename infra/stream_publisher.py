@@ -6,48 +6,50 @@ from typing import Final
 
 from constructs import Construct
 
-from infra.job_function import JobFunction
+from infra.job_function import OncelyFunction
 from infra.stream_mapping import failure_queue, read_stream
-from infra.surroundings import Surroundings
+from infra.surroundings import SharedResources
 from infra.table_plans import JOBS
 from oncely.domain.lifecycle import ENDED
 
 BATCH_SIZE: Final = 100
 # A poisoned record holds its shard up; after this it goes to a person, and the row to a sweep.
-RETRIES: Final = 10
-OLDEST: Final = timedelta(hours=6)
+MAX_RETRIES: Final = 10
+MAX_RECORD_AGE: Final = timedelta(hours=6)
 
 
 class StreamPublisher(Construct):
     """What it misses, the reconciler redoes: an ended row keeps its due time until then."""
 
-    def __init__(self, scope: Construct, id_: str, *, around: Surroundings) -> None:
+    def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
         super().__init__(scope, id_)
-        stage, tables = around.stage, around.tables
-        self.missed = failure_queue(self, "Missed", around=around)
-        self.publisher = JobFunction(
+        stage, tables = shared.stage, shared.tables
+        self.missed = failure_queue(self, "Missed", shared=shared)
+        self.publisher = OncelyFunction(
             self,
             "Publish",
             entry="publish_ended",
             description="sends what ended jobs owe: follow-ups and events",
             stage=stage,
-            layers=around.layers,
-            timeout=stage.reconciler_timeout_seconds,
+            layers=shared.layers,
+            timeout_seconds=stage.reconciler_timeout_seconds,
             environment={
-                **tables.variables(),
-                **around.publishing_variables(),
-                **stage.provider_settings(),
+                **tables.env_vars(),
+                **shared.publish_env_vars(),
+                **stage.provider_env_vars(),
             },
         )
-        self.publisher.allow("dynamodb:GetItem", "dynamodb:UpdateItem", on=[tables.arn(JOBS)])
-        around.let_publish(self.publisher)
+        self.publisher.grant(
+            "dynamodb:GetItem", "dynamodb:UpdateItem", resources=[tables.arn(JOBS)]
+        )
+        shared.grant_publish(self.publisher)
         read_stream(
             self.publisher,
-            around=around,
+            shared=shared,
             failures=self.missed,
             batch_size=BATCH_SIZE,
-            max_retries=RETRIES,
-            max_age=OLDEST,
+            max_retries=MAX_RETRIES,
+            max_age=MAX_RECORD_AGE,
             pattern=_ended_and_due(),
         )
 

@@ -9,35 +9,35 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
-from infra.job_function import JobFunction
-from infra.log_group import log_group_of
-from infra.people import People
+from infra.job_function import OncelyFunction
+from infra.log_group import create_log_group
+from infra.people import AdminUserPool
 from infra.stages import ENGINE_ADDRESS
-from infra.surroundings import Surroundings
-from infra.table_plans import DUE, JOBS
+from infra.surroundings import SharedResources
+from infra.table_plans import DUE_INDEX, JOBS
 from oncely.adapters.job_finder import ATTENTION_INDEX, BY_CUSTOMER, BY_REFERENCE, BY_SUBJECT
 
 # People click; more than this a second is a mistake or an attack.
-RATE: Final = 20
-BURST: Final = 40
+RATE_LIMIT: Final = 20
+BURST_LIMIT: Final = 40
 # API Gateway waits 30 s for an answer; a function that takes longer works for nobody.
-TIMEOUT: Final = 29
+TIMEOUT_SECONDS: Final = 29
 
-PUBLIC: Final = ("/", "/config.json", "/page/{version}/{file}")
-READING: Final = ("/api/me", "/api/find", "/api/jobs", "/api/job", "/api/counts")
-REPAIRING: Final = (
+PUBLIC_ROUTES: Final = ("/", "/config.json", "/page/{version}/{file}")
+READ_ROUTES: Final = ("/api/me", "/api/find", "/api/jobs", "/api/job", "/api/counts")
+REPAIR_ROUTES: Final = (
     (apigateway.HttpMethod.POST, "/api/repair"),
     (apigateway.HttpMethod.GET, "/api/export"),
 )
 
-_ACCESS: Final = (
+_ACCESS_LOG_FORMAT: Final = (
     '{"at":"$context.requestTime","request":"$context.requestId","ip":"$context.identity.sourceIp",'
     '"route":"$context.routeKey","status":"$context.status","user":"$context.authorizer.claims.sub",'
     '"refused":"$context.authorizer.error","took":"$context.responseLatency"}'
 )
 
 
-def engine_address(stack: Stack) -> str:
+def local_engine_parameter(stack: Stack) -> str:
     """Where the local engine answers, as `cdk deploy --parameters EngineAddress=…` says."""
     return CfnParameter(
         stack,
@@ -47,15 +47,15 @@ def engine_address(stack: Stack) -> str:
     ).value_as_string
 
 
-class SupportView(Construct):
+class AdminPage(Construct):
     """Everything that people reach with a browser."""
 
-    def __init__(self, scope: Construct, id_: str, *, around: Surroundings) -> None:
+    def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
         super().__init__(scope, id_)
-        self._around = around
-        self.people = People(self, "People", stage=around.stage)
+        self._shared = shared
+        self.user_pool = AdminUserPool(self, "People", stage=shared.stage)
         # Known when an engine runs, not when the stack is written; there is none on AWS.
-        self._engine = engine_address(Stack.of(self)) if around.stage.is_local else None
+        self._engine = local_engine_parameter(Stack.of(self)) if shared.stage.is_local else None
         self.api = apigateway.HttpApi(
             self,
             "Api",
@@ -64,11 +64,11 @@ class SupportView(Construct):
             description="Oncely: the support view",
             create_default_stage=False,
         )
-        self._stage()
-        client = self.people.client(f"{self.url}/")
-        self.reader = self._reader(client)
-        self.repairer = self._repairer()
-        self._routes(client)
+        self._add_stage()
+        client = self.user_pool.add_page_client(f"{self.url}/")
+        self.reader = self._create_reader(client)
+        self.repairer = self._create_repairer()
+        self._add_routes(client)
 
     @property
     def url(self) -> str:
@@ -78,7 +78,7 @@ class SupportView(Construct):
         port = Fn.select(2, Fn.split(":", self._engine))
         return f"http://{self.api.api_id}.execute-api.localhost:{port}"
 
-    def _stage(self) -> None:
+    def _add_stage(self) -> None:
         apigateway.CfnStage(
             self,
             "Default",
@@ -86,71 +86,73 @@ class SupportView(Construct):
             stage_name="$default",
             auto_deploy=True,
             access_log_settings=apigateway.CfnStage.AccessLogSettingsProperty(
-                destination_arn=log_group_of(self, stage=self._around.stage).log_group_arn,
-                format=_ACCESS,
+                destination_arn=create_log_group(self, stage=self._shared.stage).log_group_arn,
+                format=_ACCESS_LOG_FORMAT,
             ),
             default_route_settings=apigateway.CfnStage.RouteSettingsProperty(
-                throttling_rate_limit=RATE, throttling_burst_limit=BURST
+                throttling_rate_limit=RATE_LIMIT, throttling_burst_limit=BURST_LIMIT
             ),
         )
 
-    def _reader(self, client: cognito.UserPoolClient) -> JobFunction:
-        around = self._around
-        tables = around.tables
-        function = JobFunction(
+    def _create_reader(self, client: cognito.UserPoolClient) -> OncelyFunction:
+        shared = self._shared
+        tables = shared.tables
+        function = OncelyFunction(
             self,
             "Read",
             entry="read_jobs",
             description="serves the support view's page, and what it reads",
-            stage=around.stage,
-            layers=around.layers,
-            timeout=TIMEOUT,
-            memory=around.stage.worker_memory_mb,
+            stage=shared.stage,
+            layers=shared.layers,
+            timeout_seconds=TIMEOUT_SECONDS,
+            memory_mb=shared.stage.worker_memory_mb,
             environment={
-                **tables.variables(),
-                "ARCHIVE_BUCKET": around.archive.name,
+                **tables.env_vars(),
+                "ARCHIVE_BUCKET": shared.archive.name,
                 # The engine serves the sign-in page of every pool at its own address.
-                "SIGN_IN_URL": self._engine or self.people.sign_in_url,
-                "CLIENT_ID": client.user_pool_client_id,
+                "SIGN_IN_URL": self._engine or self.user_pool.sign_in_url,
+                "SIGN_IN_CLIENT_ID": client.user_pool_client_id,
                 "STACK_NAME": Stack.of(self).stack_name,
             },
         )
-        indexes = (BY_SUBJECT, BY_CUSTOMER, BY_REFERENCE, ATTENTION_INDEX, DUE)
-        function.allow("dynamodb:Query", on=tables.index_arns(JOBS, *indexes))
-        function.allow("dynamodb:GetItem", "dynamodb:BatchGetItem", on=[tables.arn(JOBS)])
-        around.archive.let_read_history(function)
+        indexes = (BY_SUBJECT, BY_CUSTOMER, BY_REFERENCE, ATTENTION_INDEX, DUE_INDEX)
+        function.grant("dynamodb:Query", resources=tables.index_arns(JOBS, *indexes))
+        function.grant("dynamodb:GetItem", "dynamodb:BatchGetItem", resources=[tables.arn(JOBS)])
+        shared.archive.grant_read_history(function)
         return function
 
-    def _repairer(self) -> JobFunction:
-        around = self._around
-        demand, tables = around.demand, around.tables
-        function = JobFunction(
+    def _create_repairer(self) -> OncelyFunction:
+        shared = self._shared
+        required, tables = shared.required, shared.tables
+        function = OncelyFunction(
             self,
             "Repair",
             entry="repair_jobs",
             description="does what operators of the support view ask for",
-            stage=around.stage,
-            layers=around.layers,
-            timeout=TIMEOUT,
-            memory=around.stage.worker_memory_mb,
-            secrets=demand.secrets,
-            environment={**around.asking_variables(), "ARCHIVE_BUCKET": around.archive.name},
+            stage=shared.stage,
+            layers=shared.layers,
+            timeout_seconds=TIMEOUT_SECONDS,
+            memory_mb=shared.stage.worker_memory_mb,
+            secrets=required.secrets,
+            environment={**shared.lookup_env_vars(), "ARCHIVE_BUCKET": shared.archive.name},
         )
-        around.let_ask(function)
-        function.allow("dynamodb:Query", on=tables.index_arns(JOBS, ATTENTION_INDEX, DUE))
-        function.allow("dynamodb:BatchGetItem", on=[tables.arn(JOBS)])
-        around.archive.let_read_history(function)
-        function.allow("sqs:SendMessage", on=around.queues.arns())
+        shared.grant_lookup(function)
+        function.grant(
+            "dynamodb:Query", resources=tables.index_arns(JOBS, ATTENTION_INDEX, DUE_INDEX)
+        )
+        function.grant("dynamodb:BatchGetItem", resources=[tables.arn(JOBS)])
+        shared.archive.grant_read_history(function)
+        function.grant("sqs:SendMessage", resources=shared.queues.arns())
         return function
 
-    def _routes(self, client: cognito.UserPoolClient) -> None:
+    def _add_routes(self, client: cognito.UserPoolClient) -> None:
         get = apigateway.HttpMethod.GET
         reads = integrations.HttpLambdaIntegration("Reads", self.reader.function)
         repairs = integrations.HttpLambdaIntegration("Repairs", self.repairer.function)
         signed_in = authorizers.HttpUserPoolAuthorizer(
-            "SignedIn", self.people.pool, user_pool_clients=[client]
+            "SignedIn", self.user_pool.pool, user_pool_clients=[client]
         )
-        for path in PUBLIC:
+        for path in PUBLIC_ROUTES:
             for route in self.api.add_routes(path=path, methods=[get], integration=reads):
                 Validations.of(route).acknowledge(
                     Acknowledgment(
@@ -158,9 +160,9 @@ class SupportView(Construct):
                         reason="The page itself holds nothing; what it shows needs a token.",
                     )
                 )
-        for path in READING:
+        for path in READ_ROUTES:
             self.api.add_routes(path=path, methods=[get], integration=reads, authorizer=signed_in)
-        for method, path in REPAIRING:
+        for method, path in REPAIR_ROUTES:
             self.api.add_routes(
                 path=path, methods=[method], integration=repairs, authorizer=signed_in
             )

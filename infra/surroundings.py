@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_events as events
 
-from infra.alerts import Alerts
-from infra.archive import Archive
+from infra.alerts import AlertTopic
+from infra.archive import ArchiveBucket
 from infra.code import CodeLayers
-from infra.job_function import JobFunction
-from infra.needs import Demand
-from infra.provider_keys import ProviderKeys
+from infra.job_function import OncelyFunction
+from infra.needs import RequiredResources
+from infra.provider_keys import ProviderSecrets
 from infra.queues import Queues
 from infra.stages import Stage
 from infra.table_plans import JOBS
@@ -17,64 +17,64 @@ from infra.tables import Tables
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class SharedResources:
     """Handed to each construct that makes a function."""
 
     stage: Stage
-    demand: Demand
+    required: RequiredResources
     layers: CodeLayers
     tables: Tables
     queues: Queues
-    keys: ProviderKeys
-    archive: Archive
-    alerts: Alerts
+    provider_secrets: ProviderSecrets
+    archive: ArchiveBucket
+    alerts: AlertTopic
     bus: events.EventBus
 
-    def publishing_variables(self) -> dict[str, str]:
+    def publish_env_vars(self) -> dict[str, str]:
         """What a function needs to know to publish an end."""
         return {
             "EVENT_BUS_NAME": self.bus.event_bus_name,
-            **self.retention_variables(),
-            **self.queues.urls(),
+            **self.retention_env_vars(),
+            **self.queues.env_vars(),
         }
 
-    def retention_variables(self) -> dict[str, str]:
+    def retention_env_vars(self) -> dict[str, str]:
         """What a function needs to know to end a job."""
         return {"RETENTION_DAYS": str(self.stage.row_retention_days)}
 
-    def asking_variables(self) -> dict[str, str]:
+    def lookup_env_vars(self) -> dict[str, str]:
         """What a function needs to know to ask what became of any job, and to record it."""
         return {
-            **self.publishing_variables(),
-            **self.tables.variables(self.demand.tables),
-            **self.keys.variables(self.demand.secrets, reading=True),
-            **self.stage.provider_settings(),
+            **self.publish_env_vars(),
+            **self.tables.env_vars(self.required.tables),
+            **self.provider_secrets.env_vars(self.required.secrets, read_only=True),
+            **self.stage.provider_env_vars(),
         }
 
-    def let_check_table(self, function: JobFunction) -> None:
+    def grant_check_table(self, function: OncelyFunction) -> None:
         """Let a function see whether the job table holds the proofs; it may read its rows."""
         names = ("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
-        function.allow(*(f"dynamodb:{name}" for name in names), on=[self.tables.arn(JOBS)])
+        function.grant(*(f"dynamodb:{name}" for name in names), resources=[self.tables.arn(JOBS)])
 
-    def let_ask(self, function: JobFunction) -> None:
+    def grant_lookup(self, function: OncelyFunction) -> None:
         """Let a function ask what became of any job, and record it."""
-        demand, tables = self.demand, self.tables
-        self.let_check_table(function)
-        function.allow(
+        required, tables = self.required, self.tables
+        self.grant_check_table(function)
+        function.grant(
             *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-            on=[tables.arn(JOBS)],
+            resources=[tables.arn(JOBS)],
         )
-        if demand.tables:
-            function.allow(
+        if required.tables:
+            function.grant(
                 *("dynamodb:GetItem", "dynamodb:UpdateItem"),
-                on=[tables.arn(name) for name in demand.tables],
+                resources=[tables.arn(name) for name in required.tables],
             )
-        if demand.secrets:
-            keys = self.keys.arns(demand.secrets, reading=True)
-            function.allow("secretsmanager:GetSecretValue", on=keys)
+        if required.secrets:
+            keys = self.provider_secrets.arns(required.secrets, read_only=True)
+            function.grant("secretsmanager:GetSecretValue", resources=keys)
 
-    def let_publish(self, function: JobFunction) -> None:
+    def grant_publish(self, function: OncelyFunction) -> None:
         """Let a function send what an ended job owes: the event, the follow-ups."""
-        if self.demand.publishes_events:
-            function.allow("events:PutEvents", on=[self.bus.event_bus_arn])
-        function.allow("sqs:SendMessage", on=self.queues.arns())
+        if self.required.publishes_events:
+            function.grant("events:PutEvents", resources=[self.bus.event_bus_arn])
+        function.grant("sqs:SendMessage", resources=self.queues.arns())

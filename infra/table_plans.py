@@ -8,13 +8,13 @@ from oncely.adapters import due_index, job_finder, job_rows
 from oncely.contracts.payment_charge import CHARGE_SHARD, REQUESTED_INDEX
 
 JOBS: Final = "jobs"
-TTL: Final = "expires_at"
+TTL_ATTRIBUTE: Final = "expires_at"
 
-DUE: Final = due_index.INDEX
+DUE_INDEX: Final = due_index.INDEX
 
 
 @dataclass(frozen=True, kw_only=True)
-class Key:
+class KeySchema:
     """The key of a table or an index; every part of one is text."""
 
     partition: str
@@ -27,54 +27,59 @@ class Key:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Index:
+class IndexSchema:
     """A secondary index; besides keys it copies what `include` names."""
 
     name: str
-    key: Key
+    key: KeySchema
     include: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class TableSchema:
     """What a table looks like."""
 
-    key: Key
-    indexes: tuple[Index, ...] = ()
-    streams: bool = False
-    expires: bool = False
+    key: KeySchema
+    indexes: tuple[IndexSchema, ...] = ()
+    has_stream: bool = False
+    has_ttl: bool = False
 
 
-PLANS: Final[Mapping[str, Plan]] = {
-    JOBS: Plan(
-        key=Key(partition="job_key"),
-        streams=True,
-        expires=True,
+TABLE_SCHEMAS: Final[Mapping[str, TableSchema]] = {
+    JOBS: TableSchema(
+        key=KeySchema(partition="job_key"),
+        has_stream=True,
+        has_ttl=True,
         indexes=(
             # Sparse: a row without a due time is not in it, so a sweep reads unresolved jobs only.
-            Index(name=DUE, key=Key(partition=job_rows.DUE, sort="due_at")),
+            IndexSchema(name=DUE_INDEX, key=KeySchema(partition=job_rows.DUE, sort="due_at")),
             # What people ask by. Sparse as well; the rows themselves are read by their keys.
-            Index(name=job_finder.BY_SUBJECT, key=Key(partition="subject", sort="created_at")),
-            Index(name=job_finder.BY_CUSTOMER, key=Key(partition="customer_id", sort="created_at")),
-            Index(name=job_finder.BY_REFERENCE, key=Key(partition="provider_ref")),
+            IndexSchema(
+                name=job_finder.BY_SUBJECT, key=KeySchema(partition="subject", sort="created_at")
+            ),
+            IndexSchema(
+                name=job_finder.BY_CUSTOMER,
+                key=KeySchema(partition="customer_id", sort="created_at"),
+            ),
+            IndexSchema(name=job_finder.BY_REFERENCE, key=KeySchema(partition="provider_ref")),
             # What operators act on; what is in progress is in the index of due rows.
-            Index(
+            IndexSchema(
                 name=job_finder.ATTENTION_INDEX,
-                key=Key(partition=job_rows.ATTENTION, sort="since"),
+                key=KeySchema(partition=job_rows.ATTENTION, sort="since"),
             ),
         ),
     ),
-    "orders": Plan(
-        key=Key(partition="order_id"),
+    "orders": TableSchema(
+        key=KeySchema(partition="order_id"),
         # Sparse: the ending transaction removes charge_requested_at.
         indexes=(
-            Index(
+            IndexSchema(
                 name=REQUESTED_INDEX,
-                key=Key(partition=CHARGE_SHARD, sort="charge_requested_at"),
+                key=KeySchema(partition=CHARGE_SHARD, sort="charge_requested_at"),
                 include=("status",),
             ),
         ),
     ),
-    "records": Plan(key=Key(partition="record_id")),
-    "import_events": Plan(key=Key(partition="record_id", sort="event_id")),
+    "records": TableSchema(key=KeySchema(partition="record_id")),
+    "import_events": TableSchema(key=KeySchema(partition="record_id", sort="event_id")),
 }

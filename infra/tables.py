@@ -7,8 +7,8 @@ from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
 from infra.stages import Stage, StageError
-from infra.table_plans import JOBS, PLANS, TTL, Index, Plan
-from oncely.settings import camel, table_variable
+from infra.table_plans import JOBS, TABLE_SCHEMAS, TTL_ATTRIBUTE, IndexSchema, TableSchema
+from oncely.settings import pascal_case, table_env_var
 
 _TEXT = dynamodb.AttributeType.STRING
 _CLASSES = {
@@ -49,41 +49,41 @@ class Tables(Construct):
         """The ARN of a table by its short name."""
         return self._tables[name].table_arn
 
-    def variables(self, names: Iterable[str] = ()) -> dict[str, str]:
+    def env_vars(self, names: Iterable[str] = ()) -> dict[str, str]:
         """What whoever writes or finds jobs needs to know of the job table and these others."""
-        return {**self.names_of(JOBS, *names), "DUE_SHARDS": self._due_shards}
+        return {**self.table_env_vars(JOBS, *names), "DUE_SHARDS": self._due_shards}
 
-    def names_of(self, *names: str) -> dict[str, str]:
+    def table_env_vars(self, *names: str) -> dict[str, str]:
         """The variables that name these tables."""
-        return {table_variable(name): self._tables[name].table_name for name in names}
+        return {table_env_var(name): self._tables[name].table_name for name in names}
 
     def index_arns(self, name: str, *indexes: str) -> list[str]:
         """The ARNs of a table's indexes: those named, or all that are known of it."""
-        plan = PLANS.get(name)
+        schema = TABLE_SCHEMAS.get(name)
         # Of a table that another team made, its contract alone knows the indexes.
-        planned = ("*",) if plan is None else tuple(index.name for index in plan.indexes)
+        planned = ("*",) if schema is None else tuple(index.name for index in schema.indexes)
         wanted = indexes or planned
         return [f"{self.arn(name)}/index/{index}" for index in wanted]
 
     def _table(self, name: str, stage: Stage) -> dynamodb.ITable:
         if name in stage.existing_tables:
             return self._existing(name, stage)
-        if name not in PLANS:
+        if name not in TABLE_SCHEMAS:
             raise StageError(
                 f"a contract needs the table {name!r}, which the stack does not make: name the "
                 f"existing one with -c {name}_table=…, or add it to infra/table_plans.py"
             )
-        return _new_table(self, name, PLANS[name], stage)
+        return _new_table(self, name, TABLE_SCHEMAS[name], stage)
 
     def _existing(self, name: str, stage: Stage) -> dynamodb.ITable:
         table_name = stage.existing_tables[name]
         if name != JOBS:
-            return dynamodb.Table.from_table_name(self, camel(name), table_name)
+            return dynamodb.Table.from_table_name(self, pascal_case(name), table_name)
         if stage.jobs_stream_arn is None:
             raise StageError("an existing job table needs its stream: -c jobs_stream_arn=…")
         return dynamodb.Table.from_table_attributes(
             self,
-            camel(name),
+            pascal_case(name),
             table_arn=Stack.of(self).format_arn(
                 service="dynamodb", resource="table", resource_name=table_name
             ),
@@ -91,12 +91,12 @@ class Tables(Construct):
         )
 
 
-def _new_table(scope: Construct, name: str, plan: Plan, stage: Stage) -> dynamodb.Table:
+def _new_table(scope: Construct, name: str, schema: TableSchema, stage: Stage) -> dynamodb.Table:
     table = dynamodb.Table(
         scope,
-        camel(name),
-        partition_key=_attribute(plan.key.partition),
-        sort_key=_attribute(plan.key.sort) if plan.key.sort else None,
+        pascal_case(name),
+        partition_key=_attribute(schema.key.partition),
+        sort_key=_attribute(schema.key.sort) if schema.key.sort else None,
         table_class=_CLASSES[stage.table_class],
         billing_mode=_BILLING_MODES[stage.billing_mode],
         read_capacity=stage.read_capacity_units,
@@ -107,15 +107,15 @@ def _new_table(scope: Construct, name: str, plan: Plan, stage: Stage) -> dynamod
         ),
         deletion_protection=stage.retain_data,
         removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
-        stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES if plan.streams else None,
-        time_to_live_attribute=TTL if plan.expires else None,
+        stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES if schema.has_stream else None,
+        time_to_live_attribute=TTL_ATTRIBUTE if schema.has_ttl else None,
     )
-    for index in plan.indexes:
+    for index in schema.indexes:
         _add_index(table, index, stage)
     return table
 
 
-def _add_index(table: dynamodb.Table, index: Index, stage: Stage) -> None:
+def _add_index(table: dynamodb.Table, index: IndexSchema, stage: Stage) -> None:
     only_keys = not index.include
     table.add_global_secondary_index(
         index_name=index.name,

@@ -9,14 +9,14 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped] 
 
 from infra.local.engine import HOST
 from tests.support import engines
-from tests.support.dynamo import NO_PROFILE, Dynamo
+from tests.support.dynamo import NO_PROFILE, DynamoFixture
 
 # End-to-end suites that deploy a stack of their own; the others share one.
 _OWN_STACK = frozenset({"test_deploying.py", "test_local.py"})
-_OVER_SOCKETS = frozenset({"ministack", "dynamodb_local", "dynamo", "place"})
+_SOCKET_FIXTURES = frozenset({"ministack", "dynamodb_local", "dynamo", "place"})
 
 
-class Groups(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as above
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as above
     """Runs tests that share something expensive on one worker, so that it is made once.
 
     The marker `xdist_group` would do the same, but xdist 3.8 ignores it with pytest 9.2.
@@ -34,12 +34,12 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as above
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
-    return Groups(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling:
+    return GroupScheduling(config, log)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if _OVER_SOCKETS.intersection(_fixtures(item)):
+    if _SOCKET_FIXTURES.intersection(_fixtures(item)):
         item.add_marker(pytest.mark.allow_hosts([HOST]))
 
 
@@ -62,12 +62,12 @@ def _restore_order(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("in_order"):
             modules.setdefault(item.location[0], []).append(place)
     for places in modules.values():
-        written = sorted((items[place] for place in places), key=_place_in_file)
+        written = sorted((items[place] for place in places), key=_position_in_file)
         for place, item in zip(places, written, strict=True):
             items[place] = item
 
 
-def _place_in_file(item: pytest.Item) -> tuple[int, list[int]]:
+def _position_in_file(item: pytest.Item) -> tuple[int, list[int]]:
     parameters = getattr(item, "callspec", None)
     return item.location[1] or 0, list(parameters.indices.values()) if parameters else []
 
@@ -102,8 +102,8 @@ def moto() -> Iterator[str]:
 
 
 @pytest.fixture
-def dynamo(no_profile: None, ministack: str) -> Iterator[Dynamo]:
+def dynamo(no_profile: None, ministack: str) -> Iterator[DynamoFixture]:
     """Fresh tables where races, retries and transactions are real."""
-    tables = Dynamo(ministack)
+    tables = DynamoFixture(ministack)
     yield tables
     tables.close()

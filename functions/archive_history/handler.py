@@ -5,35 +5,35 @@ from typing import Any, Final
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.adapters.clients import Clients
+from oncely.adapters.clients import AwsClients
 from oncely.adapters.s3_history import S3HistoryStore
 from oncely.adapters.stream_gaps import gap_from_failure
 from oncely.adapters.stream_records import batch_name, row_changes
 from oncely.adapters.system import SystemClock
-from oncely.adapters.table_generation import TableGeneration
+from oncely.adapters.table_generation import TableGenerationReader
 from oncely.lambda_init import once
 from oncely.services.archive_history import HistoryWriter
 from oncely.settings import HistorySettings
-from oncely.telemetry import observed, telemetry
+from oncely.telemetry import instrumented, telemetry
 
 _QUEUE: Final = "aws:sqs"
 
 
 @once
-def writer() -> HistoryWriter:
+def get_history_writer() -> HistoryWriter:
     """Wire once per execution environment."""
     settings = HistorySettings.from_env(os.environ)
-    return HistoryWriter(S3HistoryStore(Clients().s3, settings.archive_bucket))
+    return HistoryWriter(S3HistoryStore(AwsClients().s3, settings.archive_bucket))
 
 
 @once
-def generation() -> TableGeneration:
+def get_table_generation() -> TableGenerationReader:
     """The same."""
     settings = HistorySettings.from_env(os.environ)
-    return TableGeneration(Clients().dynamodb, settings.jobs_table)
+    return TableGenerationReader(AwsClients().dynamodb, settings.jobs_table)
 
 
-@observed
+@instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Write a batch of the stream, or the gaps that the failure queue tells of.
 
@@ -48,10 +48,10 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
 
 
 def _write(records: list[dict[str, Any]]) -> None:
-    table = generation()(records[0]["eventSourceARN"])
+    table = get_table_generation()(records[0]["eventSourceARN"])
     changes = row_changes(records)
     name = batch_name(records, generation=table)
-    objects = writer().write(changes, generation=table, batch=name)
+    objects = get_history_writer().write(changes, generation=table, batch=name)
     telemetry().history_written(changes=len(changes), objects=objects)
 
 
@@ -59,5 +59,5 @@ def _record_gaps(records: list[dict[str, Any]]) -> None:
     now = SystemClock().now()
     for record in records:
         gap = gap_from_failure(record["body"], recorded_at=now)
-        writer().store.record_gap(gap)
+        get_history_writer().store.record_gap(gap)
         telemetry().history_gap(gap)

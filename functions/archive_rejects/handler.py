@@ -6,22 +6,22 @@ from typing import Any
 from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.adapters.clients import Clients
+from oncely.adapters.clients import AwsClients
 from oncely.adapters.s3_archive import S3Archive
 from oncely.adapters.system import SystemClock
 from oncely.domain.writes import Json
 from oncely.lambda_init import once
-from oncely.settings import RejectSettings
-from oncely.telemetry import observed
+from oncely.settings import RejectArchiveSettings
+from oncely.telemetry import instrumented
 
 
 @once
-def archive() -> S3Archive:
+def get_archive() -> S3Archive:
     """Wire once per execution environment."""
-    return S3Archive(Clients().s3, RejectSettings.from_env(os.environ).archive_bucket)
+    return S3Archive(AwsClients().s3, RejectArchiveSettings.from_env(os.environ).archive_bucket)
 
 
-@observed
+@instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Keep each message; one that cannot be kept stays in the queue with all that came with it."""
     now = SystemClock().now()
@@ -30,5 +30,5 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
             name: attribute.string_value for name, attribute in record.message_attributes.items()
         }
         reject: dict[str, Json] = {"body": record.body, **attributes}
-        archive().keep_reject(record.message_id, reject, at=now)
+        get_archive().save_reject(record.message_id, reject, at=now)
     return {"batchItemFailures": []}

@@ -5,70 +5,76 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.adapters.wiring import wire_finder, wire_sweeps
+from oncely.adapters.wiring import build_due_work_finder, build_sweep_starter
 from oncely.contracts import CONTRACTS
 from oncely.lambda_init import once
 from oncely.ports import Sweeps
-from oncely.services.find_due import Finder, Sweep
-from oncely.services.sweep_report import groups
-from oncely.settings import FinderSettings
+from oncely.services.find_due import DueWorkFinder, SweepRequest
+from oncely.services.sweep_report import split_into_groups
+from oncely.settings import FindDueSettings
 from oncely.signals import OLDEST_UNRESOLVED_AGE
-from oncely.telemetry import observed, telemetry
+from oncely.telemetry import instrumented, telemetry
 
 
 @once
-def settings() -> FinderSettings:
+def get_settings() -> FindDueSettings:
     """Read once per execution environment."""
-    return FinderSettings.from_env(os.environ, CONTRACTS)
+    return FindDueSettings.from_env(os.environ, CONTRACTS)
 
 
 @once
-def finder() -> Finder:
+def get_finder() -> DueWorkFinder:
     """Wire once per execution environment."""
-    return wire_finder(settings(), CONTRACTS)
+    return build_due_work_finder(get_settings(), CONTRACTS)
 
 
 @once
-def sweeps() -> Sweeps:
+def get_sweep_starter() -> Sweeps:
     """Wire once per execution environment."""
-    return wire_sweeps(settings())
+    return build_sweep_starter(get_settings())
 
 
-@observed
+@instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Answer the state machine with one page in groups, and the schedule by starting a sweep."""
-    return _page(event) if "execution" in event else _start_if_due()
+    return _find_page(event) if "execution" in event else _start_if_due()
 
 
 def _start_if_due() -> dict[str, Any]:
-    telemetry().measure(OLDEST_UNRESOLVED_AGE, finder().oldest_age())
-    found = finder().find(Sweep(limit=1))
-    if found.refused:
-        telemetry().table_refused(found.refused)
-    if found.trouble:
-        telemetry().could_not_look(found.trouble)
+    telemetry().add_duration(OLDEST_UNRESOLVED_AGE, get_finder().oldest_age())
+    found = get_finder().find(SweepRequest(limit=1))
+    if found.table_refusal:
+        telemetry().table_blocked(found.table_refusal)
+    if found.error:
+        telemetry().missing_job_scan_failed(found.error)
     if found.items:
-        sweeps().start({})
+        get_sweep_starter().start({})
     else:
-        telemetry().sweep_done(seconds=0)
+        telemetry().sweep_finished(seconds=0)
     return {"started": bool(found.items)}
 
 
-def _page(event: dict[str, Any]) -> dict[str, Any]:
-    sweep, execution = Sweep.of(event["sweep"]), event["execution"]
-    found = finder().find(sweep, holder=None if sweep.dry_run else execution)
-    if found.refused:
-        telemetry().table_refused(found.refused)
-    if found.trouble:
-        telemetry().could_not_look(found.trouble)
-    telemetry().found(due=len(found.items), asking=found.asking, busy=found.busy)
+def _find_page(event: dict[str, Any]) -> dict[str, Any]:
+    sweep, execution = SweepRequest.parse(event["sweep"]), event["execution"]
+    found = get_finder().find(sweep, holder=None if sweep.dry_run else execution)
+    if found.table_refusal:
+        telemetry().table_blocked(found.table_refusal)
+    if found.error:
+        telemetry().missing_job_scan_failed(found.error)
+    telemetry().sweep_started(
+        due_count=len(found.items),
+        requested_count=found.requested_count,
+        busy_shards=found.busy_shards,
+    )
     return {
-        "groups": groups(found, size=settings().sweep_group_size, dry_run=sweep.dry_run),
+        "groups": split_into_groups(
+            found, size=get_settings().sweep_group_size, dry_run=sweep.dry_run
+        ),
         "sweep": {
             "execution": execution,
             "started_at": event["started_at"],
             "shards": found.shards,
-            "busy": found.busy,
+            "busy": found.busy_shards,
             "from": sweep.since,
             "next": sweep.next_page(found.resume_at),
         },

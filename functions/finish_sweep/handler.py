@@ -6,28 +6,28 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.adapters.system import SystemClock
-from oncely.adapters.wiring import wire_finish
-from oncely.domain.times import instant
+from oncely.adapters.wiring import build_sweep_finisher
+from oncely.domain.times import parse_time
 from oncely.lambda_init import once
-from oncely.services.finish_sweep import Finish
+from oncely.services.finish_sweep import SweepFinisher
 from oncely.services.sweep_report import ERROR
-from oncely.settings import SweepSettings
-from oncely.telemetry import observed, telemetry
+from oncely.settings import FinishSweepSettings
+from oncely.telemetry import instrumented, telemetry
 
 
 @once
-def finish() -> Finish:
+def get_finisher() -> SweepFinisher:
     """Wire once per execution environment."""
-    return wire_finish(SweepSettings.from_env(os.environ))
+    return build_sweep_finisher(FinishSweepSettings.from_env(os.environ))
 
 
-@observed
+@instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Answer counts, and one short line for each job as far as they fit."""
     sweep = event["sweep"]
-    done = finish().finish(sweep, event["results"])
-    telemetry().swept(not_looked_at=done["counts"].get(ERROR, 0))
+    done = get_finisher().finish(sweep, event["results"])
+    telemetry().resolve_failures_counted(failed_count=done["counts"].get(ERROR, 0))
     if done["counts"] or not sweep["busy"]:  # else it is another sweep that must say so
-        took = SystemClock().now() - instant(sweep["started_at"])
-        telemetry().sweep_done(seconds=took.total_seconds())
+        took = SystemClock().now() - parse_time(sweep["started_at"])
+        telemetry().sweep_finished(seconds=took.total_seconds())
     return done

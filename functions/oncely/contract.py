@@ -10,15 +10,21 @@ from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from oncely.domain.answers import Answer, CannotAsk, Done, Odd, Prepared
+from oncely.domain.answers import Anomalous, EffectOutcome, LookupUnsupported, Prepared, Succeeded
 from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_PROVIDER_KEY, JobKey, ProviderKey, findable, provider_key
+from oncely.domain.keys import (
+    MAX_IDEMPOTENCY_KEY_LENGTH,
+    IdempotencyKey,
+    JobKey,
+    idempotency_key,
+    indexable_id,
+)
 from oncely.domain.lifecycle import Event
 from oncely.domain.money import Money
-from oncely.domain.profiles import Safety, Terms
+from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.proof import default_retention
-from oncely.domain.writes import Json, LocalWrite
-from oncely.ports import Tools
+from oncely.domain.writes import BusinessWrite, Json
+from oncely.ports import Dependencies
 
 # Two DynamoDB calls of 4 s at worst (adapters/aws.py): the write that ends a job, and the read
 # that tells whether it arrived when its reply did not.
@@ -30,7 +36,7 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024
 
 
 # Halves of characters, and the two that SQS refuses: spelled out, they can be sent and read.
-_NOT_FOR_QUEUES: Final = re.compile("[\ud800-\udfff\ufffe\uffff]")
+_UNSENDABLE_CHARACTERS: Final = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
 class Message(BaseModel):
@@ -42,15 +48,15 @@ class Message(BaseModel):
     job: str
     v: int
 
-    def as_json(self) -> dict[str, Json]:
+    def to_dict(self) -> dict[str, Json]:
         """What the row keeps: only what the producer said."""
         return self.model_dump(mode="json", exclude_none=True, exclude_unset=True)
 
 
-def body_of(message: Mapping[str, object]) -> str:
+def encode_message(message: Mapping[str, object]) -> str:
     """A message as a queue takes it; never longer than what its producer sent."""
     text = json.dumps(dict(message), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _NOT_FOR_QUEUES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSENDABLE_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 M = TypeVar("M", bound=Message)
@@ -69,15 +75,15 @@ class Proceed(Generic[F]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settled(Generic[F]):
+class AlreadyResolved(Generic[F]):
     """The check knows the end already: done before, or nothing that could be done."""
 
-    answer: Done | Odd
+    outcome: Succeeded | Anomalous
     facts: F | None = None
     values: Mapping[str, object] | None = None
     customer_id: str | None = None
     money: Money | None = None
-    writes: tuple[LocalWrite, ...] = ()
+    writes: tuple[BusinessWrite, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,53 +93,55 @@ class Mismatch:
     reason: str
 
 
-Standing: TypeAlias = Proceed[F] | Settled[F] | Mismatch
+PrecheckResult: TypeAlias = Proceed[F] | AlreadyResolved[F] | Mismatch
 
 
 @dataclass(kw_only=True)
-class Call(Generic[F]):
+class EffectCall(Generic[F]):
     """One try of an effect: the job as it stands, and the facts to act on."""
 
     job: Job
     facts: F
-    key_length: int = MAX_PROVIDER_KEY
+    max_key_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
     verified: bool = False  # this run made or verified the saved reference
-    has_time: Callable[[timedelta], bool] = lambda _: True
-    save: Callable[[Mapping[str, Json]], None] = lambda _: None  # a long job's progress, fenced
+    has_time_for: Callable[[timedelta], bool] = lambda _: True
+    save_progress: Callable[[Mapping[str, Json]], None] = lambda _: (
+        None
+    )  # a long job's progress, fenced
 
-    def key(self, step: str) -> ProviderKey:
+    def idempotency_key(self, step: str) -> IdempotencyKey:
         """The idempotency key of a step: the same on every try."""
         job = self.job
-        return provider_key(
+        return idempotency_key(
             job.job_key,
             step,
             job.key_number,
             deployment=job.deployment,
-            longest=self.key_length,
+            max_length=self.max_key_length,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Needs:
+class Resources:
     """What a job type needs around it; the stack is derived from this."""
 
     queue: str
     tables: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
-    actions: tuple[str, ...] = ()  # AWS actions beyond those, such as ses:SendEmail
+    iam_actions: tuple[str, ...] = ()  # AWS actions beyond those, such as ses:SendEmail
     sends_to: tuple[str, ...] = ()  # other queues that its effect or its follow-ups feed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
+class Description:
     """The contract in plain language, for people who do not read code."""
 
-    outside: str  # what can happen outside
-    rows: str  # which rows change
+    effect: str  # what can happen outside
+    business_rows: str  # which rows change
     success: str  # what success is
     failure: str  # what a plain "no" is
-    alerts: tuple[str, ...] = field(default=())  # when a person is told, beyond the stop rules
-    deed: str = "done"  # "was I charged?": "not charged yet"
+    review_when: tuple[str, ...] = field(default=())  # when a person is told, beyond the stop rules
+    done_verb: str = "done"  # "was I charged?": "not charged yet"
 
 
 class Contract(ABC, Generic[M, F]):
@@ -145,17 +153,17 @@ class Contract(ABC, Generic[M, F]):
     # The shortest message that a producer would send; `model_construct` spares a cold start the
     # check, which a test makes.
     example: ClassVar[Message]
-    terms: ClassVar[Terms]
-    needs: ClassVar[Needs]
-    words: ClassVar[Words]
+    policy: ClassVar[RetryPolicy]
+    resources: ClassVar[Resources]
+    description: ClassVar[Description]
     takes_money: ClassVar[bool] = False  # "was I charged twice?" is answered from those that do
     # How long the ended row stays as the proof that the job ran. None: the stage's row retention
     # for a natural effect, seven years for one that takes money, 400 days for any other.
     proof_retention: ClassVar[timedelta | None] = None
     publishes_events: ClassVar[bool] = False  # whether each end is put on the event bus
 
-    def __init__(self, tools: Tools) -> None:
-        self.tools = tools
+    def __init__(self, dependencies: Dependencies) -> None:
+        self.dependencies = dependencies
 
     @classmethod
     @abstractmethod
@@ -166,20 +174,20 @@ class Contract(ABC, Generic[M, F]):
     def subject(cls, message: M) -> str | None:
         """The business id that people ask by, such as an order's; None: only the key finds it.
 
-        If `keys_of` does not give its keys, each row is in an index by this id.
+        If `keys_for_subject` does not give its keys, each row is in an index by this id.
         """
         del message
         return None
 
     @classmethod
-    def kept_for(cls, row_retention: timedelta | None) -> timedelta:
+    def effective_retention(cls, row_retention: timedelta | None) -> timedelta:
         """How long the row stays after the job has ended and owes nothing more."""
         return cls.proof_retention or default_retention(
-            cls.terms.safety, takes_money=cls.takes_money, row_retention=row_retention
+            cls.policy.safety, takes_money=cls.takes_money, row_retention=row_retention
         )
 
     @classmethod
-    def keys_of(cls, subject: str) -> Iterator[JobKey]:
+    def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
         """The keys that such a business id may have led to, in the order that they came into use.
 
         Where all of them follow from the id, no index is written: a search reads these.
@@ -191,98 +199,98 @@ class Contract(ABC, Generic[M, F]):
     def indexed_subject(cls, message: M) -> str | None:
         """The business id that the row carries for the index; None: its keys can be derived."""
         # A bound method is made anew by each look; what it calls is not.
-        derives_keys = cls.keys_of.__func__ is not Contract.keys_of.__func__  # type: ignore[attr-defined]  # of a class method
-        return None if derives_keys else findable(cls.subject(message))
+        derives_keys = cls.keys_for_subject.__func__ is not Contract.keys_for_subject.__func__  # type: ignore[attr-defined]  # of a class method
+        return None if derives_keys else indexable_id(cls.subject(message))
 
     @classmethod
-    def another_attempt(cls, message: M) -> Message | None:
+    def resubmission(cls, message: M) -> Message | None:
         """The message of a new business attempt after a plain no; None: there is none."""
         del message
         return None
 
     @classmethod
-    def done_words(cls, job: Job) -> str:
+    def success_summary(cls, job: Job) -> str:
         """What a support person says of a job that is done."""
         del job
-        return f"Done: {cls.words.success}"
+        return f"Done: {cls.description.success}"
 
     @classmethod
-    def window_name(cls, message: M) -> str:
+    def uniqueness_key(cls, message: M) -> str:
         """What `unique_for` keeps unique: the key, or less of it for a job that may run again."""
         return cls.key(message)
 
     @abstractmethod
-    def check(self, message: M) -> "Standing[F]":
+    def precheck(self, message: M) -> "PrecheckResult[F]":
         """Look at our own rows before anything is claimed or called."""
 
-    def scope(self) -> str:
+    def key_scope(self) -> str:
         """Within what the provider's keys are unique now; a resend needs the same."""
         return ""
 
-    def prepare(self, call: Call[F]) -> Prepared | Answer | None:
+    def prepare(self, call: EffectCall[F]) -> Prepared | EffectOutcome | None:
         """Make the reference to save before acting; None: this effect has no such step."""
         del call
         return None
 
-    def find_prepared(self, call: Call[F]) -> Prepared | Answer | None:
+    def find_prepared(self, call: EffectCall[F]) -> Prepared | EffectOutcome | None:
         """Find a reference that was prepared and that a restored row lacks, by deployment and key.
 
-        Returns None if `ask` needs no reference; `Absent` says that there certainly is none.
+        Returns None if `ask` needs no reference; `NotFound` says that there certainly is none.
         """
         del call
         return None
 
     @abstractmethod
-    def act(self, call: Call[F]) -> Answer:
+    def execute(self, call: EffectCall[F]) -> EffectOutcome:
         """Perform the effect, once, with the stable key; never retry inside."""
 
-    def ask(self, call: Call[F]) -> Answer:
+    def lookup(self, call: EffectCall[F]) -> EffectOutcome:
         """Find out what became of an effect; changes nothing outside."""
         del call
-        return CannotAsk()
+        return LookupUnsupported()
 
-    def close(self, call: Call[F]) -> Answer:
+    def close(self, call: EffectCall[F]) -> EffectOutcome:
         """Close what was prepared, so that it can never take effect; for `leaves_open` only."""
         del call
-        return Odd("this job type prepares nothing that could be closed")
+        return Anomalous("this job type prepares nothing that could be closed")
 
-    def ask_closed(self, job: Job) -> Answer:
+    def lookup_closed(self, job: Job) -> EffectOutcome:
         """Find out whether what was prepared is closed, without our own rows; changes nothing.
 
-        `Refused` says that it can never take effect, `StillOpen` that a worker can close it.
+        `Declined` says that it can never take effect, `StillOpen` that a worker can close it.
         """
         del job
-        return CannotAsk()
+        return LookupUnsupported()
 
-    def on_success(self, facts: F, job: Job) -> tuple[LocalWrite, ...]:
+    def on_success(self, facts: F, job: Job) -> tuple[BusinessWrite, ...]:
         """The local writes that belong to success."""
         del facts, job
         return ()
 
-    def on_failure(self, facts: F, job: Job) -> tuple[LocalWrite, ...]:
+    def on_failure(self, facts: F, job: Job) -> tuple[BusinessWrite, ...]:
         """The local writes that belong to a definite no."""
         del facts, job
         return ()
 
-    def local_writes(
-        self, event: Event, facts: F, job: Job, answer: Answer
-    ) -> tuple[LocalWrite, ...]:
+    def business_writes(
+        self, event: Event, facts: F, job: Job, outcome: EffectOutcome
+    ) -> tuple[BusinessWrite, ...]:
         """The local writes that go into the same transaction as this move."""
-        brought = answer.writes if isinstance(answer, Done) else ()
+        outcome_writes = outcome.writes if isinstance(outcome, Succeeded) else ()
         match event:
-            case Event.CONFIRM | Event.RULE_FINISHED:
-                return (*self.on_success(facts, job), *brought)
-            case Event.REFUSE | Event.RULE_FAILED:
+            case Event.CONFIRM | Event.RESOLVE_FINISHED:
+                return (*self.on_success(facts, job), *outcome_writes)
+            case Event.DECLINE | Event.RESOLVE_FAILED:
                 return self.on_failure(facts, job)
             case _:
                 return ()
 
     @classmethod
-    def looks_for_unserved(cls) -> bool:
+    def detects_missing_jobs(cls) -> bool:
         """Whether this contract says which messages may never have been sent."""
-        return cls.unserved is not Contract.unserved
+        return cls.missing_jobs is not Contract.missing_jobs
 
-    def unserved(self, *, now: datetime) -> Iterable[M]:
+    def missing_jobs(self, *, now: datetime) -> Iterable[M]:
         """The messages that our own rows ask for and that may never have been sent."""
         del now
         return ()
@@ -293,53 +301,53 @@ class Contract(ABC, Generic[M, F]):
         return ()
 
     @classmethod
-    def time_needed(cls) -> timedelta:
+    def max_duration(cls) -> timedelta:
         """What one run may take at worst; less time left, and it is not started."""
-        return cls.terms.profile.longest_run + COMMIT_BUDGET
+        return cls.policy.profile.max_run_time + COMMIT_BUDGET
 
     @classmethod
     def describe(cls) -> str:
         """The contract in plain language."""
-        stop = cls.terms.stop
-        alerts = (
+        limits = cls.policy.limits
+        review_cases = (
             (
-                f"after {stop.timeouts_in_a_row} timeouts in a row, {stop.attempts} attempts, "
-                f"or {stop.age.total_seconds() / 3600:g} hours without an outcome"
+                f"after {limits.max_consecutive_timeouts} timeouts in a row, {limits.max_attempts} attempts, "
+                f"or {limits.max_age.total_seconds() / 3600:g} hours without an outcome"
             ),
             "when the same key comes with other business values",
             "when the outside action is done and our own rows refuse to record it",
-            *cls.words.alerts,
+            *cls.description.review_when,
         )
         lines = (
-            f"{cls.job_type} (queue {cls.needs.queue})",
-            f"  What can happen outside: {cls.words.outside}",
-            f"  Which rows change: {cls.words.rows}",
-            f"  Success is: {cls.words.success}",
-            f"  A plain no is: {cls.words.failure}",
-            f"  A second run: {_SECOND_RUN[cls.terms.safety]}",
+            f"{cls.job_type} (queue {cls.resources.queue})",
+            f"  What can happen outside: {cls.description.effect}",
+            f"  Which rows change: {cls.description.business_rows}",
+            f"  Success is: {cls.description.success}",
+            f"  A plain no is: {cls.description.failure}",
+            f"  A second run: {_RERUN_DESCRIPTION[cls.policy.safety]}",
             "  A person is told:",
-            *(f"    - {alert}" for alert in alerts),
+            *(f"    - {alert}" for alert in review_cases),
         )
         return "\n".join(lines)
 
 
 AnyContract: TypeAlias = Contract[Any, Any]
 
-_SECOND_RUN: Final[Mapping[Safety, str]] = {
-    Safety.NATURAL: (
+_RERUN_DESCRIPTION: Final[Mapping[RetrySafety, str]] = {
+    RetrySafety.NATURAL: (
         "once it has ended, it returns the first run's answer; before, it is simply run again, "
         "which changes nothing outside."
     ),
-    Safety.KEYED: (
+    RetrySafety.KEYED: (
         "returns the first run's answer. While the outcome is unknown the provider is asked; it is "
         "sent again only when it certainly did not happen, or under the same key while the "
         "provider still remembers it."
     ),
-    Safety.LOOKUP: (
+    RetrySafety.LOOKUP: (
         "returns the first run's answer. While the outcome is unknown the provider is asked; it is "
         "sent again only when it certainly did not happen."
     ),
-    Safety.AT_MOST_ONCE: (
+    RetrySafety.AT_MOST_ONCE: (
         "returns the first run's answer. While the outcome is unknown it is never sent again by "
         "itself: a person decides."
     ),

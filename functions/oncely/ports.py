@@ -6,16 +6,16 @@ from datetime import date, datetime, timedelta
 from typing import Protocol, TypeAlias
 
 from oncely.domain.claims import Claim
-from oncely.domain.due import Action
-from oncely.domain.gaps import BackfillProgress, Gap
+from oncely.domain.due import DueAction
+from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import Json, LocalWrite
+from oncely.domain.writes import BusinessWrite, Json
 from oncely.providers import Crm, Mailer, PaymentProvider
 
-Result: TypeAlias = Mapping[str, Json]
+JobResult: TypeAlias = Mapping[str, Json]
 
 
 class Clock(Protocol):
@@ -32,38 +32,38 @@ class Claimed:
 
 
 @dataclass(frozen=True)
-class ClaimRefused:
+class ClaimFailed:
     """Someone else's row stands; it came back in the same call."""
 
     row: Job
 
 
 @dataclass(frozen=True)
-class RequirementUnmet:
+class PrerequisiteNotMet:
     """The other job that must have failed has not."""
 
     other: Job | None
 
 
 @dataclass(frozen=True)
-class Written:
+class Swapped:
     """The row now is what we wrote."""
 
     job: Job
 
 
 @dataclass(frozen=True)
-class Overtaken:
+class VersionConflict:
     """The row is not the one we saw; None: there is no row any more."""
 
     row: Job | None
 
 
 @dataclass(frozen=True)
-class LocalRefused:
+class BusinessWriteConflict:
     """The job row would have taken it, a business row did not; nothing was written."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,15 @@ class Created:
 
 
 @dataclass(frozen=True)
-class Exists:
+class AlreadyExists:
     """There was a row already."""
 
     row: Job
 
 
-ClaimResult: TypeAlias = Claimed | ClaimRefused | RequirementUnmet
-SwapResult: TypeAlias = Written | Overtaken | LocalRefused
-CreateResult: TypeAlias = Created | Exists
+ClaimResult: TypeAlias = Claimed | ClaimFailed | PrerequisiteNotMet
+SwapResult: TypeAlias = Swapped | VersionConflict | BusinessWriteConflict
+CreateResult: TypeAlias = Created | AlreadyExists
 
 
 class JobStore(Protocol):
@@ -97,7 +97,9 @@ class JobStore(Protocol):
     def claim(self, claim: Claim) -> ClaimResult:
         """Take a row that is absent or ready, in one write."""
 
-    def swap(self, before: Job, after: Job, *, local: Sequence[LocalWrite] = ()) -> SwapResult:
+    def compare_and_swap(
+        self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
+    ) -> SwapResult:
         """Replace `before` unless someone got there first; local writes all go along or none."""
 
 
@@ -108,19 +110,19 @@ class TableOpen:
     deployment: str | None  # its identity, for provider keys
     replays_until: datetime | None = None  # a job made before then asks before it acts
 
-    def knows_every_job(self, now: datetime) -> bool:
+    def has_all_rows(self, now: datetime) -> bool:
         """Whether a job without a row has never run: a restore may have lost its row."""
         return self.replays_until is None or now >= self.replays_until
 
 
 @dataclass(frozen=True)
-class TableRefused:
+class TableBlocked:
     """Nothing may be claimed or written: the table may not hold the proofs."""
 
     reason: str
 
 
-TableState: TypeAlias = TableOpen | TableRefused
+TableState: TypeAlias = TableOpen | TableBlocked
 
 
 class TableGuard(Protocol):
@@ -131,7 +133,7 @@ class TableGuard(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Due:
+class DueEntry:
     """A row that is due, as the index shows it: its job type is the prefix of its key."""
 
     job_key: JobKey
@@ -146,18 +148,18 @@ class DueIndex(Protocol):
         """How many partitions each action has; they are numbered from 0."""
 
     def due(
-        self, action: Action, shard: int, *, since: datetime | None, until: datetime
-    ) -> Iterator[Due]:
+        self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
+    ) -> Iterator[DueEntry]:
         """The rows of one partition that fell due in this time, longest due first, read lazily."""
 
 
 class SweepLeases(Protocol):
     """Keep a second sweep off a shard while one is at work; one that expired keeps nobody off."""
 
-    def take(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
+    def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
         """Take or prolong the lease of a shard; False: another sweep has it."""
 
-    def give_back(self, shard: int, *, holder: str) -> None:
+    def release(self, shard: int, *, holder: str) -> None:
         """End the lease, if it is still this holder's."""
 
 
@@ -169,7 +171,7 @@ class Sweeps(Protocol):
 
 
 @dataclass(frozen=True)
-class Listed:
+class JobListEntry:
     """A job as a list shows it before its row is read, and the time that the list goes by."""
 
     job_key: JobKey
@@ -181,32 +183,32 @@ class Listed:
         return self.job_key.partition(":")[0]
 
 
-class JobFinder(Protocol):
+class JobIndex(Protocol):
     """Finds jobs for people; the cost grows with what is shown, never with the table."""
 
-    def by_subject(self, subject: str, *, most: int) -> list[JobKey]:
+    def by_subject(self, subject: str, *, limit: int) -> list[JobKey]:
         """The jobs about a business id, the newest first."""
 
-    def by_customer(self, customer_id: str, *, most: int) -> list[JobKey]:
+    def by_customer(self, customer_id: str, *, limit: int) -> list[JobKey]:
         """The jobs of a customer, the newest first."""
 
-    def by_reference(self, ref: str, *, most: int) -> list[JobKey]:
+    def by_reference(self, ref: str, *, limit: int) -> list[JobKey]:
         """The jobs that carry a provider's reference."""
 
-    def attention(
+    def by_status(
         self,
         statuses: Sequence[Status],
         *,
         since: datetime | None = None,
         until: datetime | None = None,
         oldest_first: bool = False,
-    ) -> Iterator[Listed]:
+    ) -> Iterator[JobListEntry]:
         """The jobs of these that operators act on, by when each got there, read as taken."""
 
-    def count(self, statuses: Sequence[Status], *, since: datetime | None, most: int) -> int:
+    def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
         """How many of those got there since then; counting ends at `most`."""
 
-    def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
         """Read these rows, consistently; one that is gone is left out."""
 
 
@@ -216,10 +218,10 @@ class HistoryStore(Protocol):
     def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
         """Write one object; the same name takes the place of what it held."""
 
-    def record_gap(self, gap: Gap) -> None:
+    def record_gap(self, gap: HistoryGap) -> None:
         """Write down that a part of the history is missing, until a backfill closes it."""
 
-    def close_gap(self, gap: Gap, *, at: datetime) -> None:
+    def close_gap(self, gap: HistoryGap, *, at: datetime) -> None:
         """Write down that a backfill has seen all that a gap lost."""
 
     def save_backfill(self, progress: BackfillProgress) -> None:
@@ -237,7 +239,7 @@ class HistoryReader(Protocol):
     ) -> list[HistoryLine]:
         """The jobs that had ended at `until`, and did so after `since`, the latest first."""
 
-    def open_gaps(self) -> list[Gap]:
+    def open_gaps(self) -> list[HistoryGap]:
         """The gaps that no backfill has closed, the oldest first."""
 
     def backfill_progress(self) -> BackfillProgress | None:
@@ -265,7 +267,7 @@ class FinishedJobs(Protocol):
 
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None, limit: int
-    ) -> Sequence[Listed]:
+    ) -> Sequence[JobListEntry]:
         """The jobs that ended in this time, both ends included, those that did last first.
 
         Failed ones may be among them: the rows tell.
@@ -280,7 +282,7 @@ class EventBus(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class UniqueWindow:
     """A time in which only one job of some name may be enqueued, until that one starts."""
 
     name: str
@@ -289,33 +291,33 @@ class Window:
 
 
 @dataclass(frozen=True)
-class WindowHeld:
+class WindowTaken:
     """Another job has the window."""
 
-    by: JobKey
+    holder: JobKey
 
 
 class UniqueWindows(Protocol):
     """Remembers which job holds a window."""
 
     def create(
-        self, job: Job, window: Window, *, instead_of: JobKey | None = None
-    ) -> CreateResult | WindowHeld:
-        """Write a new row together with its window, if that is free, over, or `instead_of`'s."""
+        self, job: Job, window: UniqueWindow, *, replacing: JobKey | None = None
+    ) -> CreateResult | WindowTaken:
+        """Write a new row together with its window, if that is free, over, or `replacing`'s."""
 
 
-class Table(Protocol):
+class BusinessTable(Protocol):
     """A business table that a contract reads."""
 
     def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
         """Read a row, consistently."""
 
-    def waiting(
-        self, index: str, *, partitions: tuple[str, Sequence[str]], up_to: tuple[str, str]
+    def query_index(
+        self, index: str, *, partitions: tuple[str, Sequence[str]], max_sort_key: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
         """Query a sparse index: rows of these partitions whose sort key is at most this."""
 
-    def update(self, write: LocalWrite) -> bool:
+    def update(self, write: BusinessWrite) -> bool:
         """Change a row apart from a job's end, if it holds what is expected; tells whether."""
 
 
@@ -328,43 +330,43 @@ class Alert:
     job_key: JobKey | None = None
 
 
-class Alerts(Protocol):
+class Notifier(Protocol):
     """Tells a person."""
 
-    def tell(self, alert: Alert) -> bool:
+    def notify(self, alert: Alert) -> bool:
         """Tell; False: it could not be delivered now."""
 
 
-class Inbox(Protocol):
+class MessageSource(Protocol):
     """The queue that a worker is fed from."""
 
-    def show_again(self, receipt: str, *, after: timedelta) -> None:
+    def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
         """Let a received message be delivered again after this time."""
 
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
         """Put a message that can never be worked aside, with the reason."""
 
 
-class Outbox(Protocol):
+class MessageSender(Protocol):
     """The queue that a producer sends to."""
 
     def send(self, bodies: Sequence[str]) -> list[bool]:
         """Send each body; tells for each whether the queue has it."""
 
 
-class Tools(Protocol):
+class Dependencies(Protocol):
     """What a contract is built from; each is made on first use."""
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> BusinessTable:
         """Give a business table by its short name, such as `orders`."""
 
-    def jobs(self) -> JobStore:
+    def job_store(self) -> JobStore:
         """Give the job table, to read other jobs."""
 
     def secret(self, name: str) -> str:
         """Give a secret by its short name, such as `stripe`."""
 
-    def outbox(self, queue: str) -> Outbox:
+    def message_sender(self, queue: str) -> MessageSender:
         """Give a queue to send to by its short name, such as `sync`."""
 
     def payments(self) -> PaymentProvider:

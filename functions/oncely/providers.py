@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from oncely.domain.answers import Answer, NotSent, Odd, Prepared, Unreachable
-from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.answers import Anomalous, EffectOutcome, LookupFailed, NotSent, Prepared
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 from oncely.domain.writes import Json
 
@@ -26,30 +26,34 @@ class Payment:
 class PaymentProvider(Protocol):
     """Moves money once per prepared payment, however often it is asked."""
 
-    def scope(self) -> str:
+    def key_scope(self) -> str:
         """Within what our keys are unique; it differs when the account does."""
 
-    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
+    def prepare(
+        self, payment: Payment, *, idempotency_key: IdempotencyKey
+    ) -> Prepared | EffectOutcome:
         """Make a payment that has moved nothing yet."""
 
     def execute(
-        self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
-    ) -> Answer:
+        self, ref: str, payment: Payment, *, idempotency_key: IdempotencyKey, verified: bool = False
+    ) -> EffectOutcome:
         """Move the money of a prepared payment; unless `verified`, see first that it is ours."""
 
-    def look_up(self, ref: str, payment: Payment) -> Answer:
+    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
         """Tell what became of a prepared payment; changes nothing."""
 
-    def find(self, payment: Payment) -> Prepared | Answer:
+    def find(self, payment: Payment) -> Prepared | EffectOutcome:
         """Find this job's payment without its reference; one that moved money comes first.
 
-        `Absent` says that there is none. Changes nothing.
+        `NotFound` says that there is none. Changes nothing.
         """
 
-    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> Answer:
-        """Make sure that a prepared payment can never move money; `Refused` says that it cannot."""
+    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> EffectOutcome:
+        """Make sure that a prepared payment can never move money; `Declined` says that it cannot."""
 
-    def ask_closed(self, ref: str, *, job_key: JobKey, deployment: str | None = None) -> Answer:
+    def lookup_closed(
+        self, ref: str, *, job_key: JobKey, deployment: str | None = None
+    ) -> EffectOutcome:
         """Tell whether a prepared payment can still move money for this job; changes nothing."""
 
 
@@ -65,21 +69,21 @@ class CrmRecord:
 
 
 @dataclass(frozen=True)
-class Gone:
+class RecordNotFound:
     """The CRM has no such record, or has none any more."""
 
 
 @dataclass(frozen=True)
-class Taken:
+class CrmConflict:
     """Nothing was written: another record of the CRM has a value that must be unique."""
 
     reason: str
     record_id: str | None = None  # which record, if the CRM says so
-    by: frozenset[str] = frozenset()  # the properties that collided, if the CRM says so
+    properties: frozenset[str] = frozenset()  # the properties that collided, if the CRM says so
 
 
 @dataclass(frozen=True)
-class Page:
+class CrmPage:
     """Some records in a stable order; `after` goes on behind them, None: that was the last."""
 
     records: tuple[CrmRecord, ...]
@@ -89,26 +93,26 @@ class Page:
 class Crm(Protocol):
     """The CRM that contacts come from and go to; one request a call, no retries inside."""
 
-    def fetch(self, record_id: str) -> CrmRecord | Gone | NotSent:
+    def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
         """Read a contact by its id, with all its properties; failing to read changes nothing."""
 
-    def page(self, *, after: str | None) -> Page | NotSent:
+    def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
         """List contacts, a hundred at a time."""
 
-    def changed(self, *, since: datetime, after: str | None) -> Page | NotSent:
+    def list_changed(self, *, since: datetime, after: str | None) -> CrmPage | NotSent:
         """List contacts that changed since then, by id, without an end at 10,000."""
 
-    def push(
+    def upsert_contact(
         self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
-    ) -> Answer | Taken | Gone:
+    ) -> EffectOutcome | CrmConflict | RecordNotFound:
         """Create or update the one contact with our unique external id, or with this CRM id.
 
         Gone: there is no contact with this CRM id, so nothing was written.
         """
 
-    def find(
+    def find_by_external_id(
         self, external_id: str, *, crm_id: str | None = None
-    ) -> CrmRecord | Gone | Unreachable | Odd:
+    ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
         """Read the contact that carries our external id, or the one with this CRM id.
 
         Odd: the CRM cannot be asked for such an id, so nothing was sent.
@@ -116,7 +120,7 @@ class Crm(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mail:
+class Email:
     """One e-mail."""
 
     to: str
@@ -127,5 +131,5 @@ class Mail:
 class Mailer(Protocol):
     """Sends e-mail; what it may have sent can never be asked for."""
 
-    def send(self, mail: Mail, *, key: ProviderKey, tag: str) -> Answer:
+    def send(self, email: Email, *, idempotency_key: IdempotencyKey, tag: str) -> EffectOutcome:
         """Send once, whatever happens on the way; the message id is the reference."""

@@ -4,25 +4,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from oncely.domain.text import safe_line
+from oncely.domain.text import redacted_line
 from oncely.services.outcomes import (
-    Broken,
+    AwaitingResolution,
     Conflict,
     Continued,
     Duplicate,
+    DuplicateReason,
     Failed,
-    Fenced,
     Finished,
-    HeldElsewhere,
-    Invalid,
+    InternalError,
+    InvalidMessage,
+    LeasedElsewhere,
     NeedsReview,
-    NothingSent,
+    NotAttempted,
     NotStarted,
-    Orphaned,
-    Outcome,
     OwnershipLost,
-    Parked,
-    Same,
+    RowMissing,
+    RunOutcome,
+    TableFenced,
     Unknown,
 )
 
@@ -33,72 +33,82 @@ FAILED: Final = "Failed"
 DEDUPLICATED: Final = "Deduplicated"
 UNKNOWN: Final = "Unknown"
 NEEDS_REVIEW: Final = "NeedsReview"
-NOTHING_SENT: Final = "NothingSent"
-PROVIDER_REFUSES_US: Final = "ProviderRefusesUs"
+NOTHING_SENT: Final = "NotAttempted"
+CREDENTIALS_REJECTED: Final = "ProviderRefusesUs"
 CONTINUED: Final = "Continued"
 OWNERSHIP_LOST: Final = "OwnershipLost"
-ROW_GONE: Final = "RowGone"
+ROW_MISSING: Final = "RowGone"
 NOT_STARTED: Final = "NotStarted"
-TABLE_REFUSED: Final = "TableRefused"
+TABLE_BLOCKED: Final = "TableBlocked"
 REJECTED: Final = "Rejected"
-BROKEN: Final = "Broken"
-REPLY_FAILED: Final = "ReplyFailed"
+PROCESSING_ERROR: Final = "Broken"
+ACK_FAILED: Final = "ReplyFailed"
 RESOLVED: Final = "Resolved"
 PROVIDER_UNREACHABLE: Final = "ProviderUnreachable"
-DEAD_LETTERS: Final = "DeadLetters"
-NOT_PUBLISHED: Final = "NotPublished"
-NOT_TOLD: Final = "NotTold"
-NOT_LOOKED_AT: Final = "NotLookedAt"
+DEAD_LETTERS: Final = "DeadLetterHandler"
+PUBLISH_FAILED: Final = "NotPublished"
+ALERT_FAILED: Final = "NotTold"
+RESOLVE_FAILED: Final = "NotLookedAt"
 OLDEST_UNRESOLVED_AGE: Final = "OldestUnresolvedAge"
-SWEEP_DONE: Final = "SweepDone"  # in seconds that it took
+SWEEP_FINISHED: Final = "SweepDone"  # in seconds that it took
 
 
 @dataclass(frozen=True)
-class Told:
+class OutcomeSignal:
     """How an outcome is told: a log event, a metric, and the fields that explain it."""
 
     event: str
     metric: str
     level: str = "info"
-    same: Same | None = None  # set for a repetition, which is neither success nor failure
+    duplicate_reason: DuplicateReason | None = (
+        None  # set for a repetition, which is neither success nor failure
+    )
 
 
-_TOLD: Final[Mapping[type[Outcome], Told]] = {
-    Finished: Told("job finished", FINISHED),
-    Failed: Told("job failed", FAILED),
-    Duplicate: Told("message deduplicated", DEDUPLICATED, same=Same.FINISHED),
-    HeldElsewhere: Told("message deduplicated", DEDUPLICATED, same=Same.IN_PROGRESS),
-    Parked: Told("message deduplicated", DEDUPLICATED, same=Same.IN_PROGRESS),
-    Conflict: Told("message deduplicated", DEDUPLICATED, "error", same=Same.CONFLICT),
-    Unknown: Told("job unknown", UNKNOWN, "warning"),
-    NeedsReview: Told("job needs review", NEEDS_REVIEW, "error"),
-    NothingSent: Told("nothing sent", NOTHING_SENT, "warning"),
-    Continued: Told("job goes on", CONTINUED),
-    OwnershipLost: Told("ownership lost", OWNERSHIP_LOST, "warning"),
-    Orphaned: Told("row is gone", ROW_GONE, "error"),
-    NotStarted: Told("too little time, handed back", NOT_STARTED),
-    Fenced: Told("job table refused", TABLE_REFUSED, "error"),
-    Invalid: Told("message rejected", REJECTED, "error"),
-    Broken: Told("message not worked", BROKEN, "error"),
+_SIGNALS: Final[Mapping[type[RunOutcome], OutcomeSignal]] = {
+    Finished: OutcomeSignal("job finished", FINISHED),
+    Failed: OutcomeSignal("job failed", FAILED),
+    Duplicate: OutcomeSignal(
+        "message deduplicated", DEDUPLICATED, duplicate_reason=DuplicateReason.FINISHED
+    ),
+    LeasedElsewhere: OutcomeSignal(
+        "message deduplicated", DEDUPLICATED, duplicate_reason=DuplicateReason.IN_PROGRESS
+    ),
+    AwaitingResolution: OutcomeSignal(
+        "message deduplicated", DEDUPLICATED, duplicate_reason=DuplicateReason.IN_PROGRESS
+    ),
+    Conflict: OutcomeSignal(
+        "message deduplicated", DEDUPLICATED, "error", duplicate_reason=DuplicateReason.CONFLICT
+    ),
+    Unknown: OutcomeSignal("job unknown", UNKNOWN, "warning"),
+    NeedsReview: OutcomeSignal("job needs review", NEEDS_REVIEW, "error"),
+    NotAttempted: OutcomeSignal("nothing sent", NOTHING_SENT, "warning"),
+    Continued: OutcomeSignal("job goes on", CONTINUED),
+    OwnershipLost: OutcomeSignal("ownership lost", OWNERSHIP_LOST, "warning"),
+    RowMissing: OutcomeSignal("row is gone", ROW_MISSING, "error"),
+    NotStarted: OutcomeSignal("too little time, handed back", NOT_STARTED),
+    TableFenced: OutcomeSignal("job table refused", TABLE_BLOCKED, "error"),
+    InvalidMessage: OutcomeSignal("message rejected", REJECTED, "error"),
+    InternalError: OutcomeSignal("message not worked", PROCESSING_ERROR, "error"),
 }
 
 
-def told(outcome: Outcome) -> Told:
+def signal_for(outcome: RunOutcome) -> OutcomeSignal:
     """The log event and metric of an outcome."""
-    if isinstance(outcome, NothingSent) and outcome.alarm:
-        return Told("provider refuses us", PROVIDER_REFUSES_US, "error")
-    return _TOLD[type(outcome)]
+    if isinstance(outcome, NotAttempted) and outcome.credentials_rejected:
+        return OutcomeSignal("provider refuses us", CREDENTIALS_REJECTED, "error")
+    return _SIGNALS[type(outcome)]
 
 
-def fields(outcome: Outcome) -> dict[str, Any]:
+def log_fields(outcome: RunOutcome) -> dict[str, Any]:
     """What an outcome carries, under the names that log queries use; never a secret or a card."""
-    carried: dict[str, Any] = {}
+    logged: dict[str, Any] = {}
     for name in ("job_key", "job_type", "reason", "status", "until", "result", "progress"):
         if hasattr(outcome, name):
             value = getattr(outcome, name)
-            carried[name] = dict(value) if isinstance(value, Mapping) else str(value)
-    if "reason" in carried:  # a provider's words may name an address
-        carried["reason"] = safe_line(carried["reason"])
-    if isinstance(outcome, Broken):
-        carried["error"] = safe_line(f"{type(outcome.error).__name__}: {outcome.error}")
-    return carried
+            logged[name] = dict(value) if isinstance(value, Mapping) else str(value)
+    if "reason" in logged:  # a provider's words may name an address
+        logged["reason"] = redacted_line(logged["reason"])
+    if isinstance(outcome, InternalError):
+        logged["error"] = redacted_line(f"{type(outcome.error).__name__}: {outcome.error}")
+    return logged

@@ -13,20 +13,20 @@ from aws_lambda_powertools.metrics import MetricUnit, single_metric
 from oncely import lambda_init, signals
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.text import safe_line
+from oncely.domain.text import redacted_line
 from oncely.lambda_init import once
-from oncely.services.outcomes import Broken, Conflict, Orphaned, Same
+from oncely.services.outcomes import Conflict, DuplicateReason, InternalError, RowMissing
 
 if TYPE_CHECKING:
     # Each function imports its own service; this module would bring it the others' as well.
-    from oncely.domain.gaps import Gap
-    from oncely.services.dead_letters import Received
+    from oncely.domain.gaps import HistoryGap
+    from oncely.services.dead_letters import HandledDeadLetter
     from oncely.services.reconcile import Resolution
-    from oncely.services.repair_order import Outcome as Repair
-    from oncely.services.repair_order import RepairOrder
-    from oncely.services.resolve_group import Handled
-    from oncely.services.tell import Telling
-    from oncely.services.work_batch import Worked
+    from oncely.services.repair_order import RepairOutcome as Repair
+    from oncely.services.repair_order import RepairRequest
+    from oncely.services.resolve_group import HandledItem
+    from oncely.services.tell import AlertDelivery
+    from oncely.services.work_batch import ProcessedDelivery
 
 # The stack names itself in POWERTOOLS_SERVICE_NAME; this stands for it where there is none.
 SERVICE: Final = "oncely"
@@ -50,95 +50,104 @@ class Telemetry:
             Metrics(namespace=signals.NAMESPACE, service=service),
         )
 
-    def around(self, handler: Handler) -> Handler:
+    def wrap_handler(self, handler: Handler) -> Handler:
         """The handler with its context in every log line, and its metrics flushed."""
         counted = self.metrics.log_metrics(handler)
         observed: Handler = self.logger.inject_lambda_context(counted)
         return observed
 
-    def record(self, worked: "Sequence[Worked]") -> None:
+    def record_deliveries(self, deliveries: "Sequence[ProcessedDelivery]") -> None:
         """Tell what became of each delivery."""
-        for one in worked:
-            self._record(one)
+        for one in deliveries:
+            self._record_delivery(one)
 
-    def measure(self, metric: str, time: timedelta) -> None:
+    def add_duration(self, metric: str, duration: timedelta) -> None:
         """Give a length of time to a metric, in seconds."""
-        self.metrics.add_metric(name=metric, unit=MetricUnit.Seconds, value=time.total_seconds())
+        self.metrics.add_metric(
+            name=metric, unit=MetricUnit.Seconds, value=duration.total_seconds()
+        )
 
-    def found(self, *, due: int, asking: int, busy: int) -> None:
+    def sweep_started(self, *, due_count: int, requested_count: int, busy_shards: int) -> None:
         """Tell how much a sweep looks at, and how much work our own rows ask for."""
-        self.logger.info("sweep", extra={"items": due, "asking": asking, "busy_shards": busy})
+        self.logger.info(
+            "sweep",
+            extra={"items": due_count, "asking": requested_count, "busy_shards": busy_shards},
+        )
 
-    def sweep_done(self, *, seconds: float) -> None:
+    def sweep_finished(self, *, seconds: float) -> None:
         """Tell that a sweep came to its end, and how long it took; silence is an alarm."""
-        self.metrics.add_metric(name=signals.SWEEP_DONE, unit=MetricUnit.Seconds, value=seconds)
+        self.metrics.add_metric(name=signals.SWEEP_FINISHED, unit=MetricUnit.Seconds, value=seconds)
 
-    def handled(self, group: "Sequence[Handled]", *, dry_run: bool) -> None:
+    def group_handled(self, group: "Sequence[HandledItem]", *, dry_run: bool) -> None:
         """Tell what became of each job of a group."""
         for one in group:
             if one.error is not None:
-                self.could_not_resolve(one.key, one.error)
-            if one.done is not None:
-                self.resolved(one.done, dry_run=dry_run)
-            if one.telling is not None:
-                self.told_of(one.key, one.telling)
+                self.resolve_failed(one.key, one.error)
+            if one.resolution is not None:
+                self.job_resolved(one.resolution, dry_run=dry_run)
+            if one.alert_delivery is not None:
+                self.alert_attempted(one.key, one.alert_delivery)
 
-    def could_not_look(self, trouble: str) -> None:
+    def missing_job_scan_failed(self, error: str) -> None:
         """Tell that work which was never sent could not be looked for."""
-        self.logger.error("could not look for unserved work", extra={"error": safe_line(trouble)})
-        self._count(signals.BROKEN)
+        self.logger.error("could not look for unserved work", extra={"error": redacted_line(error)})
+        self._count(signals.PROCESSING_ERROR)
 
-    def resolved(self, done: "Resolution", *, dry_run: bool) -> None:
+    def job_resolved(self, resolution: "Resolution", *, dry_run: bool) -> None:
         """Tell what the reconciler did about one job."""
-        level = "error" if done.new is Status.NEEDS_REVIEW else "info"
+        level = "error" if resolution.to_status is Status.NEEDS_REVIEW else "info"
         getattr(self.logger, level)(
             "job resolved",
             extra={
-                "job_key": done.key,
-                "outcome": done.outcome,
-                "old": done.old,
-                "new": done.new,
-                "reason": safe_line(done.reason),
+                "job_key": resolution.key,
+                "outcome": resolution.outcome,
+                "old": resolution.from_status,
+                "new": resolution.to_status,
+                "reason": redacted_line(resolution.reason),
                 "dry_run": dry_run,
             },
         )
         self._count(signals.RESOLVED)
-        if done.new is Status.NEEDS_REVIEW and done.old is not Status.NEEDS_REVIEW and not dry_run:
+        if (
+            resolution.to_status is Status.NEEDS_REVIEW
+            and resolution.from_status is not Status.NEEDS_REVIEW
+            and not dry_run
+        ):
             self._count(signals.NEEDS_REVIEW)
-        if done.unreachable:
+        if resolution.lookup_failed:
             self._count(signals.PROVIDER_UNREACHABLE)
 
-    def told_of(self, key: JobKey, telling: "Telling") -> None:
+    def alert_attempted(self, key: JobKey, delivery: "AlertDelivery") -> None:
         """Tell whether a person was told of a job; one who could not be is told later."""
-        if telling.delivered:
-            self.logger.info("alert", extra={"job_key": key, "outcome": str(telling)})
+        if delivery.is_settled:
+            self.logger.info("alert", extra={"job_key": key, "outcome": str(delivery)})
             return
         self.logger.error("alert not delivered", extra={"job_key": key})
-        self._count(signals.NOT_TOLD)
+        self._count(signals.ALERT_FAILED)
 
-    def could_not_resolve(self, key: str, error: Exception) -> None:
+    def resolve_failed(self, key: str, error: Exception) -> None:
         """Tell that one job of a sweep could not be looked at; it stays due."""
         self.logger.error("job not looked at", exc_info=error, extra={"job_key": key})
 
-    def swept(self, *, not_looked_at: int) -> None:
+    def resolve_failures_counted(self, *, failed_count: int) -> None:
         """Tell of how many jobs of a sweep nobody could say anything."""
         self.metrics.add_metric(
-            name=signals.NOT_LOOKED_AT, unit=MetricUnit.Count, value=float(not_looked_at)
+            name=signals.RESOLVE_FAILED, unit=MetricUnit.Count, value=float(failed_count)
         )
 
-    def dead_letters(self, received: "Sequence[Received]") -> None:
+    def dead_letters_handled(self, received: "Sequence[HandledDeadLetter]") -> None:
         """Tell what became of dead letters."""
         for letter in received:
             fields = {
                 "job_key": letter.job_key,
                 "message_id": letter.message_id,
-                "fate": str(letter.fate),
-                "reason": safe_line(letter.reason),
+                "fate": str(letter.outcome),
+                "reason": redacted_line(letter.reason),
             }
             self.logger.error("dead letter", extra=fields)
             self._count(signals.DEAD_LETTERS)
 
-    def repaired(self, order: "RepairOrder", outcome: "Repair") -> None:
+    def repair_attempted(self, order: "RepairRequest", outcome: "Repair") -> None:
         """Tell what a person did, or tried to do, about a job."""
         self.logger.info(
             "repair",
@@ -146,68 +155,70 @@ class Telemetry:
                 "job_key": order.key,
                 "repair": str(order.repair),
                 "actor": order.actor,
-                "reason": safe_line(order.reason),
+                "reason": redacted_line(order.reason),
                 "dry_run": order.dry_run,
                 "outcome": type(outcome).__name__,
             },
         )
 
-    def set_up(self, told: str) -> None:
+    def first_setup_finished(self, outcome: str) -> None:
         """Tell what a first setup did with the job table."""
-        self.logger.info("first setup", extra={"outcome": told})
+        self.logger.info("first setup", extra={"outcome": outcome})
 
-    def table_refused(self, reason: str) -> None:
+    def table_blocked(self, reason: str) -> None:
         """Tell that the job table may not hold the proofs, so nothing was looked at."""
         self.logger.error("job table refused", extra={"reason": reason})
-        self._count(signals.TABLE_REFUSED)
+        self._count(signals.TABLE_BLOCKED)
 
-    def exported(self, actor: str, asked: Mapping[str, str]) -> None:
+    def jobs_exported(self, actor: str, query: Mapping[str, str]) -> None:
         """Tell who took jobs out in bulk."""
-        self.logger.info("jobs exported", extra={"actor": actor, "asked": dict(asked)})
+        self.logger.info("jobs exported", extra={"actor": actor, "asked": dict(query)})
 
-    def not_published(self, key: str, error: Exception) -> None:
+    def publish_failed(self, key: str, error: Exception) -> None:
         """Tell that an ended job could not be published yet."""
-        self.logger.error("not published", extra={"job_key": key, "error": safe_line(str(error))})
-        self._count(signals.NOT_PUBLISHED)
+        self.logger.error(
+            "not published", extra={"job_key": key, "error": redacted_line(str(error))}
+        )
+        self._count(signals.PUBLISH_FAILED)
 
     def history_written(self, *, changes: int, objects: int) -> None:
         """Log how much of the stream a batch of the history held."""
         self.logger.info("history", extra={"changes": changes, "objects": objects})
 
-    def history_gap(self, gap: "Gap") -> None:
+    def history_gap(self, gap: "HistoryGap") -> None:
         """Log that a part of the stream did not reach the history."""
         self.logger.error("history gap", extra={"gap": gap.to_dict()})
 
-    def _record(self, one: "Worked") -> None:
-        told_as = signals.told(one.outcome)
+    def _record_delivery(self, one: "ProcessedDelivery") -> None:
+        signal = signals.signal_for(one.outcome)
         fields = {
             "message_id": one.delivery.message_id,
-            "receives": one.delivery.receives,
-            "reply": type(one.reply).__name__,
-            **signals.fields(one.outcome),
+            "receives": one.delivery.receive_count,
+            "reply": type(one.action).__name__,
+            **signals.log_fields(one.outcome),
         }
-        if told_as.same:
-            fields["deduplication"] = str(told_as.same)
+        if signal.duplicate_reason:
+            fields["deduplication"] = str(signal.duplicate_reason)
         # Nobody foresaw what broke: only its trace tells where to look.
-        broke = one.outcome.error if isinstance(one.outcome, Broken) else None
-        getattr(self.logger, told_as.level)(told_as.event, exc_info=broke, extra=fields)
-        self._count(told_as.metric, told_as.same)
-        if isinstance(one.outcome, Conflict | Orphaned):
+        cause = one.outcome.error if isinstance(one.outcome, InternalError) else None
+        getattr(self.logger, signal.level)(signal.event, exc_info=cause, extra=fields)
+        self._count(signal.metric, signal.duplicate_reason)
+        if isinstance(one.outcome, Conflict | RowMissing):
             self._count(signals.REJECTED)
         if one.error is not None:
             self.logger.error("reply failed", exc_info=one.error, extra=fields)
-            self._count(signals.REPLY_FAILED)
+            self._count(signals.ACK_FAILED)
 
-    def _count(self, metric: str, same: Same | None = None) -> None:
+    def _count(self, metric: str, duplicate_reason: DuplicateReason | None = None) -> None:
         self.metrics.add_metric(name=metric, unit=MetricUnit.Count, value=1)
-        if same is None:
+        if duplicate_reason is None:
             return
         # Once more with its reason as a dimension: a metric of its own, so both can be alarmed on.
         with single_metric(
             name=metric, unit=MetricUnit.Count, value=1, namespace=signals.NAMESPACE
         ) as by_reason:
             by_reason.add_dimension(name="service", value=self.metrics.service)
-            by_reason.add_dimension(name="reason", value=str(same))
+            by_reason.add_dimension(name="reason", value=str(duplicate_reason))
 
 
 @cache
@@ -216,16 +227,16 @@ def telemetry() -> Telemetry:
     return Telemetry.create()
 
 
-def observed(function: Handler) -> Handler:
+def instrumented(function: Handler) -> Handler:
     """Dress a handler, which is the last that its module makes; elsewhere at its first call."""
 
     @once
-    def dressed() -> Handler:
-        return telemetry().around(function)
+    def wrapped() -> Handler:
+        return telemetry().wrap_handler(function)
 
     @wraps(function)
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ANN401  # Lambda's
-        return dressed()(event, context)
+        return wrapped()(event, context)
 
     lambda_init.end()
     return handler

@@ -3,7 +3,7 @@
 import sys
 
 
-def start() -> None:
+def main() -> None:
     """Run the command; where only a producer's packages are installed, say what is missing."""
     try:
         from ops_cli.main import run
@@ -16,4 +16,4 @@ def start() -> None:
 
 
 if __name__ == "__main__":
-    start()
+    main()

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ops_cli import screen
-from ops_cli.exits import CommandError, Exit
-from ops_cli.find import quoted
-from ops_cli.moments import moment
-from ops_cli.options import AsJson, DryRun, at_a_place
-from ops_cli.place import Place
+from ops_cli.exits import CommandError, ExitCode
+from ops_cli.find import shell_quote
+from ops_cli.moments import parse_time_argument
+from ops_cli.options import DryRunOption, JsonOption, with_stack
+from ops_cli.place import StackConnection
 
 if TYPE_CHECKING:
     from oncely.adapters.deployment_identity import DynamoTableIdentity
     from oncely.adapters.history_reader import S3HistoryReader
-    from oncely.domain.gaps import BackfillProgress, Gap
+    from oncely.domain.gaps import BackfillProgress, HistoryGap
 
 app: Final = typer.Typer(
     help="Read the history of jobs, show its gaps and close them.", no_args_is_help=True
@@ -23,9 +23,9 @@ app: Final = typer.Typer(
 
 
 @app.command()
-@at_a_place
+@with_stack
 def about(
-    place: Place,
+    stack: StackConnection,
     business_id: Annotated[
         str, typer.Argument(help="Order, customer, provider reference or job key.")
     ],
@@ -35,26 +35,28 @@ def about(
         typer.Option("--from", help="First day: 30d (ago), or a date (default: the first)."),
     ] = None,
     until: Annotated[str | None, typer.Option("--to", help="Last day (default: today).")] = None,
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Show every recorded change about one id, oldest first."""
     now = datetime.now(UTC)
-    days = [None if one is None else moment(one, now=now).date() for one in (since, until)]
+    days = [
+        None if one is None else parse_time_argument(one, now=now).date() for one in (since, until)
+    ]
     first, last = days
     if first is not None and last is not None and last < first:
-        raise CommandError(f"--to ({last}) is before --from ({first}).", Exit.USAGE)
-    lines = _reader(place).about(business_id, since=first, until=last)
+        raise CommandError(f"--to ({last}) is before --from ({first}).", ExitCode.USAGE)
+    lines = _reader(stack).about(business_id, since=first, until=last)
     if not lines:
-        asked = " in these days" if first or last else ""
+        period = " in these days" if first or last else ""
         raise CommandError(
-            f"The history has nothing about {business_id!r}{asked}. It is a few minutes behind the "
-            f"job table, which `oncely find {quoted(business_id)}` reads."
+            f"The history has nothing about {business_id!r}{period}. It is a few minutes behind the "
+            f"job table, which `oncely find {shell_quote(business_id)}` reads."
         )
     if json:
         for line in lines:
-            screen.as_json(line.to_dict())
+            screen.print_json(line.to_dict())
         return
-    screen.table(
+    screen.print_table(
         ("at (UTC)", "job", "status", "event", "by", "reference"),
         (
             (
@@ -71,32 +73,32 @@ def about(
 
 
 @app.command()
-@at_a_place
-def gaps(place: Place, *, json: AsJson = False) -> None:
+@with_stack
+def gaps(stack: StackConnection, *, json: JsonOption = False) -> None:
     """Show the gaps in the history; `backfill` closes them."""
-    found = _reader(place).open_gaps()
+    found = _reader(stack).open_gaps()
     if json:
         for gap in found:
-            screen.as_json(gap.to_dict())
+            screen.print_json(gap.to_dict())
     elif not found:
-        screen.say("The history has no open gap.")
+        screen.print_line("The history has no open gap.")
     else:
-        _show(found)
+        _print_gaps(found)
     if found:
-        raise typer.Exit(Exit.ATTENTION)
+        raise typer.Exit(ExitCode.ACTION_NEEDED)
 
 
 @app.command()
-@at_a_place
+@with_stack
 def backfill(
-    place: Place,
+    stack: StackConnection,
     *,
     since: Annotated[
         str | None,
         typer.Option("--from", help="Only rows changed since then: 7d (ago), or a date."),
     ] = None,
-    dry_run: DryRun = False,
-    json: AsJson = False,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Scan the job table, write a line for each row, close the gaps.
 
@@ -106,26 +108,26 @@ def backfill(
     from oncely.adapters.row_scan import DynamoRowScan
     from oncely.adapters.s3_history import S3HistoryStore
     from oncely.adapters.system import SystemClock
-    from oncely.adapters.table_generation import TableGeneration
+    from oncely.adapters.table_generation import TableGenerationReader
     from oncely.services.backfill import Backfill
 
-    reader, table = _reader(place), _output(place, "JobsTableName")
-    dynamodb = place.client("dynamodb")
-    _refuse_an_undeclared(DynamoTableIdentity(dynamodb, table))
+    reader, table = _reader(stack), _output(stack, "JobsTableName")
+    dynamodb = stack.client("dynamodb")
+    _require_declared_table(DynamoTableIdentity(dynamodb, table))
     service = Backfill(
         scan=DynamoRowScan(dynamodb, table),
         store=S3HistoryStore(reader.client, reader.bucket),
         reader=reader,
         clock=SystemClock(),
     )
-    rows_from = None if since is None else moment(since, now=datetime.now(UTC))
-    with screen.aside().status("scanning…") as status:
+    rows_from = None if since is None else parse_time_argument(since, now=datetime.now(UTC))
+    with screen.stderr_console().status("scanning…") as status:
 
         def report(progress: "BackfillProgress") -> None:
             status.update(f"{progress.rows:,} rows read, {progress.lines:,} lines…")
 
         done = service.run(
-            generation=TableGeneration(dynamodb, table)(),
+            generation=TableGenerationReader(dynamodb, table)(),
             rows_from=rows_from,
             dry_run=dry_run,
             report=report,
@@ -133,47 +135,49 @@ def backfill(
     progress = done.progress
     if json:
         closed = {"closed": [gap.name for gap in done.closed], "dry_run": dry_run}
-        screen.as_json({**progress.to_dict(), **closed, "open": len(done.still_open)})
+        screen.print_json({**progress.to_dict(), **closed, "open": len(done.still_open)})
     else:
         wrote = "would write" if dry_run else "wrote"
-        screen.say(f"Read {progress.rows:,} rows, {wrote} {progress.lines:,} lines.")
-        screen.say(f"Gaps {'that it would close' if dry_run else 'closed'}: {len(done.closed)}.")
+        screen.print_line(f"Read {progress.rows:,} rows, {wrote} {progress.lines:,} lines.")
+        screen.print_line(
+            f"Gaps {'that it would close' if dry_run else 'closed'}: {len(done.closed)}."
+        )
     if done.still_open:
-        screen.complain(
+        screen.print_error(
             f"{len(done.still_open)} gaps are still open: they are newer than this scan, or began "
             "before --from. Run `oncely archive backfill` again, without --from."
         )
-        raise typer.Exit(Exit.ATTENTION)
+        raise typer.Exit(ExitCode.ACTION_NEEDED)
 
 
-def _refuse_an_undeclared(table: "DynamoTableIdentity") -> None:
+def _require_declared_table(table: "DynamoTableIdentity") -> None:
     """A restored table lacks what a gap lost: its scan would close the gap that must stop it."""
     item, facts = table.identity(), table.facts()
     if item is None or item.table_id != facts.table_id:
         raise CommandError(
             f"{facts.name} is not the table of its identity item, so a scan of it does not show "
             "what a gap lost. Nothing was written. Scan the table that it replaces.",
-            Exit.REFUSED,
+            ExitCode.REFUSED,
         )
 
 
-def _reader(place: Place) -> "S3HistoryReader":
+def _reader(stack: StackConnection) -> "S3HistoryReader":
     from oncely.adapters.history_reader import S3HistoryReader
 
-    return S3HistoryReader(place.client("s3"), _output(place, "ArchiveBucketName"))
+    return S3HistoryReader(stack.client("s3"), _output(stack, "ArchiveBucketName"))
 
 
-def _output(place: Place, name: str) -> str:
-    found = place.outputs.get(name)
+def _output(stack: StackConnection, name: str) -> str:
+    found = stack.outputs.get(name)
     if found is None:
         raise CommandError(
-            f"The stack {place.name} has no output {name}: deploy it again.", Exit.UNREACHABLE
+            f"The stack {stack.name} has no output {name}: deploy it again.", ExitCode.UNREACHABLE
         )
     return found
 
 
-def _show(found: "list[Gap]") -> None:
-    screen.table(
+def _print_gaps(found: "list[HistoryGap]") -> None:
+    screen.print_table(
         ("recorded (UTC)", "changes", "from", "to", "why"),
         (
             (

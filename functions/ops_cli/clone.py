@@ -5,7 +5,7 @@ from pathlib import Path
 from ops_cli.exits import CommandError
 
 
-def clone() -> Path:
+def find_repository() -> Path:
     """The folder of the clone: the current one, one above it, or the one this code is in."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[2]):

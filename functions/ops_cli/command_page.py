@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import typer.main
 
-from ops_cli.exits import MEANINGS, Exit
+from ops_cli.exits import DESCRIPTIONS, ExitCode
 from ops_cli.main import app
 
 # Options that every command with a place has are told once.
-_SHARED: Final = ("stack", "profile", "region", "local")
-_NOT_TOLD: Final = ("help", "install_completion", "show_completion")
+_SHARED_OPTIONS: Final = ("stack", "profile", "region", "local")
+_HIDDEN_OPTIONS: Final = ("help", "install_completion", "show_completion")
 _EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "find": ("oncely find 18452", "oncely find customer_7 --json"),
     "show": ("oncely show payment.charge:order_18452",),
@@ -52,7 +52,7 @@ _EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
-def lines(notice: str) -> Iterator[str]:
+def render_command_docs(notice: str) -> Iterator[str]:
     """The page, line by line."""
     yield "# The `oncely` command"
     yield ""
@@ -63,16 +63,16 @@ def lines(notice: str) -> Iterator[str]:
     yield "it for every folder, with the SDKs by which a repair asks the providers."
     yield "`oncely --install-completion` lets your shell complete commands, job types and statuses."
     yield ""
-    yield from _places()
-    yield from _codes()
-    yield from _programs()
+    yield from _stack_options()
+    yield from _exit_codes()
+    yield from _json_output()
     group: Any = typer.main.get_command(app)
     for name, command in group.commands.items():
         for inner, one in getattr(command, "commands", {"": command}).items():
             yield from _command(f"{name} {inner}".strip(), one)
 
 
-def _places() -> Iterator[str]:
+def _stack_options() -> Iterator[str]:
     yield "## Where it works"
     yield ""
     yield "| option | |"
@@ -86,17 +86,17 @@ def _places() -> Iterator[str]:
     yield ""
 
 
-def _codes() -> Iterator[str]:
+def _exit_codes() -> Iterator[str]:
     yield "## Exit codes"
     yield ""
     yield "| code | |"
     yield "|---|---|"
-    for code in Exit:
-        yield f"| {code:d} | {MEANINGS[code]} |"
+    for code in ExitCode:
+        yield f"| {code:d} | {DESCRIPTIONS[code]} |"
     yield ""
 
 
-def _programs() -> Iterator[str]:
+def _json_output() -> Iterator[str]:
     yield "## For programs"
     yield ""
     yield "`--json` prints one JSON object a line, in ASCII, on the standard output; progress and"
@@ -116,17 +116,19 @@ def _command(name: str, command: Any) -> Iterator[str]:  # noqa: ANN401  # typer
     yield from _EXAMPLES[name]
     yield "```"
     yield ""
-    told = [one for one in command.params if one.name not in (*_SHARED, *_NOT_TOLD)]
-    if not told:
+    parameters = [
+        one for one in command.params if one.name not in (*_SHARED_OPTIONS, *_HIDDEN_OPTIONS)
+    ]
+    if not parameters:
         return
     yield "| | |"
     yield "|---|---|"
-    for one in told:
-        yield f"| {_spelled(one)} | {_said(one)} |"
+    for one in parameters:
+        yield f"| {_format_parameter(one)} | {_describe_parameter(one)} |"
     yield ""
 
 
-def _spelled(parameter: Any) -> str:  # noqa: ANN401  # typer's own
+def _format_parameter(parameter: Any) -> str:  # noqa: ANN401  # typer's own
     if parameter.param_type_name == "argument":
         spelled = f"`{parameter.name.upper()}`"
         return spelled if parameter.required else f"[{spelled}]"
@@ -134,7 +136,7 @@ def _spelled(parameter: Any) -> str:  # noqa: ANN401  # typer's own
     return names if not parameter.required else f"{names} (always)"
 
 
-def _said(parameter: Any) -> str:  # noqa: ANN401  # typer's own
+def _describe_parameter(parameter: Any) -> str:  # noqa: ANN401  # typer's own
     default = parameter.default
     plain = isinstance(default, str | int) and not isinstance(default, bool)
     return f"{parameter.help} Default: {default}." if plain else str(parameter.help)

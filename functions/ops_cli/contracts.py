@@ -6,53 +6,54 @@ from typing import Annotated
 import typer
 
 from ops_cli import screen
-from ops_cli.options import AsJson
+from ops_cli.options import JsonOption
 
 
-def job_types() -> list[str]:
+def known_job_types() -> list[str]:
     """Those of this version of the code."""
     from oncely.contracts import CONTRACTS
 
-    return [kind.job_type for kind in CONTRACTS]
+    return [contract_type.job_type for contract_type in CONTRACTS]
 
 
-def _names(incomplete: str) -> list[str]:
-    return [name for name in job_types() if name.startswith(incomplete)]
+def _complete_job_type(incomplete: str) -> list[str]:
+    return [name for name in known_job_types() if name.startswith(incomplete)]
 
 
 def contracts(
     name: Annotated[
-        str | None, typer.Argument(help="A job type; none: all of them.", autocompletion=_names)
+        str | None,
+        typer.Argument(help="A job type; none: all of them.", autocompletion=_complete_job_type),
     ] = None,
     *,
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Tell what a job does outside, which rows it changes, and when a person is asked."""
     from oncely.contracts import CONTRACTS
-    from oncely.registry import Registry
+    from oncely.registry import ContractRegistry
 
-    registry = Registry(CONTRACTS)
+    registry = ContractRegistry(CONTRACTS)
     wanted = list(registry) if name is None else [registry.contract(name)]
-    for number, kind in enumerate(wanted):
-        example = kind.example.model_dump(exclude_unset=True)
+    for number, contract_type in enumerate(wanted):
+        example = contract_type.example.model_dump(exclude_unset=True)
         if json:
-            screen.as_json(
+            screen.print_json(
                 {
-                    "job_type": kind.job_type,
-                    "queue": kind.needs.queue,
-                    "safety": kind.terms.safety,
-                    "words": kind.describe(),
+                    "job_type": contract_type.job_type,
+                    "queue": contract_type.resources.queue,
+                    "safety": contract_type.policy.safety,
+                    "words": contract_type.describe(),
                     "example": example,
-                    "schema": kind.message.model_json_schema(),
+                    "schema": contract_type.message.model_json_schema(),
                 }
             )
             continue
         if number:
-            screen.say("")
-        title, *lines = kind.describe().split("\n")
-        screen.say(title, style="bold")
+            screen.print_line("")
+        title, *lines = contract_type.describe().split("\n")
+        screen.print_line(title, style="bold")
         for line in lines:
-            screen.out().print(screen.plain(line), soft_wrap=True)
-        screen.out().print(
-            screen.plain(f"  An example: {json_text.dumps(example)}"), soft_wrap=True
+            screen.stdout_console().print(screen.safe_text(line), soft_wrap=True)
+        screen.stdout_console().print(
+            screen.safe_text(f"  An example: {json_text.dumps(example)}"), soft_wrap=True
         )

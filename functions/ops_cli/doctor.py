@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from ops_cli import screen
-from ops_cli.exits import Exit
-from ops_cli.options import AsJson, at_a_place
-from ops_cli.place import Place
+from ops_cli.exits import ExitCode
+from ops_cli.options import JsonOption, with_stack
+from ops_cli.place import StackConnection
 
 if TYPE_CHECKING:
     from ops_cli.checkup.findings import Finding
@@ -19,54 +19,56 @@ if TYPE_CHECKING:
 _STYLES: Final = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 
 
-@at_a_place
-def doctor(place: Place, *, json: AsJson = False) -> None:
+@with_stack
+def doctor(stack: StackConnection, *, json: JsonOption = False) -> None:
     """Check queues, functions, tables, keys, mail, alarms and jobs; say what to fix."""
     found: list[Finding] = []
-    _ = place.outputs  # a missing stack is said at once
-    for finding in _findings(place):
+    _ = stack.outputs  # a missing stack is said at once
+    for finding in _run_checks(stack):
         found.append(finding)
         if json:
-            screen.as_json(asdict(finding))
+            screen.print_json(asdict(finding))
     counts = Counter(finding.health for finding in found)
     if not json:
-        _show(found)
-        screen.say("")
-        screen.say(", ".join(f"{count} {health}" for health, count in sorted(counts.items())))
+        _print_findings(found)
+        screen.print_line("")
+        screen.print_line(
+            ", ".join(f"{count} {health}" for health, count in sorted(counts.items()))
+        )
     if counts["broken"]:  # type: ignore[index]  # a StrEnum is its text
-        raise typer.Exit(Exit.ATTENTION)
+        raise typer.Exit(ExitCode.ACTION_NEEDED)
 
 
-def _findings(place: Place) -> "Iterator[Finding]":
+def _run_checks(stack: StackConnection) -> "Iterator[Finding]":
     from botocore.exceptions import BotoCoreError, ClientError
 
     from oncely.domain.errors import OncelyError
     from ops_cli.checkup import CHECKS
-    from ops_cli.checkup.deployed import Deployed
-    from ops_cli.checkup.findings import warning
-    from ops_cli.trouble import sentence
+    from ops_cli.checkup.deployed import DeployedStack
+    from ops_cli.checkup.findings import warned
+    from ops_cli.trouble import describe_aws_error
 
-    deployed = Deployed(place, datetime.now(UTC))
-    with screen.aside().status("looking…") as status:
+    deployed = DeployedStack(stack, datetime.now(UTC))
+    with screen.stderr_console().status("looking…") as status:
         for check in CHECKS:
             status.update(f"looking at {check.__name__}…")
             try:
                 yield from check(deployed)
             except (BotoCoreError, ClientError) as error:
-                yield warning(check.__name__, f"could not be checked: {sentence(error)}")
+                yield warned(check.__name__, f"could not be checked: {describe_aws_error(error)}")
             except Exception as error:  # noqa: BLE001  # one check must not hide the others
-                why = str(error) if isinstance(error, OncelyError) else repr(error)
-                yield warning(check.__name__, f"could not be checked: {why}")
+                reason = str(error) if isinstance(error, OncelyError) else repr(error)
+                yield warned(check.__name__, f"could not be checked: {reason}")
 
 
-def _show(found: "list[Finding]") -> None:
-    screen.table(
+def _print_findings(found: "list[Finding]") -> None:
+    screen.print_table(
         ("", "what", "how it is"),
         (
             (
-                screen.plain(one.health, _STYLES[one.health]),
-                one.about,
-                one.says if not one.mend else f"{one.says}. To mend: {one.mend}",
+                screen.safe_text(one.health, _STYLES[one.health]),
+                one.check,
+                one.message if not one.fix else f"{one.message}. To mend: {one.fix}",
             )
             for one in found
         ),

@@ -6,8 +6,8 @@ import typer
 
 from ops_cli import job_lines, screen
 from ops_cli.exits import CommandError
-from ops_cli.options import AsJson, at_a_place
-from ops_cli.place import Place
+from ops_cli.options import JsonOption, with_stack
+from ops_cli.place import StackConnection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,29 +15,33 @@ if TYPE_CHECKING:
     from oncely.services.job_view import JobView
 
 # One screen: of more, the list shows each, and `oncely show` the rest.
-_TIMELINES: Final = 2
-_ANSWERS: Final = 5
+_MAX_TIMELINES: Final = 2
+_MAX_ANSWERS: Final = 5
 _ACTOR: Final = "command"
 
 
-@at_a_place
+@with_stack
 def find(
-    place: Place,
+    stack: StackConnection,
     text: Annotated[
         str, typer.Argument(help="An order, a customer, a provider's reference or a job key.")
     ],
     *,
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Answer "was I charged twice?": every job about an order, a customer or a reference."""
-    inspector = place.desk(actor=_ACTOR).inspector
-    found = inspector.find(text)
+    inspector = stack.services(actor=_ACTOR).job_queries
+    found = inspector.search(text)
     if json:
-        jobs = [view.as_short_json() for view in found.jobs]
-        screen.as_json({"query": found.query, "jobs": jobs})
+        jobs = [view.to_summary_json() for view in found.jobs]
+        screen.print_json({"query": found.query, "jobs": jobs})
     elif found.jobs:
-        charging = {kind.job_type for kind in inspector.registry if kind.takes_money}
-        _answer(found.jobs, [view for view in found.jobs if view.job.job_type in charging])
+        charging = {
+            contract_type.job_type
+            for contract_type in inspector.registry
+            if contract_type.takes_money
+        }
+        _print_answer(found.jobs, [view for view in found.jobs if view.job.job_type in charging])
     if not found.jobs:
         raise CommandError(
             f"No job is known of {found.query!r}: give the order, the customer, the provider's "
@@ -45,62 +49,64 @@ def find(
         )
 
 
-def _answer(views: "Sequence[JobView]", charging: "Sequence[JobView]") -> None:
-    _charges(charging)
-    job_lines.rows(view.as_json() for view in views)
-    for view in (charging or views)[:_TIMELINES]:
-        screen.say("")
-        screen.say(view.job.job_key, style="bold")
-        screen.say(view.headline)
-        job_lines.timeline(view.as_json())
+def _print_answer(views: "Sequence[JobView]", charging: "Sequence[JobView]") -> None:
+    _print_charges(charging)
+    job_lines.print_jobs(view.to_json() for view in views)
+    for view in (charging or views)[:_MAX_TIMELINES]:
+        screen.print_line("")
+        screen.print_line(view.job.job_key, style="bold")
+        screen.print_line(view.headline)
+        job_lines.print_timeline(view.to_json())
 
 
-def _charges(charging: "Sequence[JobView]") -> None:
+def _print_charges(charging: "Sequence[JobView]") -> None:
     """The answer itself, before everything else."""
-    from oncely.domain.charges import Charges
+    from oncely.domain.charges import ChargeSummary
 
-    about = dict.fromkeys(view.subject for view in charging)
-    for subject in list(about)[:_ANSWERS]:
-        charges = Charges.of(view.job for view in charging if view.subject == subject)
-        style = "bold red" if charges.twice else "bold"
-        screen.say(f"{subject or 'This'}: {charges.sentence}.", style=style)
-    if about:
-        screen.say("")
+    subjects = dict.fromkeys(view.subject for view in charging)
+    for subject in list(subjects)[:_MAX_ANSWERS]:
+        charges = ChargeSummary.from_jobs(view.job for view in charging if view.subject == subject)
+        style = "bold red" if charges.is_duplicate else "bold"
+        screen.print_line(f"{subject or 'This'}: {charges.summary}.", style=style)
+    if subjects:
+        screen.print_line("")
 
 
-@at_a_place
+@with_stack
 def show(
-    place: Place,
+    stack: StackConnection,
     key: Annotated[str, typer.Argument(help="The job key, such as payment.charge:order_18452.")],
     *,
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Show one job: its status in plain words, its history, and what may be done about it."""
-    view = place.desk(actor=_ACTOR).inspector.show(key)
+    view = stack.services(actor=_ACTOR).job_queries.get(key)
     if view is None:
-        raise no_such_job(key)
+        raise job_not_found(key)
     if json:
-        screen.as_json(view.as_json())
+        screen.print_json(view.to_json())
         return
-    shown = view.as_json()
-    job_lines.facts(shown)
-    screen.say("")
-    job_lines.timeline(shown)
-    screen.say("")
+    shown = view.to_json()
+    job_lines.print_details(shown)
+    screen.print_line("")
+    job_lines.print_timeline(shown)
+    screen.print_line("")
     for offer in view.repairs:
         if offer.allowed:
-            screen.say(f"You may {offer.repair}: {offer.why}.")
+            screen.print_line(f"You may {offer.repair}: {offer.reason}.")
     if any(offer.allowed for offer in view.repairs):
-        screen.say(f"  oncely repair {quoted(key)} ACTION --reason …{place.options}")
-    screen.say(f"What this kind of job promises: oncely contracts {view.job.job_type}")
+        screen.print_line(
+            f"  oncely repair {shell_quote(key)} ACTION --reason …{stack.cli_options}"
+        )
+    screen.print_line(f"What this kind of job promises: oncely contracts {view.job.job_type}")
 
 
-def no_such_job(key: str) -> CommandError:
+def job_not_found(key: str) -> CommandError:
     """There is none, and how to find one."""
     return CommandError(f"There is no job {key!r}: `oncely find` takes an order or a customer.")
 
 
-def quoted(key: str) -> str:
+def shell_quote(key: str) -> str:
     """A key as a shell takes it."""
     from shlex import quote
 

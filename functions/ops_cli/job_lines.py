@@ -8,12 +8,12 @@ from ops_cli import screen
 if TYPE_CHECKING:
     from rich.text import Text
 
-View = Mapping[str, Any]  # a job as `--json` prints it
+JobJson = Mapping[str, Any]  # a job as `--json` prints it
 
 _STYLES: Final = {"done": "green", "failed": "red", "needs review": "bold red"}
 _COLUMNS: Final = ("job", "status", "amount", "customer", "reference", "since (UTC)")
-_FACTS: Final = {
-    "amount": "amount_words",
+_DETAILS: Final = {
+    "amount": "amount_label",
     "customer": "customer_id",
     "about": "subject",
     "reference": "provider_ref",
@@ -25,64 +25,69 @@ _TIMES: Final = {
     "since": "since",
     "created": "created_at",
     "last try": "last_try",
-    "next look": "next_look",
+    "next look": "next_check_at",
     "kept until": "expires_at",
 }
 
 
-def status(view: View) -> "Text":
+def format_status(view: JobJson) -> "Text":
     """The plain word, in its colour; the exact status beside it where that says more."""
     words, exact = str(view["status_words"]), str(view["status"])
-    said = f"{words} ({exact})" if words == "pending" else words
-    return screen.plain(said, _STYLES.get(words, "yellow"))
+    text = f"{words} ({exact})" if words == "pending" else words
+    return screen.safe_text(text, _STYLES.get(words, "yellow"))
 
 
-def rows(views: Iterable[View]) -> None:
+def print_jobs(views: Iterable[JobJson]) -> None:
     """A list of jobs."""
-    screen.table(
+    screen.print_table(
         _COLUMNS,
         (
             (
                 view["job_key"],
-                status(view),
-                view.get("amount_words"),
+                format_status(view),
+                view.get("amount_label"),
                 view.get("customer_id"),
                 view.get("provider_ref"),
-                time(view.get("since")),
+                format_time(view.get("since")),
             )
             for view in views
         ),
     )
 
 
-def facts(view: View) -> None:
+def print_details(view: JobJson) -> None:
     """What is known of one job."""
-    screen.say(view["job_key"], style="bold")
-    screen.out().print(status(view), screen.plain(view["headline"], longest=1000), sep=": ")
-    told = {label: view.get(name) for label, name in _FACTS.items()}
-    told |= {label: time(view.get(name)) for label, name in _TIMES.items()}
-    for label, value in told.items():
+    screen.print_line(view["job_key"], style="bold")
+    screen.stdout_console().print(
+        format_status(view), screen.safe_text(view["headline"], max_length=1000), sep=": "
+    )
+    details = {label: view.get(name) for label, name in _DETAILS.items()}
+    details |= {label: format_time(view.get(name)) for label, name in _TIMES.items()}
+    for label, value in details.items():
         if value not in (None, ""):
-            screen.say(f"  {label:<11}", value)
+            screen.print_line(f"  {label:<11}", value)
 
 
-def timeline(view: View) -> None:
+def print_timeline(view: JobJson) -> None:
     """What happened, the oldest first."""
-    screen.table(
+    screen.print_table(
         ("time (UTC)", "who", "what", "why"),
-        ((_when(line), line["who"], line["words"], line["reason"]) for line in view["timeline"]),
+        (
+            (_format_when(line), line["who"], line["words"], line["reason"])
+            for line in view["timeline"]
+        ),
     )
 
 
-def _when(line: View) -> str:
-    at = time(line["at"])
+def _format_when(line: JobJson) -> str:
+    at = format_time(line["at"])
     return (
         at
         if line.get("count", 1) == 1
-        else f"{at} (x{line['count']}, last {time(line['last_at'])})"
+        else f"{at} (x{line['count']}, last {format_time(line['last_at'])})"
     )
 
 
-def time(text: object) -> str:
+def format_time(text: object) -> str:
     """A time to the second; nobody reads microseconds."""
     return "" if text is None else str(text)[:19].replace("T", " ")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from ops_cli.clone import clone
-from ops_cli.exits import CommandError, Exit
+from ops_cli.clone import find_repository
+from ops_cli.exits import CommandError, ExitCode
 
-STATE: Final = Path(".build") / "local.json"
+STATE_FILE: Final = Path(".build") / "local.json"
 _REGION: Final = "us-east-1"
 _NOT_RUNNING: Final = "No local stack is running here: start one with `make local`, in a clone."
 
@@ -26,7 +26,7 @@ class LocalState:
     def read(cls) -> Self:
         """The state of the clone that the command is run in."""
         try:
-            found = json.loads((clone() / STATE).read_text())
+            found = json.loads((find_repository() / STATE_FILE).read_text())
             if "pid" in found:
                 os.kill(int(found["pid"]), 0)  # raises when it died without a word
             return cls(
@@ -35,9 +35,9 @@ class LocalState:
                 region=str(found.get("region", _REGION)),
             )
         except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
-            raise CommandError(_NOT_RUNNING, Exit.UNREACHABLE) from error
+            raise CommandError(_NOT_RUNNING, ExitCode.UNREACHABLE) from error
 
-    def environment(self) -> dict[str, str]:
+    def boto3_env(self) -> dict[str, str]:
         """What boto3 needs to reach it and no other."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,

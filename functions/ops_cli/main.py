@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from oncely.domain.errors import BadInputError, OncelyError
+from oncely.domain.errors import InvalidInputError, OncelyError
 from ops_cli import (
     archive,
     contracts,
@@ -22,13 +22,13 @@ from ops_cli import (
     send,
     this_machine,
 )
-from ops_cli.exits import MEANINGS, CommandError, Exit
-from ops_cli.screen import complain, sentence
+from ops_cli.exits import DESCRIPTIONS, CommandError, ExitCode
+from ops_cli.screen import capitalize_sentence, print_error
 
-_EPILOG: Final = "Exit codes: " + " · ".join(f"{code:d} {MEANINGS[code]}" for code in Exit)
+_EPILOG: Final = "Exit codes: " + " · ".join(f"{code:d} {DESCRIPTIONS[code]}" for code in ExitCode)
 
 
-class Commands(TyperGroup):
+class ErrorHandlingGroup(TyperGroup):
     """A command that cannot go on ends with one sentence and a code, never with a trace."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  # typer's own
@@ -36,37 +36,41 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except CommandError as error:
-            complain(error.sentence)
+            print_error(error.message)
             raise typer.Exit(error.code) from error
         except OncelyError as error:
-            complain(sentence(str(error)))
-            refused = isinstance(error, BadInputError)
-            raise typer.Exit(Exit.REFUSED if refused else Exit.UNREACHABLE) from error
+            print_error(capitalize_sentence(str(error)))
+            refused = isinstance(error, InvalidInputError)
+            raise typer.Exit(ExitCode.REFUSED if refused else ExitCode.UNREACHABLE) from error
         except ModuleNotFoundError as error:
-            complain(
+            print_error(
                 f"The package {error.name} is not installed beside this command: install it again "
                 'from a clone, with `pipx install --force ".[command]"`.'
             )
-            raise typer.Exit(Exit.UNREACHABLE) from error
+            raise typer.Exit(ExitCode.UNREACHABLE) from error
         except Exception as error:
             # Whoever met AWS has imported it; the others need not wait for it.
-            if "botocore" not in sys.modules or (said := _of_aws(error)) is None:
+            if "botocore" not in sys.modules or (message := _aws_error_message(error)) is None:
                 raise
-            complain(said)
-            raise typer.Exit(Exit.UNREACHABLE) from error
+            print_error(message)
+            raise typer.Exit(ExitCode.UNREACHABLE) from error
 
 
-def _of_aws(error: Exception) -> str | None:
+def _aws_error_message(error: Exception) -> str | None:
     from botocore.exceptions import BotoCoreError, ClientError
 
     from ops_cli import trouble
 
-    return trouble.sentence(error) if isinstance(error, BotoCoreError | ClientError) else None
+    return (
+        trouble.describe_aws_error(error)
+        if isinstance(error, BotoCoreError | ClientError)
+        else None
+    )
 
 
 app: Final = typer.Typer(
     name="oncely",
-    cls=Commands,
+    cls=ErrorHandlingGroup,
     help="Background jobs that run once: send them, look them up, repair them.",
     epilog=_EPILOG,
     no_args_is_help=True,
@@ -75,8 +79,8 @@ app: Final = typer.Typer(
 )
 
 
-def _tell_version(asked: bool) -> None:  # noqa: FBT001  # typer calls it so
-    if asked:
+def _print_version(requested: bool) -> None:  # noqa: FBT001  # typer calls it so
+    if requested:
         typer.echo(f"oncely {metadata.version('oncely')}")
         raise typer.Exit
 
@@ -87,34 +91,36 @@ def _options(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", is_eager=True, callback=_tell_version, help="Show the version and end."
+            "--version", is_eager=True, callback=_print_version, help="Show the version and end."
         ),
     ] = False,
 ) -> None:
     pass
 
 
-_LOOK: Final = "Look"
-_ACT: Final = "Act"
-_BUILD: Final = "Build"
+_INSPECT_PANEL: Final = "Look"
+_OPERATE_PANEL: Final = "Act"
+_DEVELOP_PANEL: Final = "Build"
 
-app.command(rich_help_panel=_LOOK)(find.find)
-app.command(rich_help_panel=_LOOK)(find.show)
-app.command("list", rich_help_panel=_LOOK)(list_jobs.list_jobs)
-app.command(rich_help_panel=_LOOK)(contracts.contracts)
-app.command(rich_help_panel=_LOOK)(doctor.doctor)
-app.add_typer(archive.app, name="archive", rich_help_panel=_LOOK)
-app.command(rich_help_panel=_ACT)(send.send)
-app.command(rich_help_panel=_ACT)(repair.repair)
-app.command(rich_help_panel=_ACT)(redrive.redrive)
-app.command(rich_help_panel=_ACT)(reconcile.reconcile)
-app.command("restore-proofs", rich_help_panel=_ACT)(restore_proofs.restore_proofs)
-app.command("new-job", rich_help_panel=_BUILD)(new_job.new_job)
+app.command(rich_help_panel=_INSPECT_PANEL)(find.find)
+app.command(rich_help_panel=_INSPECT_PANEL)(find.show)
+app.command("list", rich_help_panel=_INSPECT_PANEL)(list_jobs.list_jobs)
+app.command(rich_help_panel=_INSPECT_PANEL)(contracts.contracts)
+app.command(rich_help_panel=_INSPECT_PANEL)(doctor.doctor)
+app.add_typer(archive.app, name="archive", rich_help_panel=_INSPECT_PANEL)
+app.command(rich_help_panel=_OPERATE_PANEL)(send.send)
+app.command(rich_help_panel=_OPERATE_PANEL)(repair.repair)
+app.command(rich_help_panel=_OPERATE_PANEL)(redrive.redrive)
+app.command(rich_help_panel=_OPERATE_PANEL)(reconcile.reconcile)
+app.command("restore-proofs", rich_help_panel=_OPERATE_PANEL)(restore_proofs.restore_proofs)
+app.command("new-job", rich_help_panel=_DEVELOP_PANEL)(new_job.new_job)
 for command in (this_machine.demo, this_machine.local):
     # Their options, and so their help, are told by what they run.
-    app.command(rich_help_panel=_BUILD, context_settings=this_machine.ANY, add_help_option=False)(
-        command
-    )
+    app.command(
+        rich_help_panel=_DEVELOP_PANEL,
+        context_settings=this_machine.PASS_THROUGH,
+        add_help_option=False,
+    )(command)
 
 
 def run() -> None:

@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncely.contract import AnyContract, Message
-from oncely.domain.errors import BadInputError
-from oncely.registry import Registry
-from ops_cli.exits import CommandError, Exit
+from oncely.domain.errors import InvalidInputError
+from oncely.registry import ContractRegistry
+from ops_cli.exits import CommandError, ExitCode
 
 
 @dataclass(frozen=True)
-class Written:
+class InputMessage:
     """A message, and where it was written."""
 
     body: Mapping[str, object]
-    place: str
+    source: str
 
 
 @dataclass(frozen=True)
-class Fault:
+class MessageError:
     """A message that cannot be sent, and why."""
 
-    place: str
-    why: str
+    source: str
+    reason: str
 
 
-def of_arguments(words: Sequence[str], registry: Registry) -> list[str]:
+def parse_arguments(words: Sequence[str], registry: ContractRegistry) -> list[str]:
     """JSON texts as they are, or one message from a job type and its fields."""
     if words[0].lstrip().startswith("{"):
         return list(words)
@@ -35,20 +35,22 @@ def of_arguments(words: Sequence[str], registry: Registry) -> list[str]:
     return [json.dumps(_message(contract, words[1:]))]
 
 
-def checked(bodies: Iterable[tuple[str, str]], registry: Registry) -> Iterator[Written | Fault]:
+def validate_messages(
+    bodies: Iterable[tuple[str, str]], registry: ContractRegistry
+) -> Iterator[InputMessage | MessageError]:
     """Each message read as a queue's worker would read it."""
-    for place, body in bodies:
+    for source, body in bodies:
         try:
-            contract, message = registry.parse(body)
+            contract, message = registry.parse_body(body)
             contract.key(message)
-        except BadInputError as error:
-            yield Fault(place, str(error))
+        except InvalidInputError as error:
+            yield MessageError(source, str(error))
         else:
-            yield Written(_said(message), place)
+            yield InputMessage(_message_json(message), source)
 
 
-def _said(message: Message) -> Mapping[str, object]:
-    return message.as_json()
+def _message_json(message: Message) -> Mapping[str, object]:
+    return message.to_dict()
 
 
 def _message(contract: type[AnyContract], fields: Sequence[str]) -> dict[str, object]:
@@ -63,16 +65,16 @@ def _message(contract: type[AnyContract], fields: Sequence[str]) -> dict[str, ob
         if not equals:
             raise CommandError(
                 f"{field!r} is no field of a message: write name=value, such as order_id=18452.",
-                Exit.USAGE,
+                ExitCode.USAGE,
             )
-        message[name] = _typed(value, known.get(name, {}))
+        message[name] = _parse_value(value, known.get(name, {}))
     return message
 
 
-def _typed(value: str, field: Mapping[str, Any]) -> object:
+def _parse_value(value: str, field: Mapping[str, Any]) -> object:
     """The value as its contract wants it: an order id stays text, an amount is a number."""
-    kinds = {one.get("type") for one in (field, *field.get("anyOf", ()))}
-    if "string" in kinds or not kinds - {None, "null"}:
+    json_types = {one.get("type") for one in (field, *field.get("anyOf", ()))}
+    if "string" in json_types or not json_types - {None, "null"}:
         return value
     try:
         return json.loads(value)

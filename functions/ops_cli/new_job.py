@@ -8,48 +8,48 @@ from typing import Annotated, Final
 import typer
 
 from oncely.domain.keys import is_job_type
-from oncely.domain.profiles import Safety
+from oncely.domain.profiles import RetrySafety
 from ops_cli import screen
-from ops_cli.clone import clone
-from ops_cli.exits import CommandError, Exit
-from ops_cli.registry_line import registered
+from ops_cli.clone import find_repository
+from ops_cli.exits import CommandError, ExitCode
+from ops_cli.registry_line import add_to_registry
 
 
-class Does(StrEnum):
+class SafetyOption(StrEnum):
     """What a second send would do; the same names as in the domain, with their help."""
 
-    KEYED = Safety.KEYED.value
-    LOOKUP = Safety.LOOKUP.value
-    NATURAL = Safety.NATURAL.value
-    AT_MOST_ONCE = Safety.AT_MOST_ONCE.value
+    KEYED = RetrySafety.KEYED.value
+    LOOKUP = RetrySafety.LOOKUP.value
+    NATURAL = RetrySafety.NATURAL.value
+    AT_MOST_ONCE = RetrySafety.AT_MOST_ONCE.value
 
 
 # Which lines of the starting files belong to which safety class.
-_MARKS: Final = {
-    Does.KEYED: {"keyed", "asks"},
-    Does.LOOKUP: {"plain", "asks"},
-    Does.NATURAL: {"natural", "mute"},
-    Does.AT_MOST_ONCE: {"plain", "mute"},
+_LINE_MARKS: Final = {
+    SafetyOption.KEYED: {"keyed", "asks"},
+    SafetyOption.LOOKUP: {"plain", "asks"},
+    SafetyOption.NATURAL: {"natural", "mute"},
+    SafetyOption.AT_MOST_ONCE: {"plain", "mute"},
 }
 
 
 def new_job(
     name: Annotated[str, typer.Argument(help="The job type, such as refund.issue.")],
     safety: Annotated[
-        Does,
+        SafetyOption,
         typer.Option(
             help="What a second send would do: natural, nothing; keyed, nothing while the "
             "provider remembers our key; lookup, harm, but the provider can be asked; "
             "at_most_once, harm, and nobody can be asked."
         ),
-    ] = Does.KEYED,
+    ] = SafetyOption.KEYED,
     queue: Annotated[
         str | None, typer.Option(help="The queue that carries it; none: one of its own.")
     ] = None,
 ) -> None:
     """Write a contract to start from, its line in the registry, and a test that is green."""
     if not is_job_type(name):
-        raise CommandError(f"{name!r} is no job type: write it like refund.issue.", Exit.USAGE)
+        raise CommandError(f"{name!r} is no job type: write it like refund.issue.", ExitCode.USAGE)
     module = name.replace(".", "_")
     words = {
         "job_type": name,
@@ -60,40 +60,40 @@ def new_job(
         "queue": queue or name.split(".")[0],
         "SAFETY": safety.name,
     }
-    root = clone()
+    root = find_repository()
     registry = root / "functions" / "oncely" / "contracts" / "__init__.py"
     written = {
-        registry.with_name(f"{module}.py"): _text("contract.txt", safety, words),
-        root / "tests" / "unit" / f"test_{module}.py": _text("test.txt", safety, words),
+        registry.with_name(f"{module}.py"): _render_template("contract.txt", safety, words),
+        root / "tests" / "unit" / f"test_{module}.py": _render_template("test.txt", safety, words),
     }
     for path in written:
         if path.exists():
             raise CommandError(f"{path.relative_to(root)} is there already; nothing was written.")
-    listed = registered(registry.read_text(), module=module, name=words["name"])
+    listed = add_to_registry(registry.read_text(), module=module, name=words["name"])
     for path, text in {**written, registry: listed}.items():
         path.write_text(text)
-        screen.say("wrote", path.relative_to(root))
-    _say_what_is_next(module)
+        screen.print_line("wrote", path.relative_to(root))
+    _print_next_steps(module)
 
 
-def _text(file: str, safety: Does, words: dict[str, str]) -> str:
+def _render_template(file: str, safety: SafetyOption, words: dict[str, str]) -> str:
     """A starting file without the lines that another safety class needs."""
     lines = (files("ops_cli") / "starting" / file).read_text().split("\n")
-    kept = []
+    kept_lines = []
     for line in lines:
         mark, _, rest = line[1:].partition("|") if line.startswith("?") else ("", "", line)
-        if not mark or mark in _MARKS[safety]:
-            kept.append(rest)
-    return Template("\n".join(kept)).substitute(words)
+        if not mark or mark in _LINE_MARKS[safety]:
+            kept_lines.append(rest)
+    return Template("\n".join(kept_lines)).substitute(words)
 
 
-def _say_what_is_next(module: str) -> None:
-    screen.say("")
-    screen.say("Next:")
+def _print_next_steps(module: str) -> None:
+    screen.print_line("")
+    screen.print_line("Next:")
     for step in (
         f"fill in functions/oncely/contracts/{module}.py: the message, the check, the provider",
         "make docs                          # the pages that the contracts tell",
         f'make test ARGS="-k {module}"',
         "UPDATE_SNAPSHOTS=1 make test ARGS=tests/infra   # its queue and permissions, to review",
     ):
-        screen.say(f"  {step}")
+        screen.print_line(f"  {step}")

@@ -7,52 +7,56 @@ from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeAlias
 
 import typer
 
-from ops_cli.place import DEFAULT_STACK, AwsPlace, Place, Where
+from ops_cli.place import DEFAULT_STACK, AwsStackConnection, StackConnection, StackSelector
 
-_WHERE: Final = "Where"
+_TARGET_PANEL: Final = "Where"
 
-Stack: TypeAlias = Annotated[
-    str, typer.Option(help="The stack's name.", envvar="ONCELY_STACK", rich_help_panel=_WHERE)
+StackOption: TypeAlias = Annotated[
+    str,
+    typer.Option(help="The stack's name.", envvar="ONCELY_STACK", rich_help_panel=_TARGET_PANEL),
 ]
-Profile: TypeAlias = Annotated[
-    str | None, typer.Option(help="An AWS profile.", rich_help_panel=_WHERE)
+ProfileOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="An AWS profile.", rich_help_panel=_TARGET_PANEL)
 ]
-Region: TypeAlias = Annotated[
-    str | None, typer.Option(help="An AWS region.", rich_help_panel=_WHERE)
+RegionOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="An AWS region.", rich_help_panel=_TARGET_PANEL)
 ]
-Local: TypeAlias = Annotated[
-    bool, typer.Option("--local", help="The stack that `make local` runs.", rich_help_panel=_WHERE)
+LocalOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--local", help="The stack that `make local` runs.", rich_help_panel=_TARGET_PANEL
+    ),
 ]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON for programs.")]
-DryRun: TypeAlias = Annotated[
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON for programs.")]
+DryRunOption: TypeAlias = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
 ]
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-As: TypeAlias = Annotated[
+YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+ActorOption: TypeAlias = Annotated[
     str | None, typer.Option("--as", help="Your name, if AWS knows you by another.")
 ]
 
 P = ParamSpec("P")
-OpenPlace: TypeAlias = Callable[[Where], Place]
+StackOpener: TypeAlias = Callable[[StackSelector], StackConnection]
 
 
-def at_a_place(command: Callable[Concatenate[Place, P], None]) -> Callable[..., None]:
+def with_stack(command: Callable[Concatenate[StackConnection, P], None]) -> Callable[..., None]:
     """Give a command the options that say where, and hand it the place that they mean."""
 
     @wraps(command)
-    def asked(ctx: typer.Context, **given: Any) -> None:  # noqa: ANN401  # what typer parsed
-        where = Where(**{name: given.pop(name) for name in _OPTIONS})
+    def wrapper(ctx: typer.Context, **given: Any) -> None:  # noqa: ANN401  # what typer parsed
+        selector = StackSelector(**{name: given.pop(name) for name in _OPTIONS})
         # A test hands in a place of its own.
-        open_place: OpenPlace = ctx.obj or AwsPlace
-        command(open_place(where), **given)  # type: ignore[call-arg]  # typer knows them by name
+        open_stack: StackOpener = ctx.obj or AwsStackConnection
+        command(open_stack(selector), **given)  # type: ignore[call-arg]  # typer knows them by name
 
     own = list(inspect.signature(command).parameters.values())[1:]
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     keyword = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
     parameters = [context, *keyword, *_OPTIONS.values()]
-    asked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
-    asked.__annotations__ = {one.name: one.annotation for one in parameters}
-    return asked
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
+    wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
+    return wrapper
 
 
 def _option(name: str, annotation: object, default: object) -> inspect.Parameter:
@@ -62,8 +66,8 @@ def _option(name: str, annotation: object, default: object) -> inspect.Parameter
 
 
 _OPTIONS: Final = {
-    "stack": _option("stack", Stack, DEFAULT_STACK),
-    "profile": _option("profile", Profile, None),
-    "region": _option("region", Region, None),
-    "local": _option("local", Local, default=False),
+    "stack": _option("stack", StackOption, DEFAULT_STACK),
+    "profile": _option("profile", ProfileOption, None),
+    "region": _option("region", RegionOption, None),
+    "local": _option("local", LocalOption, default=False),
 }

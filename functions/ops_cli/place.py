@@ -7,20 +7,20 @@ from functools import cached_property
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ops_cli.exits import CommandError, Exit
+from ops_cli.exits import CommandError, ExitCode
 from ops_cli.local_state import LocalState
 
 if TYPE_CHECKING:
     import boto3
 
-    from oncely.adapters.hubspot_keys import KeyCheck
-    from oncely.adapters.support_desk import SupportDesk
+    from oncely.adapters.hubspot_keys import ApiKeyCheck
+    from oncely.adapters.support_desk import OperatorServices
 
 DEFAULT_STACK: Final = "Oncely-dev"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where:
+class StackSelector:
     """What the options say."""
 
     stack: str = DEFAULT_STACK
@@ -29,7 +29,7 @@ class Where:
     local: bool = False
 
 
-class Place(Protocol):
+class StackConnection(Protocol):
     """What commands need of the place that they work at."""
 
     @property
@@ -37,7 +37,7 @@ class Place(Protocol):
         """What to call it: the stack's name."""
 
     @property
-    def options(self) -> str:
+    def cli_options(self) -> str:
         """What lets another command mean this place, such as ` --local`; empty if nothing must."""
 
     @property
@@ -51,33 +51,33 @@ class Place(Protocol):
     def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
         """A client of an AWS service."""
 
-    def desk(self, actor: str) -> "SupportDesk":
+    def services(self, actor: str) -> "OperatorServices":
         """The services that find, send and repair jobs."""
 
-    def ask_about_key(self, provider: str, key: str) -> "KeyCheck | None":
+    def check_api_key(self, provider: str, key: str) -> "ApiKeyCheck | None":
         """Ask a provider whether it accepts a key. Returns None if it cannot be asked."""
 
 
-class AwsPlace:
+class AwsStackConnection:
     """A deployed stack; everything is read on first use, and once."""
 
-    def __init__(self, where: Where) -> None:
-        self.where = where
-        self._local = LocalState.read() if where.local else None
+    def __init__(self, selector: StackSelector) -> None:
+        self.selector = selector
+        self._local = LocalState.read() if selector.local else None
 
     @property
     def name(self) -> str:
         """The stack's name."""
-        return self.where.stack if self._local is None else self._local.stack
+        return self.selector.stack if self._local is None else self._local.stack
 
     @property
-    def options(self) -> str:
+    def cli_options(self) -> str:
         """The options that a command which is printed here needs, to mean the same place."""
         if self._local is not None:
             return " --local"
-        where = self.where
+        selector = self.selector
         stack = None if self.name == os.environ.get("ONCELY_STACK", DEFAULT_STACK) else self.name
-        given = {"stack": stack, "profile": where.profile, "region": where.region}
+        given = {"stack": stack, "profile": selector.profile, "region": selector.region}
         return "".join(f" --{name} {quote(value)}" for name, value in given.items() if value)
 
     @property
@@ -92,21 +92,21 @@ class AwsPlace:
 
         if self._local is not None:
             # boto3 takes an address for all services from the environment only.
-            os.environ.update(self._local.environment())
+            os.environ.update(self._local.boto3_env())
             os.environ.pop("AWS_PROFILE", None)
             return boto3.Session()
         # boto3 alone reads AWS_DEFAULT_REGION only; the AWS CLI and people say AWS_REGION.
-        region = self.where.region or os.environ.get("AWS_REGION")
-        return boto3.Session(profile_name=self.where.profile, region_name=region)
+        region = self.selector.region or os.environ.get("AWS_REGION")
+        return boto3.Session(profile_name=self.selector.profile, region_name=region)
 
     def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
         """A client of an AWS service, for a person who waits: it gives up within seconds."""
         from botocore.config import Config
 
-        patience = Config(
+        config = Config(
             connect_timeout=3, read_timeout=15, retries={"mode": "standard", "max_attempts": 2}
         )
-        return self.session.client(service, config=patience)  # type: ignore[call-overload]  # by name
+        return self.session.client(service, config=config)  # type: ignore[call-overload]  # by name
 
     @cached_property
     def outputs(self) -> Mapping[str, str]:
@@ -123,29 +123,29 @@ class AwsPlace:
             one["OutputKey"]: one["OutputValue"] for one in found["Stacks"][0].get("Outputs", [])
         }
 
-    def desk(self, actor: str) -> "SupportDesk":
+    def services(self, actor: str) -> "OperatorServices":
         """The services that find, send and repair jobs."""
-        from oncely.adapters.support_desk import support_desk
+        from oncely.adapters.support_desk import services_for_stack
 
-        return support_desk(self.outputs, session=self.session, actor=actor)
+        return services_for_stack(self.outputs, session=self.session, actor=actor)
 
-    def ask_about_key(self, provider: str, key: str) -> "KeyCheck | None":
+    def check_api_key(self, provider: str, key: str) -> "ApiKeyCheck | None":
         """Ask HubSpot, at the address that the stack's jobs use."""
-        from oncely.adapters.hubspot_keys import check_key
+        from oncely.adapters.hubspot_keys import check_api_key
 
         if provider != "hubspot":
             return None
-        return check_key(key, api_base=self.outputs.get("HubspotApiBase"))
+        return check_api_key(key, api_base=self.outputs.get("HubspotApiBase"))
 
     def _no_stack(self) -> CommandError:
         if self._local is not None:
             return CommandError(
                 f"The stack {self.name} is not on this machine's AWS: `make local` deploys it.",
-                Exit.UNREACHABLE,
+                ExitCode.UNREACHABLE,
             )
         region = self.session.region_name
         return CommandError(
             f"There is no stack {self.name} in {region}: name yours with --stack (or set "
             "ONCELY_STACK) and --region, or make one with `make deploy STAGE=dev`.",
-            Exit.UNREACHABLE,
+            ExitCode.UNREACHABLE,
         )

@@ -9,21 +9,21 @@ from typing import Annotated, Any, Final
 import typer
 
 from oncely.domain.lifecycle import Status
-from oncely.domain.times import time_text
+from oncely.domain.times import format_time
 from ops_cli import screen
-from ops_cli.exits import CommandError, Exit
-from ops_cli.find import no_such_job
-from ops_cli.moments import moment
-from ops_cli.options import AsJson, DryRun, at_a_place
-from ops_cli.place import Place
+from ops_cli.exits import CommandError, ExitCode
+from ops_cli.find import job_not_found
+from ops_cli.moments import parse_time_argument
+from ops_cli.options import DryRunOption, JsonOption, with_stack
+from ops_cli.place import StackConnection
 
 _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
-_EVERY: Final = 0.5  # seconds
+_POLL_SECONDS: Final = 0.5  # seconds
 
 
-@at_a_place
+@with_stack
 def reconcile(
-    place: Place,
+    stack: StackConnection,
     key: Annotated[
         str | None, typer.Argument(help="One job, due or not (default: what is due).")
     ] = None,
@@ -36,9 +36,9 @@ def reconcile(
     limit: Annotated[
         int, typer.Option(min=1, max=200, help="Maximum number of jobs to check.")
     ] = 200,
-    dry_run: DryRun = False,
+    dry_run: DryRunOption = False,
     wait: Annotated[bool, typer.Option(help="Wait until it is done.")] = True,
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Ask the providers now what became of jobs; it never acts by itself."""
     now = datetime.now(UTC)
@@ -47,45 +47,45 @@ def reconcile(
     for name, value in given.items():
         if value is not None:
             is_time = name in {"from", "to"}
-            sweep[name] = time_text(moment(value, now=now)) if is_time else value
-    machine = _machine(place)
-    states = place.client("stepfunctions")
+            sweep[name] = format_time(parse_time_argument(value, now=now)) if is_time else value
+    machine = _state_machine_arn(stack)
+    states = stack.client("stepfunctions")
     arn = states.start_execution(stateMachineArn=machine, input=json_text.dumps(sweep))[
         "executionArn"
     ]
     if not wait:
-        screen.as_json({"execution": arn}) if json else screen.say("started:", arn)
+        screen.print_json({"execution": arn}) if json else screen.print_line("started:", arn)
         return
-    from oncely.services.reconcile import GONE
+    from oncely.services.reconcile import ROW_MISSING
 
     ended = _wait(states, arn)
     done = _read(ended)
     if json:
-        screen.as_json({"execution": arn, "status": ended["status"], **done})
+        screen.print_json({"execution": arn, "status": ended["status"], **done})
     else:
-        _show(done, dry_run=dry_run)
-    _judge(place, ended, done)
-    if key is not None and GONE in (done.get("counts") or {}):
-        raise no_such_job(key)
+        _print_sweep(done, dry_run=dry_run)
+    _raise_if_unresolved(stack, ended, done)
+    if key is not None and ROW_MISSING in (done.get("counts") or {}):
+        raise job_not_found(key)
 
 
-def _machine(place: Place) -> str:
+def _state_machine_arn(stack: StackConnection) -> str:
     try:
-        return place.outputs["ReconcilerArn"]
+        return stack.outputs["ReconcilerArn"]
     except KeyError:
         raise CommandError(
-            f"The stack {place.name} names no reconciler: deploy it again.", Exit.UNREACHABLE
+            f"The stack {stack.name} names no reconciler: deploy it again.", ExitCode.UNREACHABLE
         ) from None
 
 
 def _wait(states: Any, arn: str) -> Mapping[str, Any]:  # noqa: ANN401  # boto3's client
     """Until it has ended; the state machine itself gives up after half an hour."""
-    with screen.aside().status("asking the providers…"):
+    with screen.stderr_console().status("asking the providers…"):
         while True:
             found: Mapping[str, Any] = states.describe_execution(executionArn=arn)
             if found["status"] not in _RUNNING:
                 return found
-            time.sleep(_EVERY)
+            time.sleep(_POLL_SECONDS)
 
 
 def _read(ended: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,23 +101,25 @@ def _read(ended: Mapping[str, Any]) -> dict[str, Any]:
     return {"counts": {}, "jobs": []}
 
 
-def _show(done: Mapping[str, Any], *, dry_run: bool) -> None:
+def _print_sweep(done: Mapping[str, Any], *, dry_run: bool) -> None:
     jobs, counts = _jobs(done), done.get("counts") or {}
     if jobs:
-        screen.table(
+        screen.print_table(
             ("job", "was", "would become" if dry_run else "is now", "why"),
             ((one.get("key"), one.get("old"), one.get("new"), one.get("reason")) for one in jobs),
         )
     if busy := done.get("busy_shards"):
-        screen.say(f"Another sweep is at work on {busy} shards; what is due there was left to it.")
+        screen.print_line(
+            f"Another sweep is at work on {busy} shards; what is due there was left to it."
+        )
     if not counts:
         if not busy:
-            screen.say("Nothing is due.")
+            screen.print_line("Nothing is due.")
         return
     if more := done.get("not_listed"):
-        screen.say(f"{more} more jobs are not listed.")
-    said = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    screen.say("A dry run, nothing was changed:" if dry_run else "Looked at:", said)
+        screen.print_line(f"{more} more jobs are not listed.")
+    summary = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    screen.print_line("A dry run, nothing was changed:" if dry_run else "Looked at:", summary)
 
 
 def _jobs(done: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -125,18 +127,20 @@ def _jobs(done: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
 
-def _judge(place: Place, ended: Mapping[str, Any], done: Mapping[str, Any]) -> None:
+def _raise_if_unresolved(
+    stack: StackConnection, ended: Mapping[str, Any], done: Mapping[str, Any]
+) -> None:
     from oncely.services.sweep_report import ERROR
 
     if ended["status"] != "SUCCEEDED":
         raise CommandError(
             f"The reconciler did not succeed ({ended['status']} {ended.get('error', '')}): "
-            f"see `oncely doctor{place.options}` and docs/operations.md#the-reconciler-fails.",
-            Exit.ATTENTION,
+            f"see `oncely doctor{stack.cli_options}` and docs/operations.md#the-reconciler-fails.",
+            ExitCode.ACTION_NEEDED,
         )
     counts = done.get("counts") or {}
     if ERROR in counts or Status.NEEDS_REVIEW in counts:
         raise CommandError(
-            f"Some of these need someone: `oncely list --status needs_review{place.options}`.",
-            Exit.ATTENTION,
+            f"Some of these need someone: `oncely list --status needs_review{stack.cli_options}`.",
+            ExitCode.ACTION_NEEDED,
         )

@@ -8,23 +8,23 @@ import typer
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from ops_cli import screen
-from ops_cli.exits import CommandError, Exit
-from ops_cli.find import no_such_job
-from ops_cli.list_jobs import pages
-from ops_cli.options import As, AsJson, DryRun, Yes, at_a_place
-from ops_cli.place import Place
-from ops_cli.repair import confirm, outcome_of
-from ops_cli.who import actor
+from ops_cli.exits import CommandError, ExitCode
+from ops_cli.find import job_not_found
+from ops_cli.list_jobs import iterate_pages
+from ops_cli.options import ActorOption, DryRunOption, JsonOption, YesOption, with_stack
+from ops_cli.place import StackConnection
+from ops_cli.repair import confirm, unwrap_outcome
+from ops_cli.who import caller_name
 
 if TYPE_CHECKING:
-    from oncely.adapters.support_desk import SupportDesk
+    from oncely.adapters.support_desk import OperatorServices
     from oncely.services.job_view import JobView
-    from oncely.services.repair_order import RepairOrder
+    from oncely.services.repair_order import RepairRequest
 
 
-@at_a_place
+@with_stack
 def redrive(
-    place: Place,
+    stack: StackConnection,
     key: Annotated[
         str | None, typer.Argument(help="One job that is ready; none: all from dead letters.")
     ] = None,
@@ -33,70 +33,76 @@ def redrive(
     reason: Annotated[
         str, typer.Option(help="Why; it is kept with each job.")
     ] = "redriven from the dead letters",
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    name: As = None,
-    json: AsJson = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    name: ActorOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Send the messages of waiting jobs again, now; a second message does no harm."""
-    who = actor(place, name)
-    desk = place.desk(actor=who)
-    views = list(_wanted(desk, key, job_type))
+    actor = caller_name(stack, name)
+    services = stack.services(actor=actor)
+    views = list(_select_jobs(services, key, job_type))
     if not views:
-        screen.say("No job waits after the dead letters.", to=screen.aside())
+        screen.print_line("No job waits after the dead letters.", to=screen.stderr_console())
         return
     if not (yes or dry_run):
-        confirm(f"Send {len(views)} messages again, as {who}?")
-    from oncely.services.repair_order import RepairOrder
+        confirm(f"Send {len(views)} messages again, as {actor}?")
+    from oncely.services.repair_order import RepairRequest
 
     failed = 0
     for view in _with_progress(views):
-        order = RepairOrder(
+        order = RepairRequest(
             key=view.job.job_key,
             repair=Repair.RESEND,
             version=view.job.version,
             reason=reason,
-            actor=who,
+            actor=actor,
             dry_run=dry_run,
         )
-        failed += not _redriven(desk, order, as_json=json)
+        failed += not _redrive_one(services, order, as_json=json)
     if failed:
-        raise typer.Exit(Exit.REFUSED)
+        raise typer.Exit(ExitCode.REFUSED)
 
 
-def _redriven(desk: "SupportDesk", order: "RepairOrder", *, as_json: bool) -> bool:
+def _redrive_one(services: "OperatorServices", order: "RepairRequest", *, as_json: bool) -> bool:
     """One of them; what is refused, or meets a busy moment, must not stop the others."""
     from oncely.domain.errors import UnavailableError
 
     try:
-        _, said = outcome_of(desk.repairer.repair(order), order.key)
+        _, message = unwrap_outcome(services.repairer.repair(order), order.key)
     except CommandError as error:
-        sent, said = False, error.sentence
+        sent, message = False, error.message
     except UnavailableError as error:
-        sent, said = False, str(error)
+        sent, message = False, str(error)
     else:
         sent = True
     if as_json:
-        screen.as_json({"job_key": order.key, "sent": sent, "said": said, "dry_run": order.dry_run})
+        screen.print_json(
+            {"job_key": order.key, "sent": sent, "said": message, "dry_run": order.dry_run}
+        )
     else:
         word = ("would send" if order.dry_run else "sent") if sent else "not sent"
-        screen.say(f"{word:<10}", order.key, "" if sent else said)
+        screen.print_line(f"{word:<10}", order.key, "" if sent else message)
     return sent
 
 
-def _wanted(desk: "SupportDesk", key: str | None, job_type: str | None) -> "Iterator[JobView]":
+def _select_jobs(
+    services: "OperatorServices", key: str | None, job_type: str | None
+) -> "Iterator[JobView]":
     if key is not None:
-        view = desk.inspector.show(key)
+        view = services.job_queries.get(key)
         if view is None:
-            raise no_such_job(key)
+            raise job_not_found(key)
         yield view
         return
-    for page in pages(desk.inspector, status=Status.READY.value, job_type=job_type):
+    for page in iterate_pages(services.job_queries, status=Status.READY.value, job_type=job_type):
         yield from (view for view in page.jobs if view.job.stranded_since is not None)
 
 
 def _with_progress(views: "list[JobView]") -> "Iterator[JobView]":
     from rich.progress import track
 
-    quiet = len(views) == 1 or not screen.aside().is_terminal
-    yield from track(views, "sending", console=screen.aside(), transient=True, disable=quiet)
+    quiet = len(views) == 1 or not screen.stderr_console().is_terminal
+    yield from track(
+        views, "sending", console=screen.stderr_console(), transient=True, disable=quiet
+    )

@@ -5,7 +5,7 @@ import ast
 from ops_cli.exits import CommandError
 
 
-def registered(text: str, *, module: str, name: str) -> str:
+def add_to_registry(text: str, *, module: str, name: str) -> str:
     """The registry's text with one job type more."""
     wanted = f"from oncely.contracts.{module} import {name}"
     if wanted in text.split("\n"):

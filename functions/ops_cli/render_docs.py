@@ -8,43 +8,45 @@ from typing import Any, Final
 
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
-from oncely.domain.keys import MAX_KEY
-from oncely.domain.profiles import Profile
+from oncely.domain.keys import MAX_KEY_LENGTH
+from oncely.domain.profiles import ProviderProfile
 from oncely.domain.storable import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 from ops_cli import command_page
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 _NONE: Final = "none"
-_COMMAND: Final = "<!-- Written by `make docs` from the command itself. -->"
-_GENERATED: Final = "<!-- Written by `make docs`; change the contracts instead. -->"
+_COMMAND_NOTICE: Final = "<!-- Written by `make docs` from the command itself. -->"
+_GENERATED_NOTICE: Final = "<!-- Written by `make docs`; change the contracts instead. -->"
 
 
-def pages() -> dict[Path, str]:
+def generated_files() -> dict[Path, str]:
     """Every generated file and what it should hold."""
     schemas = {
-        Path("schemas") / f"{kind.job_type}.v1.json": _json(kind.message.model_json_schema())
-        for kind in CONTRACTS
+        Path("schemas") / f"{contract_type.job_type}.v1.json": _json(
+            contract_type.message.model_json_schema()
+        )
+        for contract_type in CONTRACTS
     }
     return {
         Path("messages.md"): "\n".join(_messages()),
         Path("providers.md"): "\n".join(_providers()),
-        Path("command.md"): "\n".join(command_page.lines(_COMMAND)),
+        Path("command.md"): "\n".join(command_page.render_command_docs(_COMMAND_NOTICE)),
         **schemas,
     }
 
 
-def stale(folder: Path = DOCS) -> list[Path]:
+def find_stale(folder: Path = DOCS) -> list[Path]:
     """The generated files that do not say what the code says."""
     return [
         name
-        for name, text in pages().items()
+        for name, text in generated_files().items()
         if not (folder / name).exists() or (folder / name).read_text() != text
     ]
 
 
-def write(folder: Path = DOCS) -> None:
+def write_all(folder: Path = DOCS) -> None:
     """Write every generated file."""
-    for name, text in pages().items():
+    for name, text in generated_files().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
@@ -52,7 +54,7 @@ def write(folder: Path = DOCS) -> None:
 def _messages() -> Iterator[str]:
     yield "# Messages"
     yield ""
-    yield _GENERATED
+    yield _GENERATED_NOTICE
     yield ""
     yield "A message is one JSON object of at most 64 kB."
     yield (
@@ -67,20 +69,20 @@ def _messages() -> Iterator[str]:
     yield "Three things that a JSON schema cannot say, or that its readers differ on:"
     yield ""
     yield '- A whole number is written as one: `5`, not `5.0` and not `"5"`.'
-    yield f"- A job key has at most {MAX_KEY} characters. ASCII letters, digits and `_.@#+-` take"
+    yield f"- A job key has at most {MAX_KEY_LENGTH} characters. ASCII letters, digits and `_.@#+-` take"
     yield "  one, every byte of another character takes three: such an id must be shorter."
     yield "- An id of blanks alone is refused, and so is half of a character (a lone surrogate)."
-    for kind in CONTRACTS:
-        yield from _message(kind)
+    for contract_type in CONTRACTS:
+        yield from _message(contract_type)
 
 
-def _message(kind: type[AnyContract]) -> Iterator[str]:
-    schema = kind.message.model_json_schema()
-    queue = f"{kind.needs.queue.upper()}_QUEUE_URL"
+def _message(contract_type: type[AnyContract]) -> Iterator[str]:
+    schema = contract_type.message.model_json_schema()
+    queue = f"{contract_type.resources.queue.upper()}_QUEUE_URL"
     yield ""
-    yield f"## {kind.job_type}"
+    yield f"## {contract_type.job_type}"
     yield ""
-    yield str(kind.message.__doc__)
+    yield str(contract_type.message.__doc__)
     yield ""
     yield "| field | type | |"
     yield "|---|---|---|"
@@ -90,25 +92,28 @@ def _message(kind: type[AnyContract]) -> Iterator[str]:
     yield ""
     yield "```sh"
     yield f'aws sqs send-message --queue-url "${queue}" \\'
-    yield f"  --message-body '{json.dumps(kind.example.model_dump(exclude_unset=True))}'"
+    yield f"  --message-body '{json.dumps(contract_type.example.model_dump(exclude_unset=True))}'"
     yield "```"
     yield ""
-    key = kind.key(kind.example)
-    yield f"Its job key is `{key}`. [JSON schema](schemas/{kind.job_type}.v1.json)"
+    key = contract_type.key(contract_type.example)
+    yield f"Its job key is `{key}`. [JSON schema](schemas/{contract_type.job_type}.v1.json)"
     yield ""
     yield "```"
-    yield kind.describe()
+    yield contract_type.describe()
     yield "```"
 
 
 def _providers() -> Iterator[str]:
     yield "# Providers"
     yield ""
-    yield _GENERATED
+    yield _GENERATED_NOTICE
     yield ""
     yield "What decisions rest on, for each provider."
     yield ""
-    profiles = {kind.terms.profile.name: kind.terms.profile for kind in CONTRACTS}
+    profiles = {
+        contract_type.policy.profile.name: contract_type.policy.profile
+        for contract_type in CONTRACTS
+    }
     yield "| | " + " | ".join(profiles) + " |"
     yield "|---|" + "---|" * len(profiles)
     for row, cells in _rows(list(profiles.values())):
@@ -121,24 +126,24 @@ def _providers() -> Iterator[str]:
     yield ""
 
 
-def _rows(profiles: list[Profile]) -> Iterator[tuple[str, list[str]]]:
+def _rows(profiles: list[ProviderProfile]) -> Iterator[tuple[str, list[str]]]:
     yield "a request is waited for", [f"{p.request_timeout.seconds} s" for p in profiles]
-    yield "requests in one run, at most", [str(p.calls + p.closing_calls) for p in profiles]
+    yield "requests in one run, at most", [str(p.max_calls + p.max_closing_calls) for p in profiles]
     yield "a key is safe for", [_hours(p) for p in profiles]
     yield "a key is unique within", [p.key_scope for p in profiles]
-    yield "longest key", [str(p.key_length) if p.key_window else _NONE for p in profiles]
+    yield "longest key", [str(p.max_key_length) if p.key_ttl else _NONE for p in profiles]
     yield "“not there” may be stale for", [_lag(p) for p in profiles]
 
 
-def _lag(profile: Profile) -> str:
+def _lag(profile: ProviderProfile) -> str:
     lag = profile.lookup_lag
     return "cannot be asked" if lag is None else f"{lag.seconds} s"
 
 
-def _hours(profile: Profile) -> str:
-    if profile.key_window is None:
+def _hours(profile: ProviderProfile) -> str:
+    if profile.key_ttl is None:
         return _NONE
-    safe = profile.key_window - profile.key_margin
+    safe = profile.key_ttl - profile.key_ttl_margin
     return f"{safe.total_seconds() / 3600:g} hours from the first send"
 
 
@@ -153,9 +158,9 @@ def _type(field: dict[str, Any]) -> str:
         "maximum": "at most {}",
         "maxLength": "at most {} characters",
     }
-    said = [text.format(field[name]) for name, text in limits.items() if name in field]
+    bounds = [text.format(field[name]) for name, text in limits.items() if name in field]
     described = [field["description"]] if "description" in field else []
-    return ", ".join([str(field.get("type", "any")), *said, *described])
+    return ", ".join([str(field.get("type", "any")), *bounds, *described])
 
 
 def _json(content: object) -> str:
@@ -164,6 +169,6 @@ def _json(content: object) -> str:
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        names = ", ".join(map(str, stale()))
+        names = ", ".join(map(str, find_stale()))
         sys.exit(f"not current, run make docs: {names}" if names else 0)
-    write()
+    write_all()

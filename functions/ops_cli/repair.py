@@ -7,22 +7,22 @@ import typer
 
 from oncely.domain.repairs import Repair
 from ops_cli import job_lines, screen
-from ops_cli.exits import CommandError, Exit
-from ops_cli.find import no_such_job, quoted
-from ops_cli.options import As, AsJson, DryRun, Yes, at_a_place
-from ops_cli.place import Place
-from ops_cli.who import actor
+from ops_cli.exits import CommandError, ExitCode
+from ops_cli.find import job_not_found, shell_quote
+from ops_cli.options import ActorOption, DryRunOption, JsonOption, YesOption, with_stack
+from ops_cli.place import StackConnection
+from ops_cli.who import caller_name
 
 if TYPE_CHECKING:
-    from oncely.adapters.support_desk import SupportDesk
+    from oncely.adapters.support_desk import OperatorServices
     from oncely.domain.jobs import Job
     from oncely.services.job_view import JobView
-    from oncely.services.repair_order import Outcome
+    from oncely.services.repair_order import RepairOutcome
 
 
-@at_a_place
+@with_stack
 def repair(
-    place: Place,
+    stack: StackConnection,
     key: Annotated[str, typer.Argument(help="The job key.")],
     action: Annotated[
         Repair,
@@ -34,113 +34,115 @@ def repair(
     ],
     *,
     reason: Annotated[str, typer.Option(help="Why; it is kept with the job.")],
-    reference: Annotated[
+    provider_ref: Annotated[
         str | None, typer.Option(help="The provider's reference that shows it.")
     ] = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    name: As = None,
-    json: AsJson = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    name: ActorOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Repair one job; refused if it is no longer the job that was shown."""
     from oncely.domain.keys import JobKey
-    from oncely.services.repair_order import RepairOrder
+    from oncely.services.repair_order import RepairRequest
 
-    who = actor(place, name)
-    desk = place.desk(actor=who)
-    view = desk.inspector.show(key)
+    actor = caller_name(stack, name)
+    services = stack.services(actor=actor)
+    view = services.job_queries.get(key)
     if view is None:
-        raise no_such_job(key)
+        raise job_not_found(key)
     if not json:
-        _tell(view, action)
-    _refuse_what_is_not_offered(view, action)
+        _print_offer(view, action)
+    _require_offered(view, action)
     if not (yes or dry_run):
-        confirm(f"Do this as {who}?")
-    order = RepairOrder(
+        confirm(f"Do this as {actor}?")
+    order = RepairRequest(
         key=JobKey(key),
         repair=action,
         version=view.job.version,
         reason=reason,
-        reference=reference,
-        actor=who,
+        reference=provider_ref,
+        actor=actor,
         dry_run=dry_run,
     )
-    after, said = outcome_of(desk.repairer.repair(order), key)
-    _show(desk, after, said, dry_run=dry_run, as_json=json)
+    after, message = unwrap_outcome(services.repairer.repair(order), key)
+    _print_result(services, after, message, dry_run=dry_run, as_json=json)
 
 
 def confirm(question: str) -> None:
     """Ask on a terminal; elsewhere nobody can answer, and silence is no yes."""
-    if not _is_a_terminal():
+    if not _is_terminal():
         raise CommandError(
             "Cannot prompt for confirmation: stdin is not a terminal. Pass --yes or --dry-run.",
-            Exit.USAGE,
+            ExitCode.USAGE,
         )
     typer.confirm(question, abort=True, err=True)
 
 
-def _is_a_terminal() -> bool:
+def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def outcome_of(outcome: "Outcome", key: str) -> "tuple[Job, str]":
+def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, str]":
     """What the job is, or would be, and what was heard; or the sentence that ends the command."""
     from oncely.services.repair_order import (
-        Changed,
-        LocalRowsRefuse,
-        NoAnswer,
-        NoSuchJob,
+        BusinessRowConflict,
+        JobNotFound,
         NotAllowed,
+        ProviderUnavailable,
         Repaired,
+        StaleVersion,
         WouldRepair,
     )
 
     match outcome:
-        case Repaired(after=after, said=said) | WouldRepair(after=after, said=said):
-            return after, said
-        case NotAllowed(why=why):
-            raise CommandError(f"Not done: {why}.")
-        case Changed(now=now):
+        case Repaired(after=after, summary=message) | WouldRepair(after=after, summary=message):
+            return after, message
+        case NotAllowed(reason=reason):
+            raise CommandError(f"Not done: {reason}.")
+        case StaleVersion(current=now):
             raise CommandError(
                 f"Not done: the job has changed, it is {now.status} now. Look again: "
-                f"oncely show {quoted(key)}"
+                f"oncely show {shell_quote(key)}"
             )
-        case NoSuchJob():
-            raise no_such_job(key)
-        case LocalRowsRefuse(why=why):
-            raise CommandError(f"Not done, our own rows refuse: {why}.")
-        case NoAnswer(why=why):
-            raise CommandError(f"The provider could not say: {why}.", Exit.UNREACHABLE)
+        case JobNotFound():
+            raise job_not_found(key)
+        case BusinessRowConflict(reason=reason):
+            raise CommandError(f"Not done, our own rows refuse: {reason}.")
+        case ProviderUnavailable(reason=reason):
+            raise CommandError(f"The provider could not say: {reason}.", ExitCode.UNREACHABLE)
         case _:
             assert_never(outcome)
 
 
-def _refuse_what_is_not_offered(view: "JobView", action: Repair) -> None:
+def _require_offered(view: "JobView", action: Repair) -> None:
     wanted = next(one for one in view.repairs if one.repair is action)
     if wanted.allowed:
         return
     others = [one.repair for one in view.repairs if one.allowed]
     open_ = f" You may: {', '.join(others)}." if others else ""
-    raise CommandError(f"{action.label} is not possible: {wanted.why}.{open_}")
+    raise CommandError(f"{action.label} is not possible: {wanted.reason}.{open_}")
 
 
-def _tell(view: "JobView", action: Repair) -> None:
-    job_lines.facts(view.as_json())
+def _print_offer(view: "JobView", action: Repair) -> None:
+    job_lines.print_details(view.to_json())
     offered = next(one for one in view.repairs if one.repair is action)
     if offered.allowed:
-        screen.say("")
-        screen.say(f"{action.label}: {offered.why}.", style="bold")
+        screen.print_line("")
+        screen.print_line(f"{action.label}: {offered.reason}.", style="bold")
 
 
-def _show(desk: "SupportDesk", after: "Job", said: str, *, dry_run: bool, as_json: bool) -> None:
-    from oncely.services.job_view import view_of
+def _print_result(
+    services: "OperatorServices", after: "Job", message: str, *, dry_run: bool, as_json: bool
+) -> None:
+    from oncely.services.job_view import build_view
 
-    inspector = desk.inspector
-    view = view_of(after, inspector.registry, now=inspector.clock.now())
+    inspector = services.job_queries
+    view = build_view(after, inspector.registry, now=inspector.clock.now())
     if as_json:
-        screen.as_json({"job": view.as_json(), "said": said, "dry_run": dry_run})
+        screen.print_json({"job": view.to_json(), "said": message, "dry_run": dry_run})
         return
-    screen.say("")
-    screen.say(said)
+    screen.print_line("")
+    screen.print_line(message)
     became = "A dry run, nothing was changed. It would be" if dry_run else "It is now"
-    screen.say(f"{became} {after.status.in_words}. {view.headline}")
+    screen.print_line(f"{became} {after.status.label}. {view.headline}")

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ops_cli import screen
-from ops_cli.exits import CommandError, Exit
-from ops_cli.options import AsJson, DryRun, Yes, at_a_place
-from ops_cli.place import Place
+from ops_cli.exits import CommandError, ExitCode
+from ops_cli.options import DryRunOption, JsonOption, YesOption, with_stack
+from ops_cli.place import StackConnection
 from ops_cli.repair import confirm
 
 if TYPE_CHECKING:
-    from oncely.services.restore_proofs import Declared, Report, RestoreProofs
+    from oncely.services.restore_proofs import Declaration, ProofRestorer, ReportProgress
 
 
-@at_a_place
+@with_stack
 def restore_proofs(
-    place: Place,
+    stack: StackConnection,
     *,
     replacement: Annotated[
         bool,
@@ -31,121 +31,124 @@ def restore_proofs(
         str | None,
         typer.Option(help="Identity to keep, if the history names several (with --replacement)."),
     ] = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    json: AsJson = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Restore proofs from the history, then open the job table.
 
     Run it again after an interruption.
     """
-    from oncely.domain.times import minute
-    from oncely.services.restore_proofs import CannotRestore
+    from oncely.domain.times import format_minute
+    from oncely.services.restore_proofs import RestoreRefused
 
     if replacement == copy:
         raise CommandError(
             "Pass either --replacement (this table takes the place of a lost one) or --copy "
             "(this table is for another stage).",
-            Exit.USAGE,
+            ExitCode.USAGE,
         )
     if copy and identity is not None:
         raise CommandError(
-            "--identity goes with --replacement: a copy gets a new identity.", Exit.USAGE
+            "--identity goes with --replacement: a copy gets a new identity.", ExitCode.USAGE
         )
-    service, table = _service(place)
+    service, table = _service(stack)
     if not (yes or dry_run):
         kind = "a replacement" if replacement else "a copy"
         confirm(f"Declare {table} {kind}? No job runs on it until this is done.")
-    with screen.aside().status("reading the history…") as status:
+    with screen.stderr_console().status("reading the history…") as status:
 
-        def report(done: "Declared") -> None:
-            status.update(f"{done.read:,} rows read, {done.written:,} written…")
+        def report(done: "Declaration") -> None:
+            status.update(f"{done.rows_read:,} rows read, {done.rows_written:,} written…")
 
-        done = _run(place, service, copy=copy, identity=identity, dry_run=dry_run, report=report)
-    if isinstance(done, CannotRestore):
-        raise CommandError(f"Not restored: {done.why}.")
+        done = _run(stack, service, copy=copy, identity=identity, dry_run=dry_run, report=report)
+    if isinstance(done, RestoreRefused):
+        raise CommandError(f"Not restored: {done.reason}.")
     if json:
         facts = {"identity": done.identity.deployment, "table_id": done.identity.table_id}
         counts = {"read": done.read, "written": done.written, "unresolved": done.unresolved}
-        screen.as_json({**facts, **counts, "dry_run": dry_run})
+        screen.print_json({**facts, **counts, "dry_run": dry_run})
         return
     wrote, left = ("would write", "would leave") if dry_run else ("wrote", "left")
     parked = "parked for review" if copy else "to ask providers about"
-    screen.say(
+    screen.print_line(
         f"Read {done.read:,} rows, {wrote} {done.written:,}, {left} {done.unresolved:,} {parked}."
     )
-    screen.say(f"The identity {'would be' if dry_run else 'is'} {done.identity.deployment}.")
+    screen.print_line(f"The identity {'would be' if dry_run else 'is'} {done.identity.deployment}.")
     if done.identity.opens_at is not None and not dry_run:
-        screen.say(
-            f"Jobs resume at {minute(done.identity.opens_at)}, when no earlier worker can run."
+        screen.print_line(
+            f"Jobs resume at {format_minute(done.identity.opens_at)}, when no earlier worker can run."
         )
 
 
 def _run(  # what the options say
-    place: Place,
-    service: "RestoreProofs",
+    stack: StackConnection,
+    service: "ProofRestorer",
     *,
     copy: bool,
     identity: str | None,
     dry_run: bool,
-    report: "Report",
+    report: "ReportProgress",
 ) -> Any:  # noqa: ANN401  # either of the service's outcomes
     if copy:
         return service.declare_copy(dry_run=dry_run, report=report)
     return service.replace_table(
-        replays_for=_replays_for(place), named=identity, dry_run=dry_run, report=report
+        replays_for=_replay_window(stack), identity=identity, dry_run=dry_run, report=report
     )
 
 
-def _service(place: Place) -> "tuple[RestoreProofs, str]":
+def _service(stack: StackConnection) -> "tuple[ProofRestorer, str]":
     from oncely.adapters.deployment_identity import DynamoTableIdentity, new_identity
     from oncely.adapters.dynamodb_jobs import DynamoJobStore
     from oncely.adapters.history_reader import S3HistoryReader
     from oncely.adapters.row_scan import DynamoRowScan
     from oncely.adapters.system import SystemClock
-    from oncely.services.restore_proofs import RestoreProofs
+    from oncely.services.restore_proofs import ProofRestorer
 
-    table, client = _output(place, "JobsTableName"), place.client("dynamodb")
-    service = RestoreProofs(
+    table, client = _output(stack, "JobsTableName"), stack.client("dynamodb")
+    service = ProofRestorer(
         table=DynamoTableIdentity(client, table),
         store=DynamoJobStore(client=client, table=table, tables={}),
         scan=DynamoRowScan(client, table),
-        history=S3HistoryReader(place.client("s3"), _output(place, "ArchiveBucketName")),
+        history=S3HistoryReader(stack.client("s3"), _output(stack, "ArchiveBucketName")),
         clock=SystemClock(),
         new_identity=new_identity,
     )
     return service, table
 
 
-def _replays_for(place: Place) -> timedelta:
+def _replay_window(stack: StackConnection) -> timedelta:
     """How long a message from before the restore may still arrive: in its queue, then as dead."""
-    dead = place.outputs.get("DeadLetterQueueUrl")
+    dead = stack.outputs.get("DeadLetterQueueUrl")
     queues = [
         url
-        for name, url in place.outputs.items()
-        if name.endswith("QueueUrl") and name not in _NOT_JOBS
+        for name, url in stack.outputs.items()
+        if name.endswith("QueueUrl") and name not in _NON_JOB_QUEUES
     ]
     if dead is None or not queues:
         raise CommandError(
-            f"The stack {place.name} does not name its queues: deploy it again.", Exit.UNREACHABLE
+            f"The stack {stack.name} does not name its queues: deploy it again.",
+            ExitCode.UNREACHABLE,
         )
-    return max(_retention(place, url) for url in queues) + _retention(place, dead)
+    return max(_retention(stack, url) for url in queues) + _retention(stack, dead)
 
 
-_NOT_JOBS = frozenset({"RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl", "GapsQueueUrl"})
+_NON_JOB_QUEUES = frozenset(
+    {"RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl", "GapsQueueUrl"}
+)
 
 
-def _retention(place: Place, url: str) -> timedelta:
-    found = place.client("sqs").get_queue_attributes(
+def _retention(stack: StackConnection, url: str) -> timedelta:
+    found = stack.client("sqs").get_queue_attributes(
         QueueUrl=url, AttributeNames=["MessageRetentionPeriod"]
     )
     return timedelta(seconds=int(found["Attributes"]["MessageRetentionPeriod"]))
 
 
-def _output(place: Place, name: str) -> str:
-    found = place.outputs.get(name)
+def _output(stack: StackConnection, name: str) -> str:
+    found = stack.outputs.get(name)
     if found is None:
         raise CommandError(
-            f"The stack {place.name} has no output {name}: deploy it again.", Exit.UNREACHABLE
+            f"The stack {stack.name} has no output {name}: deploy it again.", ExitCode.UNREACHABLE
         )
     return found

@@ -10,36 +10,40 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ops_cli import screen
-from ops_cli.exits import CommandError, Exit
-from ops_cli.moments import span
-from ops_cli.options import AsJson, at_a_place
-from ops_cli.place import Place
+from ops_cli.exits import CommandError, ExitCode
+from ops_cli.moments import parse_duration
+from ops_cli.options import JsonOption, with_stack
+from ops_cli.place import StackConnection
 
 if TYPE_CHECKING:
-    from oncely.services.enqueue import Enqueued
-    from ops_cli.messages import Written
+    from oncely.services.enqueue import EnqueueResult
+    from ops_cli.messages import InputMessage
 
 # Rows are written side by side; a chunk is what is lost from sight when the command is stopped.
-_CHUNK: Final = 100
+_CHUNK_SIZE: Final = 100
 # So many complaints are read; of more, only the number matters.
-_FAULTS_SHOWN: Final = 10
+_MAX_ERRORS_SHOWN: Final = 10
 
 
-class Fate(StrEnum):
+class SendOutcome(StrEnum):
     """What became of a message."""
 
     CREATED = "created"  # a new job
-    KEPT = "kept"  # a new job whose message the queue did not take: the reconciler sends it
+    QUEUED_LATER = "kept"  # a new job whose message the queue did not take: the reconciler sends it
     DUPLICATE = "duplicate"  # the job was there: this is the same one
     CONFLICT = "conflict"  # the job was there, and says something else
 
 
-_STYLES: Final = {Fate.CREATED: "green", Fate.KEPT: "yellow", Fate.CONFLICT: "bold red"}
+_STYLES: Final = {
+    SendOutcome.CREATED: "green",
+    SendOutcome.QUEUED_LATER: "yellow",
+    SendOutcome.CONFLICT: "bold red",
+}
 
 
-@at_a_place
+@with_stack
 def send(
-    place: Place,
+    stack: StackConnection,
     message: Annotated[
         list[str] | None,
         typer.Argument(help="JSON, or a job type and fields: payment.charge order_id=18452."),
@@ -53,56 +57,57 @@ def send(
         typer.Option(help="One job in this time, such as 10m, for jobs that may run again."),
     ] = None,
     *,
-    json: AsJson = False,
+    json: JsonOption = False,
 ) -> None:
     """Send jobs. Sending one twice is safe: the second answer is the first job's."""
     messages = _read(message or [], file)
-    window = None if unique_for is None else span(unique_for)
-    enqueuer = place.desk(actor="producer").enqueuer
-    fates: Counter[Fate] = Counter()
+    window = None if unique_for is None else parse_duration(unique_for)
+    enqueuer = stack.services(actor="producer").enqueuer
+    outcomes: Counter[SendOutcome] = Counter()
     for chunk in _with_progress(messages):
         bodies = [one.body for one in chunk]
-        for one, answer in zip(
+        for one, enqueued in zip(
             chunk, enqueuer.enqueue_many(bodies, unique_for=window), strict=True
         ):
-            fate = _fate(answer)
-            fates[fate] += 1
-            _tell(one, answer, fate, as_json=json)
+            outcome = _classify(enqueued)
+            outcomes[outcome] += 1
+            _print_outcome(one, enqueued, outcome, as_json=json)
     if len(messages) > 1 and not json:
-        screen.say(", ".join(f"{count} {fate}" for fate, count in sorted(fates.items())))
-    if fates[Fate.CONFLICT]:
-        raise typer.Exit(Exit.REFUSED)
+        screen.print_line(", ".join(f"{count} {fate}" for fate, count in sorted(outcomes.items())))
+    if outcomes[SendOutcome.CONFLICT]:
+        raise typer.Exit(ExitCode.REFUSED)
 
 
-def _read(words: Sequence[str], file: Path | None) -> "list[Written]":
+def _read(words: Sequence[str], file: Path | None) -> "list[InputMessage]":
     """Every message, or a complaint about each bad one: then none is sent."""
     from oncely.contracts import CONTRACTS
-    from oncely.registry import Registry
-    from ops_cli.messages import Fault, checked, of_arguments
+    from oncely.registry import ContractRegistry
+    from ops_cli.messages import MessageError, parse_arguments, validate_messages
 
     if bool(words) == (file is not None):
         raise CommandError(
-            "Give a message (`oncely send payment.charge order_id=18452`) or a --file.", Exit.USAGE
+            "Give a message (`oncely send payment.charge order_id=18452`) or a --file.",
+            ExitCode.USAGE,
         )
-    registry = Registry(CONTRACTS)
+    registry = ContractRegistry(CONTRACTS)
     if file is not None:
         bodies = list(_lines(file))
     else:
-        texts = of_arguments(words, registry)
+        texts = parse_arguments(words, registry)
         alone = len(texts) == 1
         bodies = [
             ("the message" if alone else f"message {number}", body)
             for number, body in enumerate(texts, start=1)
         ]
-    found = list(checked(bodies, registry))
-    faults = [one for one in found if isinstance(one, Fault)]
-    if faults and len(found) == 1:
-        raise CommandError(f"{screen.sentence(faults[0].why)} Nothing was sent.")
-    for fault in faults[:_FAULTS_SHOWN]:
-        screen.complain(f"{fault.place}: {fault.why}")
-    if faults:
-        raise CommandError(f"{len(faults)} of {len(found)} are not valid; nothing was sent.")
-    return [one for one in found if not isinstance(one, Fault)]
+    found = list(validate_messages(bodies, registry))
+    errors = [one for one in found if isinstance(one, MessageError)]
+    if errors and len(found) == 1:
+        raise CommandError(f"{screen.capitalize_sentence(errors[0].reason)} Nothing was sent.")
+    for error in errors[:_MAX_ERRORS_SHOWN]:
+        screen.print_error(f"{error.source}: {error.reason}")
+    if errors:
+        raise CommandError(f"{len(errors)} of {len(found)} are not valid; nothing was sent.")
+    return [one for one in found if not isinstance(one, MessageError)]
 
 
 def _lines(file: Path) -> Iterator[tuple[str, str]]:
@@ -118,49 +123,53 @@ def _lines(file: Path) -> Iterator[tuple[str, str]]:
             yield f"line {number}", line
 
 
-def _with_progress(messages: "Sequence[Written]") -> "Iterator[Sequence[Written]]":
+def _with_progress(messages: "Sequence[InputMessage]") -> "Iterator[Sequence[InputMessage]]":
     from rich.progress import Progress
 
-    chunks = [messages[at : at + _CHUNK] for at in range(0, len(messages), _CHUNK)]
-    quiet = len(chunks) < 2 or not screen.aside().is_terminal  # noqa: PLR2004  # one needs no bar
-    with Progress(console=screen.aside(), transient=True, disable=quiet) as progress:
+    chunks = [messages[at : at + _CHUNK_SIZE] for at in range(0, len(messages), _CHUNK_SIZE)]
+    quiet = len(chunks) < 2 or not screen.stderr_console().is_terminal  # noqa: PLR2004  # one needs no bar
+    with Progress(console=screen.stderr_console(), transient=True, disable=quiet) as progress:
         task = progress.add_task("sending", total=len(messages))
         for chunk in chunks:
             yield chunk
             progress.advance(task, len(chunk))
 
 
-def _fate(answer: "Enqueued") -> Fate:
-    if answer.conflict:
-        return Fate.CONFLICT
-    if answer.created:
-        return Fate.CREATED if answer.sent else Fate.KEPT
-    return Fate.DUPLICATE
+def _classify(enqueued: "EnqueueResult") -> SendOutcome:
+    if enqueued.conflict:
+        return SendOutcome.CONFLICT
+    if enqueued.created:
+        return SendOutcome.CREATED if enqueued.sent else SendOutcome.QUEUED_LATER
+    return SendOutcome.DUPLICATE
 
 
-def _tell(message: "Written", answer: "Enqueued", fate: Fate, *, as_json: bool) -> None:
+def _print_outcome(
+    message: "InputMessage", enqueued: "EnqueueResult", outcome: SendOutcome, *, as_json: bool
+) -> None:
     if as_json:
-        screen.as_json(
+        screen.print_json(
             {
-                "job_key": answer.job_key,
-                "fate": fate,
-                "status": answer.status,
-                "conflict": answer.conflict,
+                "job_key": enqueued.job_key,
+                "fate": outcome,
+                "status": enqueued.status,
+                "conflict": enqueued.conflict,
             }
         )
         return
-    line = screen.plain(f"{fate:<9}", _STYLES.get(fate, ""))
-    line.append_text(screen.plain(f"  {answer.job_key}  {_why(message, answer, fate)}".rstrip()))
-    screen.out().print(line, soft_wrap=True)
+    line = screen.safe_text(f"{outcome:<9}", _STYLES.get(outcome, ""))
+    line.append_text(
+        screen.safe_text(f"  {enqueued.job_key}  {_explain(message, enqueued, outcome)}".rstrip())
+    )
+    screen.stdout_console().print(line, soft_wrap=True)
 
 
-def _why(message: "Written", answer: "Enqueued", fate: Fate) -> str:
-    match fate:
-        case Fate.CREATED:
+def _explain(message: "InputMessage", enqueued: "EnqueueResult", outcome: SendOutcome) -> str:
+    match outcome:
+        case SendOutcome.CREATED:
             return ""
-        case Fate.KEPT:
+        case SendOutcome.QUEUED_LATER:
             return "its queue did not take the message; the reconciler sends it"
-        case Fate.DUPLICATE:
-            return f"it is {answer.status.in_words}"
-        case Fate.CONFLICT:
-            return f"{message.place}: {answer.conflict}"
+        case SendOutcome.DUPLICATE:
+            return f"it is {enqueued.status.label}"
+        case SendOutcome.CONFLICT:
+            return f"{message.source}: {enqueued.conflict}"

@@ -6,9 +6,9 @@ import sys
 
 import typer
 
-from ops_cli.clone import clone
+from ops_cli.clone import find_repository
 
-ANY: dict[str, bool] = {"allow_extra_args": True, "ignore_unknown_options": True}
+PASS_THROUGH: dict[str, bool] = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def demo(ctx: typer.Context) -> None:
@@ -27,15 +27,15 @@ def local(ctx: typer.Context) -> None:
     _run("local", ctx)
 
 
-def _run(what: str, ctx: typer.Context) -> None:
+def _run(command: str, ctx: typer.Context) -> None:
     """In a process of its own: the clone has packages that the command does not need."""
-    folder = clone()
+    folder = find_repository()
     own = folder / ".venv" / "bin" / "python"
     python = str(own) if own.exists() else sys.executable
     roots = os.pathsep.join((str(folder / "functions"), str(folder)))
     try:
         done = subprocess.run(  # noqa: S603  # this clone's own
-            [python, "-m", "infra.local", what, *ctx.args],
+            [python, "-m", "infra.local", command, *ctx.args],
             cwd=folder,
             check=False,
             env={**os.environ, "PYTHONPATH": roots},

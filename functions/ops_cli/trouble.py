@@ -16,7 +16,7 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as AwsConnectionError
 
-from oncely.adapters.aws import code_of
+from oncely.adapters.aws import error_code
 
 _SIGN_IN: Final = "sign in (`aws sso login`, or set AWS_PROFILE, or give --profile)"
 _NOT_SIGNED_IN: Final = (
@@ -26,14 +26,14 @@ _NOT_SIGNED_IN: Final = (
     SSOError,
     TokenRetrievalError,
 )
-_SESSION_OVER: Final = frozenset(
+_SESSION_EXPIRED: Final = frozenset(
     {
         "ExpiredToken",
         "ExpiredTokenException",
         "RequestExpired",
     }
 )
-_NOT_KNOWN: Final = frozenset(
+_UNKNOWN_CREDENTIALS: Final = frozenset(
     {
         "AuthFailure",
         "InvalidAccessKeyId",
@@ -46,7 +46,7 @@ _NOT_KNOWN: Final = frozenset(
 _NOT_ALLOWED: Final = ("AccessDenied", "AuthorizationError", "UnauthorizedOperation")
 
 
-def sentence(error: BotoCoreError | ClientError) -> str:
+def describe_aws_error(error: BotoCoreError | ClientError) -> str:
     """What is wrong, and what to do."""
     match error:
         case ProfileNotFound():
@@ -54,7 +54,7 @@ def sentence(error: BotoCoreError | ClientError) -> str:
         case NoRegionError():
             return "No AWS region is set: give --region, or set AWS_REGION."
         case ClientError():
-            return _refused(error)
+            return _describe_client_error(error)
         case _ if isinstance(error, _NOT_SIGNED_IN):
             return f"You are not signed in to AWS: {_SIGN_IN}."
         case AwsConnectionError() | HTTPClientError():
@@ -66,12 +66,12 @@ def sentence(error: BotoCoreError | ClientError) -> str:
             return f"AWS cannot be used: {error}"
 
 
-def _refused(error: ClientError) -> str:
-    code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
-    if code in _SESSION_OVER:
+def _describe_client_error(error: ClientError) -> str:
+    code, message = error_code(error), error.response.get("Error", {}).get("Message", "")
+    if code in _SESSION_EXPIRED:
         return f"Your AWS session is over: {_SIGN_IN}."
-    if code in _NOT_KNOWN:
+    if code in _UNKNOWN_CREDENTIALS:
         return f"AWS does not know your credentials ({code}): {_SIGN_IN}."
     if code.startswith(_NOT_ALLOWED):
-        return f"You may not do that: {said or code}"
-    return f"AWS refused {error.operation_name} ({code}): {said}"
+        return f"You may not do that: {message or code}"
+    return f"AWS refused {error.operation_name} ({code}): {message}"

@@ -2,18 +2,18 @@
 
 from typing import Final
 
-from oncely.domain.text import one_line
-from ops_cli.place import Place
+from oncely.domain.text import single_line
+from ops_cli.place import StackConnection
 
 # A name is cut at 128 characters when it is kept, and AWS's own may have 64 of them.
-_LONGEST_GIVEN: Final = 45
+_MAX_GIVEN_LENGTH: Final = 45
 
 
-def actor(place: Place, given: str | None) -> str:
+def caller_name(stack: StackConnection, given_name: str | None) -> str:
     """The name that AWS knows; a name that was given stands before it, and hides nothing."""
-    arn = str(place.client("sts").get_caller_identity()["Arn"])
+    arn = str(stack.client("sts").get_caller_identity()["Arn"])
     # arn:aws:iam::1:user/ada, arn:aws:sts::1:assumed-role/Operator/ada@example.com, …:root
     known = arn.rpartition("/")[2] if "/" in arn else arn.rpartition(":")[2]
-    if given is None:
+    if given_name is None:
         return known
-    return f"{one_line(given, _LONGEST_GIVEN)} (signed in as {known})"
+    return f"{single_line(given_name, _MAX_GIVEN_LENGTH)} (signed in as {known})"

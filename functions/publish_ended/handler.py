@@ -5,36 +5,36 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.adapters.clients import Clients
-from oncely.adapters.wiring import wire_publisher
+from oncely.adapters.clients import AwsClients
+from oncely.adapters.wiring import build_publisher
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.keys import JobKey
 from oncely.lambda_init import once
-from oncely.services.publish import Publisher
+from oncely.services.publish import EndedJobPublisher
 from oncely.settings import PublisherSettings
-from oncely.telemetry import observed, telemetry
+from oncely.telemetry import instrumented, telemetry
 
 
 @once
-def publisher() -> Publisher:
+def get_publisher() -> EndedJobPublisher:
     """Wire once per execution environment."""
     settings = PublisherSettings.from_env(os.environ, CONTRACTS)
-    return wire_publisher(settings, CONTRACTS, clients=Clients())
+    return build_publisher(settings, CONTRACTS, clients=AwsClients())
 
 
-@observed
+@instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Publish each; the stream is read again from the first that failed, so it skips nothing."""
     changes = [record["dynamodb"] for record in event.get("Records", [])]
-    failed = publisher().publish_all(_key(change) for change in changes)
+    failed = get_publisher().publish_batch(_job_key(change) for change in changes)
     for key, error in failed.items():
-        telemetry().not_published(key, error)
+        telemetry().publish_failed(key, error)
     # What a newer version wrote is not mended by a repetition: its row stays due for a sweep.
     wanted = {key for key, error in failed.items() if not isinstance(error, UnreadableRowError)}
-    again = [change["SequenceNumber"] for change in changes if _key(change) in wanted]
+    again = [change["SequenceNumber"] for change in changes if _job_key(change) in wanted]
     return {"batchItemFailures": [{"itemIdentifier": number} for number in again]}
 
 
-def _key(change: dict[str, Any]) -> JobKey:
+def _job_key(change: dict[str, Any]) -> JobKey:
     return JobKey(change["Keys"]["job_key"]["S"])

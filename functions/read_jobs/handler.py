@@ -6,94 +6,103 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.adapters.clients import Clients
-from oncely.adapters.http_api import READERS, Reply, Request, Route, Routes, answered
+from oncely.adapters.clients import AwsClients
+from oncely.adapters.http_api import (
+    READER_GROUPS,
+    ApiRequest,
+    ApiResponse,
+    Route,
+    Routes,
+    handle_event,
+)
 from oncely.adapters.list_query import ListQuery
-from oncely.adapters.support_desk import inspector
+from oncely.adapters.support_desk import build_job_queries
 from oncely.contracts import CONTRACTS
 from oncely.lambda_init import once
-from oncely.services.inspect import Inspector
-from oncely.settings import ReaderSettings
-from oncely.telemetry import observed
+from oncely.services.inspect import JobQueries
+from oncely.settings import AdminPageSettings
+from oncely.telemetry import instrumented
 from read_jobs.page_files import PageFiles
 
 
 @once
-def settings() -> ReaderSettings:
+def get_settings() -> AdminPageSettings:
     """Read once per execution environment."""
-    return ReaderSettings.from_env(os.environ)
+    return AdminPageSettings.from_env(os.environ)
 
 
 @once
-def jobs() -> Inspector:
+def get_job_queries() -> JobQueries:
     """Wire once per execution environment."""
-    known = settings()
-    return inspector(known, CONTRACTS, clients=Clients())
+    known = get_settings()
+    return build_job_queries(known, CONTRACTS, clients=AwsClients())
 
 
 @once
-def page() -> PageFiles:
+def get_page_files() -> PageFiles:
     """The page's files, with what they must know of this stack."""
-    known = settings()
-    return PageFiles.of(
-        sign_in=known.sign_in_url, client_id=known.client_id, stack=known.stack_name
+    known = get_settings()
+    return PageFiles.load(
+        sign_in=known.sign_in_url, client_id=known.sign_in_client_id, stack=known.stack_name
     )
 
 
-def me(request: Request) -> Reply:
+def current_user(request: ApiRequest) -> ApiResponse:
     """Who is signed in, what that allows, and which kinds of job there are to choose from."""
-    who = request.who
-    return Reply.of(
+    user = request.require_user
+    return ApiResponse.json(
         {
-            "name": who.name,
-            "groups": [*sorted(who.groups)],
-            "may_repair": who.may_repair,
+            "name": user.name,
+            "groups": [*sorted(user.groups)],
+            "can_repair": user.can_repair,
             "job_types": [*sorted(kind.job_type for kind in CONTRACTS)],
         }
     )
 
 
-def find(request: Request) -> Reply:
+def search_jobs(request: ApiRequest) -> ApiResponse:
     """One box: an order, a customer, a reference, a job key."""
-    found = jobs().find(request.query.get("q", ""))
-    views = [view.as_short_json() for view in found.jobs]
-    return Reply.of({"query": found.query, "jobs": [*views]})
+    found = get_job_queries().search(request.query.get("q", ""))
+    views = [view.to_summary_json() for view in found.jobs]
+    return ApiResponse.json({"query": found.query, "jobs": [*views]})
 
 
-def list_jobs(request: Request) -> Reply:
+def list_jobs(request: ApiRequest) -> ApiResponse:
     """A list with pages."""
-    listed = jobs().page(**vars(ListQuery.of(request.query)))
-    return Reply.of(
-        {"jobs": [view.as_short_json() for view in listed.jobs], "cursor": listed.cursor}
+    listed = get_job_queries().list_page(**vars(ListQuery.from_query_string(request.query)))
+    return ApiResponse.json(
+        {"jobs": [view.to_summary_json() for view in listed.jobs], "cursor": listed.cursor}
     )
 
 
-def show(request: Request) -> Reply:
+def get_job(request: ApiRequest) -> ApiResponse:
     """One job."""
-    view = jobs().show(request.query.get("key", ""))
+    view = get_job_queries().get(request.query.get("key", ""))
     if view is None:
-        return Reply.error(HTTPStatus.NOT_FOUND, "there is no such job; search for it instead")
-    return Reply.of(view.as_json())
+        return ApiResponse.error(
+            HTTPStatus.NOT_FOUND, "there is no such job; search for it instead"
+        )
+    return ApiResponse.json(view.to_json())
 
 
-def counts(_request: Request) -> Reply:
+def get_counts(_request: ApiRequest) -> ApiResponse:
     """How things stand."""
-    return Reply.of(jobs().counts().as_json())
+    return ApiResponse.json(get_job_queries().counts().to_json())
 
 
 ROUTES: Routes = {
-    "GET /": Route(lambda _: page().index),
-    "GET /config.json": Route(lambda _: page().config),
-    "GET /page/{version}/{file}": Route(lambda request: page().file(**request.path)),
-    "GET /api/me": Route(me, READERS),
-    "GET /api/find": Route(find, READERS),
-    "GET /api/jobs": Route(list_jobs, READERS),
-    "GET /api/job": Route(show, READERS),
-    "GET /api/counts": Route(counts, READERS),
+    "GET /": Route(lambda _: get_page_files().index),
+    "GET /config.json": Route(lambda _: get_page_files().config),
+    "GET /page/{version}/{file}": Route(lambda request: get_page_files().file(**request.path)),
+    "GET /api/me": Route(current_user, READER_GROUPS),
+    "GET /api/find": Route(search_jobs, READER_GROUPS),
+    "GET /api/jobs": Route(list_jobs, READER_GROUPS),
+    "GET /api/job": Route(get_job, READER_GROUPS),
+    "GET /api/counts": Route(get_counts, READER_GROUPS),
 }
 
 
-@observed
+@instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Answer one request."""
-    return answered(event, ROUTES)
+    return handle_event(event, ROUTES)

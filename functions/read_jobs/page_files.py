@@ -8,16 +8,16 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Self
 
-from oncely.adapters.http_api import Reply
+from oncely.adapters.http_api import ApiResponse
 
 FOLDER: Final = Path(__file__).with_name("page")
 INDEX: Final = "index.html"
 # A browser asks each time whether its copy is still the one.
-_ASK_AGAIN: Final = "no-cache"
+_REVALIDATE: Final = "no-cache"
 # The address changes with the content, so a browser that has it never asks again.
-_FOR_GOOD: Final = "public, max-age=31536000, immutable"
+_IMMUTABLE: Final = "public, max-age=31536000, immutable"
 
-_TYPES: Final[Mapping[str, str]] = {
+_CONTENT_TYPES: Final[Mapping[str, str]] = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -30,39 +30,41 @@ _TYPES: Final[Mapping[str, str]] = {
 class PageFiles:
     """What is in the folder, and nothing else: a name is looked up, never opened."""
 
-    index: Reply
-    config: Reply
+    index: ApiResponse
+    config: ApiResponse
     version: str
-    files: Mapping[str, Reply]
+    files: Mapping[str, ApiResponse]
 
     @classmethod
-    def of(cls, *, sign_in: str, client_id: str, stack: str, folder: Path = FOLDER) -> Self:
+    def load(cls, *, sign_in: str, client_id: str, stack: str, folder: Path = FOLDER) -> Self:
         """Read every file once; together they are one version, which is a folder to a browser."""
         texts = {
             path.name: path.read_text(encoding="utf-8")
             for path in sorted(folder.glob("*"))
-            if path.suffix in _TYPES
+            if path.suffix in _CONTENT_TYPES
         }
         version = _digest(json.dumps(texts))
         index = texts.pop(INDEX)
         for name in texts:
             index = index.replace(f'"{name}"', f'"/page/{version}/{name}"')
         config = json.dumps({"sign_in": sign_in, "client_id": client_id, "stack": stack})
-        policy = content_policy(sign_in)
+        policy = content_security_policy(sign_in)
         return cls(
-            index=_reply(INDEX, index, policy, _ASK_AGAIN),
-            config=_reply("config.json", config, policy, _ASK_AGAIN),
+            index=_file_response(INDEX, index, policy, _REVALIDATE),
+            config=_file_response("config.json", config, policy, _REVALIDATE),
             version=version,
-            files={name: _reply(name, text, policy, _FOR_GOOD) for name, text in texts.items()},
+            files={
+                name: _file_response(name, text, policy, _IMMUTABLE) for name, text in texts.items()
+            },
         )
 
-    def file(self, *, version: str, file: str) -> Reply:
+    def file(self, *, version: str, file: str) -> ApiResponse:
         """One file of this version by its name; a page of another version loads itself anew."""
         found = self.files.get(file) if version == self.version else None
-        return found or Reply.error(HTTPStatus.NOT_FOUND, "there is no such file")
+        return found or ApiResponse.error(HTTPStatus.NOT_FOUND, "there is no such file")
 
 
-def content_policy(sign_in: str) -> str:
+def content_security_policy(sign_in: str) -> str:
     """Scripts and styles of our own only; nobody frames the page; tokens go to the sign-in only."""
     return "; ".join(
         (
@@ -82,11 +84,11 @@ def content_policy(sign_in: str) -> str:
     )
 
 
-def _reply(name: str, text: str, policy: str, caching: str) -> Reply:
-    return Reply(
+def _file_response(name: str, text: str, policy: str, caching: str) -> ApiResponse:
+    return ApiResponse(
         body=text,
         headers={
-            "content-type": _TYPES[Path(name).suffix],
+            "content-type": _CONTENT_TYPES[Path(name).suffix],
             "content-security-policy": policy,
             "cache-control": caching,
             "etag": f'"{_digest(text)}"',

@@ -6,68 +6,80 @@ from typing import Any, assert_never
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.adapters.clients import Clients
-from oncely.adapters.http_api import REPAIRERS, Reply, Request, Route, Routes, answered
+from oncely.adapters.clients import AwsClients
+from oncely.adapters.http_api import (
+    REPAIRER_GROUPS,
+    ApiRequest,
+    ApiResponse,
+    Route,
+    Routes,
+    handle_event,
+)
 from oncely.adapters.list_query import ListQuery
-from oncely.adapters.support_desk import SupportDesk, desk
+from oncely.adapters.support_desk import OperatorServices, services_from_settings
 from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import Job
 from oncely.domain.writes import Json
 from oncely.lambda_init import once
-from oncely.services.job_view import view_of
+from oncely.services.job_view import build_view
 from oncely.services.repair_order import (
-    Changed,
-    LocalRowsRefuse,
-    NoAnswer,
-    NoSuchJob,
+    BusinessRowConflict,
+    JobNotFound,
     NotAllowed,
+    ProviderUnavailable,
     Repaired,
+    StaleVersion,
     WouldRepair,
 )
-from oncely.settings import ResolverSettings
-from oncely.telemetry import observed, telemetry
-from repair_jobs.repair_request import RepairRequest
-from repair_jobs.spreadsheet import MOST_EXPORTED, spreadsheet
+from oncely.settings import ReconcilerSettings
+from oncely.telemetry import instrumented, telemetry
+from repair_jobs.repair_request import RepairBody
+from repair_jobs.spreadsheet import MAX_EXPORTED_JOBS, to_csv
 
 
 @once
-def support() -> SupportDesk:
+def get_operator_services() -> OperatorServices:
     """Wire once per execution environment."""
-    settings = ResolverSettings.from_env(os.environ, CONTRACTS)
-    return desk(settings, CONTRACTS, clients=Clients())
+    settings = ReconcilerSettings.from_env(os.environ, CONTRACTS)
+    return services_from_settings(settings, CONTRACTS, clients=AwsClients())
 
 
-def repair(request: Request) -> Reply:
+def repair(request: ApiRequest) -> ApiResponse:
     """One repair, in the name of the person who signed in."""
-    order = RepairRequest.of(request.body).order(actor=request.who.name)
-    outcome = support().repairer.repair(order)
-    telemetry().repaired(order, outcome)
+    repair_request = RepairBody.parse(request.body).to_request(actor=request.require_user.name)
+    outcome = get_operator_services().repairer.repair(repair_request)
+    telemetry().repair_attempted(repair_request, outcome)
     match outcome:
-        case Repaired(after=after, said=said):
-            return Reply.of({"job": _view(after), "said": said})
-        case WouldRepair(after=after, said=said):
-            return Reply.of({"job": _view(after), "said": said, "dry_run": True})
-        case Changed(now=now):
-            return Reply.error(HTTPStatus.CONFLICT, "changed, reload", job=_view(now))
-        case NotAllowed(why=why) | LocalRowsRefuse(why=why):
-            return Reply.error(HTTPStatus.CONFLICT, why)
-        case NoSuchJob():
-            return Reply.error(HTTPStatus.NOT_FOUND, "there is no such job; search for it instead")
-        case NoAnswer(why=why):
-            return Reply.error(HTTPStatus.BAD_GATEWAY, why)
+        case Repaired(after=after, summary=said):
+            return ApiResponse.json({"job": _view_json(after), "said": said})
+        case WouldRepair(after=after, summary=said):
+            return ApiResponse.json({"job": _view_json(after), "said": said, "dry_run": True})
+        case StaleVersion(current=now):
+            return ApiResponse.error(HTTPStatus.CONFLICT, "changed, reload", job=_view_json(now))
+        case NotAllowed(reason=why) | BusinessRowConflict(reason=why):
+            return ApiResponse.error(HTTPStatus.CONFLICT, why)
+        case JobNotFound():
+            return ApiResponse.error(
+                HTTPStatus.NOT_FOUND, "there is no such job; search for it instead"
+            )
+        case ProviderUnavailable(reason=why):
+            return ApiResponse.error(HTTPStatus.BAD_GATEWAY, why)
         case unreachable:
             assert_never(unreachable)
 
 
-def export(request: Request) -> Reply:
+def export(request: ApiRequest) -> ApiResponse:
     """A list as a file that a spreadsheet opens."""
-    asked = ListQuery.of(request.query)
-    pages = support().inspector.every(
-        status=asked.status, job_type=asked.job_type, since=asked.since, until=asked.until
+    list_query = ListQuery.from_query_string(request.query)
+    pages = get_operator_services().job_queries.iter_pages(
+        status=list_query.status,
+        job_type=list_query.job_type,
+        since=list_query.since,
+        until=list_query.until,
     )
-    text, more = spreadsheet(pages, most=MOST_EXPORTED)
-    telemetry().exported(request.who.name, dict(request.query))
-    return Reply(
+    text, more = to_csv(pages, max_jobs=MAX_EXPORTED_JOBS)
+    telemetry().jobs_exported(request.require_user.name, dict(request.query))
+    return ApiResponse(
         body=text,
         headers={
             "content-type": "text/csv; charset=utf-8",
@@ -78,18 +90,18 @@ def export(request: Request) -> Reply:
     )
 
 
-def _view(job: Job) -> dict[str, Json]:
-    desk_now = support().inspector
-    return view_of(job, desk_now.registry, now=desk_now.clock.now()).as_json()
+def _view_json(job: Job) -> dict[str, Json]:
+    queries = get_operator_services().job_queries
+    return build_view(job, queries.registry, now=queries.clock.now()).to_json()
 
 
 ROUTES: Routes = {
-    "POST /api/repair": Route(repair, REPAIRERS),
-    "GET /api/export": Route(export, REPAIRERS),
+    "POST /api/repair": Route(repair, REPAIRER_GROUPS),
+    "GET /api/export": Route(export, REPAIRER_GROUPS),
 }
 
 
-@observed
+@instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Answer one request."""
-    return answered(event, ROUTES)
+    return handle_event(event, ROUTES)

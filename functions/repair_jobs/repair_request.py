@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
-from oncely.services.repair_order import RepairOrder
+from oncely.services.repair_order import RepairRequest
 
 
-class RepairRequest(BaseModel):
+class RepairBody(BaseModel):
     """Which job, as it was seen, what to do, and why."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -23,7 +23,7 @@ class RepairRequest(BaseModel):
     dry_run: bool = False
 
     @classmethod
-    def of(cls, body: str) -> Self:
+    def parse(cls, body: str) -> Self:
         """Read a body; what is wrong is said without repeating it."""
         try:
             return cls.model_validate_json(body)
@@ -34,12 +34,12 @@ class RepairRequest(BaseModel):
             )
             raise InvalidRequestError(f"not a repair: {'; '.join(faults)}"[:500]) from None
 
-    def order(self, *, actor: str) -> RepairOrder:
+    def to_request(self, *, actor: str) -> RepairRequest:
         """The order of this person."""
         if self.repair not in set(Repair):
             known = ", ".join(Repair)
             raise InvalidRequestError(f"there is no such repair; there are {known}")
-        return RepairOrder(
+        return RepairRequest(
             key=JobKey(self.key),
             repair=Repair(self.repair),
             version=self.version,

@@ -7,35 +7,35 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.adapters.wiring import wire_group_resolver
+from oncely.adapters.wiring import build_group_resolver
 from oncely.contracts import CONTRACTS
 from oncely.lambda_init import once
 from oncely.services.deadline import Deadline
-from oncely.services.find_due import Item
+from oncely.services.find_due import SweepItem
 from oncely.services.resolve_group import GroupResolver
-from oncely.services.sweep_report import summary
-from oncely.settings import GroupSettings
-from oncely.telemetry import observed, telemetry
+from oncely.services.sweep_report import build_group_summary
+from oncely.settings import ResolveGroupSettings
+from oncely.telemetry import instrumented, telemetry
 
 
 @once
-def resolver() -> GroupResolver:
+def get_group_resolver() -> GroupResolver:
     """Wire once per execution environment."""
-    return wire_group_resolver(GroupSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
+    return build_group_resolver(ResolveGroupSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
 
 
-@observed
+@instrumented
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Resolve the items of a group; what went wrong with one is an outcome as well."""
     dry_run = bool(event["dry_run"])
-    clock = resolver().reconciler.clock
+    clock = get_group_resolver().reconciler.clock
     left = timedelta(milliseconds=context.get_remaining_time_in_millis())
-    handled = resolver().resolve(
+    handled = get_group_resolver().resolve(
         # In any order: if one kills this process, it is not the same others that wait each time.
-        sample([Item.of(item) for item in event["items"]], len(event["items"])),
+        sample([SweepItem.from_json(item) for item in event["items"]], len(event["items"])),
         deadline=Deadline(clock.now() + left, clock),
         dry_run=dry_run,
-        at_once=event.get("at_once"),
+        concurrency=event.get("at_once"),
     )
-    telemetry().handled(handled, dry_run=dry_run)
-    return summary(handled, limit=event["bytes"])
+    telemetry().group_handled(handled, dry_run=dry_run)
+    return build_group_summary(handled, max_bytes=event["bytes"])

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from infra.local.demo import demo
-from infra.local.local import Action, local
-from infra.local.trouble import Level
+from infra.local.local import LocalAction, local
+from infra.local.trouble import FaultLevel
 
 app = typer.Typer(
     add_completion=False,
@@ -20,26 +20,34 @@ app = typer.Typer(
 def _demo(
     jobs: Annotated[int, typer.Option(min=1, help="About how many jobs.")] = 300,
     seed: Annotated[int, typer.Option(help="The same seed sends the same messages.")] = 1,
-    faults: Annotated[Level, typer.Option(help="How much goes wrong.")] = Level.SOME,
+    faults: Annotated[FaultLevel, typer.Option(help="How much goes wrong.")] = FaultLevel.SOME,
     *,
-    keep: Annotated[bool, typer.Option("--keep", help="Stay up afterwards.")] = False,
-    ignore_keys: Annotated[
+    keep_running: Annotated[bool, typer.Option("--keep", help="Stay up afterwards.")] = False,
+    ignore_idempotency_keys: Annotated[
         bool, typer.Option("--ignore-keys", help="The provider ignores idempotency keys.")
     ] = False,
 ) -> None:
     """Send jobs while everything goes wrong; exit code 1 if the promise is broken."""
-    raise typer.Exit(demo(jobs=jobs, seed=seed, faults=faults, keep=keep, ignore_keys=ignore_keys))
+    raise typer.Exit(
+        demo(
+            jobs=jobs,
+            seed=seed,
+            faults=faults,
+            keep_running=keep_running,
+            ignore_idempotency_keys=ignore_idempotency_keys,
+        )
+    )
 
 
 @app.command("local")
 def _local(
-    action: Annotated[Action, typer.Argument(help="logs and redeploy: from another terminal.")] = (
-        Action.UP
-    ),
-    key: Annotated[str, typer.Option(help="Only the logs of jobs whose key holds this.")] = "",
+    action: Annotated[
+        LocalAction, typer.Argument(help="logs and redeploy: from another terminal.")
+    ] = (LocalAction.UP),
+    job_key: Annotated[str, typer.Option(help="Only the logs of jobs whose key holds this.")] = "",
 ) -> None:
     """Run the stack until Ctrl-C; r + Enter deploys a change in the code."""
-    raise typer.Exit(local(action, key=key))
+    raise typer.Exit(local(action, job_key=job_key))
 
 
 if __name__ == "__main__":

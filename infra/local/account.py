@@ -9,18 +9,18 @@ import boto3
 from botocore.config import Config
 
 from infra.local.engine import REGION
-from infra.table_plans import TTL
+from infra.table_plans import TTL_ATTRIBUTE
 
-STACK: Final = "Oncely-local"
+STACK_NAME: Final = "Oncely-local"
 # What the providers on this machine are told; they take any key.
-KEYS: Final = {"Stripe": "sk_test_oncely", "Hubspot": "pat-test-oncely"}
+API_KEYS: Final = {"Stripe": "sk_test_oncely", "Hubspot": "pat-test-oncely"}
 # A machine that does other things as well may take its time to answer.
-_PATIENT: Final = Config(
+_CLIENT_CONFIG: Final = Config(
     read_timeout=60, retries={"mode": "standard", "total_max_attempts": 5}, max_pool_connections=32
 )
 
 
-class Account:
+class LocalAccount:
     """One engine's account; clients are made once."""
 
     def __init__(self, url: str) -> None:
@@ -34,12 +34,12 @@ class Account:
 
     def outputs(self) -> dict[str, str]:
         """The outputs of the deployed stack."""
-        (stack,) = self.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+        (stack,) = self.client("cloudformation").describe_stacks(StackName=STACK_NAME)["Stacks"]
         return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
 
     def resources(self) -> dict[str, str]:
         """What the deployment calls each resource of the template."""
-        listed = self.client("cloudformation").describe_stack_resources(StackName=STACK)
+        listed = self.client("cloudformation").describe_stack_resources(StackName=STACK_NAME)
         return {
             one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed["StackResources"]
         }
@@ -48,19 +48,20 @@ class Account:
         """Enable what the engine's CloudFormation leaves off: TTL and point-in-time recovery."""
         dynamodb, table = self.client("dynamodb"), self.outputs()["JobsTableName"]
         dynamodb.update_time_to_live(
-            TableName=table, TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL}
+            TableName=table,
+            TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL_ATTRIBUTE},
         )
         dynamodb.update_continuous_backups(
             TableName=table,
             PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
         )
 
-    def fill_secrets(self) -> None:
+    def put_provider_secrets(self) -> None:
         """Put the providers' keys in, as a person does after the first deployment."""
         secrets = self.client("secretsmanager")
         for secret in secrets.list_secrets()["SecretList"]:
-            for name, value in KEYS.items():
-                if f"ProviderKeys{name}" in secret["Name"]:
+            for name, value in API_KEYS.items():
+                if f"ProviderSecrets{name}" in secret["Name"]:
                     secrets.put_secret_value(SecretId=secret["ARN"], SecretString=value)
 
     def start_sweep(self, machine: str, **sweep: object) -> str:
@@ -70,7 +71,7 @@ class Account:
         execution: str = started["executionArn"]
         return execution
 
-    def sweep_ended(self, execution: str) -> Mapping[str, Any] | None:
+    def sweep_result(self, execution: str) -> Mapping[str, Any] | None:
         """What became of an execution; None while it runs."""
         found: Mapping[str, Any] = self.client("stepfunctions").describe_execution(
             executionArn=execution
@@ -78,4 +79,4 @@ class Account:
         return None if found["status"] == "RUNNING" else found
 
     def _client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
-        return self._session.client(service, endpoint_url=self.url, config=_PATIENT)  # type: ignore[call-overload]  # by name
+        return self._session.client(service, endpoint_url=self.url, config=_CLIENT_CONFIG)  # type: ignore[call-overload]  # by name

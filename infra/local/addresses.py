@@ -1,16 +1,16 @@
 """What a person needs to talk to the stack on this machine, ready to be copied."""
 
 from infra.local.engine import REGION
-from infra.local.people import PASSWORD, PEOPLE
+from infra.local.people import SAMPLE_PASSWORD, SAMPLE_USERS
 from infra.local.stack import LocalStack
 
 
-def addresses(stack: LocalStack, *, order: str) -> str:
+def connection_info(stack: LocalStack, *, order: str) -> str:
     """Addresses, and commands that ask for the payment of an order and find its job."""
     outputs = stack.outputs
     body = f'{{"job": "payment.charge", "v": 1, "order_id": "{order}"}}'
     row = f'{{"job_key": {{"S": "payment.charge:order_{order}"}}}}'
-    people = " or ".join(f"{name} ({group})" for group, name in PEOPLE.items())
+    users = " or ".join(f"{name} ({group})" for group, name in SAMPLE_USERS.items())
     queues = [f"  {name:<22}{outputs[name]}" for name in outputs if name.endswith("QueueUrl")]
     # Version 1 of the command line does not ask the variable where SQS is.
     aws = f"aws --endpoint-url {stack.engine.url}"
@@ -21,7 +21,7 @@ def addresses(stack: LocalStack, *, order: str) -> str:
             f"  endpoint      {stack.engine.url}",
             f"  providers     {stack.sandbox.url}  (their books: /_sandbox/ledger)",
             f"  admin page    {outputs['AdminUrl']}",
-            f"                sign in as {people}, password {PASSWORD}",
+            f"                sign in as {users}, password {SAMPLE_PASSWORD}",
             f"  engine's log  {stack.log}",
             "",
             *queues,

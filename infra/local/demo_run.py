@@ -13,156 +13,170 @@ from typing import Final
 from rich.console import Console
 from rich.live import Live
 
-from infra.local.chaos import Bank, Killer, Sweeper
-from infra.local.live import View, as_line, as_tables
+from infra.local.chaos import PendingPaymentResolver, SweepTrigger, WorkerKiller
+from infra.local.live import DemoSnapshot, render_line, render_tables
 from infra.local.logs import LogStream
 from infra.local.observer import Observer
-from infra.local.processes import memory_of
-from infra.local.report import Report, Run
+from infra.local.processes import memory_usage
+from infra.local.report import DemoReport, RunStats
 from infra.local.stack import LocalStack
-from infra.local.tally import Tally, timeouts_in
+from infra.local.tally import LogCounts, count_timeouts
 from infra.local.traffic import Traffic
-from infra.local.verdict import judge
+from infra.local.verdict import evaluate
 from infra.local.workload import Workload
 from oncely.domain.lifecycle import UNRESOLVED, Status
 
 # A look at everything takes the engine's time: it gets a rest of so many times that long.
-REST: Final = 9.0
-SHORTEST_REST: Final = 0.5
-LINE_EVERY: Final = 5.0
+POLL_REST_FACTOR: Final = 9.0
+MIN_POLL_SECONDS: Final = 0.5
+LINE_INTERVAL_SECONDS: Final = 5.0
 # A producer without an answer asks again after this many seconds, and again.
-IMPATIENT_AFTER: Final = 25.0
+RESEND_AFTER_SECONDS: Final = 25.0
 # At once, of those that followed others; the next time, it is the turn of others.
-MOST_SENT_AGAIN: Final = 50
+MAX_RESENT_JOBS: Final = 50
 # The stream is nearly done when the jobs are; what it missed is the reconciler's, minutes later.
-PUBLISH_PATIENCE: Final = 20.0
+PUBLISH_TIMEOUT_SECONDS: Final = 20.0
 # Longer than any lease and sweep, and back-offs are cut short: if nothing moves for so long, it is
 # stuck.
-STUCK_SECONDS: Final = 600.0
+STALL_TIMEOUT_SECONDS: Final = 600.0
 
-Part = Callable[[threading.Event], None]
+BackgroundTask = Callable[[threading.Event], None]
 
 
 class DemoRun:
     """Its parts run side by side; `play` is the whole of it."""
 
-    def __init__(self, stack: LocalStack, workload: Workload, killer: Killer) -> None:
+    def __init__(self, stack: LocalStack, workload: Workload, killer: WorkerKiller) -> None:
         self._stack = stack
         self._workload = workload
         self._killer = killer
         self._traffic = Traffic(stack, workload)
-        self._sweeper = Sweeper(stack)
+        self._sweep_trigger = SweepTrigger(stack)
         self._observer = Observer(stack)
         self._logs = LogStream(stack.account)
-        self._tally = Tally()
+        self._log_counts = LogCounts()
         self._calm = threading.Event()  # set when no more workers are killed
         self._peak_memory = 0
-        self._ended: list[tuple[float, int]] = []
-        self._quiet_since = self._asked_again = self._moved_at = 0.0
+        self._ended_counts: list[tuple[float, int]] = []
+        self._quiet_since = self._resent_at = self._progressed_at = 0.0
         self._statuses: Counter[Status] = Counter()
 
     def prepare(self) -> None:
         """Write what the jobs are about."""
         self._traffic.prepare()
 
-    def play(self, console: Console) -> Report:
+    def run(self, console: Console) -> DemoReport:
         """Send everything, wait until all of it has ended, and look at what is there."""
-        parts = (self._traffic.run, self._sweeper.run, Bank(self._stack).run)
-        with _side_by_side(parts), _side_by_side([self._killer.run], stop=self._calm):
-            view = self._watch(console)
-        self._tally.add(self._logs.new())
-        facts = self._observer.facts(self._workload)
-        return Report(facts, judge(facts), self._tally, view.books, self._run(view))
+        parts = (
+            self._traffic.run,
+            self._sweep_trigger.run,
+            PendingPaymentResolver(self._stack).run,
+        )
+        with _run_in_threads(parts), _run_in_threads([self._killer.run], stop=self._calm):
+            view = self._poll_until_done(console)
+        self._log_counts.add(self._logs.poll())
+        final_state = self._observer.final_state(self._workload)
+        return DemoReport(
+            final_state,
+            evaluate(final_state),
+            self._log_counts,
+            view.ledger_totals,
+            self._run_stats(view),
+        )
 
-    def _watch(self, console: Console) -> View:
+    def _poll_until_done(self, console: Console) -> DemoSnapshot:
         began = time.monotonic()
-        with _shown(console) as show:
+        with _display(console) as show:
             while True:
                 look_began = time.monotonic()
-                view = self._look(look_began - began)
+                view = self._take_snapshot(look_began - began)
                 show(view)
-                if self._has_settled(view) or self._is_stuck(view):
+                if self._is_done(view) or self._is_stalled(view):
                     return view
-                self._ask_again(view)
-                time.sleep(max(SHORTEST_REST, REST * (time.monotonic() - look_began)))
+                self._resend_unresolved(view)
+                time.sleep(
+                    max(MIN_POLL_SECONDS, POLL_REST_FACTOR * (time.monotonic() - look_began))
+                )
 
-    def _look(self, seconds: float) -> View:
-        view = View(
+    def _take_snapshot(self, seconds: float) -> DemoSnapshot:
+        view = DemoSnapshot(
             seconds=seconds,
-            doing="waiting for the last" if self._calm.is_set() else "working",
+            phase="waiting for the last" if self._calm.is_set() else "working",
             sent=self._traffic.sent,
             kills=self._killer.kills,
-            sweeps=self._sweeper.sweeps,
-            memory=self._memory(),
+            sweeps=self._sweep_trigger.sweeps,
+            memory_bytes=self._memory(),
             depths=self._observer.depths(),
             jobs=self._observer.jobs(),
-            books=self._observer.books(),
+            ledger_totals=self._observer.ledger_totals(),
         )
-        self._tally.add(self._logs.new())
-        self._ended.append((seconds, view.ended))
+        self._log_counts.add(self._logs.poll())
+        self._ended_counts.append((seconds, view.ended))
         if self._traffic.done.is_set() and not view.waiting:
             # The storm is over: what it left behind is cleared up now.
             self._calm.set()
-            self._stack.sandbox.faults.end()
+            self._stack.sandbox.faults.deactivate()
         return view
 
-    def _has_settled(self, view: View) -> bool:
+    def _is_done(self, view: DemoSnapshot) -> bool:
         """Whether nothing is left to happen."""
         if view.waiting or not self._traffic.done.is_set() or view.unresolved:
             self._quiet_since = 0.0
             return False
-        now = judge(self._observer.facts(self._workload))
+        now = evaluate(self._observer.final_state(self._workload))
         if now.lost or now.unresolved:
             # Not lost yet: a queue hides what a killed worker held, and bad messages with it.
             self._quiet_since = 0.0
             return False
         self._quiet_since = self._quiet_since or view.seconds
         behind = (*now.unpublished, *now.not_in_history)
-        return not behind or view.seconds - self._quiet_since > PUBLISH_PATIENCE
+        return not behind or view.seconds - self._quiet_since > PUBLISH_TIMEOUT_SECONDS
 
-    def _is_stuck(self, view: View) -> bool:
+    def _is_stalled(self, view: DemoSnapshot) -> bool:
         """Whether no job has moved for longer than any of them waits."""
         if view.statuses != self._statuses:
-            self._statuses, self._moved_at = view.statuses, view.seconds
-        return view.seconds - self._moved_at > STUCK_SECONDS
+            self._statuses, self._progressed_at = view.statuses, view.seconds
+        return view.seconds - self._progressed_at > STALL_TIMEOUT_SECONDS
 
-    def _ask_again(self, view: View) -> None:
+    def _resend_unresolved(self, view: DemoSnapshot) -> None:
         """Send once more what has no answer yet, and ask about it, as impatient people do."""
         if not self._traffic.done.is_set():
-            self._asked_again = view.seconds
-        if view.waiting or view.seconds - self._asked_again < IMPATIENT_AFTER:
+            self._resent_at = view.seconds
+        if view.waiting or view.seconds - self._resent_at < RESEND_AFTER_SECONDS:
             return
-        self._asked_again = view.seconds
+        self._resent_at = view.seconds
         jobs, first = view.jobs, self._workload.jobs
         self._traffic.send(
             first[key] for key in first if key not in jobs or jobs[key].status in UNRESOLVED
         )
         # Nobody asked for what followed another job, and its next try may be minutes away.
         followed = (key for key in jobs if key not in first and jobs[key].status is Status.READY)
-        self._traffic.send_again(itertools.islice(followed, MOST_SENT_AGAIN))
+        self._traffic.resend(itertools.islice(followed, MAX_RESENT_JOBS))
         # What nobody could be asked about in the storm is due again only minutes later.
-        self._sweeper.ask_about(key for key in jobs if jobs[key].status is Status.UNKNOWN)
+        self._sweep_trigger.request_sweep(key for key in jobs if jobs[key].status is Status.UNKNOWN)
 
     def _memory(self) -> int:
-        now = memory_of(os.getpid())  # the engine and its workers are below it
+        now = memory_usage(os.getpid())  # the engine and its workers are below it
         self._peak_memory = max(self._peak_memory, now)
         return now
 
-    def _run(self, view: View) -> Run:
-        most = 0.9 * view.ended
-        return Run(
+    def _run_stats(self, view: DemoSnapshot) -> RunStats:
+        p90_count = 0.9 * view.ended
+        return RunStats(
             sent=self._traffic.sent,
             kills=self._killer.kills,
-            timeouts=timeouts_in(self._stack.log),
-            sweeps=self._sweeper.sweeps,
+            timeouts=count_timeouts(self._stack.log),
+            sweeps=self._sweep_trigger.sweeps,
             seconds=view.seconds,
-            most_ended_after=next((at for at, ended in self._ended if ended >= most), 0.0),
-            peak_memory=self._peak_memory,
+            p90_seconds=next((at for at, ended in self._ended_counts if ended >= p90_count), 0.0),
+            peak_memory_bytes=self._peak_memory,
         )
 
 
 @contextlib.contextmanager
-def _side_by_side(parts: Sequence[Part], *, stop: threading.Event | None = None) -> Iterator[None]:
+def _run_in_threads(
+    parts: Sequence[BackgroundTask], *, stop: threading.Event | None = None
+) -> Iterator[None]:
     """Run parts in threads while the block lasts; what one of them raised is raised at the end."""
     over = stop or threading.Event()
     with ThreadPoolExecutor(len(parts)) as pool:
@@ -176,18 +190,18 @@ def _side_by_side(parts: Sequence[Part], *, stop: threading.Event | None = None)
 
 
 @contextlib.contextmanager
-def _shown(console: Console) -> Iterator[Callable[[View], None]]:
+def _display(console: Console) -> Iterator[Callable[[DemoSnapshot], None]]:
     """A table that moves on a terminal; a line every few seconds elsewhere."""
     if console.is_terminal:
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield lambda view: live.update(as_tables(view))
+            yield lambda view: live.update(render_tables(view))
         return
-    last = -LINE_EVERY
+    last = -LINE_INTERVAL_SECONDS
 
-    def print_now_and_then(view: View) -> None:
+    def print_now_and_then(view: DemoSnapshot) -> None:
         nonlocal last
-        if view.seconds - last >= LINE_EVERY:
+        if view.seconds - last >= LINE_INTERVAL_SECONDS:
             last = view.seconds
-            print(as_line(view), flush=True)
+            print(render_line(view), flush=True)
 
     yield print_now_and_then

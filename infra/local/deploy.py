@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from infra import REPOSITORY
-from infra.cdk_cli import CDK, cdk
-from infra.local.account import Account
-from infra.local.engine import ACCOUNT, REGION, account_environment, environment_of
-from infra.local.sources import all_files, digest
+from infra.cdk_cli import CDK, run_cdk_command
+from infra.local.account import LocalAccount
+from infra.local.engine import ACCOUNT, REGION, account_environment, aws_environment
+from infra.local.sources import source_digest, synthesis_inputs
 from infra.stages import ENGINE_ADDRESS, PROVIDERS_ADDRESS
 
-HOME: Final = REPOSITORY / ".build" / "local"
+BUILD_FOLDER: Final = REPOSITORY / ".build" / "local"
 CONTEXT: Final = {"stage": "local", "sender_address": "receipts@example.com"}
 
 
@@ -26,18 +26,18 @@ def run_cdk(environment: Mapping[str, str], *arguments: str) -> str:
     """Run one command of the CDK; returns its output."""
     if not CDK.exists():
         raise DeployError("no CDK command line: `make setup` installs it")
-    done = cdk(*arguments, more=environment, quiet=True)
+    done = run_cdk_command(*arguments, extra_env=environment, quiet=True)
     if done.returncode:
         raise DeployError(f"cdk {' '.join(arguments)}\n{done.stdout}")
     return done.stdout
 
 
-def assembly_of_stack() -> Path:
+def cached_assembly() -> Path:
     """The cloud assembly; synthesized only if a file that goes into it has changed."""
-    folder = HOME / f"assembly-{digest(all_files(), CONTEXT)}"
-    HOME.mkdir(parents=True, exist_ok=True)
+    folder = BUILD_FOLDER / f"assembly-{source_digest(synthesis_inputs(), CONTEXT)}"
+    BUILD_FOLDER.mkdir(parents=True, exist_ok=True)
     # Two test runs that want the same assembly synthesize it once.
-    with (HOME / ".synthesizing").open("w") as lock:
+    with (BUILD_FOLDER / ".synthesizing").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             _synthesize(folder)
@@ -45,12 +45,12 @@ def assembly_of_stack() -> Path:
 
 
 def _synthesize(folder: Path) -> None:
-    scratch = Path(tempfile.mkdtemp(dir=HOME, prefix=".scratch-"))
+    scratch = Path(tempfile.mkdtemp(dir=BUILD_FOLDER, prefix=".scratch-"))
     written = scratch / "assembly"
     context = [f"--context={name}={value}" for name, value in CONTEXT.items()]
     try:
         run_cdk(account_environment(), "synth", "--quiet", "--output", str(written), *context)
-        for old in HOME.glob("assembly-*"):
+        for old in BUILD_FOLDER.glob("assembly-*"):
             shutil.rmtree(old, ignore_errors=True)
         written.replace(folder)
     finally:
@@ -59,10 +59,10 @@ def _synthesize(folder: Path) -> None:
 
 def bootstrap(url: str, assembly: Path) -> None:
     """Prepare the engine's account for the CDK, as any account."""
-    run_cdk(environment_of(url), "bootstrap", "--app", str(assembly))
+    run_cdk(aws_environment(url), "bootstrap", "--app", str(assembly))
     # The engine speaks plain HTTP, which the bucket of the bootstrap refuses.
     bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
-    Account(url).client("s3").delete_bucket_policy(Bucket=bucket)
+    LocalAccount(url).client("s3").delete_bucket_policy(Bucket=bucket)
 
 
 def deploy(url: str, assembly: Path, *, providers: str) -> str:
@@ -70,6 +70,6 @@ def deploy(url: str, assembly: Path, *, providers: str) -> str:
     addresses = {ENGINE_ADDRESS: url, PROVIDERS_ADDRESS: providers}
     parameters = [f"--parameters={name}={value}" for name, value in addresses.items()]
     unattended = ("--app", str(assembly), "--require-approval", "never")
-    said = run_cdk(environment_of(url), "deploy", *unattended, *parameters)
-    Account(url).protect_jobs()
-    return said
+    output = run_cdk(aws_environment(url), "deploy", *unattended, *parameters)
+    LocalAccount(url).protect_jobs()
+    return output

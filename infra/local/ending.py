@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Final
 
 # A terminal that closes, and whoever ends processes politely.
-_REQUESTS: Final = (signal.SIGHUP, signal.SIGTERM)
+_SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def ended_by_signals() -> Iterator[None]:
+def interrupt_on_signals() -> Iterator[None]:
     """Raise KeyboardInterrupt in the main thread for each of them while the block lasts."""
-    former = {one: signal.signal(one, signal.default_int_handler) for one in _REQUESTS}
+    previous_handlers = {one: signal.signal(one, signal.default_int_handler) for one in _SIGNALS}
     try:
         yield
     finally:
-        for one, handler in former.items():
+        for one, handler in previous_handlers.items():
             signal.signal(one, handler)

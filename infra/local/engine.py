@@ -17,16 +17,16 @@ from typing import IO, Final, Self
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 ENGINE_ENVIRONMENT: Final = REPOSITORY / ".venv-engine"
-LEASH: Final = Path(__file__).with_name("leash.py")
+WATCHDOG_SCRIPT: Final = Path(__file__).with_name("leash.py")
 
 HOST: Final = "127.0.0.1"
 ACCOUNT: Final = "000000000000"
 REGION: Final = "us-east-1"
 
 # It is ready in under a second; a loaded build machine may need many.
-START_SECONDS: Final = 30.0
+START_TIMEOUT_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
-ANSWER_SECONDS: Final = 1.0
+RESPONSE_TIMEOUT_SECONDS: Final = 1.0
 # A free port may be taken before the engine binds it; this often in a row means something else.
 PORT_ATTEMPTS: Final = 5
 TAIL_LINES: Final = 20
@@ -65,7 +65,7 @@ def account_environment() -> dict[str, str]:
     }
 
 
-def environment_of(url: str) -> dict[str, str]:
+def aws_environment(url: str) -> dict[str, str]:
     """The variables that boto3, the CDK and the AWS CLI need to reach the engine at an address."""
     return {"AWS_ENDPOINT_URL": url, "AWS_ENDPOINT_URL_S3": url, **account_environment()}
 
@@ -97,16 +97,18 @@ class Engine:
 
     def environment(self) -> dict[str, str]:
         """Give what boto3, the CDK or the AWS CLI needs to reach this engine and no other."""
-        return environment_of(self.url)
+        return aws_environment(self.url)
 
     def wait_until_ready(self) -> None:
         """Return when the engine answers; raise with the end of its log if it cannot."""
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not self._is_ready():
             if self._process.poll() is not None:
-                raise self._death()
+                raise self._exit_error()
             if time.monotonic() > deadline:
-                message = f"MiniStack was not ready within {START_SECONDS:.0f} s\n{self._tail()}"
+                message = (
+                    f"MiniStack was not ready within {START_TIMEOUT_SECONDS:.0f} s\n{self._tail()}"
+                )
                 raise EngineError(message)
             time.sleep(POLL_SECONDS)
 
@@ -125,7 +127,7 @@ class Engine:
         self, interpreter: Path, settings: Mapping[str, str], output: IO[bytes]
     ) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(  # noqa: S603 - both paths are this repository's own
-            [interpreter, "-I", LEASH],
+            [interpreter, "-I", WATCHDOG_SCRIPT],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -157,7 +159,7 @@ class Engine:
 
     def _is_ready(self) -> bool:
         # Not urllib: it would obey the starter's proxy settings.
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=ANSWER_SECONDS)
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=RESPONSE_TIMEOUT_SECONDS)
         try:
             connection.request("GET", "/_ministack/health")
             health = json.loads(connection.getresponse().read())
@@ -169,7 +171,7 @@ class Engine:
         finally:
             connection.close()
 
-    def _death(self) -> EngineError:
+    def _exit_error(self) -> EngineError:
         tail = self._tail()
         if "already in use" in tail.lower():
             return _PortTakenError(f"port {self.port} was taken\n{tail}")

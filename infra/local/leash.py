@@ -13,9 +13,9 @@ import tempfile
 import threading
 
 
-def end_with_the_starter(leash: int) -> None:
+def exit_with_parent(pipe: int) -> None:
     """Wait for the far end of the pipe to close, then kill this process group."""
-    while os.read(leash, 1):
+    while os.read(pipe, 1):
         pass
     # Nobody else is left to remove it; the temporary folder is this engine's alone.
     shutil.rmtree(tempfile.gettempdir(), ignore_errors=True)
@@ -24,12 +24,12 @@ def end_with_the_starter(leash: int) -> None:
 
 def main() -> None:
     """Take the leash off standard input, watch it, and become MiniStack."""
-    leash = os.dup(0)
+    pipe = os.dup(0)
     # A worker that inherited the pipe could read from it; it gets an empty input instead.
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    threading.Thread(target=end_with_the_starter, args=(leash,), daemon=True).start()
+    threading.Thread(target=exit_with_parent, args=(pipe,), daemon=True).start()
     runpy.run_module("ministack", run_name="__main__", alter_sys=True)
 
 

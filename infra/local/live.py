@@ -9,12 +9,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from infra.local.observer import Books, Depth
-from infra.local.verdict import JobSeen
+from infra.local.observer import LedgerTotals, QueueDepth
+from infra.local.verdict import JobSnapshot
 from oncely.contracts import CONTRACTS
 from oncely.domain.lifecycle import ENDED, UNRESOLVED, Status
 
-_COLOURS = {
+_COLORS = {
     Status.READY: "white",
     Status.STARTED: "cyan",
     Status.UNKNOWN: "yellow",
@@ -25,18 +25,18 @@ _COLOURS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class DemoSnapshot:
     """One moment of the demo."""
 
     seconds: float
-    doing: str
+    phase: str
     sent: int
     kills: int = 0
     sweeps: int = 0
-    memory: int = 0  # bytes
-    depths: Mapping[str, Depth] = field(default_factory=dict)
-    jobs: Mapping[str, JobSeen] = field(default_factory=dict)
-    books: Books = field(default_factory=Books)
+    memory_bytes: int = 0  # bytes
+    depths: Mapping[str, QueueDepth] = field(default_factory=dict)
+    jobs: Mapping[str, JobSnapshot] = field(default_factory=dict)
+    ledger_totals: LedgerTotals = field(default_factory=LedgerTotals)
 
     @property
     def ended(self) -> int:
@@ -60,35 +60,35 @@ class View:
         return sum(depth.waiting for depth in self.depths.values())
 
 
-def as_line(view: View) -> str:
+def render_line(view: DemoSnapshot) -> str:
     """The moment in one line."""
     statuses = view.statuses
-    told = ", ".join(f"{statuses[one]} {one}" for one in Status if statuses[one])
+    status_text = ", ".join(f"{statuses[one]} {one}" for one in Status if statuses[one])
     waiting = sum(depth.waiting + depth.in_flight for depth in view.depths.values())
     return (
-        f"{view.seconds:5.0f} s  {view.doing}: {view.sent} sent, {waiting} in queues; "
-        f"{told or 'no jobs yet'}; {view.books.charges} charges, "
-        f"{view.books.double_charges} double, {view.kills} kills"
+        f"{view.seconds:5.0f} s  {view.phase}: {view.sent} sent, {waiting} in queues; "
+        f"{status_text or 'no jobs yet'}; {view.ledger_totals.charges} charges, "
+        f"{view.ledger_totals.double_charges} double, {view.kills} kills"
     )
 
 
-def as_tables(view: View) -> RenderableType:
+def render_tables(view: DemoSnapshot) -> RenderableType:
     """The moment as tables."""
     head = Text.assemble(
         (f" {view.seconds:4.0f} s ", "bold reverse"),
-        f"  {view.doing}: {view.sent} messages sent, ",
+        f"  {view.phase}: {view.sent} messages sent, ",
         (f"{view.kills} workers killed", "red" if view.kills else ""),
     )
     foot = (
-        f"{view.books.faults.total()} provider faults, {view.sweeps} sweeps started by hand, "
-        f"{view.memory / 1e6:.0f} MB of memory"
+        f"{view.ledger_totals.faults.total()} provider faults, {view.sweeps} sweeps started by hand, "
+        f"{view.memory_bytes / 1e6:.0f} MB of memory"
     )
     beside = Table.grid(padding=(0, 1))
-    beside.add_row(_queues(view.depths), _books(view.books))
-    return Group(head, _jobs(view.jobs), beside, Text(foot, "dim"))
+    beside.add_row(_queue_table(view.depths), _ledger_table(view.ledger_totals))
+    return Group(head, _job_table(view.jobs), beside, Text(foot, "dim"))
 
 
-def _queues(depths: Mapping[str, Depth]) -> RenderableType:
+def _queue_table(depths: Mapping[str, QueueDepth]) -> RenderableType:
     table = Table("queue", box=None)
     for title in ("waiting", "in flight", "later"):
         table.add_column(title, justify="right")
@@ -97,28 +97,30 @@ def _queues(depths: Mapping[str, Depth]) -> RenderableType:
     return Panel(table, title="queues", border_style="dim")
 
 
-def _jobs(jobs: Mapping[str, JobSeen]) -> RenderableType:
+def _job_table(jobs: Mapping[str, JobSnapshot]) -> RenderableType:
     counts = Counter((job.job_type, job.status) for job in jobs.values())
     table = Table("job", box=None)
     for status in Status:
-        table.add_column(status.replace("_", " "), style=_COLOURS[status], justify="right")
-    for kind in sorted(contract.job_type for contract in CONTRACTS):
-        table.add_row(kind, *(str(counts[kind, status] or "·") for status in Status))
+        table.add_column(status.replace("_", " "), style=_COLORS[status], justify="right")
+    for job_type in sorted(contract.job_type for contract in CONTRACTS):
+        table.add_row(job_type, *(str(counts[job_type, status] or "·") for status in Status))
     return Panel(table, title="jobs", border_style="dim", expand=False)
 
 
-def _books(books: Books) -> RenderableType:
+def _ledger_table(totals: LedgerTotals) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")
-    table.add_row("charges", str(books.charges))
-    table.add_row("double charges", Text(str(books.double_charges), _good(books.double_charges)))
-    table.add_row("declined", str(books.declined))
-    table.add_row("processing", str(books.processing))
-    table.add_row("e-mails", str(books.mails))
-    table.add_row("contacts written", str(books.contacts_written))
+    table.add_row("charges", str(totals.charges))
+    table.add_row(
+        "double charges", Text(str(totals.double_charges), _zero_style(totals.double_charges))
+    )
+    table.add_row("declined", str(totals.declined))
+    table.add_row("processing", str(totals.processing))
+    table.add_row("e-mails", str(totals.mails))
+    table.add_row("contacts written", str(totals.contacts_written))
     return Panel(table, title="providers' ledger", border_style="dim")
 
 
-def _good(number: int) -> str:
+def _zero_style(number: int) -> str:
     return "bold red" if number else "bold green"

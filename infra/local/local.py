@@ -7,17 +7,17 @@ from typing import Final
 from rich.console import Console
 
 from infra.local.deploy import DeployError
-from infra.local.ending import ended_by_signals
+from infra.local.ending import interrupt_on_signals
 from infra.local.engine import EngineError
-from infra.local.samples import FIRST_ORDER, write_samples
+from infra.local.samples import FIRST_ORDER, write_sample_data
 from infra.local.stack import running_stack
-from infra.local.state import Running
-from infra.local.staying import deploy_change, follow, stay
+from infra.local.state import RunningStack
+from infra.local.staying import follow_logs, redeploy_running, run_until_interrupted
 
-_BUSY: Final = 2
+_ALREADY_RUNNING_EXIT_CODE: Final = 2
 
 
-class Action(StrEnum):
+class LocalAction(StrEnum):
     """What `make local` can do; all but the first from another terminal."""
 
     UP = "up"
@@ -25,30 +25,30 @@ class Action(StrEnum):
     LOGS = "logs"
 
 
-def local(action: str = "up", *, key: str = "") -> int:
+def local(action: str = "up", *, job_key: str = "") -> int:
     """Run the stack, deploy a change to it, or follow the logs of a job."""
     console = Console(highlight=False)
-    match Action(action):
-        case Action.UP:
-            return _up(console, key)
-        case Action.REDEPLOY:
-            return deploy_change(console)
-        case Action.LOGS:
-            return follow(console, key=key)
+    match LocalAction(action):
+        case LocalAction.UP:
+            return _start(console, job_key)
+        case LocalAction.REDEPLOY:
+            return redeploy_running(console)
+        case LocalAction.LOGS:
+            return follow_logs(console, job_key=job_key)
 
 
-def _up(console: Console, key: str) -> int:
-    if there := Running.find():
+def _start(console: Console, job_key: str) -> int:
+    if there := RunningStack.find():
         console.print(f"It is up already, at {there.endpoint} (process {there.pid}).")
-        return _BUSY
+        return _ALREADY_RUNNING_EXIT_CODE
     try:
-        with ended_by_signals(), contextlib.ExitStack() as until_the_end:
+        with interrupt_on_signals(), contextlib.ExitStack() as until_the_end:
             with console.status("starting the local AWS and the providers…") as status:
                 stack = until_the_end.enter_context(
                     running_stack(lambda step: status.update(f"{step}…"))
                 )
-                write_samples(stack)
-            stay(console, stack, order=str(FIRST_ORDER), key=key)
+                write_sample_data(stack)
+            run_until_interrupted(console, stack, order=str(FIRST_ORDER), job_key=job_key)
     except KeyboardInterrupt:
         return 0
     except (DeployError, EngineError) as error:

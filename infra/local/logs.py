@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from infra.local.account import STACK, Account
+from infra.local.account import STACK_NAME, LocalAccount
 
 # Written by the functions, beside Lambda's own lines and the metrics.
-_GROUPS: Final = f"/aws/cloudformation/{STACK}/"
+_GROUPS: Final = f"/aws/cloudformation/{STACK_NAME}/"
 # Lines reach CloudWatch when an invocation ends; two that end at once may come in any order.
-_LATE_MS: Final = 1000
+_MAX_LATENESS_MS: Final = 1000
 # In one answer; more is read from where it ended.
-_MOST: Final = 10_000
+_MAX_EVENTS: Final = 10_000
 # What explains a line, in this order; the rest is there for queries.
 _DETAILS: Final = ("deduplication", "old", "new", "outcome", "fate", "reason", "result", "error")
 # Said for each batch of the stream, of any job: too often to follow a job by.
-_NOTHING_TO_FOLLOW: Final = frozenset({None, "history"})
+_IGNORED_EVENTS: Final = frozenset({None, "history"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,37 +33,37 @@ class LogLine:
 
     def __str__(self) -> str:
         """The line as a person reads it: time, job, function, what happened and why."""
-        told = (f"{name}={self.fields[name]}" for name in _DETAILS if self.fields.get(name))
+        details = (f"{name}={self.fields[name]}" for name in _DETAILS if self.fields.get(name))
         job = self.job_key or "-"
-        return f"{self.at:%H:%M:%S} {job:<42} {self.function:<18} {self.event}  {' '.join(told)}"
+        return f"{self.at:%H:%M:%S} {job:<42} {self.function:<18} {self.event}  {' '.join(details)}"
 
 
-def read(message: str, *, function: str, at: datetime) -> LogLine | None:
+def parse_event(message: str, *, function: str, at: datetime) -> LogLine | None:
     """One event of CloudWatch; None for Lambda's own lines and for metrics."""
     try:
-        said = json.loads(message)
+        entry = json.loads(message)
     except ValueError:
         return None
-    if not isinstance(said, dict) or "_aws" in said or said.get("message") in _NOTHING_TO_FOLLOW:
+    if not isinstance(entry, dict) or "_aws" in entry or entry.get("message") in _IGNORED_EVENTS:
         return None
     return LogLine(
-        at=_written_at(said) or at,
+        at=_written_at(entry) or at,
         function=function,
-        event=str(said["message"]),
-        level=str(said.get("level", "INFO")),
-        job_key=str(said.get("job_key", "")),
-        fields=said,
+        event=str(entry["message"]),
+        level=str(entry.get("level", "INFO")),
+        job_key=str(entry.get("job_key", "")),
+        fields=entry,
     )
 
 
-def _written_at(said: Mapping[str, Any]) -> datetime | None:
+def _written_at(entry: Mapping[str, Any]) -> datetime | None:
     try:
-        return datetime.fromisoformat(str(said["timestamp"])).astimezone(UTC)
+        return datetime.fromisoformat(str(entry["timestamp"])).astimezone(UTC)
     except (KeyError, ValueError):
         return None
 
 
-def function_of(group: str) -> str:
+def function_name(group: str) -> str:
     """The function whose log group it is: `PaymentsWorker`."""
     return group.removeprefix(_GROUPS).partition("Logs")[0]
 
@@ -72,19 +72,19 @@ def function_of(group: str) -> str:
 class LogStream:
     """Gives each line once; a second reader makes its own."""
 
-    account: Account
+    account: LocalAccount
     since: dict[str, int] = field(default_factory=dict)
     _seen: dict[str, set[tuple[object, ...]]] = field(default_factory=dict)
 
-    def new(self) -> list[LogLine]:
+    def poll(self) -> list[LogLine]:
         """All that was said since the last call, oldest first."""
-        return sorted(self._new(), key=lambda line: line.at)
+        return sorted(self._poll(), key=lambda line: line.at)
 
-    def _new(self) -> Iterator[LogLine]:
+    def _poll(self) -> Iterator[LogLine]:
         for group in self._groups():
             for event in self._events(group):
                 at = datetime.fromtimestamp(event["timestamp"] / 1000, tz=UTC)
-                if line := read(event["message"], function=function_of(group), at=at):
+                if line := parse_event(event["message"], function=function_name(group), at=at):
                     yield line
 
     def _groups(self) -> Iterable[str]:
@@ -98,15 +98,17 @@ class LogStream:
         while True:
             since = self.since.get(group, 0)
             found = self.account.client("logs").filter_log_events(
-                logGroupName=group, startTime=max(0, since - _LATE_MS), limit=_MOST
+                logGroupName=group, startTime=max(0, since - _MAX_LATENESS_MS), limit=_MAX_EVENTS
             )["events"]
             fresh = [one for one in found if _identity(one) not in seen]
             yield from fresh
             if found:
                 newest = self.since[group] = found[-1]["timestamp"]
                 seen.clear()
-                seen |= {_identity(one) for one in found if one["timestamp"] >= newest - _LATE_MS}
-            if len(found) < _MOST or not fresh:
+                seen |= {
+                    _identity(one) for one in found if one["timestamp"] >= newest - _MAX_LATENESS_MS
+                }
+            if len(found) < _MAX_EVENTS or not fresh:
                 return
 
 

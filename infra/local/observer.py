@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from infra.local.sandbox.ledger import IntentStatus, Ledger
 from infra.local.stack import LocalStack
-from infra.local.verdict import Facts, JobSeen
+from infra.local.verdict import DemoFinalState, JobSnapshot
 from infra.local.workload import Workload
 from oncely.adapters.history_reader import S3HistoryReader
 from oncely.domain.lifecycle import Status
 
-QUEUES: Final = {
+QUEUE_OUTPUTS: Final = {
     "payments": "PaymentsQueueUrl",
     "sync": "SyncQueueUrl",
     "mail": "MailQueueUrl",
@@ -24,11 +24,11 @@ QUEUES: Final = {
 _WAITING: Final = "ApproximateNumberOfMessages"
 _IN_FLIGHT: Final = "ApproximateNumberOfMessagesNotVisible"
 _DELAYED: Final = "ApproximateNumberOfMessagesDelayed"
-_READERS: Final = 8
+_READ_CONCURRENCY: Final = 8
 
 
 @dataclass(frozen=True)
-class Depth:
+class QueueDepth:
     """How many messages a queue holds."""
 
     waiting: int
@@ -37,7 +37,7 @@ class Depth:
 
 
 @dataclass(frozen=True)
-class Books:
+class LedgerTotals:
     """What the providers did."""
 
     charges: int = 0
@@ -49,7 +49,7 @@ class Books:
     faults: Counter[str] = field(default_factory=Counter)  # answers that went wrong, by how
 
     @classmethod
-    def of(cls, ledger: Ledger) -> "Books":
+    def from_ledger(cls, ledger: Ledger) -> "LedgerTotals":
         """Count them in a ledger."""
         by_job = Counter(one.metadata.get("job_key", "") for one in ledger.charges)
         waiting = sum(one.status is IntentStatus.PROCESSING for one in ledger.intents)
@@ -73,15 +73,17 @@ class Observer:
     stack: LocalStack
     _rejects: dict[str, str] = field(default_factory=dict)  # the bodies that were read already
 
-    def depths(self) -> dict[str, Depth]:
+    def depths(self) -> dict[str, QueueDepth]:
         """Every queue."""
-        return {name: self._depth(self.stack.outputs[output]) for name, output in QUEUES.items()}
+        return {
+            name: self._depth(self.stack.outputs[output]) for name, output in QUEUE_OUTPUTS.items()
+        }
 
-    def books(self) -> Books:
+    def ledger_totals(self) -> LedgerTotals:
         """The providers' side."""
-        return Books.of(self.stack.sandbox.ledger)
+        return LedgerTotals.from_ledger(self.stack.sandbox.ledger)
 
-    def jobs(self) -> dict[str, JobSeen]:
+    def jobs(self) -> dict[str, JobSnapshot]:
         """Every job; the table's other items have no status."""
         rows = self._scan(
             "JobsTableName",
@@ -89,23 +91,23 @@ class Observer:
             ExpressionAttributeNames={"#status": "status"},
         )
         seen = (
-            JobSeen(
+            JobSnapshot(
                 key=row["job_key"]["S"],
                 status=Status(row["status"]["S"]),
                 reason=row.get("last_error", {}).get("S", ""),
-                published="due_at" not in row,
+                is_published="due_at" not in row,
             )
             for row in rows
             if "status" in row
         )
         return {job.key: job for job in seen}
 
-    def facts(self, workload: Workload) -> Facts:
+    def final_state(self, workload: Workload) -> DemoFinalState:
         """Everything that the verdict is made from."""
         ledger = self.stack.sandbox.ledger
         orders = {str(order["receipt_email"]): str(order["order_id"]) for order in workload.orders}
-        return Facts(
-            asked_for=frozenset(workload.jobs),
+        return DemoFinalState(
+            requested=frozenset(workload.jobs),
             jobs=self.jobs(),
             charges=Counter(one.metadata.get("job_key", "") for one in ledger.charges),
             mails=Counter(
@@ -125,8 +127,8 @@ class Observer:
                 if row["source"]["S"] == "hubspot"
             ),
             to_import=frozenset(str(n) for n in range(1, workload.contacts + 1)),
-            put_aside=Counter(self.rejects()),
-            wrong=frozenset(one.body for one in workload.wrong),
+            rejected=Counter(self.rejects()),
+            invalid=frozenset(one.body for one in workload.invalid),
             history=self.history(),
         )
 
@@ -147,15 +149,15 @@ class Observer:
             return str(content["body"])
 
         new = sorted(names - set(self._rejects))
-        with ThreadPoolExecutor(_READERS) as pool:
+        with ThreadPoolExecutor(_READ_CONCURRENCY) as pool:
             self._rejects.update(zip(new, pool.map(body, new), strict=True))
         return list(self._rejects.values())
 
-    def _depth(self, url: str) -> Depth:
+    def _depth(self, url: str) -> QueueDepth:
         found = self.stack.account.client("sqs").get_queue_attributes(
             QueueUrl=url, AttributeNames=[_WAITING, _IN_FLIGHT, _DELAYED]
         )["Attributes"]
-        return Depth(*(int(found.get(name, 0)) for name in (_WAITING, _IN_FLIGHT, _DELAYED)))
+        return QueueDepth(*(int(found.get(name, 0)) for name in (_WAITING, _IN_FLIGHT, _DELAYED)))
 
     def _scan(self, table: str, **more: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # as boto3's
         pages = self.stack.account.client("dynamodb").get_paginator("scan")

@@ -13,7 +13,7 @@ _PROC: Final = Path("/proc")
 # The engine writes this file for each worker that it starts.
 _WORKER: Final = "_worker.py"
 # Ten of the ticks in which Linux counts a processor's time.
-_MOMENT_SECONDS: Final = 0.1
+_SAMPLE_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -21,41 +21,41 @@ class Process:
     """One process of this machine."""
 
     pid: int
-    parent: int
-    memory: int  # bytes that lie in memory; what is shared with others counts in each
-    worked: float  # seconds of a processor
+    parent_pid: int
+    memory_bytes: int  # bytes that lie in memory; what is shared with others counts in each
+    cpu_seconds: float  # seconds of a processor
     command: str
 
 
-def workers_of(engine: int) -> list[Process]:
+def list_workers(engine: int) -> list[Process]:
     """The processes in which an engine runs functions."""
-    return [one for one in _all() if one.parent == engine and _WORKER in one.command]
+    return [one for one in _list_processes() if one.parent_pid == engine and _WORKER in one.command]
 
 
-def busy_workers_of(engine: int) -> list[Process]:
+def list_busy_workers(engine: int) -> list[Process]:
     """Those that have done anything in this very moment; without any, all of them."""
-    before = {one.pid: one.worked for one in workers_of(engine)}
-    time.sleep(_MOMENT_SECONDS)
-    after = workers_of(engine)
-    busy = [one for one in after if one.worked > before.get(one.pid, one.worked)]
+    before = {one.pid: one.cpu_seconds for one in list_workers(engine)}
+    time.sleep(_SAMPLE_SECONDS)
+    after = list_workers(engine)
+    busy = [one for one in after if one.cpu_seconds > before.get(one.pid, one.cpu_seconds)]
     return busy or after
 
 
-def memory_of(root: int) -> int:
+def memory_usage(root: int) -> int:
     """What a process and all below it take together."""
-    processes = {one.pid: one for one in _all()}
+    processes = {one.pid: one for one in _list_processes()}
 
     def belongs(one: Process) -> bool:
         while one.pid != root:
-            if one.parent not in processes or one.parent == one.pid:
+            if one.parent_pid not in processes or one.parent_pid == one.pid:
                 return False
-            one = processes[one.parent]
+            one = processes[one.parent_pid]
         return True
 
-    return sum(one.memory for one in processes.values() if belongs(one))
+    return sum(one.memory_bytes for one in processes.values() if belongs(one))
 
 
-def kill(worker: Process) -> bool:
+def kill_worker(worker: Process) -> bool:
     """End a worker at once, as the kernel does with one that takes too much memory."""
     try:
         os.kill(worker.pid, signal.SIGKILL)
@@ -64,7 +64,7 @@ def kill(worker: Process) -> bool:
     return True
 
 
-def _all() -> Iterator[Process]:
+def _list_processes() -> Iterator[Process]:
     return _from_proc() if (_PROC / "self" / "stat").exists() else _from_ps()
 
 

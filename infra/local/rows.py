@@ -4,21 +4,21 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from infra.local.stack import LocalStack
-from infra.local.workload import Row
+from infra.local.workload import SeedRow
 
-_BATCH: Final = 25  # rows in one call; so many does DynamoDB take
+_BATCH_SIZE: Final = 25  # rows in one call; so many does DynamoDB take
 
 
-def put_rows(stack: LocalStack, table: str, rows: Iterable[Row]) -> None:
+def put_rows(stack: LocalStack, table: str, rows: Iterable[SeedRow]) -> None:
     """Write rows to the table that an output names."""
-    requests = [{"PutRequest": {"Item": typed(row)}} for row in rows]
+    requests = [{"PutRequest": {"Item": serialize_row(row)}} for row in rows]
     dynamodb = stack.account.client("dynamodb")
-    for first in range(0, len(requests), _BATCH):
-        batch = requests[first : first + _BATCH]
+    for first in range(0, len(requests), _BATCH_SIZE):
+        batch = requests[first : first + _BATCH_SIZE]
         dynamodb.batch_write_item(RequestItems={stack.outputs[table]: batch})
 
 
-def typed(row: Mapping[str, Any]) -> dict[str, Any]:
+def serialize_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row as DynamoDB takes it."""
     return {
         name: {"N": str(value)} if isinstance(value, int) else {"S": value}

@@ -12,7 +12,7 @@ _ORDERS: Final = 20
 _CONTACTS: Final = 5
 
 
-def write_samples(stack: LocalStack) -> None:
+def write_sample_data(stack: LocalStack) -> None:
     """Orders wait for their payment, and the CRM has some contacts."""
     orders = (
         {

@@ -15,29 +15,29 @@ _DERIVED_FROM: Final = (
     *("contracts", "contract.py", "registry.py", "settings.py", "telemetry.py"),
     *("domain/lifecycle.py", "domain/profiles.py"),
 )
-_DROPPINGS: Final = frozenset({"__pycache__", ".DS_Store"})
+_BUILD_ARTIFACTS: Final = frozenset({"__pycache__", ".DS_Store"})
 
 
-def all_files() -> Iterator[Path]:
+def synthesis_inputs() -> Iterator[Path]:
     """All that a synthesis reads: the stack, the functions' code, and the pins of the layers."""
-    yield from stack_files()
-    yield from code_files()
+    yield from stack_sources()
+    yield from function_sources()
 
 
-def stack_files() -> Iterator[Path]:
+def stack_sources() -> Iterator[Path]:
     """What can change more than a function's code: the stack, and what it is derived from."""
-    yield from (path for path in _sources(_INFRA) if not path.is_relative_to(_LOCAL))
-    yield from (path for name in _DERIVED_FROM for path in _sources(FUNCTIONS / "oncely" / name))
+    yield from (path for path in _list_files(_INFRA) if not path.is_relative_to(_LOCAL))
+    yield from (path for name in _DERIVED_FROM for path in _list_files(FUNCTIONS / "oncely" / name))
     yield from (REPOSITORY / "requirements").glob("layer-*.txt")
     yield from (REPOSITORY / name for name in ("cdk.json", "package-lock.json"))
 
 
-def code_files() -> Iterator[Path]:
+def function_sources() -> Iterator[Path]:
     """The code of every function."""
-    yield from _sources(FUNCTIONS)
+    yield from _list_files(FUNCTIONS)
 
 
-def digest(files: Iterable[Path], more: Mapping[str, str] | None = None) -> str:
+def source_digest(files: Iterable[Path], more: Mapping[str, str] | None = None) -> str:
     """The same for the same files with the same content, wherever the repository lies."""
     mark = hashlib.sha256(json.dumps(more or {}, sort_keys=True).encode())
     for path in sorted(set(files)):
@@ -46,10 +46,14 @@ def digest(files: Iterable[Path], more: Mapping[str, str] | None = None) -> str:
     return mark.hexdigest()[:16]
 
 
-def _sources(root: Path) -> Iterator[Path]:
+def _list_files(root: Path) -> Iterator[Path]:
     if root.is_file():
         yield root
         return
     for path in sorted(root.rglob("*")):
-        if path.is_file() and not _DROPPINGS.intersection(path.parts) and path.suffix != ".pyc":
+        if (
+            path.is_file()
+            and not _BUILD_ARTIFACTS.intersection(path.parts)
+            and path.suffix != ".pyc"
+        ):
             yield path

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from infra.local.account import Account
-from infra.local.deploy import HOME, assembly_of_stack, bootstrap, deploy
+from infra.local.account import LocalAccount
+from infra.local.deploy import BUILD_FOLDER, bootstrap, cached_assembly, deploy
 from infra.local.engine import Engine, running_engine
 from infra.local.sandbox import ProviderSandbox
 
-ENGINE_LOG: Final = HOME / "engine.log"
+ENGINE_LOG: Final = BUILD_FOLDER / "engine.log"
 
-Tell = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class LocalStack:
 
     engine: Engine
     sandbox: ProviderSandbox
-    account: Account
+    account: LocalAccount
     outputs: Mapping[str, str]
 
     @property
@@ -33,26 +33,26 @@ class LocalStack:
 
 @contextlib.contextmanager
 def running_stack(
-    tell: Tell,
+    report_progress: ProgressCallback,
     *,
     log: Path = ENGINE_LOG,
-    honours_keys: bool = True,
+    honors_idempotency_keys: bool = True,
     seed: int = 0,
 ) -> Iterator[LocalStack]:
     """Start, deploy and fill everything; `tell` hears of each step."""
-    HOME.mkdir(parents=True, exist_ok=True)
+    BUILD_FOLDER.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     with (
-        ProviderSandbox(honours_keys=honours_keys, seed=seed) as sandbox,
+        ProviderSandbox(honors_idempotency_keys=honors_idempotency_keys, seed=seed) as sandbox,
         # Ends before what its functions call, so that none of them sees a dead provider.
         running_engine(log) as engine,
     ):
-        tell("synthesizing the stack (once for each change)")
-        assembly = assembly_of_stack()
-        tell("preparing the local account for the CDK")
+        report_progress("synthesizing the stack (once for each change)")
+        assembly = cached_assembly()
+        report_progress("preparing the local account for the CDK")
         bootstrap(engine.url, assembly)
-        tell("deploying with the CDK")
+        report_progress("deploying with the CDK")
         deploy(engine.url, assembly, providers=sandbox.url)
-        account = Account(engine.url)
-        account.fill_secrets()
+        account = LocalAccount(engine.url)
+        account.put_provider_secrets()
         yield LocalStack(engine, sandbox, account, account.outputs())

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final, Self
 
 from infra import REPOSITORY
-from infra.local.account import STACK
+from infra.local.account import STACK_NAME
 from infra.local.engine import ACCOUNT, REGION
 
-STATE: Final = REPOSITORY / ".build" / "local.json"
+STATE_FILE: Final = REPOSITORY / ".build" / "local.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running:
+class RunningStack:
     """A stack that is up, as others find it."""
 
     pid: int  # of the process that ends everything when it ends
@@ -25,12 +25,12 @@ class Running:
     outputs: Mapping[str, str]
     code: str  # digests of what is deployed
     shape: str
-    stack: str = STACK
+    stack: str = STACK_NAME
     region: str = REGION
     account: str = ACCOUNT
 
     @classmethod
-    def find(cls, file: Path = STATE) -> Self | None:
+    def find(cls, file: Path = STATE_FILE) -> Self | None:
         """The stack that is up; None if there is none, or if it died without a word."""
         try:
             found = cls(**json.loads(file.read_text(encoding="utf-8")))
@@ -39,7 +39,7 @@ class Running:
             return None
         return found
 
-    def write(self, file: Path = STATE) -> None:
+    def write(self, file: Path = STATE_FILE) -> None:
         """Say it to others, all or nothing."""
         file.parent.mkdir(parents=True, exist_ok=True)
         scratch = file.with_suffix(f".{os.getpid()}")
@@ -48,7 +48,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def announced(running: Running, file: Path = STATE) -> Iterator[None]:
+def advertise(running: RunningStack, file: Path = STATE_FILE) -> Iterator[None]:
     """Let others find the stack while the block lasts."""
     running.write(file)
     try:

@@ -10,46 +10,48 @@ from typing import Final
 
 from rich.console import Console
 
-from infra.local.account import Account
-from infra.local.addresses import addresses
+from infra.local.account import LocalAccount
+from infra.local.addresses import connection_info
 from infra.local.deploy import DeployError
 from infra.local.engine import EngineError
 from infra.local.logs import LogStream
-from infra.local.people import let_people_in
-from infra.local.redeploy import digests, redeploy
+from infra.local.people import create_sample_users
+from infra.local.redeploy import redeploy, source_digests
 from infra.local.stack import LocalStack
-from infra.local.state import Running, announced
+from infra.local.state import RunningStack, advertise
 
-_LOOK_SECONDS: Final = 1.0
-_REDEPLOY: Final = "r"
+_POLL_SECONDS: Final = 1.0
+_REDEPLOY_KEY: Final = "r"
 _STYLES: Final = {"ERROR": "red", "WARNING": "yellow"}
-_NONE: Final = "No stack is up here: `make local` starts one."
+_NOT_RUNNING: Final = "No stack is up here: `make local` starts one."
 
 
-def stay(console: Console, stack: LocalStack, *, order: str, key: str = "") -> None:
+def run_until_interrupted(
+    console: Console, stack: LocalStack, *, order: str, job_key: str = ""
+) -> None:
     """Let others find the stack, and show what its functions say, until somebody ends it.
 
     `order` is one to try the printed commands with.
     """
-    let_people_in(stack)
-    with _findable(stack):
-        console.print(addresses(stack, order=order), markup=False, soft_wrap=True)
-        wanted = threading.Event()
-        threading.Thread(target=_listen, args=(wanted,), daemon=True).start()
+    create_sample_users(stack)
+    with _advertised(stack):
+        console.print(connection_info(stack, order=order), markup=False, soft_wrap=True)
+        redeploy_requested = threading.Event()
+        threading.Thread(target=_watch_stdin, args=(redeploy_requested,), daemon=True).start()
         logs = LogStream(stack.account)
         while stack.engine.is_alive():
-            _show(console, logs, key)
-            if wanted.wait(_LOOK_SECONDS):
-                wanted.clear()
-                deploy_change(console)
+            _print_logs(console, logs, job_key)
+            if redeploy_requested.wait(_POLL_SECONDS):
+                redeploy_requested.clear()
+                redeploy_running(console)
     raise EngineError(f"the local AWS ended by itself: {stack.log} tells why")
 
 
-def deploy_change(console: Console) -> int:
+def redeploy_running(console: Console) -> int:
     """Bring what changed to the stack that is up; 1 if that failed."""
-    running = Running.find()
+    running = RunningStack.find()
     if running is None:
-        console.print(_NONE)
+        console.print(_NOT_RUNNING)
         return 1
     began = time.monotonic()
     try:
@@ -62,24 +64,24 @@ def deploy_change(console: Console) -> int:
     return 0
 
 
-def follow(console: Console, *, key: str) -> int:
+def follow_logs(console: Console, *, job_key: str) -> int:
     """Show what the functions of the stack that is up say."""
-    running = Running.find()
+    running = RunningStack.find()
     if running is None:
-        console.print(_NONE)
+        console.print(_NOT_RUNNING)
         return 1
-    logs = LogStream(Account(running.endpoint))
+    logs = LogStream(LocalAccount(running.endpoint))
     with contextlib.suppress(KeyboardInterrupt):
-        while Running.find() == running:
-            _show(console, logs, key)
-            time.sleep(_LOOK_SECONDS)
+        while RunningStack.find() == running:
+            _print_logs(console, logs, job_key)
+            time.sleep(_POLL_SECONDS)
     return 0
 
 
 @contextlib.contextmanager
-def _findable(stack: LocalStack) -> Iterator[None]:
-    code, shape = digests()
-    running = Running(
+def _advertised(stack: LocalStack) -> Iterator[None]:
+    code, shape = source_digests()
+    running = RunningStack(
         pid=os.getpid(),
         endpoint=stack.engine.url,
         providers=stack.sandbox.url,
@@ -87,18 +89,18 @@ def _findable(stack: LocalStack) -> Iterator[None]:
         code=code,
         shape=shape,
     )
-    with announced(running):
+    with advertise(running):
         yield
 
 
-def _listen(wanted: threading.Event) -> None:
+def _watch_stdin(redeploy_requested: threading.Event) -> None:
     for line in sys.stdin:
-        if line.strip() == _REDEPLOY:
-            wanted.set()
+        if line.strip() == _REDEPLOY_KEY:
+            redeploy_requested.set()
 
 
-def _show(console: Console, logs: LogStream, key: str) -> None:
-    for line in logs.new():
-        if key in line.job_key:
+def _print_logs(console: Console, logs: LogStream, job_key: str) -> None:
+    for line in logs.poll():
+        if job_key in line.job_key:
             style = _STYLES.get(line.level)
             console.print(str(line), style=style, markup=False, soft_wrap=True)

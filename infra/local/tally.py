@@ -13,16 +13,18 @@ _TIMED_OUT: Final = "killing worker"
 
 
 @dataclass
-class Tally:
+class LogCounts:
     """Counted as the lines come in."""
 
     deliveries: int = 0  # messages that a worker answered for
-    delivered_again: int = 0  # of these, not for the first time
-    recognised: Counter[str] = field(default_factory=Counter)  # duplicates, by how they were seen
+    redelivered: int = 0  # of these, not for the first time
+    duplicates_by_reason: Counter[str] = field(
+        default_factory=Counter
+    )  # duplicates, by how they were seen
     rejected: int = 0
     resolved: int = 0  # jobs that the reconciler brought further
     dead_letters: int = 0
-    broken: int = 0
+    errors: int = 0
 
     def add(self, lines: Iterable[LogLine]) -> None:
         """Count these lines."""
@@ -37,18 +39,18 @@ class Tally:
     @property
     def duplicates(self) -> int:
         """Messages that were recognised as repetitions."""
-        return self.recognised.total()
+        return self.duplicates_by_reason.total()
 
     def _add_delivery(self, line: LogLine) -> None:
         self.deliveries += 1
-        self.delivered_again += int(line.fields["receives"]) > 1
+        self.redelivered += int(line.fields["receives"]) > 1
         self.rejected += line.fields.get("reply") == "Reject"
-        self.broken += line.event == "message not worked"
+        self.errors += line.event == "message not worked"
         if how := line.fields.get("deduplication"):
-            self.recognised[how] += 1
+            self.duplicates_by_reason[how] += 1
 
 
-def timeouts_in(log: Path) -> int:
+def count_timeouts(log: Path) -> int:
     """How many functions the engine ended at their timeout."""
     with log.open(encoding="utf-8", errors="replace") as lines:
         return sum(_TIMED_OUT in line for line in lines)

@@ -7,29 +7,31 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from infra.local.account import Account
+from infra.local.account import LocalAccount
 from infra.local.rows import put_rows
 from infra.local.stack import LocalStack
-from infra.local.workload import PAYMENTS, SYNC, Sending, Workload
+from infra.local.workload import PAYMENTS, SYNC, ScheduledMessage, Workload
 from oncely.contracts import CONTRACTS
-from oncely.settings import camel
+from oncely.settings import pascal_case
 
-_BATCH: Final = 10  # messages in one call; so many does SQS take
-_AT_ONCE: Final = 4
+_BATCH_SIZE: Final = 10  # messages in one call; so many does SQS take
+_MAX_CONCURRENCY: Final = 4
 # Jobs that two cores work in a second, roughly: sending faster only makes the queues longer.
-_PER_SECOND: Final = 25
-_SHORTEST: Final = 10.0
+_JOBS_PER_SECOND: Final = 25
+_MIN_DURATION_SECONDS: Final = 10.0
 # The engine looks through all of a queue for each batch: a long one slows everything down.
-_BACKLOG: Final = 400
+_MAX_BACKLOG: Final = 400
 
 
-def kept(account: Account, table: str, keys: Iterable[str]) -> Iterator[Sending]:
+def stored_messages(
+    account: LocalAccount, table: str, keys: Iterable[str]
+) -> Iterator[ScheduledMessage]:
     """The messages of some jobs, each from its row."""
-    queues = {kind.job_type: kind.needs.queue for kind in CONTRACTS}
+    queues = {contract_type.job_type: contract_type.resources.queue for contract_type in CONTRACTS}
     for key in keys:
         row = account.client("dynamodb").get_item(TableName=table, Key={"job_key": {"S": key}})
-        output = f"{camel(queues[key.partition(':')[0]])}QueueUrl"
-        yield Sending(0.0, output, row["Item"]["message"]["S"])
+        output = f"{pascal_case(queues[key.partition(':')[0]])}QueueUrl"
+        yield ScheduledMessage(0.0, output, row["Item"]["message"]["S"])
 
 
 class Traffic:
@@ -49,35 +51,35 @@ class Traffic:
 
     def run(self, stop: threading.Event) -> None:
         """Send all of it, each message in its moment."""
-        lasts = max(_SHORTEST, len(self._workload.jobs) / _PER_SECOND)
+        duration_seconds = max(_MIN_DURATION_SECONDS, len(self._workload.jobs) / _JOBS_PER_SECOND)
         began = time.monotonic()
-        for at, sendings in itertools.groupby(
-            self._workload.sendings, key=lambda one: int(one.at * lasts)
+        for at, messages in itertools.groupby(
+            self._workload.messages, key=lambda one: int(one.time_fraction * duration_seconds)
         ):
             if stop.wait(max(0.0, began + at - time.monotonic())):
                 return
-            while self._backlog() > _BACKLOG:
+            while self._backlog() > _MAX_BACKLOG:
                 if stop.wait(1.0):
                     return
-            self.send(sendings)
+            self.send(messages)
         self.done.set()
 
-    def send(self, sendings: Iterable[Sending]) -> None:
+    def send(self, messages: Iterable[ScheduledMessage]) -> None:
         """Send some now, a batch of them in one call."""
         by_queue: dict[str, list[str]] = {}
-        for one in sendings:
+        for one in messages:
             by_queue.setdefault(one.queue, []).append(one.body)
         calls = [
-            (self._stack.outputs[queue], bodies[n : n + _BATCH])
+            (self._stack.outputs[queue], bodies[n : n + _BATCH_SIZE])
             for queue, bodies in by_queue.items()
-            for n in range(0, len(bodies), _BATCH)
+            for n in range(0, len(bodies), _BATCH_SIZE)
         ]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(_MAX_CONCURRENCY) as pool:
             self.sent += sum(pool.map(lambda call: self._send_batch(*call), calls))
 
-    def send_again(self, keys: Iterable[str]) -> None:
+    def resend(self, keys: Iterable[str]) -> None:
         """Send what the rows of these jobs keep, as `oncely redrive` does."""
-        self.send(kept(self._stack.account, self._stack.outputs["JobsTableName"], keys))
+        self.send(stored_messages(self._stack.account, self._stack.outputs["JobsTableName"], keys))
 
     def _backlog(self) -> int:
         """How many messages nobody has received yet."""

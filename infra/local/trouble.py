@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from infra.local.sandbox import FaultKind, Faults
+from infra.local.sandbox import FaultKind, FaultSet
 
 _CREATE: Final = {"method": "POST", "path": "/v1/payment_intents"}
 _CONFIRM: Final = {"method": "POST", "path": "/v1/payment_intents/*/confirm"}
@@ -34,11 +34,11 @@ _RATES: Final[tuple[tuple[FaultKind, Mapping[str, str], float], ...]] = (
     (FaultKind.RATE_LIMIT, _MAIL, 2),
 )
 _A_HUNDRED: Final = 100
-_APART: Final = 50  # requests
-_ENDLESS: Final = 600.0  # seconds; far beyond the timeout of any function
+_REQUESTS_APART: Final = 50  # requests
+_ENDLESS_SECONDS: Final = 600.0  # seconds; far beyond the timeout of any function
 
 
-class Level(StrEnum):
+class FaultLevel(StrEnum):
     """How much goes wrong."""
 
     NONE = "none"
@@ -47,36 +47,46 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class Trouble:
+class FaultPlan:
     """One level, spelled out."""
 
-    factor: float  # on the rates above
-    hanging: int  # answers that never end: the function is killed at its timeout
-    silent: int  # answers that never come
+    rate_factor: float  # on the rates above
+    hanging_responses: int  # answers that never end: the function is killed at its timeout
+    silent_responses: int  # answers that never come
     kill_every: int  # requests to a provider, roughly; 0: never
 
-    def upon(self, faults: Faults) -> None:
+    def apply(self, faults: FaultSet) -> None:
         """Put the providers' part in force."""
         # Apart from each other: each of these holds a worker, and all its messages, for a minute.
-        for n in range(self.hanging):
-            endless: dict[str, Any] = {"skip": _APART * n + 15, "seconds": _ENDLESS, **_CONFIRM}
+        for n in range(self.hanging_responses):
+            endless: dict[str, Any] = {
+                "skip": _REQUESTS_APART * n + 15,
+                "seconds": _ENDLESS_SECONDS,
+                **_CONFIRM,
+            }
             faults.add(FaultKind.ACCEPT_THEN_TRICKLE, **endless)
-        for n in range(self.silent):
-            faults.add(FaultKind.ACCEPT_THEN_HANG, skip=_APART * n + 5, **_CONFIRM)
-        for kind, where, percent in _RATES:
-            if rate := percent * self.factor / _A_HUNDRED:
-                matching: dict[str, Any] = dict(where)
+        for n in range(self.silent_responses):
+            faults.add(FaultKind.ACCEPT_THEN_HANG, skip=_REQUESTS_APART * n + 5, **_CONFIRM)
+        for kind, pattern, percent in _RATES:
+            if rate := percent * self.rate_factor / _A_HUNDRED:
+                matching: dict[str, Any] = dict(pattern)
                 faults.add(kind, times=None, rate=min(rate, 0.5), **matching)
 
-    def kills(self, seed: int) -> Iterator[int]:
+    def kill_intervals(self, seed: int) -> Iterator[int]:
         """After how many more requests a worker dies, each time; the same for the same seed."""
         draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
         while self.kill_every:
             yield draw.randint(self.kill_every // 2, self.kill_every * 3 // 2)
 
 
-TROUBLE: Final = {
-    Level.NONE: Trouble(factor=0, hanging=0, silent=0, kill_every=0),
-    Level.SOME: Trouble(factor=1, hanging=2, silent=2, kill_every=60),
-    Level.HEAVY: Trouble(factor=2.5, hanging=3, silent=10, kill_every=50),
+FAULT_PLANS: Final = {
+    FaultLevel.NONE: FaultPlan(
+        rate_factor=0, hanging_responses=0, silent_responses=0, kill_every=0
+    ),
+    FaultLevel.SOME: FaultPlan(
+        rate_factor=1, hanging_responses=2, silent_responses=2, kill_every=60
+    ),
+    FaultLevel.HEAVY: FaultPlan(
+        rate_factor=2.5, hanging_responses=3, silent_responses=10, kill_every=50
+    ),
 }

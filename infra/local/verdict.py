@@ -11,13 +11,13 @@ _ORDER = "order_"
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobSeen:
+class JobSnapshot:
     """One row of the job table."""
 
     key: str
     status: Status
     reason: str = ""
-    published: bool = False
+    is_published: bool = False
 
     @property
     def job_type(self) -> str:
@@ -32,63 +32,63 @@ class JobSeen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class DemoFinalState:
     """Both sides, as they stand at the end."""
 
-    asked_for: frozenset[str]  # the keys of all jobs that a producer sent a message for
-    jobs: Mapping[str, JobSeen]
+    requested: frozenset[str]  # the keys of all jobs that a producer sent a message for
+    jobs: Mapping[str, JobSnapshot]
     charges: Mapping[str, int] = field(default_factory=dict)  # money moved, by job key
     mails: Mapping[str, int] = field(default_factory=dict)  # by order
     contacts: Mapping[str, int] = field(default_factory=dict)  # at the CRM, by our record's id
     paid: frozenset[str] = frozenset()  # orders that are marked as paid
     imported: frozenset[str] = frozenset()  # contacts that we have a record of
     to_import: frozenset[str] = frozenset()  # contacts that the CRM had when the import began
-    put_aside: Counter[str] = field(default_factory=Counter)  # the bodies of archived rejects
-    wrong: frozenset[str] = frozenset()  # the bodies of messages that no contract takes
+    rejected: Counter[str] = field(default_factory=Counter)  # the bodies of archived rejects
+    invalid: frozenset[str] = frozenset()  # the bodies of messages that no contract takes
     history: Mapping[str, str | None] = field(default_factory=dict)  # the newest status, by job key
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DemoVerdict:
     """What is wrong, in sentences; the promise was kept if there are none."""
 
-    doubled: tuple[str, ...]
+    duplicated: tuple[str, ...]
     lost: tuple[str, ...]
     unresolved: tuple[str, ...]
-    disagreeing: tuple[str, ...]
+    inconsistent: tuple[str, ...]
     unpublished: tuple[str, ...]
     not_in_history: tuple[str, ...]
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         """Whether the promise was kept."""
-        disagreeing = (*self.disagreeing, *self.not_in_history)
-        return not (*self.doubled, *self.lost, *self.unresolved, *disagreeing)
+        disagreeing = (*self.inconsistent, *self.not_in_history)
+        return not (*self.duplicated, *self.lost, *self.unresolved, *disagreeing)
 
 
-def judge(facts: Facts) -> Verdict:
+def evaluate(state: DemoFinalState) -> DemoVerdict:
     """Hold the books against each other."""
-    return Verdict(
-        doubled=tuple(_doubled(facts)),
-        lost=tuple(_lost(facts)),
+    return DemoVerdict(
+        duplicated=tuple(_find_duplicated(state)),
+        lost=tuple(_find_lost(state)),
         unresolved=tuple(
             f"{job.key} is still {job.status}: {job.reason}"
-            for job in facts.jobs.values()
+            for job in state.jobs.values()
             if job.status in UNRESOLVED
         ),
-        disagreeing=tuple(_disagreeing(facts)),
+        inconsistent=tuple(_find_inconsistent(state)),
         unpublished=tuple(
-            job.key for job in facts.jobs.values() if job.status in ENDED and not job.published
+            job.key for job in state.jobs.values() if job.status in ENDED and not job.is_published
         ),
         not_in_history=tuple(
-            f"{job.key} is {job.status}, and the history says {facts.history.get(job.key)}"
-            for job in facts.jobs.values()
-            if job.status in ENDED and facts.history.get(job.key) != job.status
+            f"{job.key} is {job.status}, and the history says {state.history.get(job.key)}"
+            for job in state.jobs.values()
+            if job.status in ENDED and state.history.get(job.key) != job.status
         ),
     )
 
 
-def receipts_missing(jobs: Mapping[str, JobSeen]) -> Iterator[str]:
+def find_missing_receipts(jobs: Mapping[str, JobSnapshot]) -> Iterator[str]:
     """The receipts that should have followed a payment and have no row yet."""
     for job in jobs.values():
         receipt = f"{RECEIPT}:{_ORDER}{job.subject}"
@@ -96,46 +96,46 @@ def receipts_missing(jobs: Mapping[str, JobSeen]) -> Iterator[str]:
             yield receipt
 
 
-def _doubled(facts: Facts) -> Iterator[str]:
+def _find_duplicated(state: DemoFinalState) -> Iterator[str]:
     """An outside action that happened more than once."""
-    for key, times in facts.charges.items():
+    for key, times in state.charges.items():
         if times > 1:
             yield f"{key} was charged {times} times"
-    for order, times in facts.mails.items():
+    for order, times in state.mails.items():
         if times > 1:
             yield f"the receipt of order {order} was sent {times} times"
-    for record, times in facts.contacts.items():
+    for record, times in state.contacts.items():
         if times > 1:
             yield f"{record} is {times} contacts at the CRM"
 
 
-def _lost(facts: Facts) -> Iterator[str]:
+def _find_lost(state: DemoFinalState) -> Iterator[str]:
     """Something that was sent, or should have followed, and left no trace."""
-    yield from (f"{key} has no row" for key in sorted(facts.asked_for - set(facts.jobs)))
-    yield from (f"{key} never followed" for key in receipts_missing(facts.jobs))
-    yield from (f"contact {one} was not imported" for one in facts.to_import - facts.imported)
-    yield from (f"nobody put aside: {body}" for body in sorted(facts.wrong - set(facts.put_aside)))
+    yield from (f"{key} has no row" for key in sorted(state.requested - set(state.jobs)))
+    yield from (f"{key} never followed" for key in find_missing_receipts(state.jobs))
+    yield from (f"contact {one} was not imported" for one in state.to_import - state.imported)
+    yield from (f"nobody put aside: {body}" for body in sorted(state.invalid - set(state.rejected)))
 
 
-def _disagreeing(facts: Facts) -> Iterator[str]:
+def _find_inconsistent(state: DemoFinalState) -> Iterator[str]:
     """An end that the provider's books, or our own rows, do not know of."""
-    for job in facts.jobs.values():
+    for job in state.jobs.values():
         done = job.status is Status.FINISHED
         match job.job_type:
             case "payment.charge":
-                happened = facts.charges.get(job.key, 0)
-                if job.status in ENDED and done != (job.subject in facts.paid):
+                happened = state.charges.get(job.key, 0)
+                if job.status in ENDED and done != (job.subject in state.paid):
                     yield f"{job.key} is {job.status}, and its order says otherwise"
             case "receipt.send":
-                happened = facts.mails.get(job.subject, 0)
+                happened = state.mails.get(job.subject, 0)
             case "sync.push":
-                happened = facts.contacts.get(job.subject, 0)
+                happened = state.contacts.get(job.subject, 0)
             case _:
                 continue
         if done and not happened:
             yield f"{job.key} is finished, and the provider knows nothing of it"
         if job.status is Status.FAILED and happened:
             yield f"{job.key} is failed, and the provider did it"
-    for key in facts.charges:
-        if key not in facts.jobs:
+    for key in state.charges:
+        if key not in state.jobs:
             yield f"a charge names {key}, which is no job"

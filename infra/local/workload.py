@@ -23,19 +23,19 @@ SHARE_DECLINED: Final = 0.05
 SHARE_PROCESSED_LATER: Final = 0.02
 SHARE_MISSING: Final = 0.01
 # Of the messages.
-SHARE_REPEATED: Final = 0.30
+SHARE_DUPLICATED: Final = 0.30
 SHARE_CONFLICTING: Final = 0.02
-SHARE_BAD: Final = 0.02
-MOST_COPIES: Final = 4
+SHARE_INVALID: Final = 0.02
+MAX_DUPLICATES: Final = 4
 
-Row = Mapping[str, str | int]
+SeedRow = Mapping[str, str | int]
 
 
 @dataclass(frozen=True)
-class Sending:
+class ScheduledMessage:
     """One message, and when it is sent: at a share of the sending time."""
 
-    at: float
+    time_fraction: float
     queue: str
     body: str
 
@@ -44,21 +44,26 @@ class Sending:
 class Workload:
     """All that the demo puts in, and what must come of it."""
 
-    orders: tuple[Row, ...]
-    records: tuple[Row, ...]  # of our own, for the CRM
+    orders: tuple[SeedRow, ...]
+    records: tuple[SeedRow, ...]  # of our own, for the CRM
     contacts: int  # that are in the CRM already
     events: tuple[str, ...]  # the contacts that an event tells of; their ids begin at 1
-    jobs: Mapping[str, Sending]  # the first message of each job that a producer asks for
-    again: tuple[Sending, ...]  # the same messages once more, at once or later
-    wrong: tuple[Sending, ...]  # messages that must be put aside, each told apart by its body
+    jobs: Mapping[str, ScheduledMessage]  # the first message of each job that a producer asks for
+    duplicates: tuple[ScheduledMessage, ...]  # the same messages once more, at once or later
+    invalid: tuple[
+        ScheduledMessage, ...
+    ]  # messages that must be put aside, each told apart by its body
 
     @property
-    def sendings(self) -> list[Sending]:
+    def messages(self) -> list[ScheduledMessage]:
         """Everything, in the order of sending."""
-        return sorted((*self.jobs.values(), *self.again, *self.wrong), key=lambda one: one.at)
+        return sorted(
+            (*self.jobs.values(), *self.duplicates, *self.invalid),
+            key=lambda one: one.time_fraction,
+        )
 
 
-def plan(*, jobs: int, seed: int) -> Workload:
+def generate_workload(*, jobs: int, seed: int) -> Workload:
     """Draw a workload of about this many jobs."""
     draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
     orders = list(_orders(draw, _at_least_one(jobs * SHARE_OF_PAYMENTS)))
@@ -85,19 +90,19 @@ def plan(*, jobs: int, seed: int) -> Workload:
             for row in records
         },
     }
-    first = {key: Sending(draw.random(), *message) for key, message in messages.items()}
+    first = {key: ScheduledMessage(draw.random(), *message) for key, message in messages.items()}
     return Workload(
         orders=tuple(orders),
         records=tuple(records),
         contacts=contacts,
         events=events,
         jobs=first,
-        again=tuple(_repetitions(draw, list(first.values()))),
-        wrong=(*_conflicting(draw, orders), *_bad(draw, len(first))),
+        duplicates=tuple(_duplicates(draw, list(first.values()))),
+        invalid=(*_conflicting_messages(draw, orders), *_invalid_messages(draw, len(first))),
     )
 
 
-def _orders(draw: random.Random, number: int) -> Iterator[Row]:
+def _orders(draw: random.Random, number: int) -> Iterator[SeedRow]:
     declined = _at_least_one(number * SHARE_DECLINED)
     later = _at_least_one(number * SHARE_PROCESSED_LATER)
     methods = [DECLINED] * declined + [PROCESSED_LATER] * later
@@ -116,7 +121,7 @@ def _orders(draw: random.Random, number: int) -> Iterator[Row]:
         }
 
 
-def _record(n: int) -> Row:
+def _record(n: int) -> SeedRow:
     return {
         "record_id": f"shop#{n + 1}",
         "source": "shop",
@@ -126,25 +131,29 @@ def _record(n: int) -> Row:
     }
 
 
-def _repetitions(draw: random.Random, first: Sequence[Sending]) -> Iterator[Sending]:
+def _duplicates(
+    draw: random.Random, first: Sequence[ScheduledMessage]
+) -> Iterator[ScheduledMessage]:
     """A third are sent again: some in the same moment, a race, and some later."""
     for one in first:
-        if draw.random() >= SHARE_REPEATED:
+        if draw.random() >= SHARE_DUPLICATED:
             continue
-        for _ in range(draw.randint(1, MOST_COPIES - 1)):
-            at = one.at if draw.random() < 0.5 else draw.uniform(one.at, 1.0)  # noqa: PLR2004  # a half
-            yield Sending(at, one.queue, one.body)
+        for _ in range(draw.randint(1, MAX_DUPLICATES - 1)):
+            at = one.time_fraction if draw.random() < 0.5 else draw.uniform(one.time_fraction, 1.0)  # noqa: PLR2004  # a half
+            yield ScheduledMessage(at, one.queue, one.body)
 
 
-def _conflicting(draw: random.Random, orders: Sequence[Row]) -> Iterator[Sending]:
+def _conflicting_messages(
+    draw: random.Random, orders: Sequence[SeedRow]
+) -> Iterator[ScheduledMessage]:
     """The same order for another amount: never charged, never mixed up with the right one."""
     for n in range(_at_least_one(len(orders) * SHARE_CONFLICTING)):
         order = draw.choice(orders)
         body = _charge(order["order_id"], amount=int(order["amount"]) + 1 + n)
-        yield Sending(draw.random(), PAYMENTS, body)
+        yield ScheduledMessage(draw.random(), PAYMENTS, body)
 
 
-def _bad(draw: random.Random, messages: int) -> Iterator[Sending]:
+def _invalid_messages(draw: random.Random, messages: int) -> Iterator[ScheduledMessage]:
     """What no contract takes: unknown jobs, missing and unknown fields, no JSON at all."""
     shapes = (
         '{{"job": "no.such", "v": 1, "n": {n}}}',
@@ -152,9 +161,9 @@ def _bad(draw: random.Random, messages: int) -> Iterator[Sending]:
         '{{"job": "payment.charge", "v": 1, "order_id": "1", "colour": {n}}}',
         "not JSON, {n}",
     )
-    for n in range(_at_least_one(messages * SHARE_BAD)):
+    for n in range(_at_least_one(messages * SHARE_INVALID)):
         body = shapes[n % len(shapes)].format(n=n)
-        yield Sending(draw.random(), draw.choice([PAYMENTS, SYNC]), body)
+        yield ScheduledMessage(draw.random(), draw.choice([PAYMENTS, SYNC]), body)
 
 
 def _charge(order_id: str | int, **more: int) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from infra.local.engine import Engine, running_engine
 from tests.bench import assets, batches, cost_pages, cpu, dynamodb_calls, finding, imports, recovery
-from tests.bench.contenders import contenders
-from tests.bench.cost_figures import costs, smallest_beside_powertools
+from tests.bench.contenders import create_candidates
+from tests.bench.cost_figures import compare_smallest_job, cost_figures
 from tests.bench.figures import PAGE, PLOT, RAW, Figures, write
-from tests.bench.goals import rows
+from tests.bench.goals import goal_rows
 from tests.bench.page import render
 from tests.bench.plot import draw
 from tests.support import engines
@@ -23,13 +23,13 @@ def measure(engine: Engine) -> Figures:
         f"{os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}, "
         f"{os.getloadavg()[0]:.0f} processes wanted to run when this began"
     )
-    with contenders(engine) as (_, oncely, one_by_one, powertools):
+    with create_candidates(engine) as (_, oncely, one_by_one, powertools):
         imported = imports.measure(os.environ)
         _say("imports")
         calls = dynamodb_calls.count(oncely)
         powertools_calls = dynamodb_calls.count(powertools)
         cpu_one_by_one, powertools_cpu = cpu.measure((one_by_one, 1), (powertools, 1))
-        over_powertools = cpu.over_each_other(one_by_one, powertools)
+        over_powertools = cpu.cpu_ratio(one_by_one, powertools)
         _say("calls and CPU")
         batch, powertools_batch, bare_batch = batches.measure(oncely, powertools)
         _say("batches")
@@ -57,8 +57,8 @@ def measure(engine: Engine) -> Figures:
             finds=finds,
             recoveries=recovery.measure(),
             shipped=assets.measure(),
-            prices=smallest_beside_powertools(measured),
-            costs=costs(measured),
+            prices=compare_smallest_job(measured),
+            costs=cost_figures(measured),
         )
 
 
@@ -73,8 +73,8 @@ def main() -> None:
     write(figures.as_json(), RAW)
     write(render(figures), PAGE)
     write(draw(figures), PLOT)
-    for row in rows(figures):
-        _say(f"{'met   ' if row.met else 'MISSED'} {row.what}: {row.oncely} (goal {row.goal})")
+    for row in goal_rows(figures):
+        _say(f"{'met   ' if row.is_met else 'MISSED'} {row.what}: {row.oncely} (goal {row.goal})")
 
 
 def _say(line: str) -> None:

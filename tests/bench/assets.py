@@ -5,19 +5,22 @@ import zipfile
 from pathlib import Path
 
 from infra.layers import Target, layers_for
-from tests.bench.figures import Shipped
+from tests.bench.figures import PackageSize
 from tests.infra.assembly import Assembly
 
 
-def measure() -> tuple[Shipped, ...]:
+def measure() -> tuple[PackageSize, ...]:
     """From the production stack, synthesized anew."""
     layers = {
-        name: layer.built().stat().st_size for name, layer in layers_for(Target.lambda_()).items()
+        name: layer.build_if_missing().stat().st_size
+        for name, layer in layers_for(Target.lambda_()).items()
     }
     with tempfile.TemporaryDirectory() as folder:
-        assembly = Assembly.of(Path(folder) / "prod", stage="prod", alert_email="ops@example.com")
+        assembly = Assembly.from_folder(
+            Path(folder) / "prod", stage="prod", alert_email="ops@example.com"
+        )
         return tuple(
-            Shipped(
+            PackageSize(
                 function=function.name,
                 code=_zipped(function.folder, Path(folder) / "code.zip") // 1000,
                 layers=sum(layers[name] for name in function.layers) // 1000,

@@ -6,51 +6,51 @@ from typing import Any
 
 from botocore import xform_name
 
-from tests.bench.contenders import Contender, Recorded, fresh
+from tests.bench.contenders import Candidate, RecordedCall, new_bodies
 
-Job = list[Callable[[], object]]
+CallSequence = list[Callable[[], object]]
 
 
-def recorded(contender: Contender) -> list[Recorded]:
+def record_calls(contender: Candidate) -> list[RecordedCall]:
     """The calls that one new job makes, with all that they say."""
-    calls: list[Recorded] = []
+    calls: list[RecordedCall] = []
 
     def keep(client: Any) -> Callable[..., None]:  # noqa: ANN401  # any client of the SDK's
         return lambda params, model, **_: calls.append(
-            Recorded(client, xform_name(model.name), dict(params))
+            RecordedCall(client, xform_name(model.name), dict(params))
         )
 
     for client in contender.clients:
         client.meta.events.register("provide-client-params.*", keep(client), unique_id="bench")
-    contender.work(fresh(1))
+    contender.work(new_bodies(1))
     for client in contender.clients:
         client.meta.events.unregister("provide-client-params.*", unique_id="bench")
     return calls
 
 
-def bare_jobs(calls: Sequence[Recorded], names: Sequence[str]) -> list[Job]:
+def baseline_jobs(calls: Sequence[RecordedCall], names: Sequence[str]) -> list[CallSequence]:
     """The same calls once for each name, with nothing left to prepare."""
     return [[_call(one, name) for one in calls] for name in names]
 
 
-def make(jobs: Sequence[Job], *, at_once: int = 1) -> None:
+def run_jobs(jobs: Sequence[CallSequence], *, at_once: int = 1) -> None:
     """Make the calls of each job in their order, so many jobs at once."""
     if at_once == 1:
         for job in jobs:
-            _make(job)
+            _run_job(job)
         return
     with ThreadPoolExecutor(at_once) as pool:
-        list(pool.map(_make, jobs))
+        list(pool.map(_run_job, jobs))
 
 
-def _make(job: Job) -> None:
+def _run_job(job: CallSequence) -> None:
     for call in job:
         call()
 
 
-def _call(one: Recorded, name: str) -> Callable[[], object]:
+def _call(one: RecordedCall, name: str) -> Callable[[], object]:
     method = getattr(one.client, one.method)
-    asked = _for(one.asked, name)
+    asked = _with_key(one.params, name)
 
     def call() -> None:
         method(**asked)
@@ -58,7 +58,7 @@ def _call(one: Recorded, name: str) -> Callable[[], object]:
     return call
 
 
-def _for(asked: dict[str, Any], name: str) -> dict[str, Any]:
+def _with_key(asked: dict[str, Any], name: str) -> dict[str, Any]:
     """The same question about another key."""
     match asked:
         case {"Key": key}:

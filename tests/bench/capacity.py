@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from infra.table_plans import Index, Plan
+from infra.table_plans import IndexSchema, TableSchema
 
-Item: TypeAlias = Mapping[str, Any]  # in the SDK's form: {"status": {"S": "ready"}}
+DynamoItem: TypeAlias = Mapping[str, Any]  # in the SDK's form: {"status": {"S": "ready"}}
 Units: TypeAlias = Counter[str]  # by index; the table itself is TABLE
 
 TABLE: Final = ""
@@ -28,13 +28,17 @@ _CONTAINER_BYTES: Final = 3
 _ELEMENT_BYTES: Final = 1
 
 
-def item_bytes(item: Item) -> int:
+def item_bytes(item: DynamoItem) -> int:
     """The size of an item: its attributes' names and values."""
     return sum(_text(name) + _value(value) for name, value in item.items())
 
 
 def write_units(
-    plan: Plan, before: Item | None, after: Item | None, *, transactional: bool = False
+    plan: TableSchema,
+    before: DynamoItem | None,
+    after: DynamoItem | None,
+    *,
+    transactional: bool = False,
 ) -> Units:
     """What one write consumes of the table and of each index.
 
@@ -43,7 +47,7 @@ def write_units(
     """
     units: Units = Counter()
     largest = max(item_bytes(item or {}) for item in (before, after))
-    units[TABLE] = _rounded(largest, WRITE_BYTES) * (TRANSACTION if transactional else 1)
+    units[TABLE] = _round_up(largest, WRITE_BYTES) * (TRANSACTION if transactional else 1)
     for index in plan.indexes:
         if moved := _index_units(_entry(plan, index, before), _entry(plan, index, after)):
             units[index.name] = moved
@@ -51,7 +55,7 @@ def write_units(
 
 
 def partition_units(
-    plan: Plan, before: Item | None, after: Item | None
+    plan: TableSchema, before: DynamoItem | None, after: DynamoItem | None
 ) -> Counter[tuple[str, str]]:
     """What one write consumes of each index, by the value of the index's partition key."""
     units: Counter[tuple[str, str]] = Counter()
@@ -65,33 +69,33 @@ def partition_units(
     return +units
 
 
-def read_units(items: Iterable[Item], *, consistent: bool) -> float:
+def read_units(items: Iterable[DynamoItem], *, consistent: bool) -> float:
     """What one read consumes; one that finds nothing costs as much as one that finds little."""
-    whole = _rounded(sum(map(item_bytes, items)), READ_BYTES)
+    whole = _round_up(sum(map(item_bytes, items)), READ_BYTES)
     return whole if consistent else whole / 2
 
 
-def stored_bytes(plan: Plan, item: Item) -> int:
+def stored_bytes(plan: TableSchema, item: DynamoItem) -> int:
     """What storage is billed for: the item and its index entries, each with an overhead."""
     entries = filter(None, (_entry(plan, index, item) for index in plan.indexes))
     return sum(STORED_OVERHEAD + item_bytes(one) for one in (item, *entries))
 
 
-def _index_units(before: Item | None, after: Item | None) -> int:
+def _index_units(before: DynamoItem | None, after: DynamoItem | None) -> int:
     """An entry is made, removed, changed in its place, or moved: removed here and made there."""
     match before, after:
         case None, None:
             return 0
         case (None, entry) | (entry, None):
-            return _rounded(item_bytes(entry or {}), WRITE_BYTES)
+            return _round_up(item_bytes(entry or {}), WRITE_BYTES)
         case (old, new) if old == new:
             return 0
         case old, new:
-            return _changed(old or {}, new or {})
+            return _changed_units(old or {}, new or {})
 
 
-def _changed(old: Item, new: Item) -> int:
-    sizes = [_rounded(item_bytes(entry), WRITE_BYTES) for entry in (old, new)]
+def _changed_units(old: DynamoItem, new: DynamoItem) -> int:
+    sizes = [_round_up(item_bytes(entry), WRITE_BYTES) for entry in (old, new)]
     # Only projected attributes, which are no part of the index's key, change in their place.
     return max(sizes) if _index_key(old) == _index_key(new) else sum(sizes)
 
@@ -102,12 +106,12 @@ class _Entry(dict[str, Any]):
     index_key: tuple[str, ...]
 
 
-def _index_key(entry: Item) -> list[Any]:
+def _index_key(entry: DynamoItem) -> list[Any]:
     names = entry.index_key if isinstance(entry, _Entry) else ()
     return [entry[name] for name in names]
 
 
-def _entry(plan: Plan, index: Index, item: Item | None) -> Item | None:
+def _entry(plan: TableSchema, index: IndexSchema, item: DynamoItem | None) -> DynamoItem | None:
     """What an index holds of an item; None if the item lacks a part of the index's key."""
     if item is None or not all(name in item for name in index.key.names):
         return None
@@ -117,11 +121,11 @@ def _entry(plan: Plan, index: Index, item: Item | None) -> Item | None:
     return entry
 
 
-def _partition(index: Index, entry: Item) -> str:
+def _partition(index: IndexSchema, entry: DynamoItem) -> str:
     return str(entry[index.key.partition]["S"])
 
 
-def _rounded(size: int, unit: int) -> int:
+def _round_up(size: int, unit: int) -> int:
     return max(1, math.ceil(size / unit))
 
 

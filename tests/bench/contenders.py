@@ -15,36 +15,36 @@ from typing import Any, Final, Protocol
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
 from infra.local.engine import Engine
-from oncely.adapters.system import SystemClock, new_token, spread
-from oncely.contract import Call
-from oncely.domain.answers import Answer
+from oncely.adapters.system import SystemClock, new_owner_token, random_jitter
+from oncely.contract import EffectCall
+from oncely.domain.answers import EffectOutcome
 from oncely.services.deadline import Deadline
-from oncely.services.work_batch import BatchWorker
-from tests.integration.ping import Ping, ping
-from tests.support.dynamo import Dynamo
-from tests.support.fakes import FakeInbox
-from tests.support.worker import FakeContext, delivery
-from tests.support.world import World
+from oncely.services.work_batch import BatchProcessor
+from tests.integration.ping import Ping, ping_message
+from tests.support.dynamo import DynamoFixture
+from tests.support.fakes import FakeMessageSource
+from tests.support.worker import FakeContext, make_delivery
+from tests.support.world import InMemoryStack
 
-AT_ONCE: Final = 10  # the setting that ships
+BATCH_CONCURRENCY: Final = 10  # the setting that ships
 _numbers = itertools.count(1)
 
 
-def fresh(number: int) -> list[str]:
+def new_bodies(number: int) -> list[str]:
     """Messages of jobs that nobody has seen before."""
-    return [json.dumps(ping(next(_numbers))) for _ in range(number)]
+    return [json.dumps(ping_message(next(_numbers))) for _ in range(number)]
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedCall:
     """One AWS call as it was made: the client, the method and what it was asked."""
 
     client: Any
     method: str
-    asked: dict[str, Any]
+    params: dict[str, Any]
 
 
-class Contender(Protocol):
+class Candidate(Protocol):
     """Works batches of pings."""
 
     @property
@@ -63,8 +63,8 @@ class Contender(Protocol):
 class Oncely:
     """The shipped batch worker, and store, around a contract of one line."""
 
-    dynamo: Dynamo
-    at_once: int = AT_ONCE
+    dynamo: DynamoFixture
+    at_once: int = BATCH_CONCURRENCY
     bars: list[tuple[float, float]] = field(default_factory=list)
     latency: float = 0.0
 
@@ -72,24 +72,24 @@ class Oncely:
         outer = self
 
         class Timed(Ping):
-            def act(self, call: Call[None]) -> Answer:
+            def execute(self, call: EffectCall[None]) -> EffectOutcome:
                 began = time.perf_counter()
                 time.sleep(outer.latency)
                 outer.bars.append((began, time.perf_counter()))
-                return super().act(call)
+                return super().execute(call)
 
         clock: Any = SystemClock()
-        world = World(
+        world = InMemoryStack(
             store=self.dynamo.store(), rows=self.dynamo.rows(), clock=clock, contracts=(Timed,)
         )
         self._clock = clock
-        self._worker = BatchWorker(
-            runner=replace(world.runner(), new_token=new_token, spread=spread),
-            inbox=FakeInbox(),
+        self._worker = BatchProcessor(
+            runner=replace(world.runner(), new_token=new_owner_token, jitter=random_jitter),
+            message_source=FakeMessageSource(),
             clock=clock,
-            spread=spread,
-            side_by_side=self.at_once,
-            max_receives=5,
+            jitter=random_jitter,
+            concurrency=self.at_once,
+            max_receive_count=5,
         )
 
     @property
@@ -99,7 +99,7 @@ class Oncely:
     def work(self, bodies: Sequence[str], *, latency: float = 0.0) -> None:
         self.latency = latency
         deadline = Deadline(self._clock.now() + timedelta(seconds=60), self._clock)
-        self._worker.work([delivery(body) for body in bodies], deadline=deadline)
+        self._worker.process([make_delivery(body) for body in bodies], deadline=deadline)
 
 
 @dataclass
@@ -130,16 +130,16 @@ def _record(body: str) -> dict[str, Any]:
 
 
 @contextmanager
-def contenders(engine: Engine) -> Iterator[tuple[Dynamo, Oncely, Oncely, Powertools]]:
+def create_candidates(engine: Engine) -> Iterator[tuple[DynamoFixture, Oncely, Oncely, Powertools]]:
     """Oncely as it ships, Oncely one job after the other, and Powertools."""
     os.environ.update(engine.environment())
-    dynamo = Dynamo(engine.url)
+    dynamo = DynamoFixture(engine.url)
     one_by_one = Oncely(dynamo, at_once=1)
-    yield dynamo, Oncely(dynamo), one_by_one, Powertools(_powertools(dynamo))
+    yield dynamo, Oncely(dynamo), one_by_one, Powertools(_create_powertools(dynamo))
     dynamo.close()
 
 
-def _powertools(dynamo: Dynamo) -> ModuleType:
+def _create_powertools(dynamo: DynamoFixture) -> ModuleType:
     table = f"idempotency-{uuid.uuid4().hex}"
     dynamo.admin.create_table(
         TableName=table,

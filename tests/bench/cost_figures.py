@@ -1,29 +1,29 @@
 """The figures of docs/costs.md that have a goal."""
 
 from tests.bench import dollars
-from tests.bench.cost_page import Measured
-from tests.bench.dollars import together
-from tests.bench.figures import Costs, Price
+from tests.bench.cost_page import CostMeasurements
+from tests.bench.dollars import bill_total
+from tests.bench.figures import CostFigures, CostLine
 
 
-def costs(m: Measured) -> Costs:
+def cost_figures(m: CostMeasurements) -> CostFigures:
     """What `make bench` holds against its goals."""
     smallest, charge, receipt = (
         m.counts.job(name) for name in ("smallest keyed", "payment.charge", "receipt.send")
     )
-    return Costs(
+    return CostFigures(
         write_units={job.name: job.write_units for job in m.counts.jobs},
-        row_bytes={job.name: job.largest_bytes for job in m.counts.jobs},
-        smallest=together(m.bill(smallest)),
-        powertools=together(dollars.powertools()),
-        order=together((*m.bill(charge), *m.bill(receipt))),
-        unknown=together(dollars.resolved(charge, m.inventory)),
-        idle_month=together(dollars.idle_month(m.counts, m.inventory)),
+        row_bytes={job.name: job.max_row_bytes for job in m.counts.jobs},
+        smallest=bill_total(m.bill(smallest)),
+        powertools=bill_total(dollars.powertools_bill()),
+        order=bill_total((*m.bill(charge), *m.bill(receipt))),
+        unknown=bill_total(dollars.resolution_bill(charge, m.inventory)),
+        idle_month=bill_total(dollars.idle_month_bill(m.counts, m.inventory)),
         s3_on_the_claim_path=smallest.run.requests.get("archive.find", 0),
         s3_puts=smallest.requests["archive.keep"] + dollars.history_puts(smallest, m.inventory),
     )
 
 
-def smallest_beside_powertools(m: Measured) -> tuple[Price, ...]:
+def compare_smallest_job(m: CostMeasurements) -> tuple[CostLine, ...]:
     """The smallest job's bill, and that of the same job on Powertools."""
-    return dollars.beside(m.bill(m.counts.job("smallest keyed")), dollars.powertools())
+    return dollars.compare_bills(m.bill(m.counts.job("smallest keyed")), dollars.powertools_bill())

@@ -7,11 +7,11 @@ from typing import Final
 
 from infra import REPOSITORY
 from oncely import signals
-from oncely.services.outcomes import Same
+from oncely.services.outcomes import DuplicateReason
 from tests.bench import dollars, prices
 from tests.bench.capacity import TABLE
-from tests.bench.counting import DUE_JOBS, Counted, Counts, Step
-from tests.bench.dollars import PACES, Line, together
+from tests.bench.counting import DUE_JOBS, JobUsage, MeteredStep, UsageCounts
+from tests.bench.dollars import BATCH_TIMINGS, BillLine, bill_total
 from tests.bench.inventory import Inventory
 from tests.bench.log_bytes import LogBytes
 from tests.bench.tables import table
@@ -29,25 +29,25 @@ _ORDER: Final = {"payment.charge": "PaymentsWorker/Worker", "receipt.send": "Mai
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class CostMeasurements:
     """All that the page is made of."""
 
-    counts: Counts
+    counts: UsageCounts
     logs: Mapping[str, LogBytes]  # by the name of the job
     inventory: Inventory
 
-    def bill(self, job: Counted) -> tuple[Line, ...]:
+    def bill(self, job: JobUsage) -> tuple[BillLine, ...]:
         """A million of these, without storage."""
-        return dollars.million(job, self.logs[job.name], self.inventory)
+        return dollars.million_jobs_bill(job, self.logs[job.name], self.inventory)
 
 
-def render(m: Measured) -> str:
+def render(m: CostMeasurements) -> str:
     """The whole page."""
     parts = (_intro, _jobs, _units, _steps, _bills, _unknown, _calls, _storage, _logs, _idle)
     return "\n".join(part(m) for part in parts)
 
 
-def _intro(_: Measured) -> str:
+def _intro(_: CostMeasurements) -> str:
     return f"""# What it costs
 
 Written by `make docs`: do not edit it. A test compares it with what the code does.
@@ -64,11 +64,11 @@ Written by `make docs`: do not edit it. A test compares it with what the code do
 """
 
 
-def _jobs(m: Measured) -> str:
+def _jobs(m: CostMeasurements) -> str:
     lines = [_job_line(m, job) for job in m.counts.jobs]
     charge, receipt = (m.counts.job(name) for name in ("payment.charge", "receipt.send"))
-    order = together((*m.bill(charge), *m.bill(receipt)))
-    theirs = together(dollars.powertools())
+    order = bill_total((*m.bill(charge), *m.bill(receipt)))
+    theirs = bill_total(dollars.powertools_bill())
     lines += [
         ("**order with receipt**", "", "", "", f"**{order:.2f}**", "", ""),
         ("smallest job on Powertools", "2", "0", "", f"{theirs:.2f}", "an hour", ""),
@@ -86,23 +86,23 @@ the row is kept.
 """
 
 
-def _job_line(m: Measured, job: Counted) -> tuple[str, ...]:
+def _job_line(m: CostMeasurements, job: JobUsage) -> tuple[str, ...]:
     return (
         _name(job),
         f"{job.write_units:g}",
         f"{job.read_units:g}",
         f"{job.row_bytes:,}",
-        f"{together(m.bill(job)):.2f}",
-        f"{job.kept_days:g} days",
-        f"{together(dollars.storage(job, m.inventory)):.2f}",
+        f"{bill_total(m.bill(job)):.2f}",
+        f"{job.retention_days:g} days",
+        f"{bill_total(dollars.storage_bill(job, m.inventory)):.2f}",
     )
 
 
-def _name(job: Counted) -> str:
+def _name(job: JobUsage) -> str:
     return f"`{job.name}`" if "." in job.name else job.name
 
 
-def _units(m: Measured) -> str:
+def _units(m: CostMeasurements) -> str:
     bills = {job.name: job.run.writes + job.publish.writes for job in m.counts.jobs}
     places = sorted({place for bill in bills.values() for place in bill})
     head = ("job", *(f"`{name if index == TABLE else index}`" for name, index in places), "all")
@@ -123,12 +123,12 @@ entry of an index. Moving an entry of an index takes two.
 """
 
 
-def _steps(m: Measured) -> str:
+def _steps(m: CostMeasurements) -> str:
     lines = [line for job in m.counts.jobs for line in _job_steps(job)]
     idle, sweep = m.counts.idle_sweep, m.counts.sweep
     lines += [
-        ("a sweep that finds nothing", *_read_and_written(idle)),
-        (f"a sweep that finds {DUE_JOBS} jobs, without resolving them", *_read_and_written(sweep)),
+        ("a sweep that finds nothing", *_format_units(idle)),
+        (f"a sweep that finds {DUE_JOBS} jobs, without resolving them", *_format_units(sweep)),
         ("a message that is no job", "0", "0"),
     ]
     return f"""## Steps
@@ -140,33 +140,33 @@ not count those, so they are the model's.
 """
 
 
-def _job_steps(job: Counted) -> Iterable[tuple[str, ...]]:
+def _job_steps(job: JobUsage) -> Iterable[tuple[str, ...]]:
     name = _name(job)
-    yield (f"{name}: the worker", *_read_and_written(job.run))
+    yield (f"{name}: the worker", *_format_units(job.run))
     if job.publish.calls:
-        yield (f"{name}: the publisher", *_read_and_written(job.publish))
-    yield (f"{name}: a duplicate", *_read_and_written(job.duplicate))
+        yield (f"{name}: the publisher", *_format_units(job.publish))
+    yield (f"{name}: a duplicate", *_format_units(job.duplicate))
     if job.contradicting is not None:
-        yield (f"{name}: other values under the same key", *_read_and_written(job.contradicting))
+        yield (f"{name}: other values under the same key", *_format_units(job.contradicting))
     if job.unknown is not None:
-        yield (f"{name}: unknown, then resolved, altogether", *_read_and_written(job.unknown))
+        yield (f"{name}: unknown, then resolved, altogether", *_format_units(job.unknown))
 
 
-def _read_and_written(step: Step) -> tuple[str, str]:
+def _format_units(step: MeteredStep) -> tuple[str, str]:
     return f"{step.write_units:g}", f"{step.read_units:g}"
 
 
-def _bills(m: Measured) -> str:
+def _bills(m: CostMeasurements) -> str:
     smallest = m.counts.job("smallest keyed")
-    both = dollars.beside(m.bill(smallest), dollars.powertools())
+    both = dollars.compare_bills(m.bill(smallest), dollars.powertools_bill())
     beside = [(one.what, f"{one.oncely:.2f}", f"{one.powertools:.2f}") for one in both]
-    sums = (together(m.bill(smallest)), together(dollars.powertools()))
+    sums = (bill_total(m.bill(smallest)), bill_total(dollars.powertools_bill()))
     beside.append(("**together**", f"**{sums[0]:.2f}**", f"**{sums[1]:.2f}**"))
     charge = m.counts.job("payment.charge")
     return f"""## The smallest job, beside Powertools
 
 Both wait 200 ms for a provider. Oncely waits for ten messages at once, a batch takes
-{PACES[smallest.name].seconds:g} s. Powertools waits for one after the other:
+{BATCH_TIMINGS[smallest.name].seconds:g} s. Powertools waits for one after the other:
 {dollars.POWERTOOLS.seconds:g} s.
 
 {table(("what", "Oncely", "Powertools"), beside)}
@@ -177,30 +177,30 @@ Both wait 200 ms for a provider. Oncely waits for ten messages at once, a batch 
 """
 
 
-def _bill(lines: Iterable[Line]) -> str:
+def _bill(lines: Iterable[BillLine]) -> str:
     lines = tuple(lines)
     rows = [(line.what, line.how, f"{line.dollars:.2f}") for line in lines]
-    rows.append(("**together**", "", f"**{together(lines):.2f}**"))
+    rows.append(("**together**", "", f"**{bill_total(lines):.2f}**"))
     return table(("what", "how it comes about", "$"), rows)
 
 
-def _unknown(m: Measured) -> str:
+def _unknown(m: CostMeasurements) -> str:
     charge = m.counts.job("payment.charge")
     return f"""## A payment whose outcome is unknown, on top
 
 The answer of the confirm call is lost, and the first sweep asks Stripe and ends the job. For a
 million of *those*:
 
-{_bill(dollars.resolved(charge, m.inventory))}
+{_bill(dollars.resolution_bill(charge, m.inventory))}
 """
 
 
-def _calls(m: Measured) -> str:
+def _calls(m: CostMeasurements) -> str:
     found: Counter[tuple[str, str]] = Counter()
     for name, function in _ORDER.items():
         job = m.counts.job(name)
-        found.update(_called(function, job.run))
-        found.update(_called("Stream/Publish", job.publish))
+        found.update(_count_calls(function, job.run))
+        found.update(_count_calls("Stream/Publish", job.publish))
     lines = [(*one, str(times)) for one, times in sorted(found.items())]
     return f"""## Calls for one paid order and its receipt
 
@@ -210,21 +210,21 @@ An end-to-end test compares the workers' lines with the calls that the deployed 
 """
 
 
-def _called(function: str, step: Step) -> Counter[tuple[str, str]]:
+def _count_calls(function: str, step: MeteredStep) -> Counter[tuple[str, str]]:
     names = Counter(call.operation for call in step.calls)
     for request, times in step.requests.items():
         names[_CALLS.get(request, request)] += times
     return Counter({(function, name): times for name, times in names.items()})
 
 
-def _storage(m: Measured) -> str:
+def _storage(m: CostMeasurements) -> str:
     lines = [
         (
             _name(job),
             f"{job.stored_bytes:,}",
-            f"{job.kept_days:g} days",
-            f"{together(dollars.storage(job, m.inventory)):.2f}",
-            f"{dollars.infrequent_access(job):+.2f}",
+            f"{job.retention_days:g} days",
+            f"{bill_total(dollars.storage_bill(job, m.inventory)):.2f}",
+            f"{dollars.infrequent_access_delta(job):+.2f}",
         )
         for job in m.counts.jobs
     ]
@@ -239,7 +239,7 @@ is {prices.STORED_GIGABYTE:.2f} a gigabyte and month, point-in-time recovery
 
 Line by line, for `payment.charge`:
 
-{_bill(dollars.storage(m.counts.job("payment.charge"), m.inventory))}
+{_bill(dollars.storage_bill(m.counts.job("payment.charge"), m.inventory))}
 
 The last column of the first table is what `-c table_class=standard_infrequent_access` changes:
 units cost a quarter more, storage {prices.STORED_GIGABYTE_IA:.2f} instead of
@@ -247,9 +247,9 @@ units cost a quarter more, storage {prices.STORED_GIGABYTE_IA:.2f} instead of
 """
 
 
-def _logs(m: Measured) -> str:
+def _logs(m: CostMeasurements) -> str:
     log = m.logs["smallest keyed"]
-    alone, batched = log.of_a_job(1) / 1000, log.of_a_job(10) / 1000
+    alone, batched = log.per_job(1) / 1000, log.per_job(10) / 1000
     return f"""## Logs
 
 The smallest job writes {batched:.2f} kB in a batch of ten, {alone:.2f} kB alone. One line for
@@ -259,12 +259,12 @@ three lines have about {log.platform}.
 """
 
 
-def _idle(m: Measured) -> str:
-    lines = dollars.idle_month(m.counts, m.inventory)
+def _idle(m: CostMeasurements) -> str:
+    lines = dollars.idle_month_bill(m.counts, m.inventory)
     names = {name for name, value in vars(signals).items() if isinstance(value, str)}
     metrics = {name for name in names if name.isupper()} - {"NAMESPACE"}
     # The age of the oldest has its own line; duplicates have reasons as well.
-    more = len(metrics - {"OLDEST_UNRESOLVED_AGE", "SWEEP_DONE"}) + len(Same)
+    more = len(metrics - {"OLDEST_UNRESOLVED_AGE", "SWEEP_FINISHED"}) + len(DuplicateReason)
     return f"""## A month in which nothing happens
 
 {_bill(lines)}

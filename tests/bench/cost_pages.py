@@ -3,21 +3,23 @@
 from pathlib import Path
 
 from tests.bench import cost_page, log_bytes, scale_page
-from tests.bench.cost_page import Measured
-from tests.bench.counting import count
+from tests.bench.cost_page import CostMeasurements
+from tests.bench.counting import count_usage
 from tests.bench.figures import write
 from tests.bench.inventory import Inventory
 from tests.bench.shipped_jobs import samples
 from tests.support import engines
 
 
-def measure(url: str) -> Measured:
+def measure(url: str) -> CostMeasurements:
     """Count all of it on the DynamoDB at this address."""
     logs = {sample.name: log_bytes.measure(sample) for sample in samples()}
-    return Measured(counts=count(url), logs=logs, inventory=Inventory.of_production())
+    return CostMeasurements(
+        counts=count_usage(url), logs=logs, inventory=Inventory.from_production()
+    )
 
 
-def pages(measured: Measured) -> dict[Path, str]:
+def pages(measured: CostMeasurements) -> dict[Path, str]:
     """Both pages."""
     return {
         cost_page.PAGE: cost_page.render(measured),

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from tests.bench.bare_calls import bare_jobs, make, recorded
-from tests.bench.contenders import Contender, Recorded, fresh
-from tests.bench.figures import Cpu
+from tests.bench.bare_calls import baseline_jobs, record_calls, run_jobs
+from tests.bench.contenders import Candidate, RecordedCall, new_bodies
+from tests.bench.figures import CpuTime
 
 ROUNDS: Final = 60
 BATCH: Final = 10
 
 
-def measure(*contenders: tuple[Contender, int]) -> list[Cpu]:
+def measure(*contenders: tuple[Candidate, int]) -> list[CpuTime]:
     """Of each with so many jobs at once, the median of its rounds' ratios.
 
     Whatever else the machine does hits both sides of one ratio, and all contenders, alike.
     """
-    calls = [recorded(contender) for contender, _ in contenders]
+    calls = [record_calls(contender) for contender, _ in contenders]
     rounds = [
         [
             _round(contender, asked, at_once)
@@ -28,7 +28,7 @@ def measure(*contenders: tuple[Contender, int]) -> list[Cpu]:
         for _ in range(ROUNDS)
     ]
     return [
-        Cpu(
+        CpuTime(
             ratio=median(whole / bare for bare, whole in times),
             milliseconds=1e3 * median(whole for _, whole in times),
             bare_milliseconds=1e3 * median(bare for bare, _ in times),
@@ -38,24 +38,26 @@ def measure(*contenders: tuple[Contender, int]) -> list[Cpu]:
     ]
 
 
-def over_each_other(contender: Contender, other: Contender) -> float:
+def cpu_ratio(contender: Candidate, other: Candidate) -> float:
     """CPU of a job over that of the same job elsewhere; the median of rounds that take turns."""
     ratios = []
     for _ in range(ROUNDS):
         began = time.process_time()
-        contender.work(fresh(BATCH))
+        contender.work(new_bodies(BATCH))
         between = time.process_time()
-        other.work(fresh(BATCH))
+        other.work(new_bodies(BATCH))
         ratios.append((between - began) / (time.process_time() - between))
     return median(ratios)
 
 
-def _round(contender: Contender, calls: Sequence[Recorded], at_once: int) -> tuple[float, float]:
+def _round(
+    contender: Candidate, calls: Sequence[RecordedCall], at_once: int
+) -> tuple[float, float]:
     """Seconds for one job: the bare calls, and the whole."""
-    jobs = bare_jobs(calls, [uuid.uuid4().hex for _ in range(BATCH)])
-    bodies = fresh(BATCH)
+    jobs = baseline_jobs(calls, [uuid.uuid4().hex for _ in range(BATCH)])
+    bodies = new_bodies(BATCH)
     began = time.process_time()
-    make(jobs, at_once=at_once)
+    run_jobs(jobs, at_once=at_once)
     between = time.process_time()
     contender.work(bodies)
     ended = time.process_time()

@@ -7,15 +7,15 @@ from typing import Final
 from infra.stages import Stage
 from oncely.services import find_due
 from tests.bench import prices
-from tests.bench.counting import Counted, Counts
-from tests.bench.figures import Price
+from tests.bench.counting import JobUsage, UsageCounts
+from tests.bench.figures import CostLine
 from tests.bench.inventory import Inventory
 from tests.bench.log_bytes import LogBytes
 
 WORKER_GIGABYTES: Final[float] = Stage.model_fields["worker_memory_mb"].default / 1024
 
 # Jobs that a sweep of the schedule takes at most. None: as many as the provider's rate allows.
-JOBS_OF_A_SWEEP: Final[int | None] = getattr(find_due, "MOST", None)
+MAX_JOBS_PER_SWEEP: Final[int | None] = getattr(find_due, "MOST", None)
 # A new table has this many partitions, and its stream as many shards.
 SHARDS_OF_A_STREAM: Final = 4
 # The rate at which the archive's batches are counted.
@@ -23,7 +23,7 @@ HISTORY_RATE: Final = 100  # jobs a second
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class BatchTiming:
     """Assumed: how many messages Lambda delivers at once, and how long they take together."""
 
     batch: int
@@ -31,24 +31,24 @@ class Pace:
 
 
 # The smallest job waits 200 ms for its provider, ten side by side (docs/benchmarks.md).
-SMALLEST: Final = Pace(batch=10, seconds=0.25)
-PACES: Final = {
+SMALLEST: Final = BatchTiming(batch=10, seconds=0.25)
+BATCH_TIMINGS: Final = {
     "natural": SMALLEST,
     "smallest keyed": SMALLEST,
-    "payment.charge": Pace(batch=5, seconds=1.5),
-    "receipt.send": Pace(batch=5, seconds=0.3),
-    "sync.contact": Pace(batch=5, seconds=0.5),
-    "sync.import": Pace(batch=1, seconds=2.0),
-    "sync.push": Pace(batch=5, seconds=0.6),
+    "payment.charge": BatchTiming(batch=5, seconds=1.5),
+    "receipt.send": BatchTiming(batch=5, seconds=0.3),
+    "sync.contact": BatchTiming(batch=5, seconds=0.5),
+    "sync.import": BatchTiming(batch=1, seconds=2.0),
+    "sync.push": BatchTiming(batch=5, seconds=0.6),
 }
 # Powertools works the same ten one after the other, and writes its row twice (counted by
 # `make bench`): once to claim, once with the result. Its rows expire after an hour.
-POWERTOOLS: Final = Pace(batch=10, seconds=2.08)
+POWERTOOLS: Final = BatchTiming(batch=10, seconds=2.08)
 POWERTOOLS_WRITES: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class BillLine:
     """One line of a bill: what it is for, how it comes about, and dollars."""
 
     what: str
@@ -56,60 +56,60 @@ class Line:
     dollars: float
 
 
-def together(lines: Iterable[Line]) -> float:
+def bill_total(lines: Iterable[BillLine]) -> float:
     """The sum of a bill."""
     return sum(line.dollars for line in lines)
 
 
-def million(job: Counted, log: LogBytes, inventory: Inventory) -> tuple[Line, ...]:
+def million_jobs_bill(job: JobUsage, log: LogBytes, inventory: Inventory) -> tuple[BillLine, ...]:
     """A million jobs from their messages to their ends, without storage."""
-    pace = PACES[job.name]
+    pace = BATCH_TIMINGS[job.name]
     requests = job.requests
-    log_bytes = log.of_a_job(pace.batch)
+    log_bytes = log.per_job(pace.batch)
     puts, gets = requests["archive.keep"], requests["archive.find"]
     lines = (
-        Line(
+        BillLine(
             what="DynamoDB writes",
             how=f"{job.write_units:g} units",
             dollars=job.write_units * prices.WRITE_UNIT,
         ),
-        Line(
+        BillLine(
             what="DynamoDB reads",
             how=f"{job.read_units:g} units",
             dollars=job.read_units * prices.READ_UNIT,
         ),
-        Line(
+        BillLine(
             what="S3 requests",
             how=f"{puts} written, {gets} looked for",
             dollars=puts * prices.S3_PUT + gets * prices.S3_GET,
         ),
-        *_history(job, inventory),
-        Line(
+        *_history_lines(job, inventory),
+        BillLine(
             what="EventBridge",
             how=f"{requests['bus.publish']} event",
             dollars=requests["bus.publish"] * prices.EVENT,
         ),
-        Line(
+        BillLine(
             what="SQS",
             how=f"1 sent, and 2 requests for each batch of {pace.batch}",
             dollars=prices.SQS_REQUEST * (1 + 2 / pace.batch),
         ),
-        Line(
+        BillLine(
             what="Lambda, worker",
             how=f"{pace.seconds:g} s for a batch of {pace.batch}, {1024 * WORKER_GIGABYTES:g} MB",
-            dollars=_working(pace),
+            dollars=_worker_cost(pace),
         ),
-        Line(
+        BillLine(
             what="Lambda, publisher",
             how=f"{prices.PUBLISH_SECONDS:g} s" if job.publish.calls else "nothing is owed",
-            dollars=_publishing() if job.publish.calls else 0,
+            dollars=_publisher_cost() if job.publish.calls else 0,
         ),
-        Line(
+        BillLine(
             what="CloudWatch Logs",
             how=f"{log_bytes / 1000:.2f} kB",
             dollars=log_bytes / 1000 * prices.LOG_GIGABYTE,
         ),
-        Line(
+        BillLine(
             what="X-Ray",
             how=f"{prices.TRACED:.0%} of the invocations",
             dollars=prices.TRACED * prices.TRACE / pace.batch,
@@ -118,29 +118,29 @@ def million(job: Counted, log: LogBytes, inventory: Inventory) -> tuple[Line, ..
     return tuple(line for line in lines if line.dollars)
 
 
-def storage(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
+def storage_bill(job: JobUsage, inventory: Inventory) -> tuple[BillLine, ...]:
     """A million ended rows until they expire, and their history for as long."""
-    months = job.kept_days / prices.DAYS_IN_A_MONTH
+    months = job.retention_days / prices.DAYS_IN_A_MONTH
     gigabytes = job.stored_bytes * 10**6 / prices.GIGABYTE
-    kept = f"{gigabytes:.2f} GB for {job.kept_days:g} days"
+    kept = f"{gigabytes:.2f} GB for {job.retention_days:g} days"
     return (
-        Line(
+        BillLine(
             what="DynamoDB storage",
             how=kept,
             dollars=gigabytes * months * prices.STORED_GIGABYTE,
         ),
-        Line(
+        BillLine(
             what="point-in-time recovery",
             how=kept,
             dollars=gigabytes * months * prices.BACKUP_GIGABYTE,
         ),
-        *_kept_history(job, inventory),
+        *_history_storage_lines(job, inventory),
     )
 
 
-def infrequent_access(job: Counted) -> float:
+def infrequent_access_delta(job: JobUsage) -> float:
     """What the table class Standard-IA changes: dearer units, cheaper storage."""
-    months = job.kept_days / prices.DAYS_IN_A_MONTH
+    months = job.retention_days / prices.DAYS_IN_A_MONTH
     gigabytes = job.stored_bytes * 10**6 / prices.GIGABYTE
     return (
         job.write_units * (prices.WRITE_UNIT_IA - prices.WRITE_UNIT)
@@ -149,7 +149,7 @@ def infrequent_access(job: Counted) -> float:
     )
 
 
-def resolved(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
+def resolution_bill(job: JobUsage, inventory: Inventory) -> tuple[BillLine, ...]:
     """What a job costs on top if its outcome is unknown and the first sweep resolves it."""
     unknown = job.unknown
     assert unknown is not None
@@ -160,27 +160,27 @@ def resolved(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
     transitions = inventory.transitions_of_an_iteration / jobs
     seconds = prices.RESOLVE_SECONDS / threads
     lines = (
-        Line(
+        BillLine(
             what="Step Functions",
             how=f"{transitions:.2g} transitions",
             dollars=transitions * prices.TRANSITION,
         ),
-        Line(
+        BillLine(
             what="DynamoDB",
             how=f"{writes:g} write and {reads:g} read units",
             dollars=writes * prices.WRITE_UNIT + reads * prices.READ_UNIT,
         ),
-        Line(
+        BillLine(
             what="Lambda, resolver",
             how=f"{seconds:.2g} s",
             dollars=prices.INVOCATION / jobs + seconds * WORKER_GIGABYTES * prices.GIGABYTE_SECOND,
         ),
-        Line(what="S3 requests", how=f"{gets} looked for", dollars=gets * prices.S3_GET),
+        BillLine(what="S3 requests", how=f"{gets} looked for", dollars=gets * prices.S3_GET),
     )
     return tuple(line for line in lines if line.dollars)
 
 
-def idle_month(counts: Counts, inventory: Inventory) -> tuple[Line, ...]:
+def idle_month_bill(counts: UsageCounts, inventory: Inventory) -> tuple[BillLine, ...]:
     """A month in which nothing happens."""
     sweeps = inventory.sweeps_each_month
     polls = inventory.polled_queues * prices.POLLERS * prices.MONTH_SECONDS / prices.POLL_SECONDS
@@ -190,44 +190,44 @@ def idle_month(counts: Counts, inventory: Inventory) -> tuple[Line, ...]:
     dashboards = len(inventory.of_type("AWS::CloudWatch::Dashboard"))
     seconds = prices.SWEEP_SECONDS * prices.SWEEP_GIGABYTES
     lines = (
-        Line(
+        BillLine(
             what="Step Functions",
             how=f"a sweep each minute, {inventory.idle_transitions} transitions",
             dollars=sweeps * inventory.idle_transitions * prices.TRANSITION / 10**6,
         ),
-        Line(
+        BillLine(
             what="alarms",
             how=f"{alarms}, which read {inventory.alarm_metrics} metrics",
             dollars=inventory.alarm_metrics * prices.ALARM_METRIC,
         ),
-        Line(
+        BillLine(
             what="SQS",
             how=f"{prices.POLLERS} pollers of Lambda's on each of {inventory.polled_queues} queues",
             dollars=polls * prices.SQS_REQUEST / 10**6,
         ),
-        Line(
+        BillLine(
             what="KMS",
             how="the key of the alert topic",
             dollars=keys * prices.KEY,
         ),
-        Line(what="secrets", how=f"{secrets}", dollars=secrets * prices.SECRET),
-        Line(
+        BillLine(what="secrets", how=f"{secrets}", dollars=secrets * prices.SECRET),
+        BillLine(
             what="metrics",
             how="the age of the oldest unresolved job, and sweeps that are done",
             dollars=2 * prices.METRIC,
         ),
-        Line(what="dashboard", how=f"{dashboards}", dollars=dashboards * prices.DASHBOARD),
-        Line(
+        BillLine(what="dashboard", how=f"{dashboards}", dollars=dashboards * prices.DASHBOARD),
+        BillLine(
             what="schedule",
             how="one invocation for each sweep; Find is not traced",
             dollars=sweeps * prices.SCHEDULE / 10**6,
         ),
-        Line(
+        BillLine(
             what="Lambda",
             how=f"{prices.SWEEP_SECONDS:g} s for each sweep, 256 MB",
             dollars=sweeps * (prices.INVOCATION + seconds * prices.GIGABYTE_SECOND) / 10**6,
         ),
-        Line(
+        BillLine(
             what="DynamoDB reads",
             how=f"{counts.idle_sweep.read_units:g} units for each sweep",
             dollars=sweeps * counts.idle_sweep.read_units * prices.READ_UNIT / 10**6,
@@ -236,33 +236,33 @@ def idle_month(counts: Counts, inventory: Inventory) -> tuple[Line, ...]:
     return tuple(line for line in lines if line.dollars)
 
 
-def powertools() -> tuple[Line, ...]:
+def powertools_bill() -> tuple[BillLine, ...]:
     """The smallest job on Powertools, at the same prices."""
     pace = POWERTOOLS
     platform = prices.PLATFORM_BYTES + prices.PLATFORM_LINES * prices.LINE_BYTES
     log_bytes = platform / pace.batch
     return (
-        Line(
+        BillLine(
             what="DynamoDB writes",
             how=f"{POWERTOOLS_WRITES} units",
             dollars=POWERTOOLS_WRITES * prices.WRITE_UNIT,
         ),
-        Line(
+        BillLine(
             what="SQS",
             how=f"1 sent, and 2 requests for each batch of {pace.batch}",
             dollars=prices.SQS_REQUEST * (1 + 2 / pace.batch),
         ),
-        Line(
+        BillLine(
             what="Lambda, worker",
             how=f"{pace.seconds:g} s for a batch of {pace.batch}, one after the other",
-            dollars=_working(pace),
+            dollars=_worker_cost(pace),
         ),
-        Line(
+        BillLine(
             what="CloudWatch Logs",
             how=f"{log_bytes / 1000:.2f} kB, Lambda's own lines",
             dollars=log_bytes / 1000 * prices.LOG_GIGABYTE,
         ),
-        Line(
+        BillLine(
             what="X-Ray",
             how=f"{prices.TRACED:.0%} of the invocations",
             dollars=prices.TRACED * prices.TRACE / pace.batch,
@@ -270,32 +270,32 @@ def powertools() -> tuple[Line, ...]:
     )
 
 
-def beside(oncely: Iterable[Line], other: Iterable[Line]) -> tuple[Price, ...]:
+def compare_bills(oncely: Iterable[BillLine], other: Iterable[BillLine]) -> tuple[CostLine, ...]:
     """Two bills side by side, by what they are for."""
     ours = {line.what: line.dollars for line in oncely}
     theirs = {line.what: line.dollars for line in other}
     return tuple(
-        Price(what=what, oncely=ours.get(what, 0), powertools=theirs.get(what, 0))
+        CostLine(what=what, oncely=ours.get(what, 0), powertools=theirs.get(what, 0))
         for what in dict.fromkeys((*ours, *theirs))
     )
 
 
-def _working(pace: Pace) -> float:
+def _worker_cost(pace: BatchTiming) -> float:
     seconds = pace.seconds * WORKER_GIGABYTES * prices.GIGABYTE_SECOND
     return (prices.INVOCATION + seconds) / pace.batch
 
 
-def _publishing() -> float:
+def _publisher_cost() -> float:
     seconds = prices.PUBLISH_SECONDS * prices.PUBLISH_GIGABYTES * prices.GIGABYTE_SECOND
     return prices.INVOCATION / prices.PUBLISH_BATCH + seconds
 
 
-def history_puts(job: Counted, inventory: Inventory) -> float:
+def history_puts(job: JobUsage, inventory: Inventory) -> float:
     """Objects that the archive gets for one job, if jobs of one type come at a steady rate."""
     mapping = inventory.history
     if mapping is None:
         return 0
-    changes = _changes(job)
+    changes = _count_changes(job)
     window: float = mapping["MaximumBatchingWindowInSeconds"]
     waiting = HISTORY_RATE * changes / SHARDS_OF_A_STREAM * window
     batch: float = min(mapping["BatchSize"], _PAYLOAD_RECORDS, max(1, waiting))
@@ -306,36 +306,36 @@ def history_puts(job: Counted, inventory: Inventory) -> float:
 _PAYLOAD_RECORDS: Final = 1500
 
 
-def _history(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
+def _history_lines(job: JobUsage, inventory: Inventory) -> tuple[BillLine, ...]:
     """Changes that the stream brings to the archive in batches; Lambda reads a stream for free."""
     puts = history_puts(job, inventory)
     invocation = prices.INVOCATION + prices.GIGABYTE_SECOND * prices.PUBLISH_GIGABYTES
     return (
-        Line(
+        BillLine(
             what="history",
-            how=f"{_changes(job)} changes, {puts:.4f} objects at {HISTORY_RATE} jobs/s",
+            how=f"{_count_changes(job)} changes, {puts:.4f} objects at {HISTORY_RATE} jobs/s",
             dollars=puts * (prices.S3_PUT + invocation),
         ),
     )
 
 
-def _kept_history(job: Counted, inventory: Inventory) -> tuple[Line, ...]:
+def _history_storage_lines(job: JobUsage, inventory: Inventory) -> tuple[BillLine, ...]:
     if inventory.history is None:
         return ()
-    stored = _changes(job) * prices.HISTORY_LINE_BYTES / 1000  # gigabytes for a million jobs
-    months = job.kept_days / prices.DAYS_IN_A_MONTH
+    stored = _count_changes(job) * prices.HISTORY_LINE_BYTES / 1000  # gigabytes for a million jobs
+    months = job.retention_days / prices.DAYS_IN_A_MONTH
     return (
-        Line(
+        BillLine(
             what="history in S3",
-            how=f"{stored:.2f} GB for {job.kept_days:g} days",
+            how=f"{stored:.2f} GB for {job.retention_days:g} days",
             dollars=stored * months * prices.S3_GIGABYTE,
         ),
     )
 
 
-def _changes(job: Counted) -> int:
+def _count_changes(job: JobUsage) -> int:
     """Writes to the job's row that went through: each is a record of the stream."""
     calls = (*job.run.calls, *job.publish.calls)
     return sum(
-        any(table == "jobs" for table, _ in call.writes) and not call.refused for call in calls
+        any(table == "jobs" for table, _ in call.writes) and not call.failed for call in calls
     )

@@ -2,23 +2,25 @@
 
 import json
 
-from tests.bench.contenders import Contender, fresh
-from tests.bench.figures import Calls
-from tests.integration.ping import ping
-from tests.support.dynamo import Calls as Counter
+from tests.bench.contenders import Candidate, new_bodies
+from tests.bench.figures import CallCounts
+from tests.integration.ping import ping_message
+from tests.support.dynamo import CallRecorder as Counter
 
 
-def count(contender: Contender) -> Calls:
+def count(contender: Candidate) -> CallCounts:
     """Every try on the wire, one message at a time."""
     counter = Counter()
     counter.watch(contender.clients[0])
 
     def requests(body: str) -> int:
-        counter.forget()
+        counter.reset()
         contender.work([body])
-        return len(counter.tries)
+        return len(counter.attempts)
 
-    [body] = fresh(1)
-    return Calls(
-        new=requests(body), duplicate=requests(body), bad=requests(json.dumps(ping("seven")))
+    [body] = new_bodies(1)
+    return CallCounts(
+        new=requests(body),
+        duplicate=requests(body),
+        bad=requests(json.dumps(ping_message("seven"))),
     )

@@ -13,7 +13,7 @@ RAW: Final = REPOSITORY / "docs" / "benchmarks.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calls:
+class CallCounts:
     """DynamoDB requests for one message of each kind."""
 
     new: int
@@ -22,7 +22,7 @@ class Calls:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cpu:
+class CpuTime:
     """CPU time of one job; the ratio is over the same AWS calls made bare, in the same way."""
 
     ratio: float
@@ -32,7 +32,7 @@ class Cpu:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Import:
+class ImportTime:
     """User CPU of a start in a fresh interpreter, over making one boto3 client."""
 
     ratio: float
@@ -40,7 +40,7 @@ class Import:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class BatchTime:
     """Wall time of a batch; the bars say when each provider call began and ended, in seconds."""
 
     seconds: float
@@ -49,7 +49,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SweepCost:
     """What one sweep found and read in a table of this many rows."""
 
     rows: int
@@ -67,7 +67,7 @@ class Recovery:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shipped:
+class PackageSize:
     """What a function consists of, zipped, in kilobytes."""
 
     function: str
@@ -76,7 +76,7 @@ class Shipped:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Price:
+class CostLine:
     """One line of the bill of a million jobs, in US dollars."""
 
     what: str
@@ -85,7 +85,7 @@ class Price:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Costs:
+class CostFigures:
     """What jobs consume and cost, as docs/costs.md has it."""
 
     write_units: dict[str, float]  # by job
@@ -104,25 +104,25 @@ class Figures:
     """All of them."""
 
     machine: str
-    calls: Calls
-    powertools_calls: Calls
-    client: Import
-    worker_import: Import
-    worker_ready: Import
-    stripe_worker_ready: Import
-    powertools_import: Import
-    cpu: Cpu
-    powertools_cpu: Cpu
+    calls: CallCounts
+    powertools_calls: CallCounts
+    client: ImportTime
+    worker_import: ImportTime
+    worker_ready: ImportTime
+    stripe_worker_ready: ImportTime
+    powertools_import: ImportTime
+    cpu: CpuTime
+    powertools_cpu: CpuTime
     cpu_over_powertools: float  # one by one, the same job in the same rounds
     latency: float
-    batch: Batch
-    powertools_batch: Batch
-    bare_batch: Batch
-    finds: tuple[Found, ...]
+    batch: BatchTime
+    powertools_batch: BatchTime
+    bare_batch: BatchTime
+    finds: tuple[SweepCost, ...]
     recoveries: tuple[Recovery, ...]
-    shipped: tuple[Shipped, ...]
-    prices: tuple[Price, ...]
-    costs: Costs
+    shipped: tuple[PackageSize, ...]
+    prices: tuple[CostLine, ...]
+    costs: CostFigures
 
     def as_json(self) -> str:
         """The raw figures, for other pages."""

@@ -7,30 +7,33 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from tests.bench.figures import Import
+from tests.bench.figures import ImportTime
 
 ROUNDS: Final = 15
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class ImportProbe:
     """What a fresh interpreter runs, and with which variables."""
 
     code: str
-    variables: Mapping[str, str] = field(default_factory=dict)
+    env_vars: Mapping[str, str] = field(default_factory=dict)
 
 
-_ON_LAMBDA: Final = {"AWS_LAMBDA_FUNCTION_NAME": "worker", "SENDER_ADDRESS": "shop@example.com"}
+_LAMBDA_ENV_VARS: Final = {
+    "AWS_LAMBDA_FUNCTION_NAME": "worker",
+    "SENDER_ADDRESS": "shop@example.com",
+}
 
-CLIENT: Final = Start("import boto3; boto3.client('dynamodb')")
-WORKER: Final = Start("import work_queue.handler")
+CLIENT: Final = ImportProbe("import boto3; boto3.client('dynamodb')")
+WORKER: Final = ImportProbe("import work_queue.handler")
 # As Lambda's init phase does it. The mail worker needs no provider's SDK; Stripe's own import
 # comes on top in the payments worker.
-READY: Final = Start("import work_queue.handler", {**_ON_LAMBDA, "QUEUE_NAME": "mail"})
-READY_WITH_STRIPE: Final = Start(
-    "import work_queue.handler", {**_ON_LAMBDA, "QUEUE_NAME": "payments"}
+READY: Final = ImportProbe("import work_queue.handler", {**_LAMBDA_ENV_VARS, "QUEUE_NAME": "mail"})
+READY_WITH_STRIPE: Final = ImportProbe(
+    "import work_queue.handler", {**_LAMBDA_ENV_VARS, "QUEUE_NAME": "payments"}
 )
-POWERTOOLS: Final = Start("import tests.bench.powertools_worker")  # it makes its client, too
+POWERTOOLS: Final = ImportProbe("import tests.bench.powertools_worker")  # it makes its client, too
 
 _VARIABLES: Final = {
     "RETENTION_DAYS": "90",
@@ -54,12 +57,12 @@ print(getrusage(RUSAGE_SELF).ru_utime - began)
 """
 
 
-def measure(environment: Mapping[str, str]) -> dict[Start, Import]:
+def measure(environment: Mapping[str, str]) -> dict[ImportProbe, ImportTime]:
     """The figures of each of these starts."""
     starts = (CLIENT, WORKER, READY, READY_WITH_STRIPE, POWERTOOLS)
     rounds = [{one: _milliseconds(one, environment) for one in starts} for _ in range(ROUNDS)]
     return {
-        one: Import(
+        one: ImportTime(
             ratio=median(times[one] / times[CLIENT] for times in rounds),
             milliseconds=median(times[one] for times in rounds),
         )
@@ -67,10 +70,10 @@ def measure(environment: Mapping[str, str]) -> dict[Start, Import]:
     }
 
 
-def _milliseconds(start: Start, environment: Mapping[str, str]) -> float:
+def _milliseconds(start: ImportProbe, environment: Mapping[str, str]) -> float:
     told = subprocess.run(
         [sys.executable, "-c", _TIMED.format(code=start.code)],
-        env={"AWS_DEFAULT_REGION": "us-east-1", **environment, **_VARIABLES, **start.variables},
+        env={"AWS_DEFAULT_REGION": "us-east-1", **environment, **_VARIABLES, **start.env_vars},
         capture_output=True,
         text=True,
         check=True,

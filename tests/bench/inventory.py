@@ -19,7 +19,7 @@ class Inventory:
     template: Mapping[str, Any]
 
     @classmethod
-    def of_production(cls) -> "Inventory":
+    def from_production(cls) -> "Inventory":
         """Read the template that is kept for review; a test holds it to the code."""
         return cls(json.loads(TEMPLATE.read_text(encoding="utf-8")))
 
@@ -62,7 +62,7 @@ class Inventory:
         return 30 * 24 * 60 // _MINUTES[schedule["ScheduleExpression"]]
 
     @property
-    def sweep_is_an_execution(self) -> bool:
+    def has_execution_per_sweep(self) -> bool:
         """Whether the schedule starts the state machine, or a function that may start it."""
         [schedule] = self.of_type("AWS::Scheduler::Schedule")
         return "Machine" in json.dumps(schedule["Target"]["Arn"])
@@ -77,7 +77,7 @@ class Inventory:
     @property
     def idle_transitions(self) -> int:
         """State transitions of a sweep that finds nothing."""
-        return len(list(_walk(self.machine))) if self.sweep_is_an_execution else 0
+        return len(list(_iter_states(self.machine))) if self.has_execution_per_sweep else 0
 
     @property
     def transitions_of_an_iteration(self) -> int:
@@ -87,7 +87,7 @@ class Inventory:
             for state in self.machine["States"].values()
             if "ItemProcessor" in state
         ]
-        return len(list(_walk(processors[0])))
+        return len(list(_iter_states(processors[0])))
 
     def variable(self, name: str, default: int) -> int:
         """A number that the stack gives some function in its environment."""
@@ -106,7 +106,7 @@ class Inventory:
         return self.variable("SWEEP_JOBS_AT_ONCE", 1)
 
 
-def _walk(machine: Mapping[str, Any]) -> Iterator[str]:
+def _iter_states(machine: Mapping[str, Any]) -> Iterator[str]:
     """The states of the path on which every choice takes its default."""
     name = machine["StartAt"]
     while name:

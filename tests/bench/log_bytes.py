@@ -11,8 +11,8 @@ from unittest.mock import patch
 from infra.local.engine import REGION
 from oncely.telemetry import Telemetry
 from tests.bench.prices import LINE_BYTES, PLATFORM_BYTES, PLATFORM_LINES
-from tests.bench.shipped_jobs import Sample, new_world
-from tests.support.worker import Bench, FakeContext, delivery
+from tests.bench.shipped_jobs import JobSample, new_world
+from tests.support.worker import BatchHarness, FakeContext, make_delivery
 
 _SERVICE = "Oncely-prod"
 _FUNCTION = "Oncely-prod-PaymentsWorkerFunction8A92A558-kq3VbX9sT2Lm"
@@ -34,12 +34,12 @@ class LogBytes:
     metrics: int  # the line of metrics of the batch
     platform: int  # Lambda's lines of the invocation
 
-    def of_a_job(self, batch: int) -> float:
+    def per_job(self, batch: int) -> float:
         """Bytes for one job of a batch of this size."""
         return self.job_lines + (self.metrics + self.platform) / batch
 
 
-def measure(sample: Sample) -> LogBytes:
+def measure(sample: JobSample) -> LogBytes:
     """Let the telemetry record one job, as the handler of its queue does."""
     _record(sample)  # the first says that the environment is new
     *job_lines, metrics = _record(sample)
@@ -51,10 +51,10 @@ def measure(sample: Sample) -> LogBytes:
     )
 
 
-def _record(sample: Sample) -> list[str]:
+def _record(sample: JobSample) -> list[str]:
     world = new_world(contracts=sample.contracts())
-    sample.arrange(world)
-    worker = Bench(world=world)
+    sample.seed(world)
+    worker = BatchHarness(world=world)
     lines = io.StringIO()
     with patch.dict("os.environ", _ENVIRONMENT), patch.object(sys, "stdout", lines):
         telemetry = Telemetry.create()
@@ -62,8 +62,8 @@ def _record(sample: Sample) -> list[str]:
             vars(output)["stream"] = lines  # Powertools keeps the first that it saw
 
         def handle(event: dict[str, Any], _: object) -> dict[str, Any]:
-            telemetry.record(worker.work(delivery(json.dumps(event))))
+            telemetry.record_deliveries(worker.process(make_delivery(json.dumps(event))))
             return {}
 
-        telemetry.around(handle)(dict(sample.message), _CONTEXT)
+        telemetry.wrap_handler(handle)(dict(sample.message), _CONTEXT)
     return lines.getvalue().splitlines()

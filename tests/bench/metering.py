@@ -10,52 +10,52 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from infra.table_plans import JOBS, PLANS
+from infra.table_plans import JOBS, TABLE_SCHEMAS
 from tests.bench.capacity import (
     TABLE,
     TRANSACTION,
-    Item,
+    DynamoItem,
     item_bytes,
     partition_units,
     read_units,
     write_units,
 )
-from tests.support.dynamo import Dynamo
+from tests.support.dynamo import DynamoFixture
 
-Place: TypeAlias = tuple[str, str]  # a table's short name and an index, or TABLE
-Bill: TypeAlias = Counter[Place]
+TableOrIndex: TypeAlias = tuple[str, str]  # a table's short name and an index, or TABLE
+UnitsByIndex: TypeAlias = Counter[TableOrIndex]
 
 # Says nothing about items, so it consumes no units.
 _FREE: Final = frozenset({"DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class MeteredCall:
     """One call: its units by the model, and by the engine if it counts them."""
 
     operation: str
-    writes: Bill
-    reads: Bill
-    refused: bool
-    counted: Bill | None = None
+    writes: UnitsByIndex
+    reads: UnitsByIndex
+    failed: bool
+    engine_units: UnitsByIndex | None = None
 
 
 @dataclass(repr=False)
 class Meter:
     """Everything that the watched clients of one place ask of its tables."""
 
-    dynamo: Dynamo
-    engine_counts: bool = False  # DynamoDB Local does; the others answer nothing or a guess
-    calls: list[Call] = field(default_factory=list)
-    largest: dict[str, int] = field(default_factory=dict)  # bytes of an item, by table
+    dynamo: DynamoFixture
+    engine_reports_units: bool = False  # DynamoDB Local does; the others answer nothing or a guess
+    calls: list[MeteredCall] = field(default_factory=list)
+    max_item_bytes: dict[str, int] = field(default_factory=dict)  # bytes of an item, by table
     # Units by table, index and partition of the index: one partition takes 1,000 a second.
-    hot: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    hot_partitions: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         names = {JOBS: self.dynamo.jobs_table, **self.dynamo.tables}
         self._short = {name: short for short, name in names.items()}
-        self.dynamo.on_new_client(self.watch)
+        self.dynamo.watch_new_clients(self.watch)
 
     def watch(self, client: Any) -> None:  # noqa: ANN401  # any DynamoDB client of the SDK's
         """Count what this client asks."""
@@ -63,19 +63,19 @@ class Meter:
         client.meta.events.register("after-call.dynamodb", self._after)
 
     @contextmanager
-    def metered(self) -> Iterator[list[Call]]:
+    def meter_calls(self) -> Iterator[list[MeteredCall]]:
         """The calls that are made inside the block."""
         first = len(self.calls)
-        made: list[Call] = []
+        made: list[MeteredCall] = []
         yield made
         made += self.calls[first:]
 
     def _before(self, params: Any, model: Any, context: Any, **_: object) -> None:  # noqa: ANN401  # botocore's
         if model.name in _FREE:
             return
-        if self.engine_counts:
+        if self.engine_reports_units:
             params["ReturnConsumedCapacity"] = "INDEXES"
-        touched = list(_touched(model.name, params))
+        touched = list(_touched_items(model.name, params))
         context["metered"] = params, touched, [self._item(*one) for one in touched]
 
     def _after(self, parsed: Any, model: Any, context: Any, **_: object) -> None:  # noqa: ANN401  # botocore's
@@ -84,25 +84,27 @@ class Meter:
         params, touched, before = context.pop("metered")
         after = [self._item(*one) for one in touched]
         operation = model.name
-        writes: Bill = Counter()
+        writes: UnitsByIndex = Counter()
         for (table, _key), old, new in zip(touched, before, after, strict=True):
             short = self._short[table]
             units = write_units(
-                PLANS[short], old, new, transactional=operation == "TransactWriteItems"
+                TABLE_SCHEMAS[short], old, new, transactional=operation == "TransactWriteItems"
             )
             writes.update({(short, index): count for index, count in units.items()})
-            self._remember(short, old, new)
-        call = Call(
+            self._record_item(short, old, new)
+        call = MeteredCall(
             operation=operation,
             writes=writes,
             reads=self._reads(operation, params, parsed),
-            refused="Error" in parsed,
-            counted=self._counted(operation, parsed),
+            failed="Error" in parsed,
+            engine_units=self._counted(operation, parsed),
         )
         with self._lock:
             self.calls.append(call)
 
-    def _reads(self, operation: str, params: Mapping[str, Any], parsed: Mapping[str, Any]) -> Bill:
+    def _reads(
+        self, operation: str, params: Mapping[str, Any], parsed: Mapping[str, Any]
+    ) -> UnitsByIndex:
         if operation not in {"GetItem", "Query", "Scan"} or "Error" in parsed:
             return Counter()
         place = self._short[params["TableName"]], params.get("IndexName", TABLE)
@@ -110,14 +112,14 @@ class Meter:
         units = read_units(items, consistent=params.get("ConsistentRead", False))
         return _bill({place: units})
 
-    def _counted(self, operation: str, parsed: Mapping[str, Any]) -> Bill | None:
+    def _counted(self, operation: str, parsed: Mapping[str, Any]) -> UnitsByIndex | None:
         consumed = parsed.get("ConsumedCapacity")
-        if not self.engine_counts or consumed is None:
+        if not self.engine_reports_units or consumed is None:
             return None
         # DynamoDB Local doubles the units of indexes inside a transaction, AWS does not: an index
         # is written after the commit, once.
         doubled = TRANSACTION if operation == "TransactWriteItems" else 1
-        bill: Bill = Counter()
+        bill: UnitsByIndex = Counter()
         for one in consumed if isinstance(consumed, list) else [consumed]:
             short = self._short[one["TableName"]]
             places = {(short, TABLE): one.get("Table", {}).get("CapacityUnits", 0)}
@@ -126,32 +128,38 @@ class Meter:
             bill.update(_bill(places))
         return bill
 
-    def _item(self, table: str, key: Item) -> Item | None:
+    def _item(self, table: str, key: DynamoItem) -> DynamoItem | None:
         admin = self.dynamo.admin
         return admin.get_item(TableName=table, Key=dict(key), ConsistentRead=True).get("Item")
 
-    def _remember(self, table: str, old: Item | None, new: Item | None) -> None:
+    def _record_item(self, table: str, old: DynamoItem | None, new: DynamoItem | None) -> None:
         with self._lock:
-            self.largest[table] = max(self.largest.get(table, 0), item_bytes(new or {}))
-            for (index, partition), units in partition_units(PLANS[table], old, new).items():
-                self.hot[table, index, partition] += units
+            self.max_item_bytes[table] = max(
+                self.max_item_bytes.get(table, 0), item_bytes(new or {})
+            )
+            for (index, partition), units in partition_units(
+                TABLE_SCHEMAS[table], old, new
+            ).items():
+                self.hot_partitions[table, index, partition] += units
 
 
-def total(calls: list[Call], which: Callable[[Call], Bill]) -> Bill:
+def total_units(
+    calls: list[MeteredCall], which: Callable[[MeteredCall], UnitsByIndex]
+) -> UnitsByIndex:
     """The units of some calls together, by table and index."""
-    bill: Bill = Counter()
+    bill: UnitsByIndex = Counter()
     for call in calls:
         bill.update(which(call))
     return bill
 
 
-def _bill(places: Mapping[Place, float]) -> Bill:
+def _bill(places: Mapping[TableOrIndex, float]) -> UnitsByIndex:
     # A counter takes halves as well; its type knows whole numbers only.
     bill: Any = {place: units for place, units in places.items() if units}
     return Counter(bill)
 
 
-def _touched(operation: str, params: Mapping[str, Any]) -> Iterator[tuple[str, Item]]:
+def _touched_items(operation: str, params: Mapping[str, Any]) -> Iterator[tuple[str, DynamoItem]]:
     """The items that a call may write, by table and key."""
     match operation:
         case "GetItem" | "Query" | "Scan":
@@ -168,6 +176,6 @@ def _touched(operation: str, params: Mapping[str, Any]) -> Iterator[tuple[str, I
             raise NotImplementedError(f"{operation} is not metered: teach tests/bench/metering.py")
 
 
-def _key_of(put: Mapping[str, Any]) -> Item:
+def _key_of(put: Mapping[str, Any]) -> DynamoItem:
     short = put["TableName"].partition("-")[0]
-    return {name: put["Item"][name] for name in PLANS[short].key.names}
+    return {name: put["Item"][name] for name in TABLE_SCHEMAS[short].key.names}

@@ -3,7 +3,7 @@
 from typing import Final
 
 from tests.bench.figures import PAGE, Figures
-from tests.bench.goals import rows
+from tests.bench.goals import goal_rows
 from tests.bench.tables import table
 
 # The fault explorer writes its table between these, and it stays when the page is written again.
@@ -13,14 +13,23 @@ EXPLORER_ENDS: Final = "<!-- the fault explorer's table ends -->"
 
 def render(f: Figures) -> str:
     """The whole page."""
-    parts = (_goals, _meanings, _mended, _schedules, _recoveries, _bill, _shipped, _better)
+    parts = (
+        _goals,
+        _meanings,
+        _improvements_text,
+        _schedules,
+        _recoveries,
+        _bill,
+        _shipped,
+        _powertools_advantages,
+    )
     return "\n".join(part(f) for part in parts)
 
 
 def _goals(f: Figures) -> str:
     lines = (
-        (one.what, one.goal, one.oncely, one.powertools, "met" if one.met else "**missed**")
-        for one in rows(f)
+        (one.what, one.goal, one.oncely, one.powertools, "met" if one.is_met else "**missed**")
+        for one in goal_rows(f)
     )
     return f"""# Benchmarks
 
@@ -73,7 +82,7 @@ a tenth of its goal is neither met nor missed for sure. Counts are exact.
 """
 
 
-def _mended(_: Figures) -> str:
+def _improvements_text(_: Figures) -> str:
     return """## What was done where a goal was missed
 
 - **Batch**: five jobs ran side by side, so ten took two rounds, 2.0 at the least. Now all ten run
@@ -137,7 +146,7 @@ The payment job through the fault explorer, and the same job on Powertools, by k
 """
 
 
-def _better(f: Figures) -> str:
+def _powertools_advantages(f: Figures) -> str:
     return f"""## Where Powertools is the better choice
 
 - It costs less: {_powertools(f):.1f} against {_oncely(f):.1f} dollars for a million jobs. It keeps

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tests.bench.figures import Batch, Figures
+from tests.bench.figures import BatchTime, Figures
 from tests.bench.goals import BATCH, CPU_OVER_POWERTOOLS, IMPORT
 
 WIDTH: Final = 880
@@ -73,7 +73,7 @@ def _batch(f: Figures) -> Iterator[str]:
 
 
 def _band(
-    batch: Batch, x: Callable[[float], float], *, top: int, css: str, name: str
+    batch: BatchTime, x: Callable[[float], float], *, top: int, css: str, name: str
 ) -> Iterator[str]:
     yield _text(30, top + 52, name, "figure")
     for row, (start, stop) in enumerate(batch.bars):

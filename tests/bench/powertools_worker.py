@@ -23,7 +23,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from pydantic import BaseModel, ConfigDict
 
 
-class Ping(BaseModel):
+class PingRecord(BaseModel):
     """As strict as a contract's message."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -43,7 +43,7 @@ bars: list[tuple[float, float]] = []
 
 
 @idempotent_function(data_keyword_argument="ping", config=config, persistence_store=store)  # type: ignore[untyped-decorator]  # its own types are partial
-def answer(ping: Ping) -> dict[str, Any]:
+def handle_ping(ping: PingRecord) -> dict[str, Any]:
     """Perform the effect."""
     began = time.perf_counter()
     time.sleep(latency[0])
@@ -53,7 +53,7 @@ def answer(ping: Ping) -> dict[str, Any]:
 
 def record_handler(record: SQSRecord) -> dict[str, Any]:
     """Work one message."""
-    answered: dict[str, Any] = answer(ping=Ping.model_validate_json(record.body))
+    answered: dict[str, Any] = handle_ping(ping=PingRecord.model_validate_json(record.body))
     return answered
 
 

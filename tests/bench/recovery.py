@@ -5,38 +5,40 @@ from typing import Final
 
 from oncely.domain.jobs import Job
 from tests.bench.figures import Recovery
-from tests.support.mortal import DiedError, Fate, Mortal
-from tests.support.world import World, charge
+from tests.support.mortal import CrashingPort, CrashPlan, SimulatedCrashError
+from tests.support.world import InMemoryStack, charge_message
 
 KEY: Final = "payment.charge:order_18452"
-_LONGEST: Final = 20  # more calls than any run makes
-_MOST: Final = 20
+_MAX_CALLS: Final = 20  # more calls than any run makes
+_MAX_SWEEPS: Final = 20
 
 
 def measure() -> tuple[Recovery, ...]:
     """Death before and after each call of a run, from the claim on, each in a world of its own."""
-    names = _run(Fate(call=_LONGEST, after=False))[0].calls
+    names = _run(CrashPlan(crash_at=_MAX_CALLS, crash_after=False))[0].calls
     return tuple(
-        _recovered(Fate(call=call, after=after))
+        _recover(CrashPlan(crash_at=call, crash_after=after))
         for call in range(names.index("claim") + 1, len(names) + 1)
         for after in (False, True)
         if after or call > names.index("claim") + 1  # before the claim, the queue delivers again
     )
 
 
-def _run(fate: Fate) -> tuple[Fate, World]:
-    world = World()
+def _run(plan: CrashPlan) -> tuple[CrashPlan, InMemoryStack]:
+    world = InMemoryStack()
     world.add_order()
-    runner = world.runner(store=Mortal(world.store, fate), provider=Mortal(world.payments, fate))
-    with suppress(DiedError):
-        world.run(charge(), runner=runner)
-    return fate, world
+    runner = world.runner(
+        store=CrashingPort(world.store, plan), provider=CrashingPort(world.payments, plan)
+    )
+    with suppress(SimulatedCrashError):
+        world.run(charge_message(), runner=runner)
+    return plan, world
 
 
-def _recovered(fate: Fate) -> Recovery:
-    _, world = _run(fate)
+def _recover(plan: CrashPlan) -> Recovery:
+    _, world = _run(plan)
     sweeps = 0
-    while not _known(world.job(KEY)) and sweeps < _MOST:
+    while not _is_resolved(world.job(KEY)) and sweeps < _MAX_SWEEPS:
         due = world.job(KEY).due_at
         world.clock.time = max(world.clock.time, due or world.clock.time)
         world.reconcile(KEY)
@@ -44,10 +46,10 @@ def _recovered(fate: Fate) -> Recovery:
         # A job that certainly did not happen gets its message; a worker takes it.
         while world.outbox.sent:
             world.run(world.outbox.sent.pop(0))
-    when = "after" if fate.after else "before"
+    when = "after" if plan.crash_after else "before"
     status = world.job(KEY).status
-    return Recovery(died=f"{when} {fate.calls[-1]}", sweeps=sweeps, ended=str(status))
+    return Recovery(died=f"{when} {plan.calls[-1]}", sweeps=sweeps, ended=str(status))
 
 
-def _known(job: Job) -> bool:
+def _is_resolved(job: Job) -> bool:
     return job.ended or job.due_at is None

@@ -14,10 +14,10 @@ from oncely.adapters.due_index import INDEX as DUE_INDEX
 from oncely.contracts.payment_charge import REQUESTED_INDEX
 from tests.bench import dollars, prices, quotas
 from tests.bench.capacity import TABLE
-from tests.bench.cost_page import Measured
-from tests.bench.counting import MANY, Counted
-from tests.bench.dollars import PACES
-from tests.bench.metering import Bill
+from tests.bench.cost_page import CostMeasurements
+from tests.bench.counting import PAYMENT_COUNT, JobUsage
+from tests.bench.dollars import BATCH_TIMINGS
+from tests.bench.metering import UnitsByIndex
 from tests.bench.tables import table
 
 PAGE: Final = REPOSITORY / "docs" / "scale.md"
@@ -29,16 +29,18 @@ _BATCH: Final[int] = Stage.model_fields["batch_size"].default
 _WORKERS: Final[int] = Stage.model_fields["worker_concurrency"].default
 _SMALLEST: Final = "smallest keyed"
 _PAYMENT: Final = "payment.charge"
-_KINDS: Final = {_SMALLEST: "small jobs", _PAYMENT: "payments"}
+_JOB_LABELS: Final = {_SMALLEST: "small jobs", _PAYMENT: "payments"}
 STRIPE_WRITES: Final = 2  # create and confirm, unless something goes wrong
 
 
-def render(m: Measured) -> str:
+def render(m: CostMeasurements) -> str:
     """The whole page."""
-    return "\n".join(part(m) for part in (_intro, _binds, _limits, _partitions, _drain, _sources))
+    return "\n".join(
+        part(m) for part in (_intro, _binding_limits, _limits, _partitions, _drain, _sources)
+    )
 
 
-def _intro(_: Measured) -> str:
+def _intro(_: CostMeasurements) -> str:
     return f"""# How it scales
 
 Written by `make docs` from counted units, default settings and default quotas of us-east-1, looked
@@ -50,7 +52,7 @@ which has an alarm.
 """
 
 
-def _binds(m: Measured) -> str:
+def _binding_limits(m: CostMeasurements) -> str:
     smallest, payment = m.counts.job(_SMALLEST), m.counts.job(_PAYMENT)
     head = ("jobs/s", *(f"{rate:,}" for rate in RATES))
     return f"""## What a rate needs
@@ -59,7 +61,7 @@ For the smallest keyed job, which waits 200 ms for its provider, in full batches
 
 {table(head, _needs(m, smallest))}
 
-For `payment.charge`, with {PACES[_PAYMENT].seconds:g} s for a batch:
+For `payment.charge`, with {BATCH_TIMINGS[_PAYMENT].seconds:g} s for a batch:
 
 {table(head, _needs(m, payment))}
 
@@ -67,7 +69,7 @@ For `payment.charge`, with {PACES[_PAYMENT].seconds:g} s for a batch:
 """
 
 
-def _needs(m: Measured, job: Counted) -> Iterator[tuple[str, ...]]:
+def _needs(m: CostMeasurements, job: JobUsage) -> Iterator[tuple[str, ...]]:
     units = _units(job)
     tables = {place: count for place, count in units.items() if place[1] == TABLE}
     indexes = {place: count for place, count in units.items() if place[1] != TABLE}
@@ -77,14 +79,14 @@ def _needs(m: Measured, job: Counted) -> Iterator[tuple[str, ...]]:
     hot = max(_hottest(m, units).values(), default=0.0)
     yield _row("write units of the hottest index partition", hot, quotas.PARTITION_WRITES.value)
     yield _row("worker functions at once", _functions(job.name), _WORKERS)
-    yield _row("messages in flight", PACES[job.name].seconds, quotas.IN_FLIGHT.value)
+    yield _row("messages in flight", BATCH_TIMINGS[job.name].seconds, quotas.IN_FLIGHT.value)
     if events := job.requests["bus.publish"]:
         yield _row("PutEvents", events, quotas.PUT_EVENTS.value)
     if puts := job.requests["archive.keep"]:
         yield _row("PutObject", puts, quotas.PREFIX_PUTS.value)
     if job.name == _PAYMENT:
         yield _row("Stripe requests", STRIPE_WRITES, quotas.STRIPE_REQUESTS.value)
-    dollars_an_hour = dollars.together(m.bill(job)) / 10**6 * 3600
+    dollars_an_hour = dollars.bill_total(m.bill(job)) / 10**6 * 3600
     yield ("$ an hour, without storage", *(f"{rate * dollars_an_hour:,.2f}" for rate in RATES))
 
 
@@ -93,30 +95,30 @@ def _row(what: str, each: float, limit: float) -> tuple[str, ...]:
     return (what, *(f"**{need:,}**" if need > limit else f"{need:,}" for need in needs))
 
 
-def _hottest(m: Measured, units: Bill) -> dict[tuple[str, str], float]:
+def _hottest(m: CostMeasurements, units: UnitsByIndex) -> dict[tuple[str, str], float]:
     """Units a second of the hottest partition of each index, for one job a second."""
     values: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    for (name, index, partition), count in m.counts.hot.items():
+    for (name, index, partition), count in m.counts.hot_partitions.items():
         values[name, index][partition] = count
     hottest: dict[tuple[str, str], float] = {}
     for (name, index), counts in values.items():
-        if (name, index) not in units or len(counts) >= MANY:
+        if (name, index) not in units or len(counts) >= PAYMENT_COUNT:
             continue  # partitioned by an id: as many partitions as jobs
         kinds: dict[str, list[int]] = defaultdict(list)  # the shards of one status, for instance
         for partition, count in counts.items():
             kinds[partition.rstrip(digits)].append(count)
-        each = max(sum(shards) / MANY / len(shards) for shards in kinds.values())
+        each = max(sum(shards) / PAYMENT_COUNT / len(shards) for shards in kinds.values())
         # The shop made the entry that the end of a payment removes.
         hottest[name, index] = each if name == JOBS else 2 * each
     return hottest
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limit:
+class ScaleLimit:
     """Something that binds from this rate on, and what removes it."""
 
     rate: float
-    whose: str  # payments, small jobs
+    owner: str  # payments, small jobs
     what: str
     removed_by: str
 
@@ -125,16 +127,16 @@ class Limit:
         """A row of the table."""
         first = next((rate for rate in RATES if rate > self.rate), None)
         return (
-            f"{self.rate:,.0f} {self.whose}/s",
+            f"{self.rate:,.0f} {self.owner}/s",
             "-" if first is None else f"{first:,}",
             self.what,
             self.removed_by,
         )
 
 
-def _limits(m: Measured) -> str:
+def _limits(m: CostMeasurements) -> str:
     found = (*_provider_limits(), *_function_limits(), *_table_limits(m), *_event_limits(m))
-    lines = [limit.line for limit in sorted(found, key=lambda one: (one.rate, one.whose))]
+    lines = [limit.line for limit in sorted(found, key=lambda one: (one.rate, one.owner))]
     return f"""## What binds, and what removes it
 
 {table(("binds at", "seen first at", "what", "what removes it"), lines)}
@@ -146,38 +148,38 @@ A table has a shard for each of its partitions, so the stream grows with the tab
 """
 
 
-def _provider_limits() -> Iterator[Limit]:
-    yield Limit(
+def _provider_limits() -> Iterator[ScaleLimit]:
+    yield ScaleLimit(
         rate=min(quotas.STRIPE_ENDPOINT.value, quotas.STRIPE_REQUESTS.value / STRIPE_WRITES),
-        whose="payments",
+        owner="payments",
         what=(
             f"Stripe: {quotas.STRIPE_ENDPOINT.value:g} requests a second for each endpoint, "
             f"{quotas.STRIPE_REQUESTS.value:g} for all; a payment makes {STRIPE_WRITES}"
         ),
         removed_by="ask Stripe; until then `payments_worker_concurrency` keeps the rate",
     )
-    yield Limit(
+    yield ScaleLimit(
         rate=quotas.HUBSPOT_REQUESTS.value,
-        whose="contacts",
+        owner="contacts",
         what="HubSpot: 190 requests in ten seconds",
         removed_by="HubSpot's API add-on, 250; messages with `record` need no request",
     )
 
 
-def _function_limits() -> Iterator[Limit]:
-    for name, whose in _KINDS.items():
-        yield Limit(
+def _function_limits() -> Iterator[ScaleLimit]:
+    for name, whose in _JOB_LABELS.items():
+        yield ScaleLimit(
             rate=_WORKERS / _functions(name),
-            whose=whose,
+            owner=whose,
             what=(
                 f"`worker_concurrency` = {_WORKERS} functions for each queue: few enough for a "
                 "provider's test mode"
             ),
             removed_by="`-c worker_concurrency=…`, or for a queue `payments_worker_concurrency`",
         )
-        yield Limit(
+        yield ScaleLimit(
             rate=quotas.CONCURRENT_FUNCTIONS.value / _functions(name),
-            whose=whose,
+            owner=whose,
             what=(
                 f"Lambda: {quotas.CONCURRENT_FUNCTIONS.value:,.0f} functions at once in an account"
                 f" and on a queue, {quotas.NEW_POLLERS_A_MINUTE.value:g} more each minute"
@@ -187,9 +189,9 @@ def _function_limits() -> Iterator[Limit]:
                 "provisioned mode"
             ),
         )
-        yield Limit(
-            rate=quotas.IN_FLIGHT.value / PACES[name].seconds,
-            whose=whose,
+        yield ScaleLimit(
+            rate=quotas.IN_FLIGHT.value / BATCH_TIMINGS[name].seconds,
+            owner=whose,
             what=f"SQS: {quotas.IN_FLIGHT.value:,.0f} messages in flight on a queue",
             removed_by="Service Quotas, or a second queue",
         )
@@ -197,7 +199,7 @@ def _function_limits() -> Iterator[Limit]:
 
 def _functions(name: str) -> float:
     """Functions at once for one job a second, in full batches."""
-    return PACES[name].seconds / _BATCH
+    return BATCH_TIMINGS[name].seconds / _BATCH
 
 
 _MORE_SHARDS: Final = {
@@ -206,13 +208,13 @@ _MORE_SHARDS: Final = {
 }
 
 
-def _table_limits(m: Measured) -> Iterator[Limit]:
-    for name, whose in _KINDS.items():
+def _table_limits(m: CostMeasurements) -> Iterator[ScaleLimit]:
+    for name, whose in _JOB_LABELS.items():
         units = _units(m.counts.job(name))
         for (where, index), each in _hottest(m, units).items():
-            yield Limit(
+            yield ScaleLimit(
                 rate=quotas.PARTITION_WRITES.value / each,
-                whose=whose,
+                owner=whose,
                 what=(
                     f"the hottest partition of `{where}.{index}`: "
                     f"{quotas.PARTITION_WRITES.value:,.0f} write units a second"
@@ -221,46 +223,46 @@ def _table_limits(m: Measured) -> Iterator[Limit]:
             )
         (where, index), each = max(units.items(), key=lambda one: one[1])
         place = where if index == TABLE else f"{where}.{index}"
-        yield Limit(
+        yield ScaleLimit(
             rate=quotas.NEW_TABLE_WRITES.value / each,
-            whose=whose,
+            owner=whose,
             what=(
                 f"`{place}` while it is new: {quotas.NEW_TABLE_WRITES.value:,.0f} write units a "
                 "second, later twice the last peak within 30 minutes"
             ),
             removed_by="the table's warm throughput, set before the peak",
         )
-        yield Limit(
+        yield ScaleLimit(
             rate=quotas.TABLE_WRITES.value / each,
-            whose=whose,
+            owner=whose,
             what=f"`{place}`: {quotas.TABLE_WRITES.value:,.0f} write units a second",
             removed_by="Service Quotas: table-level write throughput",
         )
 
 
-def _event_limits(m: Measured) -> Iterator[Limit]:
+def _event_limits(m: CostMeasurements) -> Iterator[ScaleLimit]:
     requests = m.counts.job(_SMALLEST).requests
     if requests["bus.publish"]:
-        yield Limit(
+        yield ScaleLimit(
             rate=quotas.PUT_EVENTS.value,
-            whose="events",
+            owner="events",
             what="EventBridge: PutEvents",
             removed_by="Service Quotas; publish only events that someone reads",
         )
     if requests["archive.keep"]:
-        yield Limit(
+        yield ScaleLimit(
             rate=quotas.PREFIX_PUTS.value,
-            whose="ended jobs",
+            owner="ended jobs",
             what="S3: PutObject under one prefix, until S3 has partitioned it",
             removed_by="time, or AWS Support: S3 partitions a prefix that is busy",
         )
 
 
-def _units(job: Counted) -> Bill:
+def _units(job: JobUsage) -> UnitsByIndex:
     return job.run.writes + job.publish.writes
 
 
-def _partitions(m: Measured) -> str:
+def _partitions(m: CostMeasurements) -> str:
     units = _units(m.counts.job(_PAYMENT))
     hottest = _hottest(m, units)
     lines = [
@@ -274,16 +276,16 @@ def _partitions(m: Measured) -> str:
     ]
     return f"""## Index partitions of a payment
 
-Counted over {MANY} payments: which partition of each index they wrote to. One partition takes
+Counted over {PAYMENT_COUNT} payments: which partition of each index they wrote to. One partition takes
 {quotas.PARTITION_WRITES.value:,.0f} units a second. An index by id has a partition for each id.
 
 {table(("index", "units a job", "of these in the hottest partition"), lines)}
 """
 
 
-def _drain(_: Measured) -> str:
+def _drain(_: CostMeasurements) -> str:
     at_rate = UNKNOWN_JOBS / PROVIDER_READS / 60
-    of_a_sweep = dollars.JOBS_OF_A_SWEEP
+    of_a_sweep = dollars.MAX_JOBS_PER_SWEEP
     sweeps = 0.0 if of_a_sweep is None else UNKNOWN_JOBS / of_a_sweep
     bound = (
         "That rate is the bound: a sweep goes on until nothing is due. With the time of pages and\n"
@@ -292,7 +294,7 @@ def _drain(_: Measured) -> str:
         else f"The sweep is the bound: it takes {of_a_sweep} jobs each minute, "
         f"so they take {sweeps / 60:.1f} hours."
     )
-    default = _WORKERS * _BATCH / PACES[_PAYMENT].seconds
+    default = _WORKERS * _BATCH / BATCH_TIMINGS[_PAYMENT].seconds
     hour = default * 3600
     return f"""## After an outage
 
@@ -307,7 +309,7 @@ arrives. Raise it for the time, up to the provider's rate. Messages wait for
 """
 
 
-def _sources(_: Measured) -> str:
+def _sources(_: CostMeasurements) -> str:
     known = {
         quota.source: None for quota in vars(quotas).values() if isinstance(quota, quotas.Quota)
     }

@@ -8,16 +8,16 @@ from typing import Any, Final
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.contracts.payment_charge import charge_shard
-from oncely.domain.answers import Done, Prepared
+from oncely.domain.answers import Prepared, Succeeded
 from oncely.domain.keys import JobKey
-from oncely.domain.profiles import Profile, Safety, Terms
-from oncely.providers import CrmRecord, Mail, Payment
+from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
+from oncely.providers import CrmRecord, Email, Payment
 from tests.integration.ping import Ping
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeClock
 from tests.support.mail import FakeMailer
-from tests.support.payments import FakePayments, Fault, Intent
-from tests.support.world import World
+from tests.support.payments import FakeIntent, FakePayments, PaymentFault
+from tests.support.world import InMemoryStack
 
 ORDER: Final = "ord_01HF2Z6Q8W"
 CONTACT: Final = "104190077123"
@@ -27,45 +27,45 @@ _BEGIN: Final = datetime(2026, 11, 16, 3, 0, 0, 123_457, tzinfo=UTC)
 class NaturalPing(Ping):
     """The smallest job that may simply run again."""
 
-    terms = Terms(
-        safety=Safety.NATURAL,
-        profile=Profile(name="Ping", request_timeout=timedelta(seconds=1), calls=1),
+    policy = RetryPolicy(
+        safety=RetrySafety.NATURAL,
+        profile=ProviderProfile(name="Ping", request_timeout=timedelta(seconds=1), max_calls=1),
     )
 
 
 class KeyedPing(Ping):
     """The smallest job whose provider deduplicates on our key."""
 
-    terms = Terms(
-        safety=Safety.KEYED,
-        profile=Profile(
+    policy = RetryPolicy(
+        safety=RetrySafety.KEYED,
+        profile=ProviderProfile(
             name="Ping",
             request_timeout=timedelta(seconds=1),
-            calls=1,
-            key_window=timedelta(hours=24),
+            max_calls=1,
+            key_ttl=timedelta(hours=24),
         ),
     )
 
 
-class LongPayments(FakePayments):
+class MaxLengthPayments(FakePayments):
     """Intents with ids as long as Stripe's."""
 
     def _create(self, payment: Payment) -> Prepared:
         ref = f"pi_{len(self.intents) + 1:024d}"
-        self.intents[ref] = Intent(ref, payment)
+        self.intents[ref] = FakeIntent(ref, payment)
         return Prepared(ref)
 
-    def scope(self) -> str:
+    def key_scope(self) -> str:
         return "acct_1OqLk2Hx9TzVb3Ns:live"
 
 
-class LongMails(FakeMailer):
+class MaxLengthMailer(FakeMailer):
     """Message ids as long as those of SES."""
 
-    def _sent(self, mail: Mail) -> Done:
-        self.sent.append(mail)
+    def _sent(self, email: Email) -> Succeeded:
+        self.sent.append(email)
         ref = f"{len(self.sent):016d}-8b7d1f3c-8d1e-4c0a-9a53-3c1d2e4f5a6b-000000"
-        return Done(f"sent to {mail.to} as {ref}", ref, {"message_id": ref})
+        return Succeeded(f"sent to {email.to} as {ref}", ref, {"message_id": ref})
 
 
 @dataclass
@@ -75,21 +75,21 @@ class TickingClock(FakeClock):
     time: datetime = _BEGIN
 
     def now(self) -> datetime:
-        self.move(milliseconds=7)
+        self.advance(milliseconds=7)
         return self.time
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class JobSample:
     """One job: its message, what must be there before it, and what makes its outcome unclear."""
 
     name: str
     contract: type[AnyContract]
     message: Mapping[str, object]
-    arrange: Callable[[World], None] = lambda _: None
-    lose_the_answer: Callable[[World], None] | None = None
+    seed: Callable[[InMemoryStack], None] = lambda _: None
+    make_ambiguous: Callable[[InMemoryStack], None] | None = None
     # A message under the same key with other values; None if the contract takes any.
-    contradicting: Mapping[str, object] = field(default_factory=dict)
+    conflicting_message: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def key(self) -> JobKey:
@@ -101,12 +101,12 @@ class Sample:
         return tuple(dict.fromkeys((self.contract, *CONTRACTS)))
 
 
-def new_world(**ports: Any) -> World:  # noqa: ANN401  # any port of the world
+def new_world(**ports: Any) -> InMemoryStack:  # noqa: ANN401  # any port of the world
     """A world whose rows are as long as those of a deployment."""
     tokens: Any = _tokens()
-    return World(
-        payments=LongPayments(),
-        mail=LongMails(),
+    return InMemoryStack(
+        payments=MaxLengthPayments(),
+        mail=MaxLengthMailer(),
         crm=FakeCrm(),
         clock=TickingClock(),
         tokens=tokens,
@@ -120,7 +120,7 @@ def _tokens() -> Callable[[], str]:
     return lambda: f"{next(numbers):032x}"
 
 
-def order(world: World, order_id: str = ORDER, **changes: object) -> None:
+def seed_order(world: InMemoryStack, order_id: str = ORDER, **changes: object) -> None:
     """An order that asks for payment."""
     ids = {
         "customer_id": "cus_internal_48151623",
@@ -131,57 +131,59 @@ def order(world: World, order_id: str = ORDER, **changes: object) -> None:
     world.add_order(order_id, **{**ids, **changes})
 
 
-def _paid(world: World) -> None:
-    order(world, status="paid", charge_id=f"ch_{'0' * 24}")
+def _seed_paid_order(world: InMemoryStack) -> None:
+    seed_order(world, status="paid", charge_id=f"ch_{'0' * 24}")
 
 
-def _contact(world: World) -> None:
+def _seed_contact(world: InMemoryStack) -> None:
     held = world.crm.add(email="seven@example.com", firstname="Seven", lastname="of Nine")
     record: CrmRecord = world.crm.contacts.pop(held)
     body = {**record.body, "id": CONTACT}
     world.crm.contacts[CONTACT] = replace(record, record_id=CONTACT, body=body)
 
 
-def _contacts(world: World) -> None:
+def _seed_contacts(world: InMemoryStack) -> None:
     world.crm.add_contacts(100)
 
 
-def _record(world: World) -> None:
-    world.tools.rows.put(
+def _seed_record(world: InMemoryStack) -> None:
+    world.dependencies.rows.put(
         "records",
         {"record_id": f"hubspot#{CONTACT}"},
         {"version": 7, "properties": {"email": "seven@example.com", "firstname": "Seven"}},
     )
 
 
-def _ping(job_type: type[AnyContract], name: str) -> Sample:
+def _ping_sample(job_type: type[AnyContract], name: str) -> JobSample:
     message = {"job": job_type.job_type, "v": 1, "number": 104190077123}
-    return Sample(name=name, contract=job_type, message=message)
+    return JobSample(name=name, contract=job_type, message=message)
 
 
-def _by_type() -> dict[str, type[AnyContract]]:
+def _contracts_by_type() -> dict[str, type[AnyContract]]:
     return {contract.job_type: contract for contract in CONTRACTS}
 
 
-def samples() -> tuple[Sample, ...]:
+def samples() -> tuple[JobSample, ...]:
     """All of them; a job type of a team's own is not among them."""
-    found = _by_type()
+    found = _contracts_by_type()
     shipped = (
-        Sample(
+        JobSample(
             name="payment.charge",
             contract=found["payment.charge"],
             message={"job": "payment.charge", "v": 1, "order_id": ORDER},
-            contradicting={"job": "payment.charge", "v": 1, "order_id": ORDER, "amount": 1},
-            arrange=order,
-            lose_the_answer=lambda world: world.payments.fails("execute", Fault.TIMEOUT_AFTER),
+            conflicting_message={"job": "payment.charge", "v": 1, "order_id": ORDER, "amount": 1},
+            seed=seed_order,
+            make_ambiguous=lambda world: world.payments.fail_next(
+                "execute", PaymentFault.TIMEOUT_AFTER
+            ),
         ),
-        Sample(
+        JobSample(
             name="receipt.send",
             contract=found["receipt.send"],
             message={"job": "receipt.send", "v": 1, "order_id": ORDER},
-            arrange=_paid,
+            seed=_seed_paid_order,
         ),
-        Sample(
+        JobSample(
             name="sync.contact",
             contract=found["sync.contact"],
             message={
@@ -191,9 +193,9 @@ def samples() -> tuple[Sample, ...]:
                 "source_id": CONTACT,
                 "event_id": "01HF2Z6Q8W5J9K3M",
             },
-            arrange=_contact,
+            seed=_seed_contact,
         ),
-        Sample(
+        JobSample(
             name="sync.import",
             contract=found["sync.import"],
             message={
@@ -202,9 +204,9 @@ def samples() -> tuple[Sample, ...]:
                 "source": "hubspot",
                 "batch_id": "2026-11-16-nightly",
             },
-            arrange=_contacts,
+            seed=_seed_contacts,
         ),
-        Sample(
+        JobSample(
             name="sync.push",
             contract=found["sync.push"],
             message={
@@ -214,8 +216,12 @@ def samples() -> tuple[Sample, ...]:
                 "record_id": f"hubspot#{CONTACT}",
                 "version": 7,
             },
-            arrange=_record,
-            lose_the_answer=lambda world: world.crm.fails("push", Fault.TIMEOUT_AFTER),
+            seed=_seed_record,
+            make_ambiguous=lambda world: world.crm.fail_next("push", PaymentFault.TIMEOUT_AFTER),
         ),
     )
-    return (_ping(NaturalPing, "natural"), _ping(KeyedPing, "smallest keyed"), *shipped)
+    return (
+        _ping_sample(NaturalPing, "natural"),
+        _ping_sample(KeyedPing, "smallest keyed"),
+        *shipped,
+    )

@@ -6,32 +6,32 @@ from contextlib import closing
 import pytest
 
 from oncely.ports import JobStore
-from tests.contract.places import Place, in_memory, on_dynamodb
-from tests.support.dynamo import Dynamo
-from tests.support.engines import DYNAMODBS, Kind
+from tests.contract.places import StoreFixture, dynamodb_fixture, memory_fixture
+from tests.support.dynamo import DynamoFixture
+from tests.support.engines import DYNAMODB_ENGINES, EngineKind
 
 
-@pytest.fixture(params=[Kind.MEMORY, *DYNAMODBS])
-def place(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Place]:
-    if request.param is Kind.MEMORY:
-        yield in_memory()
+@pytest.fixture(params=[EngineKind.MEMORY, *DYNAMODB_ENGINES])
+def store_fixture(request: pytest.FixtureRequest, no_profile: None) -> Iterator[StoreFixture]:
+    if request.param is EngineKind.MEMORY:
+        yield memory_fixture()
         return
-    with tables_on(request) as tables:
-        yield on_dynamodb(request.param, tables)
+    with tables_for(request) as tables:
+        yield dynamodb_fixture(request.param, tables)
 
 
 @pytest.fixture
-def store(place: Place) -> JobStore:
-    return place.store
+def store(store_fixture: StoreFixture) -> JobStore:
+    return store_fixture.store
 
 
-@pytest.fixture(params=DYNAMODBS)
-def dynamo(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Dynamo]:
+@pytest.fixture(params=DYNAMODB_ENGINES)
+def dynamo(request: pytest.FixtureRequest, no_profile: None) -> Iterator[DynamoFixture]:
     """What only a table can show: its attributes, and how often it was asked."""
-    with tables_on(request) as tables:
+    with tables_for(request) as tables:
         yield tables
 
 
-def tables_on(request: pytest.FixtureRequest) -> closing[Dynamo]:
-    kind: Kind = request.param
-    return closing(Dynamo(request.getfixturevalue(kind.name.lower())))
+def tables_for(request: pytest.FixtureRequest) -> closing[DynamoFixture]:
+    kind: EngineKind = request.param
+    return closing(DynamoFixture(request.getfixturevalue(kind.name.lower())))

@@ -14,24 +14,24 @@ from oncely.domain.answers import NotSent
 from oncely.providers import Crm
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeClock
-from tests.support.payments import Fault
+from tests.support.payments import PaymentFault
 
 CRMS = ("fake", "hubspot")
-PATHS = {
-    "fetch": ("GET", f"{CONTACTS}/*"),
-    "page": ("GET", CONTACTS),
-    "changed": ("POST", "*/search"),
-    "push": ("P*", f"{CONTACTS}/*"),
-    "find": ("GET", f"{CONTACTS}/*"),
+ENDPOINTS = {
+    "get_contact": ("GET", f"{CONTACTS}/*"),
+    "list_contacts": ("GET", CONTACTS),
+    "list_changed": ("POST", "*/search"),
+    "upsert_contact": ("P*", f"{CONTACTS}/*"),
+    "find_by_external_id": ("GET", f"{CONTACTS}/*"),
 }
-KINDS = {
-    Fault.TIMEOUT_BEFORE: "drop_before",
-    Fault.TIMEOUT_AFTER: "accept_then_drop",
-    Fault.UNAUTHORIZED: "unauthorized",
+SANDBOX_FAULTS = {
+    PaymentFault.TIMEOUT_BEFORE: "drop_before",
+    PaymentFault.TIMEOUT_AFTER: "accept_then_drop",
+    PaymentFault.UNAUTHORIZED: "unauthorized",
 }
 
 
-class People(Protocol):
+class CrmUsers(Protocol):
     """Those who work in the CRM."""
 
     def add(self, **properties: str) -> str: ...
@@ -43,7 +43,7 @@ class People(Protocol):
     def archive(self, record_id: str, /) -> None: ...
 
 
-class Bench(Protocol):
+class CrmHarness(Protocol):
     """A CRM, its truth, and a way to make it fail."""
 
     clock: FakeClock
@@ -52,77 +52,77 @@ class Bench(Protocol):
     def crm(self) -> Crm: ...
 
     @property
-    def people(self) -> People: ...
+    def users(self) -> CrmUsers: ...
 
     def writes(self) -> list[int]: ...
 
-    def fails(self, step: str, fault: Fault) -> None: ...
+    def fail_next(self, step: str, fault: PaymentFault) -> None: ...
 
-    def limits_rate(self, step: str, *, seconds: int) -> None: ...
+    def limit_rate(self, step: str, *, seconds: int) -> None: ...
 
-    def names_what_collided(self, named: bool) -> None: ...  # noqa: FBT001  # a switch
+    def set_reports_conflicting_property(self, named: bool) -> None: ...  # noqa: FBT001  # a switch
 
-    def spends_its_daily_limit(self) -> None: ...
+    def exhaust_daily_limit(self) -> None: ...
 
 
 @dataclass
-class FakeBench:
+class FakeCrmHarness:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def __post_init__(self) -> None:
         self.crm: FakeCrm = FakeCrm(clock=self.clock)
-        self.people: FakeCrm = self.crm
+        self.users: FakeCrm = self.crm
 
     def writes(self) -> list[int]:
         return [self.crm.writes[one] for one in self.crm.contacts]
 
-    def fails(self, step: str, fault: Fault) -> None:
-        self.crm.fails(step, fault)
+    def fail_next(self, step: str, fault: PaymentFault) -> None:
+        self.crm.fail_next(step, fault)
 
-    def limits_rate(self, step: str, *, seconds: int) -> None:
-        self.crm.fails(step, NotSent("429", timedelta(seconds=seconds)))
+    def limit_rate(self, step: str, *, seconds: int) -> None:
+        self.crm.fail_next(step, NotSent("429", timedelta(seconds=seconds)))
 
-    def names_what_collided(self, named: bool) -> None:  # noqa: FBT001  # a switch
-        self.crm.names_what_collided = named
+    def set_reports_conflicting_property(self, named: bool) -> None:  # noqa: FBT001  # a switch
+        self.crm.reports_conflicting_property = named
 
-    def spends_its_daily_limit(self) -> None:
-        self.crm.daily_limit_is_spent = True
+    def exhaust_daily_limit(self) -> None:
+        self.crm.daily_limit_exhausted = True
 
 
 @dataclass
-class HubSpotBench:
+class HubSpotHarness:
     sandbox: ProviderSandbox
     clock: FakeClock
 
     def __post_init__(self) -> None:
-        crm = HubSpotCrm.with_token("pat-test-1", api_base=self.sandbox.url)
+        crm = HubSpotCrm.from_token("pat-test-1", api_base=self.sandbox.url)
         self.crm = replace(crm, now=self.clock.now)
-        self.people: HubSpotContacts = self.sandbox.hubspot
+        self.users: HubSpotContacts = self.sandbox.hubspot
 
     def writes(self) -> list[int]:
         return [one.writes for one in self.sandbox.ledger.contacts]
 
-    def fails(self, step: str, fault: Fault) -> None:
-        method, path = PATHS[step]
-        self.sandbox.faults.add(KINDS[fault], method=method, path=path)
+    def fail_next(self, step: str, fault: PaymentFault) -> None:
+        method, path = ENDPOINTS[step]
+        self.sandbox.faults.add(SANDBOX_FAULTS[fault], method=method, path=path)
 
-    def limits_rate(self, step: str, *, seconds: int) -> None:
-        method, path = PATHS[step]
+    def limit_rate(self, step: str, *, seconds: int) -> None:
+        method, path = ENDPOINTS[step]
         self.sandbox.faults.add("rate_limit", method=method, path=path, seconds=seconds)
 
-    def names_what_collided(self, named: bool) -> None:  # noqa: FBT001  # a switch
-        self.sandbox.hubspot.names_what_collided = named
+    def set_reports_conflicting_property(self, named: bool) -> None:  # noqa: FBT001  # a switch
+        self.sandbox.hubspot.reports_conflicting_property = named
 
-    def spends_its_daily_limit(self) -> None:
-        self.sandbox.hubspot.daily_limit_is_spent = True
+    def exhaust_daily_limit(self) -> None:
+        self.sandbox.hubspot.is_daily_limit_reached = True
 
 
 @contextmanager
-def crm_bench(name: str) -> Iterator[Bench]:
+def crm_harness(name: str) -> Iterator[CrmHarness]:
     """A fresh CRM of this kind, empty."""
     if name == "fake":
-        yield FakeBench()
+        yield FakeCrmHarness()
         return
     clock = FakeClock()
     with ProviderSandbox(clock=clock.now) as sandbox:
-        yield HubSpotBench(sandbox, clock)
+        yield HubSpotHarness(sandbox, clock)

@@ -8,13 +8,13 @@ from typing import Protocol
 from infra.local.sandbox import StripeSandbox
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.domain.answers import Prepared
-from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 from oncely.providers import Payment, PaymentProvider
-from tests.support.payments import FakePayments, Fault
+from tests.support.payments import FakePayments, PaymentFault
 
 
-class Bench(Protocol):
+class PaymentHarness(Protocol):
     """A provider, its truth, and a way to make it fail."""
 
     @property
@@ -22,16 +22,16 @@ class Bench(Protocol):
 
     def charges(self) -> int: ...
 
-    def fails(self, step: str, fault: Fault) -> None: ...
+    def fail_next(self, step: str, fault: PaymentFault) -> None: ...
 
-    def pays_out(self, ref: str, *, succeeded: bool) -> None: ...
+    def complete_payment(self, ref: str, *, succeeded: bool) -> None: ...
 
-    def refunds(self, ref: str) -> None: ...
+    def refund(self, ref: str) -> None: ...
 
     def payment(self, kind: str = "good") -> Payment: ...
 
 
-def payment(method: str, amount: int = 1250) -> Payment:
+def make_payment(method: str, amount: int = 1250) -> Payment:
     return Payment(
         money=Money(amount, "eur"),
         customer="cus_7",
@@ -42,57 +42,57 @@ def payment(method: str, amount: int = 1250) -> Payment:
 
 
 @dataclass
-class FakeBench:
+class FakePaymentHarness:
     provider: FakePayments = field(default_factory=FakePayments)
 
     def charges(self) -> int:
         return len(self.provider.charges)
 
-    def fails(self, step: str, fault: Fault) -> None:
-        self.provider.fails(step, fault)
+    def fail_next(self, step: str, fault: PaymentFault) -> None:
+        self.provider.fail_next(step, fault)
 
-    def pays_out(self, ref: str, *, succeeded: bool) -> None:
-        self.provider.settle(ref, status="succeeded" if succeeded else "declined")
+    def complete_payment(self, ref: str, *, succeeded: bool) -> None:
+        self.provider.complete(ref, status="succeeded" if succeeded else "declined")
 
-    def refunds(self, ref: str) -> None:
-        self.provider.settle(ref, status="refunded")
+    def refund(self, ref: str) -> None:
+        self.provider.complete(ref, status="refunded")
 
     def payment(self, kind: str = "good") -> Payment:
         self.provider.declines = kind == "declined"
         self.provider.processes = kind == "processing"
-        return payment(kind)
+        return make_payment(kind)
 
 
 @dataclass
-class StripeBench:
+class StripeHarness:
     sandbox: StripeSandbox
     provider: StripePayments
 
     def charges(self) -> int:
         return len(self.sandbox.ledger.charges)
 
-    def fails(self, step: str, fault: Fault) -> None:
+    def fail_next(self, step: str, fault: PaymentFault) -> None:
         method, path = {
             "prepare": ("POST", "/v1/payment_intents"),
             "execute": ("POST", "/v1/payment_intents/*/confirm"),
-            "look_up": ("GET", "/v1/payment_intents/*"),
+            "lookup": ("GET", "/v1/payment_intents/*"),
             "find": ("GET", "/v1/payment_intents"),
             "close": ("POST", "/v1/payment_intents/*/cancel"),
         }[step]
         kind = {
-            Fault.TIMEOUT_BEFORE: "drop_before",
-            Fault.TIMEOUT_AFTER: "accept_then_drop",
-            Fault.UNAUTHORIZED: "unauthorized",
+            PaymentFault.TIMEOUT_BEFORE: "drop_before",
+            PaymentFault.TIMEOUT_AFTER: "accept_then_drop",
+            PaymentFault.UNAUTHORIZED: "unauthorized",
         }[fault]
         self.sandbox.faults.add(kind, method=method, path=path)
-        if fault is not Fault.UNAUTHORIZED and step in {"execute", "close"}:
+        if fault is not PaymentFault.UNAUTHORIZED and step in {"execute", "close"}:
             # Where one of these fails, the adapter reads the intent; nor can it do that.
             self.sandbox.faults.add("outage", method="GET")
 
-    def pays_out(self, ref: str, *, succeeded: bool) -> None:
-        self.sandbox.settle(ref, succeeded=succeeded)
+    def complete_payment(self, ref: str, *, succeeded: bool) -> None:
+        self.sandbox.complete_pending(ref, succeeded=succeeded)
 
-    def refunds(self, ref: str) -> None:
+    def refund(self, ref: str) -> None:
         self.provider.client.v1.refunds.create({"payment_intent": ref})
 
     def payment(self, kind: str = "good") -> Payment:
@@ -101,24 +101,24 @@ class StripeBench:
             "declined": "pm_card_chargeDeclined",
             "processing": "pm_processing",
         }
-        return payment(methods[kind])
+        return make_payment(methods[kind])
 
 
 @contextmanager
-def a_bench(name: str) -> Iterator[Bench]:
+def payment_harness(name: str) -> Iterator[PaymentHarness]:
     """One of them, by name."""
     if name == "fake":
-        yield FakeBench()
+        yield FakePaymentHarness()
         return
     with StripeSandbox() as sandbox:
-        yield StripeBench(sandbox, StripePayments.with_key("sk_test_1", api_base=sandbox.url))
+        yield StripeHarness(sandbox, StripePayments.from_api_key("sk_test_1", api_base=sandbox.url))
 
 
-def key(text: str) -> ProviderKey:
-    return ProviderKey(text)
+def make_key(text: str) -> IdempotencyKey:
+    return IdempotencyKey(text)
 
 
-def prepared(bench: Bench, asked: Payment, *, number: int = 1) -> str:
-    answer = bench.provider.prepare(asked, key=key(f"create:{number}"))
+def prepare_payment(harness: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
+    answer = harness.provider.prepare(asked, idempotency_key=make_key(f"create:{number}"))
     assert isinstance(answer, Prepared)
     return answer.ref

@@ -6,50 +6,50 @@ from dataclasses import dataclass
 from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.sweep_leases import DynamoSweepLeases
 from oncely.domain.keys import JobKey
-from oncely.ports import DueIndex, JobFinder, JobStore, SweepLeases, UniqueWindows
+from oncely.ports import DueIndex, JobIndex, JobStore, SweepLeases, UniqueWindows
 from oncely.testing.memory import (
     MemoryDueIndex,
-    MemoryJobFinder,
+    MemoryJobIndex,
     MemoryJobStore,
     MemorySweepLeases,
-    MemoryWindows,
+    MemoryUniqueWindows,
 )
-from tests.support.dynamo import Dynamo
-from tests.support.engines import Kind
-from tests.support.world import Rows
+from tests.support.dynamo import DynamoFixture
+from tests.support.engines import EngineKind
+from tests.support.world import BusinessRows
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class StoreFixture:
     """Where a test's rows are."""
 
-    kind: Kind
+    engine: EngineKind
     store: JobStore
     windows: UniqueWindows
-    finder: JobFinder
+    finder: JobIndex
     due: DueIndex
     leases: SweepLeases
-    rows: Rows
+    rows: BusinessRows
     remove_row: Callable[[JobKey], None]
 
 
-def in_memory() -> Place:
+def memory_fixture() -> StoreFixture:
     memory = MemoryJobStore()
-    return Place(
-        kind=Kind.MEMORY,
+    return StoreFixture(
+        engine=EngineKind.MEMORY,
         store=memory,
-        windows=MemoryWindows(memory),
-        finder=MemoryJobFinder(memory),
+        windows=MemoryUniqueWindows(memory),
+        finder=MemoryJobIndex(memory),
         due=MemoryDueIndex(memory),
         leases=MemorySweepLeases(),
-        rows=memory.business,
+        rows=memory.business_rows,
         remove_row=memory.expire,
     )
 
 
-def on_dynamodb(kind: Kind, tables: Dynamo) -> Place:
-    return Place(
-        kind=kind,
+def dynamodb_fixture(engine: EngineKind, tables: DynamoFixture) -> StoreFixture:
+    return StoreFixture(
+        engine=engine,
         store=tables.store(),
         windows=tables.windows(),
         finder=tables.finder(),

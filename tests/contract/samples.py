@@ -4,39 +4,39 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from oncely.adapters.system import new_token
+from oncely.adapters.system import new_owner_token
 from oncely.domain.claims import Claim
-from oncely.domain.jobs import Job, enqueued
+from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event
-from oncely.domain.writes import Expect, LocalWrite
+from oncely.domain.writes import BusinessWrite, Precondition
 from oncely.ports import Claimed, JobStore
 from tests.support.fakes import START
 
 KEY: Final = JobKey("payment.charge:order_18452")
-SECOND_TRY: Final = JobKey("payment.charge:order_18452:2")
+RESUBMITTED_KEY: Final = JobKey("payment.charge:order_18452:2")
 ORDER_KEY: Final = {"order_id": "18452"}
 LEASE: Final = timedelta(seconds=72)
 
 
-def at(seconds: float) -> datetime:
+def time_at(seconds: float) -> datetime:
     """A moment after the start, with digits that a careless store would lose."""
     return START + timedelta(seconds=seconds, milliseconds=123)
 
 
-FIRST_CLAIM: Final = at(1)
+FIRST_CLAIM: Final = time_at(1)
 
 
-def an_owner() -> str:
+def new_owner() -> str:
     """A token as workers make them."""
-    return new_token()
+    return new_owner_token()
 
 
-def a_claim(owner: str = "", *, now: datetime = FIRST_CLAIM, **changes: Any) -> Claim:  # noqa: ANN401  # fields of a claim
+def make_claim(owner: str = "", *, now: datetime = FIRST_CLAIM, **changes: Any) -> Claim:  # noqa: ANN401  # fields of a claim
     claim = Claim(
         job_key=KEY,
         job_type="payment.charge",
-        owner=owner or an_owner(),
+        owner=owner or new_owner(),
         now=now,
         lease_until=now + LEASE,
         message={"job": "payment.charge", "v": 1, "order_id": "18452"},
@@ -47,64 +47,71 @@ def a_claim(owner: str = "", *, now: datetime = FIRST_CLAIM, **changes: Any) -> 
     return replace(claim, **changes)
 
 
-def a_ready_job(key: JobKey = KEY, **changes: Any) -> Job:  # noqa: ANN401  # fields of a job
-    job = enqueued(
+def make_ready_job(key: JobKey = KEY, **changes: Any) -> Job:  # noqa: ANN401  # fields of a job
+    job = new_job(
         key,
         "payment.charge",
         {"job": "payment.charge", "v": 1, "order_id": "18452", "note": "from the producer"},
-        now=at(0),
-        due_at=at(900),
+        now=time_at(0),
+        due_at=time_at(900),
         actor="producer",
         reason="enqueued",
     )
     return replace(job, **changes)
 
 
-def started(store: JobStore, owner: str = "", **changes: Any) -> Job:  # noqa: ANN401  # fields of a claim
+def claim_job(store: JobStore, owner: str = "", **changes: Any) -> Job:  # noqa: ANN401  # fields of a claim
     """A row that someone has claimed."""
-    result = store.claim(a_claim(owner, **changes))
+    result = store.claim(make_claim(owner, **changes))
     assert isinstance(result, Claimed)
     return result.job
 
 
-def moved(job: Job, event: Event, *, seconds: float = 2, **changes: object) -> Job:
-    return job.apply(event, now=at(seconds), actor="worker", reason=f"because: {event}", **changes)
+def apply_event(job: Job, event: Event, *, seconds: float = 2, **changes: object) -> Job:
+    return job.apply(
+        event, now=time_at(seconds), actor="worker", reason=f"because: {event}", **changes
+    )
 
 
-def with_a_note(job: Job, *, seconds: float = 3) -> Job:
+def add_note(job: Job, *, seconds: float = 3) -> Job:
     """The row after someone else left evidence on it."""
-    return job.apply(Event.NOTE, now=at(seconds), actor="another worker", reason="late answer")
+    return job.apply(Event.NOTE, now=time_at(seconds), actor="another worker", reason="late answer")
 
 
-def finished(job: Job, *, seconds: float = 2) -> Job:
-    return moved(
+def finish_job(job: Job, *, seconds: float = 2) -> Job:
+    return apply_event(
         job,
         Event.CONFIRM,
         seconds=seconds,
         provider_ref="pi_1",
         result={"charge_id": "ch_1", "amount": 1250},
-        due_at=at(seconds + 300),
+        due_at=time_at(seconds + 300),
     )
 
 
-def failed(job: Job) -> Job:
-    return moved(job, Event.REFUSE, result={"code": "card_declined"}, last_error="card_declined")
+def fail_job(job: Job) -> Job:
+    return apply_event(
+        job, Event.DECLINE, result={"code": "card_declined"}, last_error="card_declined"
+    )
 
 
-def order_becomes_paid(**changes: Any) -> LocalWrite:  # noqa: ANN401  # fields of a write
-    write = LocalWrite(
+def paid_order_write(**changes: Any) -> BusinessWrite:  # noqa: ANN401  # fields of a write
+    write = BusinessWrite(
         table="orders",
         key=ORDER_KEY,
         set={"status": "paid", "charge_id": "ch_1"},
         remove=("charge_requested_at",),
-        expect=(Expect("status", ("payment_pending", "payment_failed")), Expect("amount", (1250,))),
+        preconditions=(
+            Precondition("status", ("payment_pending", "payment_failed")),
+            Precondition("amount", (1250,)),
+        ),
     )
     return replace(write, **changes)
 
 
-AN_UNPAID_ORDER: Final = {
+UNPAID_ORDER: Final = {
     "status": "payment_pending",
     "amount": 1250,
     "charge_requested_at": "2026-11-16T02:59:00Z",
 }
-A_PAID_ORDER: Final = {**ORDER_KEY, "status": "paid", "amount": 1250, "charge_id": "ch_1"}
+PAID_ORDER: Final = {**ORDER_KEY, "status": "paid", "amount": 1250, "charge_id": "ch_1"}

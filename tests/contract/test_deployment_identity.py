@@ -14,33 +14,33 @@ from oncely.adapters.deployment_identity import (
     new_identity,
 )
 from oncely.adapters.due_index import DynamoDueIndex
-from oncely.domain.due import Action
+from oncely.domain.due import DueAction
 from oncely.domain.errors import InvalidKeyError, NotConfiguredError
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
-from oncely.domain.table_identity import Identity, refusal
-from oncely.services.set_up_table import FirstSetup, SetUp
-from tests.support.dynamo import Dynamo
-from tests.support.engines import Kind
+from oncely.domain.table_identity import TableIdentity, blocking_reason
+from oncely.services.set_up_table import SetupResult, TableInitializer
+from tests.support.dynamo import DynamoFixture
+from tests.support.engines import EngineKind
 
 FAR = datetime(9999, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 11, 17, 3, 0, tzinfo=UTC)
 # moto's tables have no id.
-REAL_IDS = pytest.mark.parametrize("dynamo", [Kind.MINISTACK], indirect=True)
+REAL_IDS = pytest.mark.parametrize("dynamo", [EngineKind.MINISTACK], indirect=True)
 
 
-def table(dynamo: Dynamo) -> DynamoTableIdentity:
+def table(dynamo: DynamoFixture) -> DynamoTableIdentity:
     return DynamoTableIdentity(dynamo.client, dynamo.jobs_table)
 
 
-def set_up(dynamo: Dynamo) -> SetUp:
-    return FirstSetup(table(dynamo), new_identity).run()
+def set_up(dynamo: DynamoFixture) -> SetupResult:
+    return TableInitializer(table(dynamo), new_identity).run()
 
 
-def test_new_table_gets_identity_once(dynamo: Dynamo) -> None:
-    assert set_up(dynamo) is SetUp.MADE
+def test_new_table_gets_identity_once(dynamo: DynamoFixture) -> None:
+    assert set_up(dynamo) is SetupResult.CREATED
     first = table(dynamo).identity()
-    assert set_up(dynamo) is SetUp.THERE
+    assert set_up(dynamo) is SetupResult.ALREADY_SET_UP
 
     assert first is not None
     assert table(dynamo).identity() == first
@@ -48,22 +48,22 @@ def test_new_table_gets_identity_once(dynamo: Dynamo) -> None:
     assert first.deployment.isalnum()
 
 
-def test_non_empty_table_gets_no_identity(dynamo: Dynamo) -> None:
+def test_non_empty_table_gets_no_identity(dynamo: DynamoFixture) -> None:
     dynamo.admin.put_item(
         TableName=dynamo.jobs_table, Item={"job_key": {"S": "payment.charge:order_1"}}
     )
 
-    assert set_up(dynamo) is SetUp.NOT_EMPTY
+    assert set_up(dynamo) is SetupResult.NOT_EMPTY
     assert table(dynamo).identity() is None
 
 
-def test_reading_creates_no_identity(dynamo: Dynamo) -> None:
+def test_reading_creates_no_identity(dynamo: DynamoFixture) -> None:
     assert table(dynamo).identity() is None
     assert table(dynamo).is_empty()
 
 
-def test_two_tables_have_two_identities(dynamo: Dynamo) -> None:
-    other = Dynamo(dynamo.url)
+def test_two_tables_have_two_identities(dynamo: DynamoFixture) -> None:
+    other = DynamoFixture(dynamo.url)
     try:
         set_up(dynamo), set_up(other)
 
@@ -72,31 +72,31 @@ def test_two_tables_have_two_identities(dynamo: Dynamo) -> None:
         other.close()
 
 
-@pytest.mark.parametrize("dynamo", [Kind.MINISTACK], indirect=True)
-def test_concurrent_setups_create_one_identity(dynamo: Dynamo) -> None:
-    tables = [DynamoTableIdentity(dynamo.another_client(), dynamo.jobs_table) for _ in range(8)]
+@pytest.mark.parametrize("dynamo", [EngineKind.MINISTACK], indirect=True)
+def test_concurrent_setups_create_one_identity(dynamo: DynamoFixture) -> None:
+    tables = [DynamoTableIdentity(dynamo.separate_client(), dynamo.jobs_table) for _ in range(8)]
 
     with ThreadPoolExecutor(8) as pool:
-        done = list(pool.map(lambda one: FirstSetup(one, new_identity).run(), tables))
+        done = list(pool.map(lambda one: TableInitializer(one, new_identity).run(), tables))
 
-    assert sorted(done).count(SetUp.MADE) == 1
+    assert sorted(done).count(SetupResult.CREATED) == 1
 
 
-def test_identity_is_replaced_only_when_unchanged_since_read(dynamo: Dynamo) -> None:
+def test_identity_is_replaced_only_when_unchanged_since_read(dynamo: DynamoFixture) -> None:
     set_up(dynamo)
     ours = table(dynamo).identity()
     assert ours is not None
     restored = replace(ours, table_id="T2", restored_at=NOW, replays_until=NOW + timedelta(days=18))
 
-    assert not table(dynamo).write(restored, instead_of=None)
-    assert not table(dynamo).write(restored, instead_of=replace(ours, table_id="T0"))
-    assert not table(dynamo).write(restored, instead_of=replace(ours, deployment="another"))
-    assert table(dynamo).write(restored, instead_of=ours)
+    assert not table(dynamo).write(restored, replacing=None)
+    assert not table(dynamo).write(restored, replacing=replace(ours, table_id="T0"))
+    assert not table(dynamo).write(restored, replacing=replace(ours, deployment="another"))
+    assert table(dynamo).write(restored, replacing=ours)
     assert table(dynamo).identity() == restored
 
 
 @REAL_IDS
-def test_table_reports_missing_protection(dynamo: Dynamo) -> None:
+def test_table_reports_missing_protection(dynamo: DynamoFixture) -> None:
     look = table(dynamo)
     set_up(dynamo)
 
@@ -106,11 +106,11 @@ def test_table_reports_missing_protection(dynamo: Dynamo) -> None:
     protected = look.with_protection(look.facts())
 
     assert protected.missing == ()
-    assert refusal(look.identity(), protected, now=NOW) is None
+    assert blocking_reason(look.identity(), protected, now=NOW) is None
 
 
 @REAL_IDS
-def test_restored_table_id_differs_from_identity_item(dynamo: Dynamo) -> None:
+def test_restored_table_id_differs_from_identity_item(dynamo: DynamoFixture) -> None:
     dynamo.protect()
     set_up(dynamo)
     restored = f"{dynamo.jobs_table}-restored"
@@ -125,18 +125,18 @@ def test_restored_table_id_differs_from_identity_item(dynamo: Dynamo) -> None:
     assert item == table(dynamo).identity(), "the item comes with the rows"
     assert item is not None
     assert item.table_id != facts.table_id
-    assert "was restored or copied" in (refusal(item, facts, now=NOW) or "")
-    assert FirstSetup(look, new_identity).run() is SetUp.THERE
+    assert "was restored or copied" in (blocking_reason(item, facts, now=NOW) or "")
+    assert TableInitializer(look, new_identity).run() is SetupResult.ALREADY_SET_UP
 
 
-def test_identity_is_not_listed_counted_or_due(dynamo: Dynamo) -> None:
+def test_identity_is_not_listed_counted_or_due(dynamo: DynamoFixture) -> None:
     set_up(dynamo)
     finder = dynamo.finder()
 
-    assert list(finder.attention(tuple(Status))) == []
-    assert finder.count(tuple(Status), since=None, most=10) == 0
+    assert list(finder.by_status(tuple(Status))) == []
+    assert finder.count(tuple(Status), since=None, limit=10) == 0
     index = DynamoDueIndex(dynamo.client, dynamo.jobs_table)
-    for action in Action:
+    for action in DueAction:
         for shard in range(index.shards):
             assert list(index.due(action, shard, since=None, until=FAR)) == []
 
@@ -149,7 +149,7 @@ def test_identity_key_is_not_valid_job_key() -> None:
 
 
 @pytest.mark.parametrize("ask", ["identity", "facts", "is_empty"])
-def test_missing_table_raises_not_configured(dynamo: Dynamo, ask: str) -> None:
+def test_missing_table_raises_not_configured(dynamo: DynamoFixture, ask: str) -> None:
     missing: Any = DynamoTableIdentity(dynamo.client, "no-such-table")
 
     with pytest.raises(NotConfiguredError, match="identity") as caught:
@@ -158,11 +158,11 @@ def test_missing_table_raises_not_configured(dynamo: Dynamo, ask: str) -> None:
     assert isinstance(caught.value.__cause__, ClientError)
 
 
-def test_identity_without_table_id_is_none(dynamo: Dynamo) -> None:
+def test_identity_without_table_id_is_none(dynamo: DynamoFixture) -> None:
     dynamo.admin.put_item(
         TableName=dynamo.jobs_table,
         Item={"job_key": {"S": IDENTITY_KEY}, "identity": {"S": "0123"}},
     )
 
     assert table(dynamo).identity() is None
-    assert table(dynamo).write(Identity(deployment="0123", table_id="T1"), instead_of=None)
+    assert table(dynamo).write(TableIdentity(deployment="0123", table_id="T1"), replacing=None)

@@ -10,18 +10,18 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from oncely.adapters.history_reader import FinishedFromHistory, S3HistoryReader
+from oncely.adapters.history_reader import HistoryFinishedJobs, S3HistoryReader
 from oncely.adapters.row_scan import DynamoRowScan
 from oncely.adapters.s3_history import S3HistoryStore
-from oncely.domain.gaps import BackfillProgress, Gap
-from oncely.domain.history import HistoryLine, Record, backfill_line
+from oncely.domain.gaps import BackfillProgress, HistoryGap
+from oncely.domain.history import HistoryLine, HistoryRecordType, backfill_line
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.ports import HistoryReader, HistoryStore
 from oncely.testing.history import MemoryHistory
-from tests.support.dynamo import Dynamo
-from tests.support.engines import Kind
-from tests.unit.samples import a_job
+from tests.support.dynamo import DynamoFixture
+from tests.support.engines import EngineKind
+from tests.unit.samples import make_job
 
 NOON = datetime(2026, 5, 17, 12, 0, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -35,9 +35,9 @@ class S3History(S3HistoryStore, S3HistoryReader):
     """Both sides of a bucket."""
 
 
-@pytest.fixture(params=[Kind.MEMORY, Kind.MINISTACK])
+@pytest.fixture(params=[EngineKind.MEMORY, EngineKind.MINISTACK])
 def history(request: pytest.FixtureRequest, no_profile: None) -> Iterator[History]:
-    if request.param is Kind.MEMORY:
+    if request.param is EngineKind.MEMORY:
         yield MemoryHistory()
         return
     with closing(s3_at(request.getfixturevalue("ministack"))) as client:
@@ -58,7 +58,7 @@ def s3_at(url: str) -> Any:  # noqa: ANN401  # boto3's client
 
 def line(order: int, at: datetime, status: Status = Status.FINISHED, **more: Any) -> HistoryLine:  # noqa: ANN401  # fields
     job_type = more.pop("job_type", "payment.charge")
-    job = a_job(
+    job = make_job(
         job_key=JobKey(f"{job_type}:order_{order}"),
         job_type=job_type,
         status=status,
@@ -66,7 +66,7 @@ def line(order: int, at: datetime, status: Status = Status.FINISHED, **more: Any
         message={"order_id": str(order)},
         **more,
     )
-    return replace(backfill_line(job, generation="table-1"), record=Record.CHANGE)
+    return replace(backfill_line(job, generation="table-1"), record=HistoryRecordType.CHANGE)
 
 
 def put(history: History, *lines: HistoryLine, name: str = "") -> None:
@@ -166,7 +166,7 @@ def test_recent_jobs_are_sorted_across_overlapping_objects(history: History) -> 
 def test_finished_list_continues_from_shared_timestamp(history: History) -> None:
     for order in range(4):
         put(history, line(order, NOON + (order // 2) * HOUR))
-    finished = FinishedFromHistory(history)
+    finished = HistoryFinishedJobs(history)
     window: dict[str, Any] = {"since": NOON, "job_type": None, "limit": 9}
 
     everything = finished.recent(until=NOON + HOUR, **window)
@@ -177,8 +177,8 @@ def test_finished_list_continues_from_shared_timestamp(history: History) -> None
 
 
 def test_gap_is_open_until_it_is_closed(history: History) -> None:
-    first = Gap(name="one", recorded_at=NOON, first_at=NOON - 22 * HOUR, records=7)
-    second = Gap(name="two", recorded_at=NOON - HOUR)
+    first = HistoryGap(name="one", recorded_at=NOON, first_at=NOON - 22 * HOUR, records=7)
+    second = HistoryGap(name="two", recorded_at=NOON - HOUR)
     for gap in (first, second, first):
         history.record_gap(gap)
     assert history.open_gaps() == [second, first]
@@ -198,11 +198,11 @@ def test_backfill_progress_is_saved(history: History) -> None:
     assert history.backfill_progress() == progress
 
 
-def test_scan_reads_every_job_and_resumes_after_key(dynamo: Dynamo) -> None:
+def test_scan_reads_every_job_and_resumes_after_key(dynamo: DynamoFixture) -> None:
     store, scan = dynamo.store(), DynamoRowScan(dynamo.client, dynamo.jobs_table)
     keys = {JobKey(f"payment.charge:order_{number}") for number in range(5)}
     for key in keys:
-        store.create(a_job(job_key=key))
+        store.create(make_job(job_key=key))
     for bad in ({"job_key": {"S": "deployment:identity"}}, {"job_key": {"S": "sync.push:broken"}}):
         dynamo.client.put_item(TableName=dynamo.jobs_table, Item=bad)
 

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 from types import NoneType
 from typing import get_args, get_type_hints
 
-from oncely.domain.jobs import MAX_EVIDENCE, Evidence, Job
+from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, EvidenceEntry, Job
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.text import MAX_REASON
+from oncely.domain.text import MAX_REASON_LENGTH
 from oncely.domain.writes import Json
-from oncely.ports import Created, Exists, JobStore
-from tests.contract.places import Place
-from tests.contract.samples import KEY, ORDER_KEY, a_ready_job, at, started
-from tests.support.dynamo import Dynamo
+from oncely.ports import AlreadyExists, Created, JobStore
+from tests.contract.places import StoreFixture
+from tests.contract.samples import KEY, ORDER_KEY, claim_job, make_ready_job, time_at
+from tests.support.dynamo import DynamoFixture
 
-AWKWARD: dict[str, Json] = {
+AWKWARD_VALUES: dict[str, Json] = {
     "float": 12.34,
     "tiny": 1e-300,
     "huge": 10**40,
@@ -26,23 +26,28 @@ AWKWARD: dict[str, Json] = {
 }
 
 EVIDENCE = (
-    Evidence(
-        at=at(0), event=Event.ENQUEUE, old=None, new=Status.READY, reason="", actor="producer"
+    EvidenceEntry(
+        at=time_at(0),
+        event=Event.ENQUEUE,
+        from_status=None,
+        to_status=Status.READY,
+        reason="",
+        actor="producer",
     ),
-    Evidence(
-        at=at(1),
-        event=Event.WAIT,
-        old=Status.UNKNOWN,
-        new=Status.UNKNOWN,
+    EvidenceEntry(
+        at=time_at(1),
+        event=Event.RECHECK,
+        from_status=Status.UNKNOWN,
+        to_status=Status.UNKNOWN,
         reason="unreachable",
         actor="reconciler",
         count=7,
-        last_at=at(500),
+        last_at=time_at(500),
     ),
 )
 
 
-def every_field_set() -> Job:
+def job_with_every_field() -> Job:
     """A job with a value in each field, also in those that are added later."""
     chosen: dict[str, object] = {
         "job_key": KEY,
@@ -61,14 +66,14 @@ def every_field_set() -> Job:
             case kind if kind == {bool}:
                 chosen[name] = True
             case kind if kind == {datetime}:
-                chosen[name] = at(number)
+                chosen[name] = time_at(number)
             case _:
-                chosen[name] = AWKWARD
+                chosen[name] = AWKWARD_VALUES
     return Job(**chosen)  # type: ignore[arg-type]  # fields by name
 
 
 def test_job_with_all_fields_round_trips(store: JobStore) -> None:
-    job = every_field_set()
+    job = job_with_every_field()
 
     store.create(job)
 
@@ -76,7 +81,7 @@ def test_job_with_all_fields_round_trips(store: JobStore) -> None:
 
 
 def test_job_with_few_fields_round_trips(store: JobStore) -> None:
-    job = a_ready_job()
+    job = make_ready_job()
 
     store.create(job)
 
@@ -85,11 +90,11 @@ def test_job_with_few_fields_round_trips(store: JobStore) -> None:
 
 def test_row_holds_maximum_evidence(store: JobStore) -> None:
     entries = tuple(
-        replace(EVIDENCE[0], at=at(number), reason="€" * MAX_REASON)
-        for number in range(MAX_EVIDENCE)
+        replace(EVIDENCE[0], at=time_at(number), reason="€" * MAX_REASON_LENGTH)
+        for number in range(MAX_EVIDENCE_ENTRIES)
     )
 
-    store.create(a_ready_job(evidence=entries))
+    store.create(make_ready_job(evidence=entries))
 
     found = store.get(KEY)
     assert found is not None
@@ -101,47 +106,49 @@ def test_missing_job_is_none(store: JobStore) -> None:
 
 
 def test_create_writes_row_when_job_is_absent(store: JobStore) -> None:
-    job = a_ready_job()
+    job = make_ready_job()
 
     assert store.create(job) == Created(job)
     assert store.get(KEY) == job
 
 
 def test_second_create_returns_existing_row(store: JobStore) -> None:
-    first = a_ready_job()
+    first = make_ready_job()
     store.create(first)
 
-    second = a_ready_job(created_at=at(5), updated_at=at(5), message={"other": "message"})
+    second = make_ready_job(
+        created_at=time_at(5), updated_at=time_at(5), message={"other": "message"}
+    )
 
-    assert store.create(second) == Exists(first)
+    assert store.create(second) == AlreadyExists(first)
     assert store.get(KEY) == first
 
 
 def test_create_never_replaces_claimed_row(store: JobStore) -> None:
-    claimed = started(store)
+    claimed = claim_job(store)
 
-    assert store.create(a_ready_job()) == Exists(claimed)
+    assert store.create(make_ready_job()) == AlreadyExists(claimed)
     assert store.get(KEY) == claimed
 
 
-def test_identical_create_counts_as_created(place: Place) -> None:
-    job = a_ready_job()
-    place.store.create(job)
+def test_identical_create_counts_as_created(store_fixture: StoreFixture) -> None:
+    job = make_ready_job()
+    store_fixture.store.create(job)
 
-    assert place.store.create(job) == Created(job)
-    assert place.store.get(KEY) == job
+    assert store_fixture.store.create(job) == Created(job)
+    assert store_fixture.store.get(KEY) == job
 
 
-def test_create_is_one_call_whether_it_succeeds_or_fails(dynamo: Dynamo) -> None:
+def test_create_is_one_call_whether_it_succeeds_or_fails(dynamo: DynamoFixture) -> None:
     store = dynamo.store()
 
-    store.create(a_ready_job())
-    store.create(a_ready_job(created_at=at(5)))
+    store.create(make_ready_job())
+    store.create(make_ready_job(created_at=time_at(5)))
 
-    assert dynamo.calls.tries == ["PutItem", "PutItem"]
+    assert dynamo.calls.attempts == ["PutItem", "PutItem"]
 
 
-def test_rows_are_read_consistently(dynamo: Dynamo) -> None:
+def test_rows_are_read_consistently(dynamo: DynamoFixture) -> None:
     asked: list[object] = []
     dynamo.client.meta.events.register(
         "before-parameter-build.dynamodb.GetItem",
@@ -155,16 +162,16 @@ def test_rows_are_read_consistently(dynamo: Dynamo) -> None:
     assert asked == [True, True]
 
 
-def test_row_with_attributes_of_later_version_can_be_read(dynamo: Dynamo) -> None:
+def test_row_with_attributes_of_later_version_can_be_read(dynamo: DynamoFixture) -> None:
     store = dynamo.store()
-    store.create(a_ready_job())
-    dynamo.add_to_row(KEY, of_a_later_version={"depth": 1})
+    store.create(make_ready_job())
+    dynamo.set_attributes(KEY, of_a_later_version={"depth": 1})
 
-    assert store.get(KEY) == a_ready_job()
+    assert store.get(KEY) == make_ready_job()
 
 
-def test_times_are_sortable_text_and_expiry_is_number(dynamo: Dynamo) -> None:
-    dynamo.store().create(replace(every_field_set(), due_at=at(80)))
+def test_times_are_sortable_text_and_expiry_is_number(dynamo: DynamoFixture) -> None:
+    dynamo.store().create(replace(job_with_every_field(), due_at=time_at(80)))
 
     row = dynamo.row(KEY)
 

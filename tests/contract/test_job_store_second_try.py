@@ -2,49 +2,49 @@
 
 import pytest
 
-from oncely.domain.claims import Claim, claimed
+from oncely.domain.claims import Claim, apply_claim
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
-from oncely.ports import Claimed, ClaimRefused, JobStore, RequirementUnmet
-from tests.contract.places import Place
+from oncely.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
+from tests.contract.places import StoreFixture
 from tests.contract.samples import (
     KEY,
-    SECOND_TRY,
-    a_claim,
-    a_ready_job,
-    at,
-    failed,
-    finished,
-    moved,
-    started,
+    RESUBMITTED_KEY,
+    apply_event,
+    claim_job,
+    fail_job,
+    finish_job,
+    make_claim,
+    make_ready_job,
+    time_at,
 )
-from tests.support.dynamo import Dynamo
+from tests.support.dynamo import DynamoFixture
 
 
-def a_second_try() -> Claim:
-    return a_claim(job_key=SECOND_TRY, requires_failed=KEY, now=at(9))
+def make_resubmission_claim() -> Claim:
+    return make_claim(job_key=RESUBMITTED_KEY, requires_failed=KEY, now=time_at(9))
 
 
-def claimed_by(claim: Claim) -> Job:
-    job = claimed(None, claim)
+def claimed_job(claim: Claim) -> Job:
+    job = apply_claim(None, claim)
     assert job is not None
     return job
 
 
-def first_try_failed(store: JobStore) -> None:
-    first = started(store)
-    store.swap(first, failed(first))
+def add_failed_job(store: JobStore) -> None:
+    first = claim_job(store)
+    store.compare_and_swap(first, fail_job(first))
 
 
 def test_resubmitted_job_is_claimed_when_first_failed(store: JobStore) -> None:
-    first_try_failed(store)
+    add_failed_job(store)
     first = store.get(KEY)
-    claim = a_second_try()
+    claim = make_resubmission_claim()
 
     result = store.claim(claim)
 
-    assert result == Claimed(claimed_by(claim))
-    assert store.get(SECOND_TRY) == claimed_by(claim)
+    assert result == Claimed(claimed_job(claim))
+    assert store.get(RESUBMITTED_KEY) == claimed_job(claim)
     assert store.get(KEY) == first
 
 
@@ -52,78 +52,78 @@ def test_resubmitted_job_is_claimed_when_first_failed(store: JobStore) -> None:
 def test_resubmitted_job_is_not_claimed_unless_first_failed(
     store: JobStore, status: Status
 ) -> None:
-    first = a_ready_job(status=status, owner="owner-1", fence=1)
+    first = make_ready_job(status=status, owner="owner-1", fence=1)
     store.create(first)
 
-    assert store.claim(a_second_try()) == RequirementUnmet(first)
-    assert store.get(SECOND_TRY) is None
+    assert store.claim(make_resubmission_claim()) == PrerequisiteNotMet(first)
+    assert store.get(RESUBMITTED_KEY) is None
     assert store.get(KEY) == first
 
 
 def test_resubmitted_job_is_not_claimed_without_first(store: JobStore) -> None:
-    assert store.claim(a_second_try()) == RequirementUnmet(None)
-    assert store.get(SECOND_TRY) is None
+    assert store.claim(make_resubmission_claim()) == PrerequisiteNotMet(None)
+    assert store.get(RESUBMITTED_KEY) is None
     assert store.get(KEY) is None
 
 
 def test_claim_of_started_resubmitted_job_fails_with_its_row(store: JobStore) -> None:
-    first_try_failed(store)
-    theirs = started(store, job_key=SECOND_TRY)
+    add_failed_job(store)
+    theirs = claim_job(store, job_key=RESUBMITTED_KEY)
 
-    assert store.claim(a_second_try()) == ClaimRefused(theirs)
-    assert store.get(SECOND_TRY) == theirs
+    assert store.claim(make_resubmission_claim()) == ClaimFailed(theirs)
+    assert store.get(RESUBMITTED_KEY) == theirs
 
 
 def test_ready_resubmitted_job_keeps_message_and_evidence(store: JobStore) -> None:
-    first_try_failed(store)
-    ready = a_ready_job(SECOND_TRY)
+    add_failed_job(store)
+    ready = make_ready_job(RESUBMITTED_KEY)
     store.create(ready)
 
-    result = store.claim(a_second_try())
+    result = store.claim(make_resubmission_claim())
 
     assert isinstance(result, Claimed)
     assert (result.job.message, result.job.evidence) == (ready.message, ready.evidence)
 
 
 def test_resubmitted_claim_fails_when_fingerprint_differs(store: JobStore) -> None:
-    first_try_failed(store)
-    ready = a_ready_job(SECOND_TRY, fingerprint="fingerprint-of-another-amount")
+    add_failed_job(store)
+    ready = make_ready_job(RESUBMITTED_KEY, fingerprint="fingerprint-of-another-amount")
     store.create(ready)
 
-    assert store.claim(a_second_try()) == ClaimRefused(ready)
+    assert store.claim(make_resubmission_claim()) == ClaimFailed(ready)
 
 
 def test_ended_resubmission_is_returned_when_first_is_reviewed(
-    place: Place,
+    store_fixture: StoreFixture,
 ) -> None:
-    first = started(place.store)
-    place.store.swap(first, failed(first))
-    second = started(place.store, job_key=SECOND_TRY)
-    ended = finished(second)
-    place.store.swap(second, ended)
-    in_doubt = moved(failed(first), Event.CONTRADICT, seconds=5)
-    place.store.swap(failed(first), in_doubt)
+    first = claim_job(store_fixture.store)
+    store_fixture.store.compare_and_swap(first, fail_job(first))
+    second = claim_job(store_fixture.store, job_key=RESUBMITTED_KEY)
+    ended = finish_job(second)
+    store_fixture.store.compare_and_swap(second, ended)
+    in_doubt = apply_event(fail_job(first), Event.CONTRADICT, seconds=5)
+    store_fixture.store.compare_and_swap(fail_job(first), in_doubt)
 
-    result = place.store.claim(a_second_try())
+    result = store_fixture.store.claim(make_resubmission_claim())
 
-    assert result == ClaimRefused(ended)
-
-
-def test_repeated_resubmitted_claim_by_same_owner_succeeds(place: Place) -> None:
-    first_try_failed(place.store)
-    claim = a_second_try()
-    place.store.claim(claim)
-
-    assert place.store.claim(claim) == Claimed(claimed_by(claim))
+    assert result == ClaimFailed(ended)
 
 
-def test_both_rows_are_checked_in_one_transaction(dynamo: Dynamo) -> None:
+def test_repeated_resubmitted_claim_by_same_owner_succeeds(store_fixture: StoreFixture) -> None:
+    add_failed_job(store_fixture.store)
+    claim = make_resubmission_claim()
+    store_fixture.store.claim(claim)
+
+    assert store_fixture.store.claim(claim) == Claimed(claimed_job(claim))
+
+
+def test_both_rows_are_checked_in_one_transaction(dynamo: DynamoFixture) -> None:
     store = dynamo.store()
-    first_try_failed(store)
-    dynamo.calls.forget()
+    add_failed_job(store)
+    dynamo.calls.reset()
 
-    store.claim(a_second_try())
-    store.claim(a_second_try())
+    store.claim(make_resubmission_claim())
+    store.claim(make_resubmission_claim())
 
     # A transaction does not give the row that it wrote: the winner reads it.
-    assert dynamo.calls.tries == ["TransactWriteItems", "GetItem", "TransactWriteItems"]
+    assert dynamo.calls.attempts == ["TransactWriteItems", "GetItem", "TransactWriteItems"]

@@ -2,15 +2,15 @@
 
 import pytest
 
-from oncely.domain.writes import Expect, LocalWrite
-from oncely.ports import LocalRefused, Written
-from tests.contract.places import Place
-from tests.contract.samples import KEY, ORDER_KEY, finished, started
+from oncely.domain.writes import BusinessWrite, Precondition
+from oncely.ports import BusinessWriteConflict, Swapped
+from tests.contract.places import StoreFixture
+from tests.contract.samples import KEY, ORDER_KEY, claim_job, finish_job
 
-STATUS = Expect("status", ("open", "held"))
-OR_ABSENT = Expect("status", ("open",), or_absent=True)
-UP_TO = Expect("version", (), or_up_to="2026-11-16T03:00:00.000Z")
-UP_TO_OR_ABSENT = Expect("version", (), or_absent=True, or_up_to="2026-11-16T03:00:00.000Z")
+STATUS = Precondition("status", ("open", "held"))
+OR_ABSENT = Precondition("status", ("open",), or_absent=True)
+UP_TO = Precondition("version", (), or_at_most="2026-11-16T03:00:00.000Z")
+UP_TO_OR_ABSENT = Precondition("version", (), or_absent=True, or_at_most="2026-11-16T03:00:00.000Z")
 
 CASES = {
     "one of the values": (STATUS, {"status": "held"}, True),
@@ -26,58 +26,66 @@ CASES = {
 }
 
 
-def write(**changes: object) -> LocalWrite:
-    return LocalWrite(
+def write(**changes: object) -> BusinessWrite:
+    return BusinessWrite(
         **{"table": "orders", "key": ORDER_KEY, "set": {"status": "paid"}, **changes}  # type: ignore[arg-type]  # fields by name
     )
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_transaction_writes_row_only_when_expectation_holds(place: Place, case: str) -> None:
+def test_transaction_writes_row_only_when_expectation_holds(
+    store_fixture: StoreFixture, case: str
+) -> None:
     expect, row, taken = CASES[case]
-    place.rows.put("orders", ORDER_KEY, row)
-    before = started(place.store)
+    store_fixture.rows.put("orders", ORDER_KEY, row)
+    before = claim_job(store_fixture.store)
 
-    result = place.store.swap(before, finished(before), local=[write(expect=(expect,))])
+    result = store_fixture.store.compare_and_swap(
+        before, finish_job(before), business_writes=[write(expect=(expect,))]
+    )
 
-    assert type(result) is (Written if taken else LocalRefused)
+    assert type(result) is (Swapped if taken else BusinessWriteConflict)
     expected = {**row, "status": "paid"} if taken else row
-    assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
+    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_update_writes_row_only_when_expectation_holds(place: Place, case: str) -> None:
+def test_update_writes_row_only_when_expectation_holds(
+    store_fixture: StoreFixture, case: str
+) -> None:
     expect, row, taken = CASES[case]
-    place.rows.put("orders", ORDER_KEY, row)
+    store_fixture.rows.put("orders", ORDER_KEY, row)
 
-    assert place.rows.update(write(expect=(expect,))) is taken
+    assert store_fixture.rows.update(write(expect=(expect,))) is taken
     expected = {**row, "status": "paid"} if taken else row
-    assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
+    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
 
 
-def test_every_expectation_must_hold(place: Place) -> None:
-    place.rows.put("orders", ORDER_KEY, {"status": "open", "version": "2027"})
+def test_every_expectation_must_hold(store_fixture: StoreFixture) -> None:
+    store_fixture.rows.put("orders", ORDER_KEY, {"status": "open", "version": "2027"})
 
-    assert not place.rows.update(write(expect=(STATUS, UP_TO)))
+    assert not store_fixture.rows.update(write(expect=(STATUS, UP_TO)))
 
 
-def test_row_that_must_be_new_is_created_once(place: Place) -> None:
+def test_row_that_must_be_new_is_created_once(store_fixture: StoreFixture) -> None:
     new = write(must_be_new=True)
 
-    assert place.rows.update(new)
-    assert not place.rows.update(new)
-    assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "paid"}
+    assert store_fixture.rows.update(new)
+    assert not store_fixture.rows.update(new)
+    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "paid"}
 
 
-def test_existing_row_that_must_be_new_leaves_job_unchanged(place: Place) -> None:
-    place.rows.put("orders", ORDER_KEY, {"status": "open"})
-    before = started(place.store)
+def test_existing_row_that_must_be_new_leaves_job_unchanged(store_fixture: StoreFixture) -> None:
+    store_fixture.rows.put("orders", ORDER_KEY, {"status": "open"})
+    before = claim_job(store_fixture.store)
 
-    result = place.store.swap(before, finished(before), local=[write(must_be_new=True)])
+    result = store_fixture.store.compare_and_swap(
+        before, finish_job(before), business_writes=[write(must_be_new=True)]
+    )
 
-    assert isinstance(result, LocalRefused)
-    assert place.store.get(KEY) == before
-    assert place.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "open"}
+    assert isinstance(result, BusinessWriteConflict)
+    assert store_fixture.store.get(KEY) == before
+    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "open"}
 
 
 @pytest.mark.parametrize(
@@ -86,12 +94,12 @@ def test_existing_row_that_must_be_new_leaves_job_unchanged(place: Place) -> Non
     ids=["nothing expected", "absent is fine", "a value expected"],
 )
 def test_row_is_created_when_allowed_and_no_value_is_expected(
-    place: Place, expect: tuple[Expect, ...], *, taken: bool
+    store_fixture: StoreFixture, expect: tuple[Precondition, ...], *, taken: bool
 ) -> None:
-    assert place.rows.update(write(may_create=True, expect=expect)) is taken
-    assert (place.rows.get("orders", ORDER_KEY) is not None) is taken
+    assert store_fixture.rows.update(write(may_create=True, expect=expect)) is taken
+    assert (store_fixture.rows.get("orders", ORDER_KEY) is not None) is taken
 
 
-def test_missing_row_is_not_created_unless_allowed(place: Place) -> None:
-    assert not place.rows.update(write(expect=(OR_ABSENT,)))
-    assert place.rows.get("orders", ORDER_KEY) is None
+def test_missing_row_is_not_created_unless_allowed(store_fixture: StoreFixture) -> None:
+    assert not store_fixture.rows.update(write(expect=(OR_ABSENT,)))
+    assert store_fixture.rows.get("orders", ORDER_KEY) is None

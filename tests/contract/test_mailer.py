@@ -8,143 +8,145 @@ import pytest
 
 from infra.local.sandbox import ProviderSandbox
 from oncely.adapters.ses_mail import SesMailer
-from oncely.domain.answers import Done, NotSent, Refused, Unclear
-from oncely.domain.keys import JobKey, ProviderKey, claim_tag
-from oncely.providers import Mail, Mailer
+from oncely.domain.answers import Ambiguous, Declined, NotSent, Succeeded
+from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
+from oncely.providers import Email, Mailer
 from tests.support.mail import FakeMailer, ses_mailer
-from tests.support.payments import Fault
+from tests.support.payments import PaymentFault
 
-KEY = ProviderKey("receipt.send:order_18452:send:0")
+KEY = IdempotencyKey("receipt.send:order_18452:send:0")
 TAG = claim_tag(JobKey("receipt.send:order_18452"), deployment="dev", fence=1)
-RECEIPT = Mail(
+RECEIPT = Email(
     to="seven@example.com",
     subject="Receipt for order 18452",
     text="Thank you. We received 12.50 € for order 18452.\n",
 )
 
 
-class Bench(Protocol):
+class MailerHarness(Protocol):
     """A mailer, the mail that left, and ways to make it fail."""
 
     @property
     def mailer(self) -> Mailer: ...
 
-    def sent(self) -> list[Mail]: ...
+    def sent(self) -> list[Email]: ...
 
-    def fails(self, fault: Fault) -> None: ...
+    def fail_next(self, fault: PaymentFault) -> None: ...
 
-    def limits_rate(self) -> None: ...
+    def limit_rate(self) -> None: ...
 
-    def rejected(self) -> Mail: ...
+    def rejected(self) -> Email: ...
 
 
 @dataclass
-class FakeBench:
+class FakeMailerHarness:
     mailer: FakeMailer = field(default_factory=FakeMailer)
 
-    def sent(self) -> list[Mail]:
+    def sent(self) -> list[Email]:
         return self.mailer.sent
 
-    def fails(self, fault: Fault) -> None:
-        self.mailer.fails(fault)
+    def fail_next(self, fault: PaymentFault) -> None:
+        self.mailer.fail_next(fault)
 
-    def limits_rate(self) -> None:
-        self.mailer.fails(NotSent("the rate is limited"))
+    def limit_rate(self) -> None:
+        self.mailer.fail_next(NotSent("the rate is limited"))
 
-    def rejected(self) -> Mail:
-        self.mailer.fails(Refused("rejected", code="MessageRejected"))
+    def rejected(self) -> Email:
+        self.mailer.fail_next(Declined("rejected", code="MessageRejected"))
         return RECEIPT
 
 
 @dataclass
-class SesBench:
+class SesHarness:
     sandbox: ProviderSandbox
     mailer: SesMailer
 
-    def sent(self) -> list[Mail]:
+    def sent(self) -> list[Email]:
         mails = self.sandbox.ledger.mails
-        return [Mail(to=one.to[0], subject=one.subject, text=one.text) for one in mails]
+        return [Email(to=one.to[0], subject=one.subject, text=one.text) for one in mails]
 
-    def fails(self, fault: Fault) -> None:
+    def fail_next(self, fault: PaymentFault) -> None:
         kinds = {
-            Fault.TIMEOUT_BEFORE: "drop_before",
-            Fault.TIMEOUT_AFTER: "accept_then_drop",
-            Fault.UNAUTHORIZED: "unauthorized",
+            PaymentFault.TIMEOUT_BEFORE: "drop_before",
+            PaymentFault.TIMEOUT_AFTER: "accept_then_drop",
+            PaymentFault.UNAUTHORIZED: "unauthorized",
         }
         self.sandbox.faults.add(kinds[fault])
 
-    def limits_rate(self) -> None:
+    def limit_rate(self) -> None:
         self.sandbox.faults.add("rate_limit")
 
-    def rejected(self) -> Mail:
-        return Mail(to="rejected@example.com", subject=RECEIPT.subject, text=RECEIPT.text)
+    def rejected(self) -> Email:
+        return Email(to="rejected@example.com", subject=RECEIPT.subject, text=RECEIPT.text)
 
 
 @pytest.fixture(params=["fake", "ses"])
-def bench(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Bench]:
+def harness(request: pytest.FixtureRequest, no_profile: None) -> Iterator[MailerHarness]:
     if request.param == "fake":
-        yield FakeBench()
+        yield FakeMailerHarness()
         return
     with ProviderSandbox() as sandbox:
-        yield SesBench(sandbox, ses_mailer(sandbox.url))
+        yield SesHarness(sandbox, ses_mailer(sandbox.url))
 
 
-def test_mail_is_sent_once_with_message_id_as_reference(bench: Bench) -> None:
-    answer = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
+def test_mail_is_sent_once_with_message_id_as_reference(harness: MailerHarness) -> None:
+    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
 
-    assert isinstance(answer, Done)
+    assert isinstance(answer, Succeeded)
     assert answer.ref
     assert answer.ref == answer.result["message_id"]
-    assert bench.sent() == [RECEIPT]
+    assert harness.sent() == [RECEIPT]
 
 
-def test_idempotency_key_does_not_prevent_second_mail(bench: Bench) -> None:
-    first = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
-    second = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
+def test_idempotency_key_does_not_prevent_second_mail(harness: MailerHarness) -> None:
+    first = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
+    second = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
 
-    assert isinstance(first, Done)
-    assert isinstance(second, Done)
+    assert isinstance(first, Succeeded)
+    assert isinstance(second, Succeeded)
     assert first.ref != second.ref
-    assert len(bench.sent()) == 2
+    assert len(harness.sent()) == 2
 
 
-@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_missing_reply_is_ambiguous_with_at_most_one_mail(bench: Bench, fault: Fault) -> None:
-    bench.fails(fault)
+@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+def test_missing_reply_is_ambiguous_with_at_most_one_mail(
+    harness: MailerHarness, fault: PaymentFault
+) -> None:
+    harness.fail_next(fault)
 
-    answer = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
+    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
 
-    assert isinstance(answer, Unclear)
-    assert len(bench.sent()) == int(fault is Fault.TIMEOUT_AFTER)
+    assert isinstance(answer, Ambiguous)
+    assert len(harness.sent()) == int(fault is PaymentFault.TIMEOUT_AFTER)
 
 
 def test_rejected_credentials_send_nothing_and_raise_alarm(
-    bench: Bench,
+    harness: MailerHarness,
 ) -> None:
-    bench.fails(Fault.UNAUTHORIZED)
+    harness.fail_next(PaymentFault.UNAUTHORIZED)
 
-    answer = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
-
-    assert isinstance(answer, NotSent)
-    assert answer.alarm
-    assert bench.sent() == []
-
-
-def test_rate_limit_sends_nothing_without_alarm(bench: Bench) -> None:
-    bench.limits_rate()
-
-    answer = bench.mailer.send(RECEIPT, key=KEY, tag=TAG)
+    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
 
     assert isinstance(answer, NotSent)
-    assert not answer.alarm
-    assert bench.sent() == []
+    assert answer.credentials_rejected
+    assert harness.sent() == []
 
 
-def test_rejected_mail_is_declined(bench: Bench) -> None:
-    mail = bench.rejected()
+def test_rate_limit_sends_nothing_without_alarm(harness: MailerHarness) -> None:
+    harness.limit_rate()
 
-    answer = bench.mailer.send(mail, key=KEY, tag=TAG)
+    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
 
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, NotSent)
+    assert not answer.credentials_rejected
+    assert harness.sent() == []
+
+
+def test_rejected_mail_is_declined(harness: MailerHarness) -> None:
+    mail = harness.rejected()
+
+    answer = harness.mailer.send(mail, idempotency_key=KEY, tag=TAG)
+
+    assert isinstance(answer, Declined)
     assert answer.code == "MessageRejected"
-    assert bench.sent() == []
+    assert harness.sent() == []

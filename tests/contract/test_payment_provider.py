@@ -7,163 +7,173 @@ from typing import Any
 import pytest
 
 from oncely.domain.answers import (
-    Absent,
-    Done,
+    Ambiguous,
+    Anomalous,
+    Declined,
+    LookupFailed,
+    NotFound,
     NotSent,
-    Odd,
+    Pending,
     Prepared,
-    Processing,
-    Refused,
     StillOpen,
-    Unclear,
-    Unreachable,
+    Succeeded,
 )
 from oncely.domain.keys import JobKey
 from oncely.domain.money import Money
 from tests.contract.payment_benches import (
-    Bench,
-    a_bench,
-    key,
-    payment,
-    prepared,
+    PaymentHarness,
+    make_key,
+    make_payment,
+    payment_harness,
+    prepare_payment,
 )
-from tests.support.payments import Fault
+from tests.support.payments import PaymentFault
 
 
 @pytest.fixture(params=["fake", "stripe"])
-def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    with a_bench(request.param) as made:
+def harness(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
+    with payment_harness(request.param) as made:
         yield made
 
 
-def test_prepare_moves_no_money(bench: Bench) -> None:
-    asked = bench.payment()
+def test_prepare_moves_no_money(harness: PaymentHarness) -> None:
+    asked = harness.payment()
 
-    ref = prepared(bench, asked)
+    ref = prepare_payment(harness, asked)
 
-    assert bench.charges() == 0
-    assert isinstance(bench.provider.look_up(ref, asked), Absent)
+    assert harness.charges() == 0
+    assert isinstance(harness.provider.lookup(ref, asked), NotFound)
 
 
-def test_repeated_prepare_with_same_key_is_marked_replayed(bench: Bench) -> None:
-    asked = bench.payment()
+def test_repeated_prepare_with_same_key_is_marked_replayed(harness: PaymentHarness) -> None:
+    asked = harness.payment()
 
-    first, second = (bench.provider.prepare(asked, key=key("create:1")) for _ in range(2))
+    first, second = (
+        harness.provider.prepare(asked, idempotency_key=make_key("create:1")) for _ in range(2)
+    )
 
     assert isinstance(first, Prepared)
     assert not first.replayed
     assert second == Prepared(first.ref, replayed=True)
 
 
-def test_execute_charges_once_and_returns_charge_id(bench: Bench) -> None:
-    asked = bench.payment()
-    ref = prepared(bench, asked)
+def test_execute_charges_once_and_returns_charge_id(harness: PaymentHarness) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
 
-    answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
+    answer = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
 
-    assert isinstance(answer, Done)
+    assert isinstance(answer, Succeeded)
     assert answer.ref == ref
     assert answer.result["charge_id"]
     assert answer.result["amount"] == 1250
-    assert bench.charges() == 1
+    assert harness.charges() == 1
 
 
 @pytest.mark.parametrize("second", ["confirm:1", "confirm:2"])
-def test_repeated_execute_succeeds_without_second_charge(bench: Bench, second: str) -> None:
-    asked = bench.payment()
-    ref = prepared(bench, asked)
-    first = bench.provider.execute(ref, asked, key=key("confirm:1"))
+def test_repeated_execute_succeeds_without_second_charge(
+    harness: PaymentHarness, second: str
+) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    first = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
 
-    again = bench.provider.execute(ref, asked, key=key(second))
+    again = harness.provider.execute(ref, asked, idempotency_key=make_key(second))
 
-    assert isinstance(first, Done)
-    assert isinstance(again, Done)
+    assert isinstance(first, Succeeded)
+    assert isinstance(again, Succeeded)
     assert again.result["charge_id"] == first.result["charge_id"]
-    assert bench.charges() == 1
+    assert harness.charges() == 1
 
 
-def test_declined_payment_stays_open_on_lookup(bench: Bench) -> None:
-    asked = bench.payment("declined")
-    ref = prepared(bench, asked)
+def test_declined_payment_stays_open_on_lookup(harness: PaymentHarness) -> None:
+    asked = harness.payment("declined")
+    ref = prepare_payment(harness, asked)
 
-    answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
+    answer = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
 
     assert isinstance(answer, StillOpen)
     assert answer.code == "card_declined"
-    assert isinstance(bench.provider.look_up(ref, asked), StillOpen)
-    assert bench.charges() == 0
+    assert isinstance(harness.provider.lookup(ref, asked), StillOpen)
+    assert harness.charges() == 0
 
 
 @pytest.mark.parametrize("succeeded", [True, False])
-def test_processing_payment_resolves_later(bench: Bench, *, succeeded: bool) -> None:
-    asked = bench.payment("processing")
-    ref = prepared(bench, asked)
-    answer = bench.provider.execute(ref, asked, key=key("confirm:1"))
+def test_processing_payment_resolves_later(harness: PaymentHarness, *, succeeded: bool) -> None:
+    asked = harness.payment("processing")
+    ref = prepare_payment(harness, asked)
+    answer = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
 
-    bench.pays_out(ref, succeeded=succeeded)
+    harness.complete_payment(ref, succeeded=succeeded)
 
-    assert isinstance(answer, Processing)
-    assert isinstance(bench.provider.look_up(ref, asked), Done if succeeded else StillOpen)
-
-
-@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_execute_without_reply_is_ambiguous_until_lookup(bench: Bench, fault: Fault) -> None:
-    asked = bench.payment()
-    ref = prepared(bench, asked)
-    bench.fails("execute", fault)
-
-    answer = bench.provider.execute(ref, asked, key=key("confirm:1"), verified=True)
-
-    assert isinstance(answer, Unclear)
-    happened = fault is Fault.TIMEOUT_AFTER
-    assert isinstance(bench.provider.look_up(ref, asked), Done if happened else Absent)
-    assert bench.charges() == int(happened)
+    assert isinstance(answer, Pending)
+    assert isinstance(harness.provider.lookup(ref, asked), Succeeded if succeeded else StillOpen)
 
 
-def test_prepare_without_reply_is_ambiguous_and_moves_no_money(bench: Bench) -> None:
-    bench.fails("prepare", Fault.TIMEOUT_AFTER)
+@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+def test_execute_without_reply_is_ambiguous_until_lookup(
+    harness: PaymentHarness, fault: PaymentFault
+) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.fail_next("execute", fault)
 
-    answer = bench.provider.prepare(bench.payment(), key=key("create:1"))
+    answer = harness.provider.execute(
+        ref, asked, idempotency_key=make_key("confirm:1"), verified=True
+    )
 
-    assert isinstance(answer, Unclear)
-    assert bench.charges() == 0
+    assert isinstance(answer, Ambiguous)
+    happened = fault is PaymentFault.TIMEOUT_AFTER
+    assert isinstance(harness.provider.lookup(ref, asked), Succeeded if happened else NotFound)
+    assert harness.charges() == int(happened)
+
+
+def test_prepare_without_reply_is_ambiguous_and_moves_no_money(harness: PaymentHarness) -> None:
+    harness.fail_next("prepare", PaymentFault.TIMEOUT_AFTER)
+
+    answer = harness.provider.prepare(harness.payment(), idempotency_key=make_key("create:1"))
+
+    assert isinstance(answer, Ambiguous)
+    assert harness.charges() == 0
 
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
-def test_rejected_api_key_sends_nothing_and_raises_alarm(bench: Bench, step: str) -> None:
-    asked = bench.payment()
-    ref = prepared(bench, asked)
-    bench.fails(step, Fault.UNAUTHORIZED)
+def test_rejected_api_key_sends_nothing_and_raises_alarm(
+    harness: PaymentHarness, step: str
+) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.fail_next(step, PaymentFault.UNAUTHORIZED)
 
     answer = (
-        bench.provider.prepare(asked, key=key("create:2"))
+        harness.provider.prepare(asked, idempotency_key=make_key("create:2"))
         if step == "prepare"
-        else bench.provider.execute(ref, asked, key=key("confirm:1"))
+        else harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
     )
 
     assert isinstance(answer, NotSent)
-    assert answer.alarm
-    assert bench.charges() == 0
+    assert answer.credentials_rejected
+    assert harness.charges() == 0
 
 
-def test_lookup_is_unreachable_when_request_fails(bench: Bench) -> None:
-    asked = bench.payment()
-    ref = prepared(bench, asked)
-    bench.fails("look_up", Fault.TIMEOUT_BEFORE)
+def test_lookup_is_unreachable_when_request_fails(harness: PaymentHarness) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
 
-    answer = bench.provider.look_up(ref, asked)
+    answer = harness.provider.lookup(ref, asked)
 
-    assert isinstance(answer, Unreachable)
+    assert isinstance(answer, LookupFailed)
 
 
-def test_lookup_is_anomalous_when_amount_differs(bench: Bench) -> None:
-    asked = bench.payment()
-    ref = prepared(bench, asked)
-    bench.provider.execute(ref, asked, key=key("confirm:1"))
+def test_lookup_is_anomalous_when_amount_differs(harness: PaymentHarness) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
 
-    answer = bench.provider.look_up(ref, payment(asked.method, amount=9900))
+    answer = harness.provider.lookup(ref, make_payment(asked.method, amount=9900))
 
-    assert isinstance(answer, Odd)
+    assert isinstance(answer, Anomalous)
     assert answer.ref == ref
 
 
@@ -177,151 +187,165 @@ def test_lookup_is_anomalous_when_amount_differs(bench: Bench) -> None:
         {"money": Money(1250, "usd")},
     ],
 )
-def test_mismatched_payment_is_never_executed(bench: Bench, changes: dict[str, Any]) -> None:
-    asked = bench.payment()
-    ref = prepared(bench, replace(asked, **changes))
+def test_mismatched_payment_is_never_executed(
+    harness: PaymentHarness, changes: dict[str, Any]
+) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, replace(asked, **changes))
 
     answers = (
-        bench.provider.execute(ref, asked, key=key("confirm:1")),
-        bench.provider.look_up(ref, asked),
+        harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1")),
+        harness.provider.lookup(ref, asked),
     )
 
-    assert all(isinstance(answer, Odd) for answer in answers)
-    assert bench.charges() == 0
+    assert all(isinstance(answer, Anomalous) for answer in answers)
+    assert harness.charges() == 0
 
 
 @pytest.mark.parametrize("first", ["paid", "not confirmed", "declined"])
-def test_lookup_is_anomalous_when_other_payment_charged_same_job(first: str, bench: Bench) -> None:
-    ours = bench.payment("declined" if first == "declined" else "good")
-    ref = prepared(bench, ours)
+def test_lookup_is_anomalous_when_other_payment_charged_same_job(
+    first: str, harness: PaymentHarness
+) -> None:
+    ours = harness.payment("declined" if first == "declined" else "good")
+    ref = prepare_payment(harness, ours)
     if first != "not confirmed":
-        bench.provider.execute(ref, ours, key=key("confirm:1"))
-    second = bench.provider.prepare(bench.payment(), key=key("create:2"))
+        harness.provider.execute(ref, ours, idempotency_key=make_key("confirm:1"))
+    second = harness.provider.prepare(harness.payment(), idempotency_key=make_key("create:2"))
     assert isinstance(second, Prepared)
-    bench.provider.execute(second.ref, bench.payment(), key=key("confirm:2"))
+    harness.provider.execute(second.ref, harness.payment(), idempotency_key=make_key("confirm:2"))
 
-    answer = bench.provider.look_up(ref, ours)
+    answer = harness.provider.lookup(ref, ours)
 
-    assert isinstance(answer, Odd)
+    assert isinstance(answer, Anomalous)
     assert answer.ref == ref
     assert second.ref in answer.reason
 
 
-def test_uncharged_other_payment_does_not_affect_lookup(bench: Bench) -> None:
-    asked = bench.payment()
-    ref = prepared(bench, asked)
-    bench.provider.execute(ref, asked, key=key("confirm:1"))
-    bench.provider.prepare(asked, key=key("create:2"))
+def test_uncharged_other_payment_does_not_affect_lookup(harness: PaymentHarness) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+    harness.provider.prepare(asked, idempotency_key=make_key("create:2"))
 
-    assert isinstance(bench.provider.look_up(ref, asked), Done)
+    assert isinstance(harness.provider.lookup(ref, asked), Succeeded)
 
 
 @pytest.mark.parametrize(
     "changes", [{"job_key": JobKey("payment.charge:order_2")}, {"deployment": "staging"}]
 )
 def test_payment_of_other_job_or_deployment_is_ignored(
-    bench: Bench, changes: dict[str, Any]
+    harness: PaymentHarness, changes: dict[str, Any]
 ) -> None:
-    asked = bench.payment()
-    ref = prepared(bench, asked)
-    bench.provider.execute(ref, asked, key=key("confirm:1"))
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
     other = replace(asked, **changes)
-    second = bench.provider.prepare(other, key=key("create:2"))
+    second = harness.provider.prepare(other, idempotency_key=make_key("create:2"))
     assert isinstance(second, Prepared)
-    bench.provider.execute(second.ref, other, key=key("confirm:2"))
+    harness.provider.execute(second.ref, other, idempotency_key=make_key("confirm:2"))
 
-    assert isinstance(bench.provider.look_up(ref, asked), Done)
+    assert isinstance(harness.provider.lookup(ref, asked), Succeeded)
 
 
 @pytest.mark.parametrize("kind", ["good", "declined"])
 @pytest.mark.parametrize("verified", [True, False])
-def test_closed_payment_can_never_be_executed(bench: Bench, kind: str, *, verified: bool) -> None:
-    asked = bench.payment(kind)
-    ref = prepared(bench, asked)
+def test_closed_payment_can_never_be_executed(
+    harness: PaymentHarness, kind: str, *, verified: bool
+) -> None:
+    asked = harness.payment(kind)
+    ref = prepare_payment(harness, asked)
     if kind == "declined":
-        bench.provider.execute(ref, asked, key=key("confirm:1"))
+        harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
 
-    closed = bench.provider.close(ref, asked, verified=verified)
-    again = bench.provider.close(ref, asked)
-    answer = bench.provider.execute(ref, asked, key=key("confirm:2"), verified=True)
+    closed = harness.provider.close(ref, asked, verified=verified)
+    again = harness.provider.close(ref, asked)
+    answer = harness.provider.execute(
+        ref, asked, idempotency_key=make_key("confirm:2"), verified=True
+    )
 
-    assert all(isinstance(one, Refused) for one in (closed, again, answer))
-    assert isinstance(bench.provider.look_up(ref, asked), Refused)
-    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), Refused)
-    assert bench.charges() == 0
-
-
-@pytest.mark.parametrize("verified", [True, False])
-def test_close_of_paid_payment_returns_done(bench: Bench, *, verified: bool) -> None:
-    asked = bench.payment()
-    ref = prepared(bench, asked)
-    bench.provider.execute(ref, asked, key=key("confirm:1"))
-
-    assert isinstance(bench.provider.close(ref, asked, verified=verified), Done)
-    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), Done)
+    assert all(isinstance(one, Declined) for one in (closed, again, answer))
+    assert isinstance(harness.provider.lookup(ref, asked), Declined)
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
+    assert harness.charges() == 0
 
 
 @pytest.mark.parametrize("verified", [True, False])
-def test_close_of_processing_payment_returns_processing(bench: Bench, *, verified: bool) -> None:
-    asked = bench.payment("processing")
-    ref = prepared(bench, asked)
-    bench.provider.execute(ref, asked, key=key("confirm:1"))
+def test_close_of_paid_payment_returns_done(harness: PaymentHarness, *, verified: bool) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
 
-    assert isinstance(bench.provider.close(ref, asked, verified=verified), Processing)
-    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), Processing)
-
-
-@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_close_without_reply_is_ambiguous_until_lookup(bench: Bench, fault: Fault) -> None:
-    asked = bench.payment("declined")
-    ref = prepared(bench, asked)
-    bench.provider.execute(ref, asked, key=key("confirm:1"))
-    bench.fails("close", fault)
-
-    answer = bench.provider.close(ref, asked, verified=True)
-
-    assert isinstance(answer, Unclear)
-    happened = fault is Fault.TIMEOUT_AFTER
-    found = bench.provider.look_up(ref, asked)
-    assert isinstance(found, Refused if happened else StillOpen)
+    assert isinstance(harness.provider.close(ref, asked, verified=verified), Succeeded)
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Succeeded)
 
 
-def test_payment_of_other_job_is_never_closed(bench: Bench) -> None:
-    asked = bench.payment()
+@pytest.mark.parametrize("verified", [True, False])
+def test_close_of_processing_payment_returns_processing(
+    harness: PaymentHarness, *, verified: bool
+) -> None:
+    asked = harness.payment("processing")
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+
+    assert isinstance(harness.provider.close(ref, asked, verified=verified), Pending)
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Pending)
+
+
+@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+def test_close_without_reply_is_ambiguous_until_lookup(
+    harness: PaymentHarness, fault: PaymentFault
+) -> None:
+    asked = harness.payment("declined")
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+    harness.fail_next("close", fault)
+
+    answer = harness.provider.close(ref, asked, verified=True)
+
+    assert isinstance(answer, Ambiguous)
+    happened = fault is PaymentFault.TIMEOUT_AFTER
+    found = harness.provider.lookup(ref, asked)
+    assert isinstance(found, Declined if happened else StillOpen)
+
+
+def test_payment_of_other_job_is_never_closed(harness: PaymentHarness) -> None:
+    asked = harness.payment()
     theirs = replace(asked, job_key=JobKey("payment.charge:order_9"))
-    ref = prepared(bench, theirs)
+    ref = prepare_payment(harness, theirs)
 
-    assert isinstance(bench.provider.close(ref, asked), Odd)
-    assert isinstance(bench.provider.look_up(ref, theirs), Absent)
+    assert isinstance(harness.provider.close(ref, asked), Anomalous)
+    assert isinstance(harness.provider.lookup(ref, theirs), NotFound)
     # For this job it never takes money, so this job may fail.
-    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), Refused)
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
 
 
 @pytest.mark.parametrize("kind", ["good", "processing"])
-def test_closed_payment_is_anomalous_when_other_payment_charged(bench: Bench, kind: str) -> None:
-    asked = bench.payment()
-    ref = prepared(bench, asked)
-    bench.provider.close(ref, asked)
-    other = bench.payment(kind)
-    second = bench.provider.prepare(other, key=key("create:2"))
+def test_closed_payment_is_anomalous_when_other_payment_charged(
+    harness: PaymentHarness, kind: str
+) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.provider.close(ref, asked)
+    other = harness.payment(kind)
+    second = harness.provider.prepare(other, idempotency_key=make_key("create:2"))
     assert isinstance(second, Prepared)
-    bench.provider.execute(second.ref, other, key=key("confirm:2"))
+    harness.provider.execute(second.ref, other, idempotency_key=make_key("confirm:2"))
 
-    answer = bench.provider.ask_closed(ref, job_key=asked.job_key)
+    answer = harness.provider.lookup_closed(ref, job_key=asked.job_key)
 
-    assert isinstance(answer, Odd)
+    assert isinstance(answer, Anomalous)
     assert second.ref in answer.reason
     if kind == "processing":
-        bench.pays_out(second.ref, succeeded=True)
-    bench.refunds(second.ref)
-    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), Refused)
+        harness.complete_payment(second.ref, succeeded=True)
+    harness.refund(second.ref)
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
 
 
 @pytest.mark.parametrize("kind", ["good", "declined"])
-def test_chargeable_payment_is_still_open(bench: Bench, kind: str) -> None:
-    asked = bench.payment(kind)
-    ref = prepared(bench, asked)
+def test_chargeable_payment_is_still_open(harness: PaymentHarness, kind: str) -> None:
+    asked = harness.payment(kind)
+    ref = prepare_payment(harness, asked)
     if kind == "declined":
-        bench.provider.execute(ref, asked, key=key("confirm:1"))
+        harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
 
-    assert isinstance(bench.provider.ask_closed(ref, job_key=asked.job_key), StillOpen)
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), StillOpen)

@@ -12,30 +12,30 @@ from oncely.adapters.row_scan import DynamoRowScan
 from oncely.domain.history import history_line
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.table_identity import LONGEST_INVOCATION
-from oncely.ports import TableOpen, TableRefused
-from oncely.services.restore_proofs import Declared, RestoreProofs
-from oncely.services.set_up_table import FirstSetup
+from oncely.domain.table_identity import MAX_INVOCATION_TIME
+from oncely.ports import TableBlocked, TableOpen
+from oncely.services.restore_proofs import Declaration, ProofRestorer
+from oncely.services.set_up_table import TableInitializer
 from oncely.services.table_guard import CheckedTable
 from oncely.testing.history import MemoryHistory
-from tests.support.dynamo import Dynamo
+from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import FakeClock
-from tests.unit.samples import NOW, a_job
+from tests.unit.samples import NOW, make_job
 
 LOST, OLD, OPEN = (JobKey(f"payment.charge:order_{name}") for name in ("lost", "old", "open"))
 LATER = NOW + timedelta(hours=1)
 
 
 @pytest.fixture
-def dynamo(request: pytest.FixtureRequest, no_profile: None) -> Iterator[Dynamo]:
+def dynamo(request: pytest.FixtureRequest, no_profile: None) -> Iterator[DynamoFixture]:
     """MiniStack: moto's tables have no id."""
-    with closing(Dynamo(request.getfixturevalue("ministack"))) as tables:
+    with closing(DynamoFixture(request.getfixturevalue("ministack"))) as tables:
         tables.protect()
-        FirstSetup(DynamoTableIdentity(tables.admin, tables.jobs_table), new_identity).run()
+        TableInitializer(DynamoTableIdentity(tables.admin, tables.jobs_table), new_identity).run()
         yield tables
 
 
-def restored(dynamo: Dynamo) -> str:
+def restore_table(dynamo: DynamoFixture) -> str:
     """The job table as it is now, under another name and with its protection."""
     name = f"{dynamo.jobs_table}-restored"
     dynamo.admin.restore_table_to_point_in_time(
@@ -49,18 +49,18 @@ def restored(dynamo: Dynamo) -> str:
     return name
 
 
-def test_restored_table_opens_after_proofs_are_restored(dynamo: Dynamo) -> None:
+def test_restored_table_opens_after_proofs_are_restored(dynamo: DynamoFixture) -> None:
     before = dynamo.store()
     for key in (OLD, OPEN):
-        before.create(a_job(job_key=key, status=Status.STARTED, version=1, deployment="dev"))
-    name = restored(dynamo)
+        before.create(make_job(job_key=key, status=Status.STARTED, version=1, deployment="dev"))
+    name = restore_table(dynamo)
     table = DynamoTableIdentity(dynamo.client, name)
     clock = FakeClock(LATER)
-    assert isinstance(CheckedTable(table, clock).check(), TableRefused)
+    assert isinstance(CheckedTable(table, clock).check(), TableBlocked)
 
     history = MemoryHistory()
     ended = [
-        a_job(
+        make_job(
             job_key=key,
             status=Status.FINISHED,
             version=4,
@@ -74,7 +74,7 @@ def test_restored_table_opens_after_proofs_are_restored(dynamo: Dynamo) -> None:
     lines = [history_line(None, job, generation="T1", at=NOW) for job in ended]
     history.put(NOW.date(), "payment.charge", "one", [line for line in lines if line])
     store = DynamoJobStore(client=dynamo.client, table=name, tables={})
-    service = RestoreProofs(
+    service = ProofRestorer(
         table=table,
         store=store,
         scan=DynamoRowScan(dynamo.client, name),
@@ -85,8 +85,8 @@ def test_restored_table_opens_after_proofs_are_restored(dynamo: Dynamo) -> None:
 
     done = service.replace_table(replays_for=timedelta(days=18))
 
-    assert isinstance(done, Declared), done
-    assert (done.read, done.written, done.unresolved) == (2, 3, 1)
+    assert isinstance(done, Declaration), done
+    assert (done.rows_read, done.rows_written, done.unresolved) == (2, 3, 1)
     for key in (LOST, OLD):
         row = store.get(key)
         assert row is not None
@@ -97,15 +97,15 @@ def test_restored_table_opens_after_proofs_are_restored(dynamo: Dynamo) -> None:
     assert (still.status, still.due_at, still.owner) == (Status.UNKNOWN, LATER, None)
     assert [str(key) for key in due_keys(dynamo, name)] == [OPEN]
     guard = CheckedTable(table, clock)
-    assert isinstance(guard.check(), TableRefused), "workers from before may still run"
-    clock.time += LONGEST_INVOCATION + timedelta(minutes=1)
+    assert isinstance(guard.check(), TableBlocked), "workers from before may still run"
+    clock.time += MAX_INVOCATION_TIME + timedelta(minutes=1)
     assert guard.check() == TableOpen(
         deployment=done.identity.deployment, replays_until=LATER + timedelta(days=18)
     )
     again = service.replace_table(replays_for=timedelta(days=18))
-    assert not isinstance(again, Declared), "it is declared already"
+    assert not isinstance(again, Declaration), "it is declared already"
 
 
-def due_keys(dynamo: Dynamo, name: str) -> list[str]:
+def due_keys(dynamo: DynamoFixture, name: str) -> list[str]:
     rows = dynamo.admin.scan(TableName=name, IndexName="due").get("Items", [])
     return [row["job_key"]["S"] for row in rows]

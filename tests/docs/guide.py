@@ -11,7 +11,7 @@ REGISTRY: Final = "functions/oncely/contracts/__init__.py"
 TEST: Final = "tests/unit/test_payment_refund.py"
 
 
-def follow(clone: Path) -> None:
+def follow_guide(clone: Path) -> None:
     """Write the guide's two files and its line into a copy of the source."""
     for name in (CONTRACT, TEST):
         written = clone / name

@@ -10,16 +10,16 @@ _FENCE: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULT
 
 
 @dataclass(frozen=True)
-class Block:
+class CodeBlock:
     """Code between fences; `titled` is the line before it, if that names a file."""
 
     language: str
     text: str
-    titled: str | None
+    title: str | None
 
 
 @dataclass(frozen=True)
-class Page:
+class DocPage:
     """One page, by its path in the repository."""
 
     path: Path
@@ -36,25 +36,25 @@ class Page:
         """The page without its code."""
         return _FENCE.sub("", self.text)
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[CodeBlock]:
         return [
-            Block(found["language"], found["text"], _title(self.text[: found.start()]))
+            CodeBlock(found["language"], found["text"], _title(self.text[: found.start()]))
             for found in _FENCE.finditer(self.text)
         ]
 
     def file(self, name: str) -> str:
         """The code that the page says belongs into this file."""
-        (only,) = (block.text for block in self.blocks() if block.titled == name)
+        (only,) = (block.text for block in self.blocks() if block.title == name)
         return only
 
 
-def pages() -> list[Page]:
+def pages() -> list[DocPage]:
     """Every page of the repository."""
-    return [Page(path) for path in (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"))]
+    return [DocPage(path) for path in (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"))]
 
 
-def page(name: str) -> Page:
-    return Page(REPOSITORY / name)
+def page(name: str) -> DocPage:
+    return DocPage(REPOSITORY / name)
 
 
 def _title(before: str) -> str | None:

@@ -9,16 +9,16 @@ from typing import Final
 
 import pytest
 
-from tests.docs.guide import follow
+from tests.docs.guide import follow_guide
 from tests.docs.pages import REPOSITORY
 
-_LEFT_OUT: Final = shutil.ignore_patterns(
+_EXCLUDED_FILES: Final = shutil.ignore_patterns(
     ".git", ".venv*", "node_modules", ".build", "cdk.out", "__pycache__", ".*_cache", ".hypothesis"
 )
 _NEW_JOB: Final = ("ops_cli", "new-job", "parcel.ship", "--safety", "lookup")
 _MAKE_DOCS: Final = ("ops_cli.render_docs",)
 # Those that look at every registered job; what the stack makes of a new one is tests/infra's.
-_LOOKING: Final = (
+_CHECKING_TESTS: Final = (
     "tests/infra/test_guardrails.py",
     *("tests/unit/test_command_contracts.py", "tests/unit/test_command_doctor.py"),
     *("tests/unit/test_command_send.py", "tests/unit/test_contract_description.py"),
@@ -31,7 +31,7 @@ _LOOKING: Final = (
 def clone(tmp_path: Path) -> Path:
     """A copy of the repository."""
     copy = tmp_path / "clone"
-    shutil.copytree(REPOSITORY, copy, ignore=_LEFT_OUT, symlinks=True)
+    shutil.copytree(REPOSITORY, copy, ignore=_EXCLUDED_FILES, symlinks=True)
     return copy
 
 
@@ -49,11 +49,11 @@ def _python(clone: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.timeout(600)
 def test_other_tests_pass_when_jobs_are_added(clone: Path) -> None:
-    follow(clone)
+    follow_guide(clone)
     for step in (_NEW_JOB, _MAKE_DOCS):
         done = _python(clone, *step)
         assert done.returncode == 0, done.stderr
 
-    done = _python(clone, "pytest", "-q", "-p", "no:cacheprovider", *_LOOKING)
+    done = _python(clone, "pytest", "-q", "-p", "no:cacheprovider", *_CHECKING_TESTS)
 
     assert done.returncode == 0, done.stdout

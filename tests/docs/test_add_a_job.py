@@ -11,8 +11,8 @@ import pytest
 import stripe
 
 from infra.local.sandbox import FaultKind, StripeSandbox
-from oncely.domain.answers import Absent, Done, Unclear
-from tests.docs.guide import CONTRACT, TEST, follow
+from oncely.domain.answers import Ambiguous, NotFound, Succeeded
+from tests.docs.guide import CONTRACT, TEST, follow_guide
 from tests.docs.pages import REPOSITORY
 
 
@@ -20,7 +20,7 @@ from tests.docs.pages import REPOSITORY
 def follower(tmp_path: Path) -> Path:
     """A copy of the source with the files that the guide tells to write."""
     shutil.copytree(REPOSITORY / "functions", tmp_path / "functions")
-    follow(tmp_path)
+    follow_guide(tmp_path)
     return tmp_path
 
 
@@ -101,7 +101,7 @@ def test_guide_provider_finds_refund_after_lost_reply(
     with StripeSandbox() as sandbox:
         monkeypatch.setenv("STRIPE_API_BASE", sandbox.url)
         refunds = guide.StripeRefunds("sk_test_guide")
-        order = guide.Refund("18452", _a_charge(sandbox))
+        order = guide.Refund("18452", _seed_charge(sandbox))
         before = refunds.find(order, "payment.refund:order_18452")
         sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, method="POST", path="/v1/refunds", times=1)
         lost = refunds.give(order, "payment.refund:order_18452", key="refund:1")
@@ -109,14 +109,14 @@ def test_guide_provider_finds_refund_after_lost_reply(
         again = refunds.give(order, "payment.refund:order_18452", key="refund:1")
         given = sandbox.ledger.refunds
 
-    assert isinstance(before, Absent)
-    assert isinstance(lost, Unclear)
-    assert isinstance(found, Done)
+    assert isinstance(before, NotFound)
+    assert isinstance(lost, Ambiguous)
+    assert isinstance(found, Succeeded)
     assert again == found
     assert [one.refund_id for one in given] == [found.ref]
 
 
-def _a_charge(sandbox: StripeSandbox) -> str:
+def _seed_charge(sandbox: StripeSandbox) -> str:
     client = stripe.StripeClient("sk_test_guide", base_addresses={"api": sandbox.url})
     intent = client.v1.payment_intents.create(
         {

@@ -11,14 +11,14 @@ import pytest
 from oncely.adapters.s3_history import S3HistoryStore
 from oncely.adapters.stream_records import batch_name, row_changes
 from oncely.contracts import CONTRACTS
-from oncely.domain.actors import person
-from oncely.domain.history import UNKNOWN_TYPE, HistoryLine
+from oncely.domain.actors import operator_actor
+from oncely.domain.history import UNKNOWN_JOB_TYPE, HistoryLine
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.services.archive_history import HistoryWriter
-from tests.support.duck import ABOUT_AN_ORDER, BY_AN_OPERATOR, ENDED, query, sql_blocks
-from tests.support.stream import FakeS3, finished, record
-from tests.unit.samples import a_job
+from tests.support.duck import ENDED_QUERY, OPERATOR_QUERY, ORDER_QUERY, query, sql_blocks
+from tests.support.stream import FakeS3, finish_job, stream_record
+from tests.unit.samples import make_job
 
 MAY = datetime(2026, 5, 17, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -27,17 +27,17 @@ MINUTE = timedelta(minutes=1)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A paid order and its receipt, a review that Ada closed, another month, a deleted row."""
-    charge = a_job(subject="18452", amount=4900, currency="eur", created_at=MAY, updated_at=MAY)
-    paid = finished(charge, MAY + MINUTE)
-    mail = a_job(
+    charge = make_job(subject="18452", amount=4900, currency="eur", created_at=MAY, updated_at=MAY)
+    paid = finish_job(charge, MAY + MINUTE)
+    mail = make_job(
         job_key=JobKey("receipt.send:order_18452"),
         job_type="receipt.send",
         message={"job": "receipt.send", "v": 1, "order_id": "18452"},
         created_at=MAY,
         updated_at=MAY + 2 * MINUTE,
     )
-    sent = finished(mail, MAY + 3 * MINUTE)
-    review = a_job(
+    sent = finish_job(mail, MAY + 3 * MINUTE)
+    review = make_job(
         job_key=JobKey("payment.charge:order_7"),
         message={"order_id": "7"},
         status=Status.NEEDS_REVIEW,
@@ -45,18 +45,18 @@ def folder(tmp_path: Path) -> Path:
         updated_at=MAY,
     )
     closed = review.apply(
-        Event.RULE_FAILED,
+        Event.RESOLVE_FAILED,
         now=MAY + MINUTE,
-        actor=person("ada@example.com"),
+        actor=operator_actor("ada@example.com"),
         reason="seen at Stripe",
     )
     noted = closed.apply(
         Event.NOTE,
         now=MAY + timedelta(days=30),
-        actor=person("ada@example.com"),
+        actor=operator_actor("ada@example.com"),
         reason="told the customer",
     )
-    gone = a_job(
+    gone = make_job(
         job_key=JobKey("sync.push:1"), job_type="sync.push", message={}, status=Status.FINISHED
     )
     changes = [
@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
         (closed, noted),
         (gone, None),
     ]
-    records = [record(old, new, number=place) for place, (old, new) in enumerate(changes)]
+    records = [stream_record(old, new, number=place) for place, (old, new) in enumerate(changes)]
     s3 = FakeS3()
     client: Any = s3
     writer = HistoryWriter(S3HistoryStore(client, "archive"))
@@ -85,7 +85,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_order_query_finds_each_change_once(folder: Path) -> None:
-    found = query(folder, place=ABOUT_AN_ORDER)
+    found = query(folder, index=ORDER_QUERY)
 
     assert [(one["job_key"], one["status"]) for one in found] == [
         ("payment.charge:order_18452", "started"),
@@ -98,14 +98,14 @@ def test_order_query_finds_each_change_once(folder: Path) -> None:
 
 
 def test_operator_query_finds_repairs_of_month(folder: Path) -> None:
-    (only,) = query(folder, place=BY_AN_OPERATOR)
+    (only,) = query(folder, index=OPERATOR_QUERY)
 
-    assert (only["job_key"], only["event"]) == ("payment.charge:order_7", "rule_failed")
+    assert (only["job_key"], only["event"]) == ("payment.charge:order_7", "resolve_failed")
     assert (only["old_status"], only["status"]) == ("needs_review", "failed")
 
 
 def test_ended_jobs_are_found_exactly_once(folder: Path) -> None:
-    found = query(folder, place=ENDED)
+    found = query(folder, index=ENDED_QUERY)
 
     assert sorted((one["job_key"], one["status"]) for one in found) == [
         ("payment.charge:order_18452", "finished"),
@@ -122,5 +122,5 @@ def test_tables_have_history_fields_and_shipped_job_types() -> None:
 
     assert set(re.findall(r"(\w+)\"?: '", view.partition("columns =")[2])) == names
     assert set(re.findall(r"`(\w+)`", columns)) == names | {"day"}
-    types = {kind.job_type for kind in CONTRACTS} | {UNKNOWN_TYPE}
-    assert f"'{','.join(sorted(types - {UNKNOWN_TYPE}))},{UNKNOWN_TYPE}'" in table
+    types = {kind.job_type for kind in CONTRACTS} | {UNKNOWN_JOB_TYPE}
+    assert f"'{','.join(sorted(types - {UNKNOWN_JOB_TYPE}))},{UNKNOWN_JOB_TYPE}'" in table

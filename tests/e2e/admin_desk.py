@@ -15,27 +15,27 @@ NARROW: Final = ViewportSize(width=390, height=844)
 NARROWEST: Final = ViewportSize(width=320, height=640)
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 # Cold functions on a machine that does other things as well.
-PATIENCE_MS: Final = 30_000
+TIMEOUT_MS: Final = 30_000
 
-expect.set_options(timeout=PATIENCE_MS)
+expect.set_options(timeout=TIMEOUT_MS)
 
 
-class AdminDesk:
+class AdminBrowser:
     """One tab of one person; whatever the browser complains of is kept in `complaints`."""
 
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:  # noqa: ANN401  # playwright's own
         settings = {"viewport": WIDE, "locale": "en-GB", "timezone_id": "Europe/Berlin", **options}
         self.url = url.rstrip("/")
         self.context = browser.new_context(reduced_motion="reduce", **settings)
-        self.context.set_default_timeout(PATIENCE_MS)
+        self.context.set_default_timeout(TIMEOUT_MS)
         self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("console", self._hear)
+        self.browser_errors: list[str] = []
+        self.page.on("pageerror", lambda error: self.browser_errors.append(str(error)))
+        self.page.on("console", self._record_console_error)
 
-    def sign_in(self, name: str, place: str = "") -> None:
+    def sign_in(self, name: str, hash_path: str = "") -> None:
         """From the page to the hosted sign-in and back."""
-        self.page.goto(f"{self.url}/{place}")
+        self.page.goto(f"{self.url}/{hash_path}")
         self.button("Sign in").click()
         self.type_password(name)
         expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
@@ -46,7 +46,7 @@ class AdminDesk:
         self.page.locator("[name=password]").fill(PASSWORD)
         self.button("Sign in").click()
 
-    def go(self, place: str) -> None:
+    def open_hash(self, hash_path: str) -> None:
         """Follow an address within the page, and wait until it has loaded."""
         # The page's own listener came first: when ours is called, the view is being loaded.
         script = """place => new Promise(resolve => {
@@ -54,25 +54,25 @@ class AdminDesk:
             if (location.hash === place) dispatchEvent(new HashChangeEvent("hashchange"));
             else location.hash = place;
         })"""
-        self.page.evaluate(f"place => ({script})(place).then(() => null)", place)
-        self.settled()
+        self.page.evaluate(f"place => ({script})(place).then(() => null)", hash_path)
+        self.wait_for_view()
 
-    def job(self, key: str) -> None:
+    def open_job(self, key: str) -> None:
         """Open one job."""
-        self.go(f"#/job/{quote(key, safe='')}")
+        self.open_hash(f"#/job/{quote(key, safe='')}")
 
-    def find(self, text: str) -> None:
+    def search(self, text: str) -> None:
         """Type into the search box, as people do."""
         self.page.get_by_role("searchbox").fill(text)
         self.page.keyboard.press("Enter")
         expect(self.heading).to_have_text(f"Results for “{text}”")
 
-    def settled(self) -> None:
+    def wait_for_view(self) -> None:
         """The view of the present address is there, also after a reload."""
         expect(self.heading).to_be_visible()
         expect(self.page.locator("main")).not_to_have_attribute("aria-busy", "true")
 
-    def repair(self, label: str) -> Locator:
+    def open_repair_dialog(self, label: str) -> Locator:
         """Begin a repair; gives its dialog."""
         self.button(label).click()
         return self.page.get_by_role("dialog", name=label)
@@ -88,13 +88,13 @@ class AdminDesk:
     def entries(self) -> Locator:
         return self.page.locator(".entry")
 
-    def fact(self, label: str) -> Locator:
+    def detail(self, label: str) -> Locator:
         """The value beside a label."""
         return self.page.locator(
             ".facts dl > div", has=self.page.get_by_text(label, exact=True)
         ).locator("dd")
 
-    def fetched(self, path: str, **options: object) -> tuple[int, Any]:
+    def fetch_json(self, path: str, **options: object) -> tuple[int, Any]:
         """What the server answers to a request with this person's token, past the page."""
         script = """async ([path, options]) => {
             const { token } = JSON.parse(sessionStorage.getItem("oncely.tokens"));
@@ -105,7 +105,7 @@ class AdminDesk:
         status, body = self.page.evaluate(script, [path, options])
         return status, body
 
-    def faults(self) -> list[str]:
+    def accessibility_violations(self) -> list[str]:
         """What axe finds on the present view, beyond trifles."""
         if not self.page.evaluate("() => Boolean(window.axe)"):
             self.page.evaluate(AXE.read_text())
@@ -116,12 +116,12 @@ class AdminDesk:
             if one["impact"] in {"serious", "critical"}
         ]
 
-    def faults_of_looks(self) -> list[str]:
+    def layout_violations(self) -> list[str]:
         """What is wrong with the present view in any theme, or on any screen."""
         found: list[str] = []
         for theme in THEMES:
             self.page.emulate_media(color_scheme=theme)
-            found += [f"{theme}: {fault}" for fault in self.faults()]
+            found += [f"{theme}: {fault}" for fault in self.accessibility_violations()]
         for size in (WIDE, NARROW, NARROWEST):
             self.page.set_viewport_size(size)
             if self.scrolls_sideways():
@@ -132,7 +132,7 @@ class AdminDesk:
     def scrolls_sideways(self) -> bool:
         return bool(self.page.evaluate("() => document.documentElement.scrollWidth > innerWidth"))
 
-    def _hear(self, message: ConsoleMessage) -> None:
+    def _record_console_error(self, message: ConsoleMessage) -> None:
         # A refusal by the server is a part of some tests; the page shows it.
         if message.type == "error" and not re.search("Failed to load resource", message.text):
-            self.complaints.append(message.text)
+            self.browser_errors.append(message.text)

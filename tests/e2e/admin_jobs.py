@@ -4,31 +4,31 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from oncely.adapters.job_rows import to_attributes
+from oncely.adapters.job_rows import serialize_job
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from tests.e2e.deployment import Deployment
-from tests.e2e.unresolved import store
-from tests.support.mass import sized
+from tests.e2e.deployment import StackClient
+from tests.e2e.unresolved import job_store
+from tests.support.mass import choose_size
 
 HOSTILE: Final = """<img src=x onerror="document.title='owned'"><script>alert(1)</script>'"""
-MANY: Final = sized(1_200, full=10_000)
+JOB_COUNT: Final = choose_size(1_200, full=10_000)
 BATCH: Final = 25
 
 
-def hostile_job(stack: Deployment) -> str:
+def hostile_job(stack: StackClient) -> str:
     """A job whose every text wants to be markup."""
     key = """payment.charge:order_"7'%3A<b>"""
-    store(stack).create(_for_a_person(key, HOSTILE))
+    job_store(stack).create(_review_job(key, HOSTILE))
     return key
 
 
-def many_jobs(stack: Deployment) -> None:
+def many_jobs(stack: StackClient) -> None:
     """More jobs that need review than the page counts."""
     rows = [
-        to_attributes(_for_a_person(f"sync.contact:hubspot:{name}:1", f"hubspot#{name}"))
-        for name in (f"many-{number}" for number in range(MANY))
+        serialize_job(_review_job(f"sync.contact:hubspot:{name}:1", f"hubspot#{name}"))
+        for name in (f"many-{number}" for number in range(JOB_COUNT))
     ]
     table, client = stack.outputs["JobsTableName"], stack.client("dynamodb")
 
@@ -37,10 +37,10 @@ def many_jobs(stack: Deployment) -> None:
         client.batch_write_item(RequestItems={table: puts})
 
     with ThreadPoolExecutor(max_workers=4) as pool:
-        list(pool.map(write, range(0, MANY, BATCH)))
+        list(pool.map(write, range(0, JOB_COUNT, BATCH)))
 
 
-def _for_a_person(key: str, text: str) -> Job:
+def _review_job(key: str, text: str) -> Job:
     """It is not due: somebody was told, and the schedule leaves it alone."""
     job_type = key.partition(":")[0]
     before = datetime.now(UTC) - timedelta(minutes=5)

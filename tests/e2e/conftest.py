@@ -7,15 +7,15 @@ import pytest
 from playwright.sync_api import Browser
 
 from infra.cdk_cli import CDK
-from infra.local.deploy import assembly_of_stack, bootstrap, deploy
+from infra.local.deploy import bootstrap, cached_assembly, deploy
 from infra.local.engine import Engine, EngineError, running_engine
 from infra.local.sandbox import ProviderSandbox
 from tests.e2e import scenarios
-from tests.e2e.admin_desk import AdminDesk
-from tests.e2e.deployment import ENGINE_SETTINGS, Deployment
-from tests.e2e.people import OPERATOR, SUPPORT, staffed
+from tests.e2e.admin_desk import AdminBrowser
+from tests.e2e.deployment import ENGINE_SETTINGS, StackClient
+from tests.e2e.people import OPERATOR, SUPPORT, with_users
 from tests.support.chromium import running_chromium
-from tests.support.engines import missing
+from tests.support.engines import skip_or_fail
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def sandbox() -> Iterator[ProviderSandbox]:
 def engine(sandbox: ProviderSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A local AWS that refuses what no policy allows; it ends before what its functions call."""
     if not CDK.exists():
-        missing("no CDK command line: `make setup` installs it")
+        skip_or_fail("no CDK command line: `make setup` installs it")
     try:
         running = running_engine(
             tmp_path_factory.mktemp("engine") / "engine.log", settings=ENGINE_SETTINGS
@@ -36,24 +36,24 @@ def engine(sandbox: ProviderSandbox, tmp_path_factory: pytest.TempPathFactory) -
         with running as started:
             yield started
     except EngineError as error:
-        missing(str(error))
+        skip_or_fail(str(error))
 
 
 @pytest.fixture(scope="session")
 def assembly() -> Path:
     """What `cdk synth` makes of stage `local`."""
     if not CDK.exists():
-        missing("no CDK command line: `make setup` installs it")
-    return assembly_of_stack()
+        skip_or_fail("no CDK command line: `make setup` installs it")
+    return cached_assembly()
 
 
 @pytest.fixture(scope="session")
-def deployment(engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> Deployment:
+def deployment(engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> StackClient:
     """The stack, deployed; one job is left for the schedule to find while the tests run."""
     bootstrap(engine.url, assembly)
     deploy(engine.url, assembly, providers=sandbox.url)
-    deployed = Deployment(engine, sandbox, assembly)
-    deployed.once(scenarios.loses_an_answer)
+    deployed = StackClient(engine, sandbox, assembly)
+    deployed.once(scenarios.ambiguous_charge)
     return deployed
 
 
@@ -64,19 +64,19 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def operator(chromium: Browser, deployment: Deployment) -> AdminDesk:
+def operator(chromium: Browser, deployment: StackClient) -> AdminBrowser:
     """The admin page of someone who may repair."""
     return _signed_in(chromium, deployment, OPERATOR)
 
 
 @pytest.fixture(scope="session")
-def support(chromium: Browser, deployment: Deployment) -> AdminDesk:
+def support(chromium: Browser, deployment: StackClient) -> AdminBrowser:
     """The admin page of someone who may look."""
     return _signed_in(chromium, deployment, SUPPORT)
 
 
-def _signed_in(chromium: Browser, deployment: Deployment, name: str) -> AdminDesk:
-    staffed(deployment)
-    desk = AdminDesk(chromium, deployment.outputs["AdminUrl"])
+def _signed_in(chromium: Browser, deployment: StackClient, name: str) -> AdminBrowser:
+    with_users(deployment)
+    desk = AdminBrowser(chromium, deployment.outputs["AdminUrl"])
     desk.sign_in(name)
     return desk

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from infra.local.account import Account
+from infra.local.account import LocalAccount
 from infra.local.engine import Engine
-from infra.local.rows import typed
+from infra.local.rows import serialize_row
 from infra.local.sandbox import ProviderSandbox
 
 # Every call is checked against the caller's policies, as on AWS, and written down.
@@ -20,25 +20,25 @@ ENGINE_SETTINGS: Final = {
     "CLOUDTRAIL_MAX_EVENTS": "100000",
 }
 # Many cold starts on a machine that does other things as well.
-PATIENCE: Final = 180.0
+TIMEOUT_SECONDS: Final = 180.0
 
 T = TypeVar("T")
 
 
-class Deployment:
+class StackClient:
     """A deployed stack, seen from outside: its outputs and plain boto3."""
 
     def __init__(self, engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> None:
         self.engine = engine
         self.sandbox = sandbox
         self.assembly = assembly
-        self.account = Account(engine.url)
+        self.account = LocalAccount(engine.url)
         self.client: Callable[[str], Any] = self.account.client
         self.outputs = self.account.outputs()
-        self.once: Callable[[Callable[[Deployment], T]], T] = cache(lambda what: what(self))
-        self.account.fill_secrets()
+        self.once: Callable[[Callable[[StackClient], T]], T] = cache(lambda what: what(self))
+        self.account.put_provider_secrets()
         self._alerts: list[dict[str, str]] = []
-        self._by_hand: set[str] = set()
+        self._manual_executions: set[str] = set()
         self._inbox = self._subscribe()
 
     def send(self, queue: str, message: Mapping[str, object] | str) -> None:
@@ -48,30 +48,32 @@ class Deployment:
 
     def put(self, table: str, row: Mapping[str, Any]) -> None:
         """Write a row of the application's own."""
-        self.client("dynamodb").put_item(TableName=self.outputs[table], Item=typed(row))
+        self.client("dynamodb").put_item(TableName=self.outputs[table], Item=serialize_row(row))
 
     def get(self, table: str, **key: str) -> dict[str, Any] | None:
         """Read a row, as plain values."""
         found = self.client("dynamodb").get_item(
-            TableName=self.outputs[table], Key=typed(key), ConsistentRead=True
+            TableName=self.outputs[table], Key=serialize_row(key), ConsistentRead=True
         )
         row = found.get("Item")
-        return None if row is None else _plain(row)
+        return None if row is None else _deserialize_row(row)
 
     def job(self, key: str) -> dict[str, Any] | None:
         """The row of a job."""
         return self.get("JobsTableName", job_key=key)
 
-    def job_when(self, key: str, *statuses: str, patience: float = PATIENCE) -> dict[str, Any]:
+    def wait_for_job(
+        self, key: str, *statuses: str, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> dict[str, Any]:
         """The row of a job when it has come to one of these."""
-        return eventually(
+        return wait_for(
             lambda: row if (row := self.job(key)) and row["status"] in statuses else None,
             f"{key} is {' or '.join(statuses)}",
             lambda: self.job(key),
-            patience=patience,
+            timeout_seconds=timeout_seconds,
         )
 
-    def waiting(self, queue: str) -> int:
+    def queue_depth(self, queue: str) -> int:
         """How many messages nobody has received yet."""
         found = self.client("sqs").get_queue_attributes(
             QueueUrl=self.outputs[queue], AttributeNames=["ApproximateNumberOfMessages"]
@@ -79,20 +81,20 @@ class Deployment:
         return int(found["Attributes"]["ApproximateNumberOfMessages"])
 
     @contextmanager
-    def nobody_receives(self, *queues: str) -> Iterator[None]:
+    def pause_consumers(self, *queues: str) -> Iterator[None]:
         """Let messages wait in these queues for a while."""
-        self._let_receive(queues, receive=False)
+        self._set_consumers_enabled(queues, enabled=False)
         try:
             yield
         finally:
-            self._let_receive(queues, receive=True)
+            self._set_consumers_enabled(queues, enabled=True)
 
-    def _let_receive(self, queues: tuple[str, ...], *, receive: bool) -> None:
+    def _set_consumers_enabled(self, queues: tuple[str, ...], *, enabled: bool) -> None:
         functions = self.client("lambda")
         names = {self.outputs[queue].rpartition("/")[2] for queue in queues}
         for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
             if mapping["EventSourceArn"].rpartition(":")[2] in names:
-                functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=receive)
+                functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=enabled)
 
     def alerts(self) -> list[str]:
         """The subjects of all that people were told."""
@@ -109,22 +111,22 @@ class Deployment:
         self.alerts()
         return [alert["Message"] for alert in self._alerts if f" {key} " in alert["Subject"]]
 
-    def alert_about(self, key: str) -> str:
+    def wait_for_alert(self, key: str) -> str:
         """The one alert about a job, when it has come."""
-        (told,) = eventually(lambda: self.alerts_about(key) or None, f"a person is told of {key}")
+        (told,) = wait_for(lambda: self.alerts_about(key) or None, f"a person is told of {key}")
         return told
 
     def backdate(self, key: str, time: str) -> None:
         """Let one of a job's times be long past, instead of waiting for it."""
         self.client("dynamodb").update_item(
             TableName=self.outputs["JobsTableName"],
-            Key=typed({"job_key": key}),
+            Key=serialize_row({"job_key": key}),
             UpdateExpression="SET #time = :past",
             ExpressionAttributeNames={"#time": time},
-            ExpressionAttributeValues=typed({":past": "2026-01-01T00:00:00.000Z"}),
+            ExpressionAttributeValues=serialize_row({":past": "2026-01-01T00:00:00.000Z"}),
         )
 
-    def archived(self, prefix: str) -> list[str]:
+    def archived_keys(self, prefix: str) -> list[str]:
         """The names of archived objects."""
         found = self.client("s3").list_objects_v2(
             Bucket=self.outputs["ArchiveBucketName"], Prefix=prefix
@@ -134,14 +136,18 @@ class Deployment:
     def start_sweep(self, **sweep: object) -> str:
         """Start the state machine by hand; gives the execution."""
         execution = self.account.start_sweep(self.outputs["ReconcilerArn"], **sweep)
-        self._by_hand.add(execution)
+        self._manual_executions.add(execution)
         return execution
 
-    def reconcile(self, *, patience: float = PATIENCE, **sweep: object) -> dict[str, Any]:
+    def reconcile(
+        self, *, timeout_seconds: float = TIMEOUT_SECONDS, **sweep: object
+    ) -> dict[str, Any]:
         """Start the state machine by hand, and wait for what it did."""
         execution = self.start_sweep(**sweep)
-        ended = eventually(
-            lambda: self.account.sweep_ended(execution), "the sweep has ended", patience=patience
+        ended = wait_for(
+            lambda: self.account.sweep_result(execution),
+            "the sweep has ended",
+            timeout_seconds=timeout_seconds,
         )
         assert ended["status"] == "SUCCEEDED", ended
         done: dict[str, Any] = json.loads(ended["output"])
@@ -157,7 +163,7 @@ class Deployment:
         return any(
             json.loads(states.describe_execution(executionArn=arn)["input"]) == {}
             for arn in others
-            if arn not in self._by_hand
+            if arn not in self._manual_executions
         )
 
     def _subscribe(self) -> str:
@@ -182,20 +188,22 @@ class Deployment:
         return inbox
 
 
-def eventually(
-    look: Callable[[], T | None],
+def wait_for(
+    probe: Callable[[], T | None],
     what: str,
-    instead: Callable[[], object] = lambda: "nothing",
+    describe_state: Callable[[], object] = lambda: "nothing",
     *,
-    patience: float = PATIENCE,
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> T:
     """Look until there is something to see."""
-    until = time.monotonic() + patience
-    while (seen := look()) is None:
-        assert time.monotonic() < until, f"not within {patience:.0f} s: {what}; {instead()}"
+    until = time.monotonic() + timeout_seconds
+    while (seen := probe()) is None:
+        assert time.monotonic() < until, (
+            f"not within {timeout_seconds:.0f} s: {what}; {describe_state()}"
+        )
         time.sleep(0.2)
     return seen
 
 
-def _plain(row: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _deserialize_row(row: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {name: next(iter(value.values())) for name, value in row.items()}

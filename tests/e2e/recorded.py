@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from infra.local.account import STACK
-from oncely.adapters.sweep_leases import PREFIX
-from tests.e2e.deployment import Deployment
+from infra.local.account import STACK_NAME
+from oncely.adapters.sweep_leases import LEASE_KEY_PREFIX
+from tests.e2e.deployment import StackClient
 from tests.infra.assembly import Assembly
 from tests.infra.policies import Permission
 
@@ -41,12 +41,12 @@ _IN_TRANSACTIONS: Final = {
     "Put": "dynamodb:PutItem",
     "Update": "dynamodb:UpdateItem",
 }
-PAGE: Final = 50
+PAGE_SIZE: Final = 50
 # What a call names its resource by.
-_NAMED_BY: Final = ("TableName", "QueueUrl", "TopicArn", "SecretId", "stateMachineArn")
+_RESOURCE_PARAMETERS: Final = ("TableName", "QueueUrl", "TopicArn", "SecretId", "stateMachineArn")
 
 
-def recorded(stack: Deployment, assembly: Assembly) -> set[Permission]:
+def recorded_permissions(stack: StackClient, assembly: Assembly) -> set[Permission]:
     """Every permission that some function has used so far."""
     physical = _physical_names(stack)
     paths = {
@@ -56,25 +56,25 @@ def recorded(stack: Deployment, assembly: Assembly) -> set[Permission]:
         Permission(function, action, _resource(used, paths), _condition(event))
         for function, access_key in _access_keys(stack, assembly, physical).items()
         for event in _events(stack, access_key)
-        for action, used in _uses(event)
+        for action, used in _permissions_used(event)
     }
 
 
-def calls(stack: Deployment, assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
+def recorded_calls(stack: StackClient, assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every call that is still written down, with the function that made it."""
     keys = _access_keys(stack, assembly, _physical_names(stack))
     for function, access_key in keys.items():
         yield from ((function, event) for event in _events(stack, access_key))
 
 
-def _physical_names(stack: Deployment) -> dict[str, str]:
+def _physical_names(stack: StackClient) -> dict[str, str]:
     """What the deployment calls each resource of the template."""
-    listed = stack.client("cloudformation").describe_stack_resources(StackName=STACK)
+    listed = stack.client("cloudformation").describe_stack_resources(StackName=STACK_NAME)
     return {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed["StackResources"]}
 
 
 def _access_keys(
-    stack: Deployment, assembly: Assembly, physical: Mapping[str, str]
+    stack: StackClient, assembly: Assembly, physical: Mapping[str, str]
 ) -> dict[str, str]:
     """The key that each function signs with; the engine makes it from function and role."""
     functions = stack.client("lambda")
@@ -88,7 +88,7 @@ def _access_keys(
     return keys
 
 
-def _events(stack: Deployment, access_key: str) -> Iterator[dict[str, Any]]:
+def _events(stack: StackClient, access_key: str) -> Iterator[dict[str, Any]]:
     """What was signed with a key."""
     for name in ACTIONS:
         seen: set[str] = set()
@@ -97,7 +97,7 @@ def _events(stack: Deployment, access_key: str) -> Iterator[dict[str, Any]]:
             new = [event for event in page if event["EventId"] not in seen]
             seen |= {event["EventId"] for event in new}
             yield from new
-            if len(page) < PAGE:
+            if len(page) < PAGE_SIZE:
                 break
             oldest = _next_second(min(event["EventTime"] for event in page))
             # Events of one second that fill a whole page hide what else happened in it.
@@ -108,7 +108,7 @@ def _next_second(time: datetime) -> datetime:
     return time.replace(microsecond=0) + timedelta(seconds=1)
 
 
-def _page(stack: Deployment, access_key: str, name: str, until: datetime) -> list[dict[str, Any]]:
+def _page(stack: StackClient, access_key: str, name: str, until: datetime) -> list[dict[str, Any]]:
     """The newest events up to a time; the engine gives 50 at most and no token for more."""
     found = stack.client("cloudtrail").lookup_events(
         LookupAttributes=[
@@ -121,7 +121,7 @@ def _page(stack: Deployment, access_key: str, name: str, until: datetime) -> lis
     return events
 
 
-def _uses(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _permissions_used(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The actions of one call, each with the name of what it was performed on."""
     asked = json.loads(event["CloudTrailEvent"])["requestParameters"] or {}
     action = ACTIONS[event["EventName"]]
@@ -141,7 +141,7 @@ def _uses(event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif "Entries" in asked and "QueueUrl" not in asked:
         yield from ((action, entry["EventBusName"]) for entry in asked["Entries"])
     else:
-        (named,) = (asked[name] for name in _NAMED_BY if name in asked)
+        (named,) = (asked[name] for name in _RESOURCE_PARAMETERS if name in asked)
         yield action, named
 
 
@@ -149,13 +149,13 @@ def _condition(event: Mapping[str, Any]) -> str:
     """The condition that a call met: the engine itself does not look at keys of rows."""
     asked = json.loads(event["CloudTrailEvent"])["requestParameters"] or {}
     key = asked.get("Key", {}).get("job_key", {}).get("S", "")
-    is_lease = event["EventName"] == "UpdateItem" and key.startswith(PREFIX)
-    return f"dynamodb:LeadingKeys like {PREFIX}*" if is_lease else ""
+    is_lease = event["EventName"] == "UpdateItem" and key.startswith(LEASE_KEY_PREFIX)
+    return f"dynamodb:LeadingKeys like {LEASE_KEY_PREFIX}*" if is_lease else ""
 
 
 def _resource(used: str, paths: Mapping[str, str]) -> str:
     """The path of the construct that was used, with what is behind its name."""
-    for name, path in _longest_first(paths):
+    for name, path in _most_specific_first(paths):
         short = name.rpartition("/")[2] if name.startswith("http") else name
         before, found, behind = used.partition(short)
         if found and (not behind or behind.startswith(("/", "-"))):
@@ -165,5 +165,5 @@ def _resource(used: str, paths: Mapping[str, str]) -> str:
     raise AssertionError(f"nothing of the stack: {used}")
 
 
-def _longest_first(paths: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+def _most_specific_first(paths: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     return sorted(paths.items(), key=lambda item: len(item[0]), reverse=True)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.e2e.admin_desk import AdminDesk
+from tests.e2e.admin_desk import AdminBrowser
 from tests.e2e.admin_jobs import HOSTILE, hostile_job
-from tests.e2e.deployment import Deployment
-from tests.e2e.scenarios import charge, is_sent_twice
-from tests.e2e.unresolved import leave_behind
+from tests.e2e.deployment import StackClient
+from tests.e2e.scenarios import charge_message, duplicate_message
+from tests.e2e.unresolved import create_unresolved_job
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -18,20 +18,22 @@ PAID = "payment.charge:order_18452"
 
 
 @pytest.fixture(scope="module")
-def reference(deployment: Deployment) -> str:
+def reference(deployment: StackClient) -> str:
     """The provider's reference of an order that was charged, and sent twice."""
-    return str(deployment.once(is_sent_twice)["provider_ref"])
+    return str(deployment.once(duplicate_message)["provider_ref"])
 
 
 @pytest.fixture
-def desk(support: AdminDesk) -> Iterator[AdminDesk]:
-    support.go("#/list/needs_review")
+def admin_browser(support: AdminBrowser) -> Iterator[AdminBrowser]:
+    support.open_hash("#/list/needs_review")
     yield support
     # Among other things: whatever the content policy had to refuse.
-    assert support.complaints == []
+    assert support.browser_errors == []
 
 
-def test_order_customer_and_reference_find_same_job(desk: AdminDesk, reference: str) -> None:
+def test_order_customer_and_reference_find_same_job(
+    admin_browser: AdminBrowser, reference: str
+) -> None:
     for text, way in {
         "18452": "order",
         "order_18452": "order",
@@ -39,30 +41,34 @@ def test_order_customer_and_reference_find_same_job(desk: AdminDesk, reference: 
         reference: "provider reference",
         PAID: "job key",
     }.items():
-        desk.find(text)
-        expect(desk.entries.filter(has_text=PAID)).to_contain_text(f"found by {way}")
+        admin_browser.search(text)
+        expect(admin_browser.entries.filter(has_text=PAID)).to_contain_text(f"found by {way}")
 
-    desk.entries.filter(has_text=PAID).get_by_role("link").click()
-    expect(desk.heading).to_contain_text("Charged once")
+    admin_browser.entries.filter(has_text=PAID).get_by_role("link").click()
+    expect(admin_browser.heading).to_contain_text("Charged once")
 
 
-def test_heading_says_customer_was_charged_once(desk: AdminDesk, reference: str) -> None:
-    desk.job(PAID)
+def test_heading_says_customer_was_charged_once(
+    admin_browser: AdminBrowser, reference: str
+) -> None:
+    admin_browser.open_job(PAID)
 
-    expect(desk.heading).to_contain_text("Charged once: 49.00 EUR")
-    expect(desk.fact("Amount")).to_have_text("49.00 EUR")
-    expect(desk.fact("Customer")).to_have_text("customer_18452")
-    expect(desk.fact("Provider reference")).to_contain_text(reference)
-    expect(desk.fact("Request id")).to_contain_text("req_")
-    expect(desk.page.locator(".contract")).to_contain_text(
+    expect(admin_browser.heading).to_contain_text("Charged once: 49.00 EUR")
+    expect(admin_browser.detail("Amount")).to_have_text("49.00 EUR")
+    expect(admin_browser.detail("Customer")).to_have_text("customer_18452")
+    expect(admin_browser.detail("Provider reference")).to_contain_text(reference)
+    expect(admin_browser.detail("Request id")).to_contain_text("req_")
+    expect(admin_browser.page.locator(".contract")).to_contain_text(
         "charged the order's amount, at most once"
     )
 
 
-def test_timeline_is_in_order_and_in_local_time(desk: AdminDesk, reference: str) -> None:
-    desk.job(PAID)
+def test_timeline_is_in_order_and_in_local_time(
+    admin_browser: AdminBrowser, reference: str
+) -> None:
+    admin_browser.open_job(PAID)
 
-    story = desk.page.locator(".timeline > li")
+    story = admin_browser.page.locator(".timeline > li")
     expect(story.filter(has_text="A worker took it")).to_be_visible()
     expect(story.filter(has_text="The provider said yes")).to_contain_text("started → finished")
     stamps = [str(one.get_attribute("datetime")) for one in story.locator("> time").all()]
@@ -75,28 +81,30 @@ def test_timeline_is_in_order_and_in_local_time(desk: AdminDesk, reference: str)
     assert int(local[1]) - int(utc[1]) in {1, 2, -22, -23}  # Berlin
 
 
-def test_script_in_customer_name_is_shown_as_text(desk: AdminDesk, deployment: Deployment) -> None:
+def test_script_in_customer_name_is_shown_as_text(
+    admin_browser: AdminBrowser, deployment: StackClient
+) -> None:
     key = deployment.once(hostile_job)
-    desk.find(HOSTILE)
-    expect(desk.entries).to_contain_text(HOSTILE)
+    admin_browser.search(HOSTILE)
+    expect(admin_browser.entries).to_contain_text(HOSTILE)
 
-    desk.job(key)
+    admin_browser.open_job(key)
 
-    expect(desk.fact("Customer")).to_have_text(HOSTILE)
-    expect(desk.fact("Last error")).to_have_text(HOSTILE)
-    assert desk.page.locator("main :is(img, script)").count() == 0
-    assert desk.page.title() == f"needs review: {key} · Oncely"
+    expect(admin_browser.detail("Customer")).to_have_text(HOSTILE)
+    expect(admin_browser.detail("Last error")).to_have_text(HOSTILE)
+    assert admin_browser.page.locator("main :is(img, script)").count() == 0
+    assert admin_browser.page.title() == f"needs review: {key} · Oncely"
 
 
-def test_empty_list_and_failed_search_say_what_to_do(desk: AdminDesk) -> None:
-    desk.go("#/list/failed?type=sync.import")
-    expect(desk.page.locator("main").get_by_text("Widen them")).to_be_visible()
+def test_empty_list_and_failed_search_say_what_to_do(admin_browser: AdminBrowser) -> None:
+    admin_browser.open_hash("#/list/failed?type=sync.import")
+    expect(admin_browser.page.locator("main").get_by_text("Widen them")).to_be_visible()
 
-    desk.find("no such order")
-    expect(desk.page.get_by_text("Check it for a typing mistake")).to_be_visible()
+    admin_browser.search("no such order")
+    expect(admin_browser.page.get_by_text("Check it for a typing mistake")).to_be_visible()
 
-    desk.job("payment.charge:order_never")
-    expect(desk.heading).to_have_text("There is no such job")
+    admin_browser.open_job("payment.charge:order_never")
+    expect(admin_browser.heading).to_have_text("There is no such job")
 
 
 @pytest.mark.parametrize(
@@ -108,41 +116,43 @@ def test_empty_list_and_failed_search_say_what_to_do(desk: AdminDesk) -> None:
     ],
 )
 def test_builtin_name_in_route_is_treated_as_unknown(
-    desk: AdminDesk, place: str, heading: str
+    admin_browser: AdminBrowser, place: str, heading: str
 ) -> None:
-    desk.go(place)
+    admin_browser.open_hash(place)
 
-    expect(desk.heading).to_have_text(heading)
+    expect(admin_browser.heading).to_have_text(heading)
 
 
-def test_link_cannot_inject_text_into_page(chromium: Browser, desk: AdminDesk) -> None:
-    visitor = AdminDesk(chromium, desk.url)
-    visitor.page.goto(f"{desk.url}/?error=x&error_description=Call+0900+123&state=y")
+def test_link_cannot_inject_text_into_page(chromium: Browser, admin_browser: AdminBrowser) -> None:
+    visitor = AdminBrowser(chromium, admin_browser.url)
+    visitor.page.goto(f"{admin_browser.url}/?error=x&error_description=Call+0900+123&state=y")
 
     expect(visitor.page.get_by_role("alert")).to_contain_text("did not ask for that sign-in")
     expect(visitor.page.locator("body")).not_to_contain_text("0900")
-    assert visitor.complaints == []
+    assert visitor.browser_errors == []
     visitor.context.close()
 
 
-def test_filter_is_kept_in_url_across_reload(desk: AdminDesk, deployment: Deployment) -> None:
+def test_filter_is_kept_in_url_across_reload(
+    admin_browser: AdminBrowser, deployment: StackClient
+) -> None:
     deployment.once(hostile_job)
-    desk.go("#/list/needs_review")
-    desk.page.get_by_label("Job type").select_option("payment.charge")
-    expect(desk.entries.first).to_contain_text("payment.charge:")
-    desk.page.get_by_label("When").select_option("Last hour")
-    desk.settled()
+    admin_browser.open_hash("#/list/needs_review")
+    admin_browser.page.get_by_label("Job type").select_option("payment.charge")
+    expect(admin_browser.entries.first).to_contain_text("payment.charge:")
+    admin_browser.page.get_by_label("When").select_option("Last hour")
+    admin_browser.wait_for_view()
 
-    assert desk.page.url.endswith("#/list/needs_review?type=payment.charge&when=hour")
-    desk.page.reload()
-    expect(desk.entries.first).to_contain_text("payment.charge:")
-    expect(desk.page.get_by_label("When")).to_have_value("hour")
+    assert admin_browser.page.url.endswith("#/list/needs_review?type=payment.charge&when=hour")
+    admin_browser.page.reload()
+    expect(admin_browser.entries.first).to_contain_text("payment.charge:")
+    expect(admin_browser.page.get_by_label("When")).to_have_value("hour")
 
 
-def test_page_is_usable_by_keyboard_alone(desk: AdminDesk, reference: str) -> None:
-    page = desk.page
+def test_page_is_usable_by_keyboard_alone(admin_browser: AdminBrowser, reference: str) -> None:
+    page = admin_browser.page
     page.reload()
-    desk.settled()
+    admin_browser.wait_for_view()
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
@@ -152,20 +162,20 @@ def test_page_is_usable_by_keyboard_alone(desk: AdminDesk, reference: str) -> No
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("order_18452")
     page.keyboard.press("Enter")
-    expect(desk.heading).to_be_focused()
+    expect(admin_browser.heading).to_be_focused()
     expect(page.get_by_role("status")).to_have_text(re.compile(r"\d jobs? found"))
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page).to_have_title(re.compile(r"order_18452 · Oncely"))
-    expect(desk.heading).to_be_focused()
+    expect(admin_browser.heading).to_be_focused()
 
 
 def test_every_view_is_accessible_in_themes_and_sizes(
-    operator: AdminDesk, deployment: Deployment, reference: str
+    operator: AdminBrowser, deployment: StackClient, reference: str
 ) -> None:
-    unknown = leave_behind(deployment, "page-looks")
-    deployment.send("PaymentsQueueUrl", charge("18452"))
+    unknown = create_unresolved_job(deployment, "page-looks")
+    deployment.send("PaymentsQueueUrl", charge_message("18452"))
     views = [
         "#/list/needs_review",
         "#/list/finished?when=dates&from=2026-01-01&to=2030-01-01",
@@ -179,47 +189,47 @@ def test_every_view_is_accessible_in_themes_and_sizes(
     ]
     found: list[str] = []
     for view in views:
-        operator.go(view)
-        found += [f"{view} {fault}" for fault in operator.faults_of_looks()]
+        operator.open_hash(view)
+        found += [f"{view} {fault}" for fault in operator.layout_violations()]
     assert found == []
-    assert operator.complaints == []
+    assert operator.browser_errors == []
 
 
 def test_repair_dialog_is_accessible_in_every_state(
-    operator: AdminDesk, deployment: Deployment
+    operator: AdminBrowser, deployment: StackClient
 ) -> None:
-    unknown = leave_behind(deployment, "page-dialog", method="pm_processing")
-    operator.job(unknown.key)
-    dialog = operator.repair("Ask the provider now")
-    found = [f"empty {fault}" for fault in operator.faults_of_looks()]
+    unknown = create_unresolved_job(deployment, "page-dialog", method="pm_processing")
+    operator.open_job(unknown.key)
+    dialog = operator.open_repair_dialog("Ask the provider now")
+    found = [f"empty {fault}" for fault in operator.layout_violations()]
 
     dialog.get_by_role("button", name="Ask the provider now").click()
     expect(dialog.get_by_role("alert")).to_be_visible()
-    found += [f"refused {fault}" for fault in operator.faults_of_looks()]
+    found += [f"refused {fault}" for fault in operator.layout_violations()]
     dialog.get_by_role("button", name="Show what it would do").click()
     expect(dialog.get_by_text("Nothing was changed")).to_be_visible()
-    found += [f"foretold {fault}" for fault in operator.faults_of_looks()]
+    found += [f"foretold {fault}" for fault in operator.layout_violations()]
     operator.page.keyboard.press("Escape")
 
     assert found == []
-    assert operator.complaints == []
+    assert operator.browser_errors == []
 
 
-def test_signed_out_views_are_accessible(chromium: Browser, operator: AdminDesk) -> None:
-    visitor = AdminDesk(chromium, operator.url)
+def test_signed_out_views_are_accessible(chromium: Browser, operator: AdminBrowser) -> None:
+    visitor = AdminBrowser(chromium, operator.url)
     visitor.page.goto(operator.url)
     expect(visitor.heading).to_have_text("Look up a job")
-    found = [f"first {fault}" for fault in visitor.faults_of_looks()]
+    found = [f"first {fault}" for fault in visitor.layout_violations()]
 
     visitor.page.goto(f"{operator.url}/?error=access_denied&state=another")
     expect(visitor.page.get_by_role("alert")).to_be_visible()
-    found += [f"refused {fault}" for fault in visitor.faults_of_looks()]
+    found += [f"refused {fault}" for fault in visitor.layout_violations()]
     over = """() => sessionStorage.setItem("oncely.tokens", '{"token": null}')"""
     visitor.page.evaluate(over)
     visitor.page.goto(f"{operator.url}/#/list/failed")
     expect(visitor.heading).to_have_text("Your sign-in has ended")
-    found += [f"ended {fault}" for fault in visitor.faults_of_looks()]
+    found += [f"ended {fault}" for fault in visitor.layout_violations()]
 
     assert found == []
-    assert visitor.complaints == []
+    assert visitor.browser_errors == []
     visitor.context.close()

@@ -3,13 +3,13 @@
 import pytest
 from playwright.sync_api import Browser, expect
 
-from oncely.domain.actors import person
+from oncely.domain.actors import operator_actor
 from oncely.domain.lifecycle import Status
-from tests.e2e.admin_desk import AdminDesk
-from tests.e2e.deployment import Deployment
+from tests.e2e.admin_desk import AdminBrowser
+from tests.e2e.deployment import StackClient
 from tests.e2e.people import OPERATOR
-from tests.e2e.scenarios import charges
-from tests.e2e.unresolved import job, leave_behind
+from tests.e2e.scenarios import count_charges
+from tests.e2e.unresolved import create_unresolved_job, get_job
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -25,16 +25,16 @@ LOSE_ONE_ANSWER = """() => {
 }"""
 
 
-def test_unknown_job_is_finished_from_page(operator: AdminDesk, deployment: Deployment) -> None:
-    left = leave_behind(deployment, "page-unknown")
-    operator.job(left.key)
+def test_unknown_job_is_finished_from_page(operator: AdminBrowser, deployment: StackClient) -> None:
+    left = create_unresolved_job(deployment, "page-unknown")
+    operator.open_job(left.key)
     expect(operator.heading).to_contain_text("Not known yet")
-    dialog = operator.repair(ASK)
+    dialog = operator.open_repair_dialog(ASK)
 
     dialog.get_by_role("button", name="Show what it would do").click()
     expect(dialog.get_by_text("Nothing was changed")).to_be_visible()
     expect(dialog.locator(".answers")).to_contain_text("Stripe saysSucceeded, charged 49.00 EUR")
-    assert job(deployment, left.key).status is Status.UNKNOWN
+    assert get_job(deployment, left.key).status is Status.UNKNOWN
     dialog.get_by_label("Reason").fill("The customer is on the phone")
     dialog.get_by_role("button", name=ASK).click()
 
@@ -43,19 +43,19 @@ def test_unknown_job_is_finished_from_page(operator: AdminDesk, deployment: Depl
     expect(operator.page.locator(".outcome")).to_contain_text(
         "Stripe saysSucceeded, charged 49.00 EUR"
     )
-    ended = job(deployment, left.key)
+    ended = get_job(deployment, left.key)
     assert ended.status is Status.FINISHED
     assert any(
-        entry.actor == person(OPERATOR) and "The customer is on the phone" in entry.reason
+        entry.actor == operator_actor(OPERATOR) and "The customer is on the phone" in entry.reason
         for entry in ended.evidence
     )
-    assert charges(deployment, "page-unknown") == 1
+    assert count_charges(deployment, "page-unknown") == 1
 
 
-def test_repair_without_reason_is_not_sent(operator: AdminDesk, deployment: Deployment) -> None:
-    left = leave_behind(deployment, "page-no-reason")
-    operator.job(left.key)
-    dialog = operator.repair(ASK)
+def test_repair_without_reason_is_not_sent(operator: AdminBrowser, deployment: StackClient) -> None:
+    left = create_unresolved_job(deployment, "page-no-reason")
+    operator.open_job(left.key)
+    dialog = operator.open_repair_dialog(ASK)
 
     dialog.get_by_role("button", name=ASK).click()
 
@@ -64,15 +64,15 @@ def test_repair_without_reason_is_not_sent(operator: AdminDesk, deployment: Depl
     operator.page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(operator.button(ASK)).to_be_focused()
-    assert job(deployment, left.key).status is Status.UNKNOWN
+    assert get_job(deployment, left.key).status is Status.UNKNOWN
 
 
 def test_stale_repair_conflicts_and_keeps_typed_reason(
-    operator: AdminDesk, deployment: Deployment
+    operator: AdminBrowser, deployment: StackClient
 ) -> None:
-    left = leave_behind(deployment, "page-stale", method="pm_processing")
-    operator.job(left.key)
-    dialog = operator.repair(ASK)
+    left = create_unresolved_job(deployment, "page-stale", method="pm_processing")
+    operator.open_job(left.key)
+    dialog = operator.open_repair_dialog(ASK)
     dialog.get_by_label("Reason").fill("Nothing came for an hour")
     deployment.reconcile(key=left.key)
 
@@ -80,21 +80,25 @@ def test_stale_repair_conflicts_and_keeps_typed_reason(
 
     expect(dialog.get_by_role("alert")).to_contain_text("has changed since you opened it")
     # A worker may have moved it on meanwhile; nothing of it is in the person's name.
-    assert person(OPERATOR) not in {entry.actor for entry in job(deployment, left.key).evidence}
+    assert operator_actor(OPERATOR) not in {
+        entry.actor for entry in get_job(deployment, left.key).evidence
+    }
     dialog.get_by_role("button", name="Reload").click()
     expect(dialog).to_be_hidden()
-    operator.settled()
-    again = operator.repair(ASK)
+    operator.wait_for_view()
+    again = operator.open_repair_dialog(ASK)
     expect(again.get_by_label("Reason")).to_have_value("Nothing came for an hour")
     operator.page.go_back()
     expect(again).to_be_hidden()  # whoever leaves the job leaves its dialog
 
 
-def test_lost_reply_says_repair_may_be_done(operator: AdminDesk, deployment: Deployment) -> None:
-    left = leave_behind(deployment, "page-lost")
-    operator.job(left.key)
+def test_lost_reply_says_repair_may_be_done(
+    operator: AdminBrowser, deployment: StackClient
+) -> None:
+    left = create_unresolved_job(deployment, "page-lost")
+    operator.open_job(left.key)
     operator.page.evaluate(LOSE_ONE_ANSWER)
-    dialog = operator.repair(ASK)
+    dialog = operator.open_repair_dialog(ASK)
     dialog.get_by_label("Reason").fill("To be sure")
     dialog.get_by_role("button", name=ASK).click()
     expect(dialog.get_by_role("alert")).to_contain_text("may have been done")
@@ -103,27 +107,27 @@ def test_lost_reply_says_repair_may_be_done(operator: AdminDesk, deployment: Dep
     expect(operator.heading).to_contain_text("Charged once")
 
 
-def test_support_agent_cannot_repair(support: AdminDesk, deployment: Deployment) -> None:
-    left = leave_behind(deployment, "page-support")
-    support.job(left.key)
+def test_support_agent_cannot_repair(support: AdminBrowser, deployment: StackClient) -> None:
+    left = create_unresolved_job(deployment, "page-support")
+    support.open_job(left.key)
 
     repairs = support.page.locator(".repairs")
     expect(repairs).to_contain_text("that takes the group operator")
     expect(repairs.get_by_role("button")).to_have_count(0)
     order = f'{{"key": "{left.key}", "repair": "ask", "version": 2, "reason": "me"}}'
-    assert support.fetched("/api/repair", method="POST", body=order)[0] == 403
-    assert support.fetched("/api/export?status=needs_review")[0] == 403
-    assert job(deployment, left.key).status is Status.UNKNOWN
+    assert support.fetch_json("/api/repair", method="POST", body=order)[0] == 403
+    assert support.fetch_json("/api/export?status=needs_review")[0] == 403
+    assert get_job(deployment, left.key).status is Status.UNKNOWN
 
 
 def test_expired_sign_in_returns_to_same_page_and_reason(
-    chromium: Browser, deployment: Deployment, operator: AdminDesk
+    chromium: Browser, deployment: StackClient, operator: AdminBrowser
 ) -> None:
-    left = leave_behind(deployment, "page-expired")
-    desk = AdminDesk(chromium, operator.url)
+    left = create_unresolved_job(deployment, "page-expired")
+    desk = AdminBrowser(chromium, operator.url)
     desk.sign_in(OPERATOR, f"#/job/{left.key}")
     expect(desk.heading).to_contain_text("Not known yet")
-    dialog = desk.repair(ASK)
+    dialog = desk.open_repair_dialog(ASK)
     dialog.get_by_label("Reason").fill("Half a thought")
     over = '{"token": "over", "until": 0}'
     desk.page.evaluate("over => sessionStorage.setItem('oncely.tokens', over)", over)
@@ -133,10 +137,10 @@ def test_expired_sign_in_returns_to_same_page_and_reason(
     desk.type_password(OPERATOR)
 
     expect(desk.heading).to_contain_text("Not known yet")
-    expect(desk.repair(ASK).get_by_label("Reason")).to_have_value("Half a thought")
+    expect(desk.open_repair_dialog(ASK).get_by_label("Reason")).to_have_value("Half a thought")
     desk.page.keyboard.press("Escape")
     desk.button("Sign out").click()
     expect(desk.heading).to_have_text("Look up a job")
     assert desk.page.evaluate("() => sessionStorage.length") == 0
-    assert desk.complaints == []
+    assert desk.browser_errors == []
     desk.context.close()

@@ -9,10 +9,10 @@ from fractions import Fraction
 import pytest
 
 from infra import REPOSITORY
-from infra.local.account import STACK
-from tests.e2e.deployment import Deployment, eventually
-from tests.e2e.recorded import calls
-from tests.e2e.scenarios import charge, order
+from infra.local.account import STACK_NAME
+from tests.e2e.deployment import StackClient, wait_for
+from tests.e2e.recorded import recorded_calls
+from tests.e2e.scenarios import charge_message, put_order
 from tests.infra.assembly import Assembly
 
 pytestmark = pytest.mark.timeout(600)
@@ -22,30 +22,30 @@ COSTS = REPOSITORY / "docs" / "costs.md"
 
 
 @pytest.fixture(scope="module")
-def paid(deployment: Deployment) -> list[str]:
+def paid(deployment: StackClient) -> list[str]:
     """Some orders, each paid, published and told about by e-mail."""
     ids = [f"cost-{number}" for number in range(JOBS)]
     for order_id in ids:
-        order(deployment, order_id)
-        deployment.send("PaymentsQueueUrl", charge(order_id))
+        put_order(deployment, order_id)
+        deployment.send("PaymentsQueueUrl", charge_message(order_id))
     for order_id in ids:
         for kind in ("payment.charge", "receipt.send"):
-            eventually(
+            wait_for(
                 lambda key=f"{kind}:order_{order_id}": _published(deployment, key),  # type: ignore[misc]  # bound now
                 f"{kind} of {order_id} owes nothing",
             )
     return ids
 
 
-def _published(deployment: Deployment, key: str) -> bool | None:
+def _published(deployment: StackClient, key: str) -> bool | None:
     row = deployment.job(key)
     return True if row and "expires_at" in row else None
 
 
-def counted(deployment: Deployment, ids: list[str]) -> Iterator[str]:
+def count_requests(deployment: StackClient, ids: list[str]) -> Iterator[str]:
     """One line for each kind of call: who, what, and how often for one order."""
     found: Counter[tuple[str, str]] = Counter()
-    for function, event in calls(deployment, Assembly(deployment.assembly, STACK)):
+    for function, event in recorded_calls(deployment, Assembly(deployment.assembly, STACK_NAME)):
         said = json.dumps(json.loads(event["CloudTrailEvent"])["requestParameters"])
         said += json.dumps(event["Resources"])
         found[function, event["EventName"]] += any(one in said for one in ids)
@@ -54,9 +54,9 @@ def counted(deployment: Deployment, ids: list[str]) -> Iterator[str]:
             yield f"| {function} | {name} | {Fraction(times, JOBS)} |"
 
 
-def test_call_table_of_paid_order_matches_counts(deployment: Deployment, paid: list[str]) -> None:
+def test_call_table_of_paid_order_matches_counts(deployment: StackClient, paid: list[str]) -> None:
     # Only the workers' calls: the stream may show a row again, and then publishes nothing.
     written = re.findall(r"^\| \w+/Worker \| .*$", COSTS.read_text(encoding="utf-8"), re.MULTILINE)
-    expected = [line for line in counted(deployment, paid) if "/Worker |" in line]
+    expected = [line for line in count_requests(deployment, paid) if "/Worker |" in line]
 
     assert written == expected, "\n".join(expected)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from infra import REPOSITORY
-from infra.cdk_cli import environment
-from infra.local.account import STACK, Account
+from infra.cdk_cli import cdk_environment
+from infra.local.account import STACK_NAME, LocalAccount
 from infra.local.deploy import bootstrap, deploy, run_cdk
 from infra.local.engine import Engine, running_engine
 from tests.e2e.deployment import ENGINE_SETTINGS
@@ -30,13 +30,13 @@ def account(assembly: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield engine
 
 
-def what_is_there(engine: Engine) -> dict[str, list[str]]:
+def list_resources(engine: Engine) -> dict[str, list[str]]:
     """Everything of ours that an account can hold."""
 
     def named(service: str, operation: str, listed: str, name: str | None) -> list[str]:
-        answer: dict[str, Any] = getattr(Account(engine.url).client(service), operation)()
+        answer: dict[str, Any] = getattr(LocalAccount(engine.url).client(service), operation)()
         found = [one if name is None else one[name] for one in answer.get(listed, [])]
-        return sorted(one for one in found if STACK.lower() in str(one).lower())
+        return sorted(one for one in found if STACK_NAME.lower() in str(one).lower())
 
     return {
         "tables": named("dynamodb", "list_tables", "TableNames", None),
@@ -58,12 +58,12 @@ def what_is_there(engine: Engine) -> dict[str, list[str]]:
 
 
 def test_second_deployment_changes_nothing(account: Engine, assembly: Path) -> None:
-    stacks = Account(account.url).client("cloudformation")
-    before = stacks.describe_stacks(StackName=STACK)["Stacks"]
+    stacks = LocalAccount(account.url).client("cloudformation")
+    before = stacks.describe_stacks(StackName=STACK_NAME)["Stacks"]
 
     said = deploy(account.url, assembly, providers=PROVIDERS)
 
-    after = stacks.describe_stacks(StackName=STACK)["Stacks"]
+    after = stacks.describe_stacks(StackName=STACK_NAME)["Stacks"]
     assert "(no changes)" in said
     assert after == before
 
@@ -75,12 +75,12 @@ def test_diff_is_empty_after_deployment(account: Engine, assembly: Path) -> None
 
 
 def test_destroy_leaves_only_archive(account: Engine, assembly: Path) -> None:
-    before = what_is_there(account)
+    before = list_resources(account)
     assert all(before.values()), [name for name, found in before.items() if not found]
 
     run_cdk(account.environment(), "destroy", "--app", str(assembly), "--force")
 
-    after = what_is_there(account)
+    after = list_resources(account)
     assert {name: found for name, found in after.items() if found} == {"buckets": before["buckets"]}
 
 
@@ -88,7 +88,7 @@ def test_deploy_names_bootstrap_command_when_not_bootstrapped(
     assembly: Path, tmp_path: Path
 ) -> None:
     with running_engine(tmp_path / "engine.log") as engine:
-        variables = environment(engine.environment())
+        variables = cdk_environment(engine.environment())
         # Of the two names, people and the CDK say AWS_REGION.
         del variables["AWS_DEFAULT_REGION"]
         done = subprocess.run(

@@ -7,40 +7,40 @@ from typing import Final
 
 import pytest
 
-from infra.local.account import Account
+from infra.local.account import LocalAccount
 from infra.local.logs import LogStream
-from infra.local.processes import kill, workers_of
-from infra.local.redeploy import update_code
+from infra.local.processes import kill_worker, list_workers
+from infra.local.redeploy import update_function_code
 from infra.local.sandbox import FaultKind
 from infra.stages import Stage
 from oncely.contracts import CONTRACTS
 from tests.e2e import scenarios
-from tests.e2e.deployment import Deployment, eventually
+from tests.e2e.deployment import StackClient, wait_for
 
 pytestmark = pytest.mark.timeout(600)
 
-STAGE: Final = Stage.of({"stage": "local"}, CONTRACTS)
+STAGE: Final = Stage.from_context({"stage": "local"}, CONTRACTS)
 QUEUE: Final = "PaymentsQueueUrl"
-DIES: Final = "import os\ndef handler(event, context):\n    os._exit(1)\n"
+CRASHING_HANDLER: Final = "import os\ndef handler(event, context):\n    os._exit(1)\n"
 
 
 @pytest.fixture
-def stack(deployment: Deployment) -> Iterator[Deployment]:
+def stack(deployment: StackClient) -> Iterator[StackClient]:
     """The deployed stack, with messages visible again after a second."""
-    visible_again_after(deployment, 1)
+    set_visibility_timeout(deployment, 1)
     yield deployment
-    visible_again_after(deployment, STAGE.visibility_timeout_seconds)
+    set_visibility_timeout(deployment, STAGE.visibility_timeout_seconds)
 
 
-def visible_again_after(stack: Deployment, seconds: int) -> None:
+def set_visibility_timeout(stack: StackClient, seconds: int) -> None:
     stack.client("sqs").set_queue_attributes(
         QueueUrl=stack.outputs[QUEUE], Attributes={"VisibilityTimeout": str(seconds)}
     )
 
 
-def deliveries(stack: Deployment, key: str) -> list[int]:
+def receive_counts(stack: StackClient, key: str) -> list[int]:
     """How often the queue had delivered the message, each time a worker answered for it."""
-    lines = LogStream(stack.account).new()
+    lines = LogStream(stack.account).poll()
     return [
         int(one.fields["receives"])
         for one in lines
@@ -48,16 +48,16 @@ def deliveries(stack: Deployment, key: str) -> list[int]:
     ]
 
 
-def failed_batches(stack: Deployment) -> int:
+def count_failed_batches(stack: StackClient) -> int:
     """How often a worker was given messages and did not live to answer."""
     return stack.engine.log.read_text(errors="replace").count("failed processing SQS batch")
 
 
-def kill_every_worker(stack: Deployment) -> None:
+def kill_every_worker(stack: StackClient) -> None:
     """Deploy a worker that dies whatever it is given."""
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
-        archive.writestr("work_queue/handler.py", DIES)
+        archive.writestr("work_queue/handler.py", CRASHING_HANDLER)
     functions = stack.client("lambda")
     for function in functions.list_functions()["Functions"]:
         if "PaymentsWorker" in function["FunctionName"]:
@@ -65,45 +65,45 @@ def kill_every_worker(stack: Deployment) -> None:
             functions.update_function_code(FunctionName=name, ZipFile=code.getvalue())
 
 
-def test_worker_killed_during_call_leaves_one_charge(stack: Deployment) -> None:
+def test_worker_killed_during_call_leaves_one_charge(stack: StackClient) -> None:
     key = "payment.charge:order_killed"
-    scenarios.order(stack, "killed")
+    scenarios.put_order(stack, "killed")
     stack.sandbox.faults.add(
         FaultKind.ACCEPT_THEN_TRICKLE, path="*/confirm", key_contains="order_killed", seconds=300
     )
 
-    stack.send(QUEUE, scenarios.charge("killed"))
-    eventually(lambda: scenarios.charges(stack, "killed") or None, "Stripe has charged")
-    for worker in workers_of(stack.engine.pid):
-        kill(worker)
-    eventually(lambda: deliveries(stack, key) or None, "the message came back")
+    stack.send(QUEUE, scenarios.charge_message("killed"))
+    wait_for(lambda: scenarios.count_charges(stack, "killed") or None, "Stripe has charged")
+    for worker in list_workers(stack.engine.pid):
+        kill_worker(worker)
+    wait_for(lambda: receive_counts(stack, key) or None, "the message came back")
     stack.backdate(key, "lease_until")
     stack.reconcile(key=key)
 
-    stack.job_when(key, "finished")
-    assert deliveries(stack, key)[0] > 1
-    assert scenarios.charges(stack, "killed") == 1
+    stack.wait_for_job(key, "finished")
+    assert receive_counts(stack, key)[0] > 1
+    assert scenarios.count_charges(stack, "killed") == 1
 
 
 def test_crash_loop_dead_letters_message_and_keeps_job(
-    stack: Deployment,
+    stack: StackClient,
 ) -> None:
     key = "payment.charge:order_deadly"
-    scenarios.order(stack, "deadly")
+    scenarios.put_order(stack, "deadly")
     kill_every_worker(stack)
-    before = failed_batches(stack)
+    before = count_failed_batches(stack)
 
     try:
-        stack.send(QUEUE, scenarios.charge("deadly"))
-        job = stack.job_when(key, "ready")
+        stack.send(QUEUE, scenarios.charge_message("deadly"))
+        job = stack.wait_for_job(key, "ready")
     finally:
-        update_code(Account(stack.engine.url))
+        update_function_code(LocalAccount(stack.engine.url))
 
-    assert failed_batches(stack) - before == STAGE.max_receive_count
+    assert count_failed_batches(stack) - before == STAGE.max_receive_count
     assert "stranded_since" in job
-    assert scenarios.charges(stack, "deadly") == 0
+    assert scenarios.count_charges(stack, "deadly") == 0
 
     stack.backdate(key, "due_at")
     stack.reconcile(key=key)
-    stack.job_when(key, "finished")
-    assert scenarios.charges(stack, "deadly") == 1
+    stack.wait_for_job(key, "finished")
+    assert scenarios.count_charges(stack, "deadly") == 1

@@ -5,18 +5,18 @@ from datetime import timedelta
 
 import pytest
 
-from infra.local.account import STACK
+from infra.local.account import STACK_NAME
 from tests.e2e import scenarios
-from tests.e2e.deployment import Deployment, eventually
-from tests.e2e.people import OPERATOR, SupportView, staffed
-from tests.e2e.recorded import recorded
+from tests.e2e.deployment import StackClient, wait_for
+from tests.e2e.people import OPERATOR, AdminApiClient, with_users
+from tests.e2e.recorded import recorded_permissions
 from tests.infra.assembly import Assembly
 from tests.infra.policies import Permission, permissions
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for all that happens
 
 # Allowed and not seen here, as patterns over "role action resource", each with its reason.
-NOT_SEEN = {
+NEVER_RECORDED = {
     "* logs:* *": "Lambda and Step Functions write logs themselves",
     "* xray:* *": "the tracing daemon of Lambda and Step Functions sends these",
     "* sqs:ReceiveMessage *": "Lambda polls the queue in the function's name",
@@ -35,7 +35,7 @@ NOT_SEEN = {
     "Reconciler lambda:InvokeFunction *": "the engine calls functions without asking",
     "Reconciler/ScheduleRole lambda:InvokeFunction *": "the same, for the schedule",
     "MailWorker/Worker ses:SendEmail *": "SES is a sandbox here; one mail was sent all the same",
-    "FirstSetup/SetUp *": "it ran while the stack was deployed, before calls were looked up",
+    "FirstSetup/SetupResult *": "it ran while the stack was deployed, before calls were looked up",
     "* dynamodb:ConditionCheckItem Tables/Jobs": "any contract may ask that another job has failed",
     "Stream/Publish sqs:SendMessage *": "a contract's follow-up may go to any queue",
     # Contracts name their tables, not whether they read them or write them.
@@ -45,81 +45,83 @@ NOT_SEEN = {
     # A person may repair a job of any type; here it was a payment without a reference.
     "Support/Repair dynamodb:* Tables/ImportEvents": "a job of another type would",
     "Support/Repair dynamodb:* Tables/Records": "the same",
-    "Support/Repair secretsmanager:GetSecretValue ProviderKeys/*": "the same",
+    "Support/Repair secretsmanager:GetSecretValue ProviderSecrets/*": "the same",
     "Support/Repair sqs:SendMessage *": "the same",
 }
 # The same, but some runs do see it.
-RARELY_SEEN = {
+RARELY_RECORDED = {
     "* dynamodb:GetItem Tables/Jobs": "a write whose reply was lost is read back",
     "Reconciler/Finish states:StartExecution *": "a sweep that found more than a page goes on",
 }
 
 
 @pytest.fixture(scope="module")
-def stack(deployment: Deployment) -> Deployment:
+def stack(deployment: StackClient) -> StackClient:
     """Everything has happened at least once."""
-    for scenario in (*scenarios.ALL, people_look_and_repair):
+    for scenario in (*scenarios.ALL_SCENARIOS, use_admin_page):
         deployment.once(scenario)
     return deployment
 
 
-def people_look_and_repair(stack: Deployment) -> None:
+def use_admin_page(stack: StackClient) -> None:
     """Somebody reads everything there is to read, and closes what no rule may decide."""
-    view = staffed(stack)
+    view = with_users(stack)
     token = view.token(OPERATOR)
-    key = str(stack.once(scenarios.is_left_without_its_order)["job_key"])
+    key = str(stack.once(scenarios.worker_crashed_without_order)["job_key"])
     for path in ("/api/counts", "/api/jobs", "/api/export"):
         assert view.get(path, token=token).status == 200
         assert view.get(path, token=token, status="in_progress").status == 200
     for path in ("/api/jobs", "/api/export"):
-        eventually(
+        wait_for(
             lambda path=path: "order_18452" in view.get(path, token=token, status="finished").text,  # type: ignore[misc]  # bound now
             f"{path} shows what is done, from the history",
         )
     for text in (key, "never-seen", "customer_none"):
         assert view.get("/api/find", token=token, q=text).status == 200
     # An order comes back, the review is closed, and its payment is tried once more.
-    scenarios.order(stack, "gone")
+    scenarios.put_order(stack, "gone")
     for repair, status in (("ask", "needs_review"), ("fail", "failed"), ("again", "failed")):
         version = view.get("/api/job", token=token, key=key).json["version"]
         asked = {"key": key, "repair": repair, "version": version, "reason": "the order is back"}
         done = view.post("/api/repair", asked, token=token)
         assert (done.status, done.json["job"]["status"]) == (200, status), done.text
         if status == "failed":
-            eventually(lambda: view.get("/api/job", token=token, key=key).json["expires_at"], key)
-    stack.job_when(f"{key}:2", "finished")
-    assert any(_asks_about_a_dead_worker(stack, view, number) for number in range(5))
+            wait_for(lambda: view.get("/api/job", token=token, key=key).json["expires_at"], key)
+    stack.wait_for_job(f"{key}:2", "finished")
+    assert any(_look_up_crashed_job(stack, view, number) for number in range(5))
 
 
-def _asks_about_a_dead_worker(stack: Deployment, view: SupportView, number: int) -> bool:
+def _look_up_crashed_job(stack: StackClient, view: AdminApiClient, number: int) -> bool:
     """Whether a person was quicker than the sweep."""
     order_id = f"asked-{number}"
     key = f"payment.charge:order_{order_id}"
-    scenarios.order(stack, order_id)
-    scenarios.claim(stack, key, scenarios.charge(order_id), lease=-timedelta(minutes=1))
+    scenarios.put_order(stack, order_id)
+    scenarios.claim_as_other_worker(
+        stack, key, scenarios.charge_message(order_id), lease=-timedelta(minutes=1)
+    )
     asked = {"key": key, "repair": "ask", "version": 1, "reason": "its worker is gone"}
     done = view.post("/api/repair", asked, token=view.token(OPERATOR))
-    stack.job_when(key, "finished")
+    stack.wait_for_job(key, "finished")
     return done.status == 200
 
 
 @pytest.fixture(scope="module")
-def local(stack: Deployment) -> Assembly:
-    return Assembly(stack.assembly, STACK)
+def local(stack: StackClient) -> Assembly:
+    return Assembly(stack.assembly, STACK_NAME)
 
 
 @pytest.fixture(scope="module")
-def used(stack: Deployment, local: Assembly) -> set[Permission]:
-    return recorded(stack, local)
+def used(stack: StackClient, local: Assembly) -> set[Permission]:
+    return recorded_permissions(stack, local)
 
 
 def test_every_call_is_allowed_by_policy(used: set[Permission], local: Assembly) -> None:
     assert used - permissions(local) == set()
     # The first setup ran before calls were looked up; some runs still see it.
-    assert len({permission.role for permission in used} - {"FirstSetup/SetUp"}) == 12
+    assert len({permission.role for permission in used} - {"FirstSetup/SetupResult"}) == 12
 
 
-def test_no_call_is_denied(stack: Deployment) -> None:
+def test_no_call_is_denied(stack: StackClient) -> None:
     log = stack.engine.log.read_text(encoding="utf-8", errors="replace")
 
     assert [line for line in log.splitlines() if "not authorized to perform" in line] == []
@@ -132,7 +134,7 @@ def unused(used: set[Permission], local: Assembly) -> list[str]:
 
 
 def test_no_unused_permission_is_granted(unused: list[str]) -> None:
-    patterns = (*NOT_SEEN, *RARELY_SEEN)
+    patterns = (*NEVER_RECORDED, *RARELY_RECORDED)
     excused = {one for pattern in patterns for one in fnmatch.filter(unused, pattern)}
     long = [one for one in unused if one not in excused]
 
@@ -140,10 +142,10 @@ def test_no_unused_permission_is_granted(unused: list[str]) -> None:
 
 
 def test_every_exception_is_still_needed(unused: list[str]) -> None:
-    assert [one for one in NOT_SEEN if not fnmatch.filter(unused, one)] == []
+    assert [one for one in NEVER_RECORDED if not fnmatch.filter(unused, one)] == []
 
 
 def test_mail_is_sent_with_unchecked_permission(
-    stack: Deployment,
+    stack: StackClient,
 ) -> None:
     assert any("18452@example.com" in mail.to for mail in stack.sandbox.ledger.mails)

@@ -16,19 +16,19 @@ import pytest
 
 from infra import FUNCTIONS, REPOSITORY
 from infra.cdk_cli import CDK
-from infra.local.state import STATE, Running
-from tests.support.engines import missing
+from infra.local.state import STATE_FILE, RunningStack
+from tests.support.engines import skip_or_fail
 
 pytestmark = pytest.mark.timeout(600)
 
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 
 
 class Terminal:
     """`make local` in a terminal of its own: what it said so far, and its keys."""
 
     def __init__(self, said: Path) -> None:
-        self._said = said
+        self._output = said
         self._path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         with said.open("wb") as output:
             self.process = subprocess.Popen(
@@ -42,27 +42,27 @@ class Terminal:
             )
 
     @property
-    def said(self) -> str:
-        return self._said.read_text(encoding="utf-8")
+    def output(self) -> str:
+        return self._output.read_text(encoding="utf-8")
 
-    def when(self, seen: Callable[[str], bool]) -> str:
-        until = time.monotonic() + PATIENCE
-        while not seen(self.said):
-            assert self.process.poll() is None, self.said
-            assert time.monotonic() < until, self.said
+    def wait_for_output(self, seen: Callable[[str], bool]) -> str:
+        until = time.monotonic() + TIMEOUT_SECONDS
+        while not seen(self.output):
+            assert self.process.poll() is None, self.output
+            assert time.monotonic() < until, self.output
             time.sleep(0.2)
-        return self.said
+        return self.output
 
     def press(self, key: str) -> None:
         assert self.process.stdin
         print(key, file=self.process.stdin, flush=True)
 
-    def in_another(self, *commands: str) -> str:
+    def run_in_second_terminal(self, *commands: str) -> str:
         return subprocess.run(
             ["/bin/sh", "-euc", "\n".join(commands)],
             cwd=REPOSITORY,
             # Nothing of ours but what is exported there.
-            env={"PATH": self._path, "HOME": str(self._said.parent)},
+            env={"PATH": self._path, "HOME": str(self._output.parent)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -79,48 +79,48 @@ class Terminal:
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     """The stack up, with its addresses printed."""
     if not CDK.exists():
-        missing("no CDK command line: `make setup` installs it")
-    if Running.find():
+        skip_or_fail("no CDK command line: `make setup` installs it")
+    if RunningStack.find():
         pytest.skip("`make local` is up here: its stack is not ours to end")
     terminal = Terminal(tmp_path / "said.txt")
     with terminal.process:
         try:
-            terminal.when(lambda said: "Ctrl-C ends everything." in said)
+            terminal.wait_for_output(lambda said: "Ctrl-C ends everything." in said)
             yield terminal
         finally:
             terminal.end()
 
 
 def test_printed_commands_send_message_and_find_job(terminal: Terminal) -> None:
-    access, *commands = _printed(terminal.said)
+    access, *commands = _printed_commands(terminal.output)
     aws_send, oncely_send, aws_find, oncely_find = commands
 
-    assert "MessageId" in terminal.in_another(access, aws_send)
-    terminal.when(lambda said: "job finished" in said)
+    assert "MessageId" in terminal.run_in_second_terminal(access, aws_send)
+    terminal.wait_for_output(lambda said: "job finished" in said)
 
-    assert '"S": "finished"' in terminal.in_another(access, aws_find)
-    assert "charged once" in terminal.in_another(oncely_find)
-    assert "duplicate" in terminal.in_another(oncely_send)
+    assert '"S": "finished"' in terminal.run_in_second_terminal(access, aws_find)
+    assert "charged once" in terminal.run_in_second_terminal(oncely_find)
+    assert "duplicate" in terminal.run_in_second_terminal(oncely_send)
 
     terminal.press("r")
-    terminal.when(lambda said: "nothing changed" in said)
+    terminal.wait_for_output(lambda said: "nothing changed" in said)
 
-    found = Running.find()
+    found = RunningStack.find()
     assert found
     assert terminal.end() == 0
-    assert not STATE.exists()
-    assert not _answers(found.endpoint)
-    assert not _answers(found.providers)
+    assert not STATE_FILE.exists()
+    assert not _is_reachable(found.endpoint)
+    assert not _is_reachable(found.providers)
 
 
-def _printed(said: str) -> list[str]:
+def _printed_commands(said: str) -> list[str]:
     """The lines to be copied, each command as one."""
     _, _, block = said.partition("In another terminal:\n")
     joined = block.replace("\\\n", " ").splitlines()
     return [line.strip() for line in joined if re.match(r" +(export|aws|\.venv/bin/oncely) ", line)]
 
 
-def _answers(url: str) -> bool:
+def _is_reachable(url: str) -> bool:
     with (
         contextlib.suppress(OSError),
         socket.create_connection((urlsplit(url).hostname, urlsplit(url).port)),

@@ -9,27 +9,33 @@ import pytest
 
 from infra.local.sandbox import FaultKind
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
-from oncely.domain.jobs import enqueued
+from oncely.domain.jobs import new_job
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
-from oncely.domain.moves import LONGEST_BACKOFF
-from oncely.domain.times import time_text
-from tests.e2e.deployment import Deployment, eventually
-from tests.e2e.scenarios import charge, charges, order
-from tests.e2e.unresolved import LONG, job, leave_behind, store, sweep
-from tests.support.mass import sized
+from oncely.domain.moves import MAX_BACKOFF
+from oncely.domain.times import format_time
+from tests.e2e.deployment import StackClient, wait_for
+from tests.e2e.scenarios import charge_message, count_charges, put_order
+from tests.e2e.unresolved import (
+    SWEEP_TIMEOUT_SECONDS,
+    create_unresolved_job,
+    get_job,
+    job_store,
+    run_sweep,
+)
+from tests.support.mass import choose_size
 
 pytestmark = pytest.mark.timeout(600)
 
-LOST = sized(24, full=200)
-DOWN = sized(24, full=500)
-UNKNOWN = sized(120, full=2000)
-SWEEPS = sized(1, full=4)
+LOST = choose_size(24, full=200)
+DOWN = choose_size(24, full=500)
+UNKNOWN = choose_size(120, full=2000)
+SWEEPS = choose_size(1, full=4)
 TABLES = ("JobsTableName", "OrdersTableName")
 QUEUES = ("PaymentsQueueUrl", "DeadLetterQueueUrl")
 
 
-def everything_about(deployment: Deployment, what: str, table: str) -> list[Any]:
+def find_rows_about(deployment: StackClient, what: str, table: str) -> list[Any]:
     """Every row of a table that names it; others are at work on the rest."""
     client = deployment.client("dynamodb")
     pages = client.get_paginator("scan").paginate(TableName=deployment.outputs[table])
@@ -38,16 +44,16 @@ def everything_about(deployment: Deployment, what: str, table: str) -> list[Any]
 
 
 @pytest.mark.mass
-def test_purged_queues_lose_nothing(deployment: Deployment) -> None:
+def test_purged_queues_lose_nothing(deployment: StackClient) -> None:
     now = datetime.now(UTC)
     ids = [f"purged-{number}" for number in range(LOST)]
-    with deployment.nobody_receives(*QUEUES):
+    with deployment.pause_consumers(*QUEUES):
         for number, order_id in enumerate(ids):
-            order(deployment, order_id, charge_requested_at=time_text(now))
+            put_order(deployment, order_id, charge_requested_at=format_time(now))
             if number % 2:
-                _enqueue(store(deployment), order_id, now)
-            deployment.send(QUEUES[number % 4 == 0], charge(order_id))
-        pending = [deployment.waiting(queue) for queue in QUEUES]
+                _enqueue(job_store(deployment), order_id, now)
+            deployment.send(QUEUES[number % 4 == 0], charge_message(order_id))
+        pending = [deployment.queue_depth(queue) for queue in QUEUES]
         for queue in QUEUES:
             deployment.client("sqs").purge_queue(QueueUrl=deployment.outputs[queue])
 
@@ -55,96 +61,101 @@ def test_purged_queues_lose_nothing(deployment: Deployment) -> None:
     assert sum(pending) >= LOST
     # Only now do the rows fall due: a sweep before the purge would have sent into it.
     for number, order_id in enumerate(ids):
-        order(deployment, order_id, charge_requested_at=time_text(now - timedelta(minutes=10)))
+        put_order(
+            deployment, order_id, charge_requested_at=format_time(now - timedelta(minutes=10))
+        )
         if number % 2:
-            _falls_due(deployment, job_key("payment.charge", order_id, prefix="order_"))
+            _make_due(deployment, job_key("payment.charge", order_id, prefix="order_"))
     for _ in range(SWEEPS):
-        sweep(deployment, job_type="payment.charge")
+        run_sweep(deployment, job_type="payment.charge")
 
     def all_paid() -> bool | None:
         keys = (job_key("payment.charge", order_id, prefix="order_") for order_id in ids)
-        rows = (store(deployment).get(key) for key in keys)
+        rows = (job_store(deployment).get(key) for key in keys)
         return all(row is not None and row.status is Status.FINISHED for row in rows) or None
 
-    eventually(all_paid, f"{LOST} orders are paid", patience=LONG)
-    assert {charges(deployment, order_id) for order_id in ids} == {1}
+    wait_for(all_paid, f"{LOST} orders are paid", timeout_seconds=SWEEP_TIMEOUT_SECONDS)
+    assert {count_charges(deployment, order_id) for order_id in ids} == {1}
 
 
 @pytest.mark.mass
 def test_unknown_jobs_resolve_after_provider_outage(
-    deployment: Deployment,
+    deployment: StackClient,
 ) -> None:
     """Six asks in vain are 30 minutes of waiting; the seventh of each job is made here."""
     outage = deployment.sandbox.faults.add(FaultKind.OUTAGE, method="GET", times=None)
     left = [
-        leave_behind(
+        create_unresolved_job(
             deployment, f"down-{number}", due=True, age=timedelta(minutes=33), unreachable=6
         )
         for number in range(DOWN)
     ]
     try:
         for _ in range(SWEEPS):
-            sweep(deployment)
-        during = [job(deployment, one.key) for one in left]
+            run_sweep(deployment)
+        during = [get_job(deployment, one.key) for one in left]
     finally:
         outage.rate = 0.0
     for one in left:
-        _falls_due(deployment, one.key)
+        _make_due(deployment, one.key)
 
     for _ in range(SWEEPS):
-        sweep(deployment)
+        run_sweep(deployment)
 
     assert {one.status for one in during} == {Status.UNKNOWN}
     assert {one.unreachable for one in during} == {7}
-    assert min(one.due_at - one.updated_at for one in during if one.due_at) >= LONGEST_BACKOFF
-    assert {job(deployment, one.key).status for one in left} == {Status.FINISHED}
-    assert {charges(deployment, one.order_id) for one in left} == {1}
+    assert min(one.due_at - one.updated_at for one in during if one.due_at) >= MAX_BACKOFF
+    assert {get_job(deployment, one.key).status for one in left} == {Status.FINISHED}
+    assert {count_charges(deployment, one.order_id) for one in left} == {1}
     assert not any("order_down-" in told for told in deployment.alerts())
 
 
 @pytest.mark.mass
 def test_one_start_resolves_every_unknown_job(
-    deployment: Deployment,
+    deployment: StackClient,
 ) -> None:
     """Pages follow one another without anybody starting them; each charge is asked about once."""
     with ThreadPoolExecutor(8) as pool:
         left = list(
             pool.map(
-                lambda number: leave_behind(deployment, f"many-{number}", due=True), range(UNKNOWN)
+                lambda number: create_unresolved_job(deployment, f"many-{number}", due=True),
+                range(UNKNOWN),
             )
         )
     before = len(deployment.sandbox.ledger.requests)
 
-    sweep(deployment)
+    run_sweep(deployment)
 
     def resolved() -> bool | None:
-        rows = (store(deployment).get(one.key) for one in left)
+        rows = (job_store(deployment).get(one.key) for one in left)
         return all(row is not None and row.status is Status.FINISHED for row in rows) or None
 
-    eventually(resolved, f"{UNKNOWN} jobs are finished", patience=LONG)
+    wait_for(resolved, f"{UNKNOWN} jobs are finished", timeout_seconds=SWEEP_TIMEOUT_SECONDS)
     asked = [one for one in deployment.sandbox.ledger.requests[before:] if one.method == "GET"]
     assert len(asked) < UNKNOWN * 1.2, "a list for each, and hardly a second look at any"
-    assert {charges(deployment, one.order_id) for one in left} == {1}
+    assert {count_charges(deployment, one.order_id) for one in left} == {1}
 
 
-def test_dry_run_lists_decisions_and_writes_nothing(deployment: Deployment) -> None:
-    left = leave_behind(deployment, "dry", status=Status.STARTED)
-    doubtful = leave_behind(deployment, "dry-doubtful", confirmed=False, age=timedelta(hours=25))
-    before = [everything_about(deployment, "dry", table) for table in TABLES]
+def test_dry_run_lists_decisions_and_writes_nothing(deployment: StackClient) -> None:
+    left = create_unresolved_job(deployment, "dry", status=Status.STARTED)
+    doubtful = create_unresolved_job(
+        deployment, "dry-doubtful", confirmed=False, age=timedelta(hours=25)
+    )
+    before = [find_rows_about(deployment, "dry", table) for table in TABLES]
 
     done = deployment.reconcile(key=left.key, dry_run=True)
     review = deployment.reconcile(key=doubtful.key, dry_run=True)
 
     assert done["jobs"][0]["new"] == "finished"
     assert review["jobs"][0]["new"] == "needs_review"
-    assert [everything_about(deployment, "dry", table) for table in TABLES] == before
+    assert [find_rows_about(deployment, "dry", table) for table in TABLES] == before
     assert deployment.alerts_about(doubtful.key) == []
 
 
 def _enqueue(jobs: DynamoJobStore, order_id: str, at: datetime) -> None:
     key = job_key("payment.charge", order_id, prefix="order_")
     jobs.create(
-        enqueued(
+        new_job(
             key,
             "payment.charge",
             {"job": "payment.charge", "v": 1, "order_id": order_id},
@@ -156,8 +167,8 @@ def _enqueue(jobs: DynamoJobStore, order_id: str, at: datetime) -> None:
     )
 
 
-def _falls_due(deployment: Deployment, key: JobKey) -> None:
+def _make_due(deployment: StackClient, key: JobKey) -> None:
     """Let the wait of a job be over."""
-    row = job(deployment, key)
+    row = get_job(deployment, key)
     due = replace(row, due_at=datetime.now(UTC), version=row.version + 1)
-    store(deployment).swap(row, due)
+    job_store(deployment).compare_and_swap(row, due)

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from infra.local.account import STACK
+from infra.local.account import STACK_NAME
 from infra.local.engine import REPOSITORY
 from tests.e2e import scenarios
-from tests.e2e.deployment import Deployment
+from tests.e2e.deployment import StackClient
 from tests.support.forked import run_command
 
 pytestmark = pytest.mark.timeout(600)
 
 
-def oncely(
-    stack: Deployment, *words: str, code: int = 0, name: str = STACK, typed: str = ""
+def run_cli(
+    stack: StackClient, *words: str, code: int = 0, name: str = STACK_NAME, stdin_text: str = ""
 ) -> str:
     """Run it; gives what it printed when it ends as expected."""
     own = {"PATH": os.environ["PATH"], "ONCELY_STACK": name}
@@ -27,140 +27,140 @@ def oncely(
         ["oncely", *words],
         env={**stack.engine.environment(), **own},
         cwd=REPOSITORY,
-        typed=typed,
+        stdin_text=stdin_text,
     )
     assert done.returncode == code, f"{words}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done.stdout if code == 0 else done.stdout + done.stderr
 
 
-def as_json(stack: Deployment, *words: str, code: int = 0) -> list[dict[str, Any]]:
+def run_cli_json(stack: StackClient, *words: str, code: int = 0) -> list[dict[str, Any]]:
     """What programs read."""
-    return [json.loads(line) for line in oncely(stack, *words, "--json", code=code).splitlines()]
+    return [json.loads(line) for line in run_cli(stack, *words, "--json", code=code).splitlines()]
 
 
-def test_job_is_sent_found_and_shown(deployment: Deployment) -> None:
-    scenarios.order(deployment, "command")
+def test_job_is_sent_found_and_shown(deployment: StackClient) -> None:
+    scenarios.put_order(deployment, "command")
 
-    sent = oncely(deployment, "send", "payment.charge", "order_id=command")
+    sent = run_cli(deployment, "send", "payment.charge", "order_id=command")
     key = "payment.charge:order_command"
-    deployment.job_when(key, "finished")
-    again = as_json(deployment, "send", "payment.charge", "order_id=command")
+    deployment.wait_for_job(key, "finished")
+    again = run_cli_json(deployment, "send", "payment.charge", "order_id=command")
 
     assert sent == f"created    {key}\n"
     assert (again[0]["fate"], again[0]["status"]) == ("duplicate", "finished")
-    found = oncely(deployment, "find", "command")
+    found = run_cli(deployment, "find", "command")
     assert found.splitlines()[0] == "command: charged once, 49.00 EUR."
     assert len(found.splitlines()) < 30
-    (shown,) = as_json(deployment, "show", key)
-    assert (shown["status_words"], shown["amount_words"]) == ("done", "49.00 EUR")
+    (shown,) = run_cli_json(deployment, "show", key)
+    assert (shown["status_words"], shown["amount_label"]) == ("done", "49.00 EUR")
     reference = shown["provider_ref"]
-    assert key in oncely(deployment, "find", reference)
-    assert scenarios.charges(deployment, "command") == 1
+    assert key in run_cli(deployment, "find", reference)
+    assert scenarios.count_charges(deployment, "command") == 1
 
 
-def test_file_of_jobs_is_sent_once(deployment: Deployment, tmp_path: Path) -> None:
+def test_file_of_jobs_is_sent_once(deployment: StackClient, tmp_path: Path) -> None:
     file = tmp_path / "receipts.jsonl"
     ids = [f"nobody-{number}" for number in range(12)]
     lines = [json.dumps({"job": "receipt.send", "v": 1, "order_id": one}) for one in ids]
     file.write_text("\n".join(lines))
 
-    first = oncely(deployment, "send", "--file", str(file))
-    second = oncely(deployment, "send", "--file", "-", typed=file.read_text())
+    first = run_cli(deployment, "send", "--file", str(file))
+    second = run_cli(deployment, "send", "--file", "-", stdin_text=file.read_text())
 
     assert first.splitlines()[-1] == "12 created"
     assert second.splitlines()[-1] == "12 duplicate"
 
 
-def test_job_in_review_is_repaired_by_named_operator(deployment: Deployment) -> None:
+def test_job_in_review_is_repaired_by_named_operator(deployment: StackClient) -> None:
     key = "payment.charge:order_repaired"
-    deployment.send("PaymentsQueueUrl", scenarios.charge("repaired"))
-    deployment.job_when(key, "needs_review")
-    scenarios.order(deployment, "repaired")
+    deployment.send("PaymentsQueueUrl", scenarios.charge_message("repaired"))
+    deployment.wait_for_job(key, "needs_review")
+    scenarios.put_order(deployment, "repaired")
     why = ("--reason", "the bank's page shows it")
 
-    assert "You may" in oncely(deployment, "show", key)
-    would = oncely(deployment, "repair", key, "return", *why, "--dry-run")
+    assert "You may" in run_cli(deployment, "show", key)
+    would = run_cli(deployment, "repair", key, "return", *why, "--dry-run")
     assert "nothing was changed" in would
     assert "needs_review" in str(deployment.job(key))
-    done = oncely(deployment, "repair", key, "return", *why, "--yes", "--as", "ada")
+    done = run_cli(deployment, "repair", key, "return", *why, "--yes", "--as", "ada")
 
     assert "It is now pending." in done
-    job = deployment.job_when(key, "finished")
+    job = deployment.wait_for_job(key, "finished")
     assert "ada (signed in as" in str(job["evidence"])
     assert "the bank's page shows it" in str(job["evidence"])
-    assert scenarios.charges(deployment, "repaired") == 1
+    assert scenarios.count_charges(deployment, "repaired") == 1
 
 
-def test_repair_of_ended_job_is_rejected(deployment: Deployment) -> None:
-    deployment.once(scenarios.pays)
+def test_repair_of_ended_job_is_rejected(deployment: StackClient) -> None:
+    deployment.once(scenarios.successful_payment)
 
     key = "payment.charge:order_18452"
-    said = oncely(deployment, "repair", key, "fail", "--reason", "no", "--yes", code=1)
+    said = run_cli(deployment, "repair", key, "fail", "--reason", "no", "--yes", code=1)
 
     assert "Mark as failed is not possible: it is done already." in said
 
 
-def test_reconcile_dry_run_is_limited_to_one_job(deployment: Deployment) -> None:
+def test_reconcile_dry_run_is_limited_to_one_job(deployment: StackClient) -> None:
     key = "payment.charge:order_18452"
-    deployment.once(scenarios.pays)
+    deployment.once(scenarios.successful_payment)
 
-    (dry,) = as_json(deployment, "reconcile", key, "--dry-run")
-    said = oncely(deployment, "reconcile", "--to", "2020-01-01")
+    (dry,) = run_cli_json(deployment, "reconcile", key, "--dry-run")
+    said = run_cli(deployment, "reconcile", "--to", "2020-01-01")
 
     assert dry["status"] == "SUCCEEDED"
     assert [job["key"] for job in dry["jobs"]] in ([key], [])
     assert "Nothing is due" in said or "Looked at" in said
 
 
-def test_dead_letter_is_redriven(deployment: Deployment) -> None:
+def test_dead_letter_is_redriven(deployment: StackClient) -> None:
     key = "payment.charge:order_redriven"
-    scenarios.order(deployment, "redriven")
-    deployment.send("DeadLetterQueueUrl", scenarios.charge("redriven"))
-    deployment.job_when(key, "ready")
+    scenarios.put_order(deployment, "redriven")
+    deployment.send("DeadLetterQueueUrl", scenarios.charge_message("redriven"))
+    deployment.wait_for_job(key, "ready")
 
-    assert key in oncely(deployment, "redrive", "--dry-run")
-    (sent,) = as_json(deployment, "redrive", key, "--yes")
+    assert key in run_cli(deployment, "redrive", "--dry-run")
+    (sent,) = run_cli_json(deployment, "redrive", key, "--yes")
 
     assert sent["sent"] is True
-    deployment.job_when(key, "finished")
-    assert scenarios.charges(deployment, "redriven") == 1
+    deployment.wait_for_job(key, "finished")
+    assert scenarios.count_charges(deployment, "redriven") == 1
 
 
-def test_doctor_finds_nothing_broken_on_deployed_stack(deployment: Deployment) -> None:
-    deployment.once(scenarios.is_found_by_the_schedule)
+def test_doctor_finds_nothing_broken_on_deployed_stack(deployment: StackClient) -> None:
+    deployment.once(scenarios.scheduled_sweep)
 
-    found = as_json(deployment, "doctor")
+    found = run_cli_json(deployment, "doctor")
 
     assert [one for one in found if one["health"] == "broken"] == []
-    assert [one for one in found if "could not be checked" in one["says"]] == []
+    assert [one for one in found if "could not be checked" in one["message"]] == []
     assert {"queue payments", "table jobs", "key of stripe", "alarms", "alerts"} <= {
-        one["about"] for one in found
+        one["check"] for one in found
     }
 
 
-def test_doctor_names_worker_with_disabled_mapping(deployment: Deployment) -> None:
-    deployment.once(scenarios.is_found_by_the_schedule)
+def test_doctor_names_worker_with_disabled_mapping(deployment: StackClient) -> None:
+    deployment.once(scenarios.scheduled_sweep)
     functions = deployment.client("lambda")
     mappings = functions.list_event_source_mappings()["EventSourceMappings"]
     mapping = next(one for one in mappings if "Rejects" in one["EventSourceArn"])
     functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     try:
-        found = as_json(deployment, "doctor", code=4)
+        found = run_cli_json(deployment, "doctor", code=4)
     finally:
         functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
 
     (broken,) = (one for one in found if one["health"] == "broken")
-    assert broken["about"] == "queue rejects"
-    assert mapping["UUID"] in broken["mend"]
+    assert broken["check"] == "queue rejects"
+    assert mapping["UUID"] in broken["fix"]
 
 
-def test_local_option_finds_announced_stack(deployment: Deployment, tmp_path: Path) -> None:
-    deployment.once(scenarios.pays)
+def test_local_option_finds_announced_stack(deployment: StackClient, tmp_path: Path) -> None:
+    deployment.once(scenarios.successful_payment)
     for folder in ("infra", "functions/oncely", ".build"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "infra" / "stack.py").touch()
-    state = {"endpoint": deployment.engine.url, "stack": STACK, "pid": os.getpid()}
+    state = {"endpoint": deployment.engine.url, "stack": STACK_NAME, "pid": os.getpid()}
     (tmp_path / ".build" / "local.json").write_text(json.dumps(state))
     done = subprocess.run(
         [sys.executable, "-m", "ops_cli", "find", "18452", "--local"],
@@ -176,19 +176,19 @@ def test_local_option_finds_announced_stack(deployment: Deployment, tmp_path: Pa
     assert done.stdout.startswith("18452: charged once, 49.00 EUR.")
 
 
-def test_missing_stack_is_reported_in_one_line(deployment: Deployment) -> None:
-    said = oncely(deployment, "find", "18452", name="Oncely-nowhere", code=3)
+def test_missing_stack_is_reported_in_one_line(deployment: StackClient) -> None:
+    said = run_cli(deployment, "find", "18452", name="Oncely-nowhere", code=3)
 
     assert said.startswith("There is no stack Oncely-nowhere in us-east-1: name yours")
     assert len(said.splitlines()) == 1
 
 
-def test_hostile_order_id_is_found_and_escaped(deployment: Deployment) -> None:
+def test_hostile_order_id_is_found_and_escaped(deployment: StackClient) -> None:
     hostile = "'\"[red]\x1b[31m; DROP\u202e"
-    scenarios.order(deployment, hostile)
+    scenarios.put_order(deployment, hostile)
 
-    oncely(deployment, "send", json.dumps(scenarios.charge(hostile)))
-    found = oncely(deployment, "find", hostile)
+    run_cli(deployment, "send", json.dumps(scenarios.charge_message(hostile)))
+    found = run_cli(deployment, "find", hostile)
 
     assert "[red]" in found
     assert "\x1b" not in found

@@ -12,10 +12,10 @@ from typing import Final
 
 import pytest
 
-from infra.local.account import STACK
-from tests.docs.pages import REPOSITORY, Page, pages
+from infra.local.account import STACK_NAME
+from tests.docs.pages import REPOSITORY, DocPage, pages
 from tests.e2e import scenarios
-from tests.e2e.deployment import Deployment
+from tests.e2e.deployment import StackClient
 from tests.support.forked import run_command
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.in_order]
@@ -32,7 +32,7 @@ _ANSWERS: Final = {
 _ASKING: Final = frozenset({"repair", "redrive", "restore-proofs"})
 
 
-def commands(page: Page) -> Iterator[str]:
+def commands(page: DocPage) -> Iterator[str]:
     """The commands of a page, each as one line."""
     for block in page.blocks():
         if block.language == "sh":
@@ -42,7 +42,7 @@ def commands(page: Page) -> Iterator[str]:
 
 
 # Each once, in the order of the pages: one may build on another.
-WRITTEN: Final = list(
+DOCUMENTED_COMMANDS: Final = list(
     dict.fromkeys(
         line
         for page in pages()
@@ -55,31 +55,31 @@ WRITTEN: Final = list(
 
 @pytest.fixture(scope="module")
 def shell(
-    deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
+    deployment: StackClient, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, str]]:
     """A folder and an environment as the pages take them for granted."""
-    deployment.once(scenarios.pays)
-    scenarios.order(deployment, "7")
-    deployment.send("PaymentsQueueUrl", scenarios.charge("7"))
-    deployment.job_when("payment.charge:order_7", "finished")
+    deployment.once(scenarios.successful_payment)
+    scenarios.put_order(deployment, "7")
+    deployment.send("PaymentsQueueUrl", scenarios.charge_message("7"))
+    deployment.wait_for_job("payment.charge:order_7", "finished")
     folder = tmp_path_factory.mktemp("shell")
-    (folder / "jobs.jsonl").write_text(json.dumps(scenarios.charge("18452")) + "\n")
+    (folder / "jobs.jsonl").write_text(json.dumps(scenarios.charge_message("18452")) + "\n")
     return folder, {
         **deployment.engine.environment(),
-        **{_variable(name): value for name, value in deployment.outputs.items()},
+        **{_output_env_var(name): value for name, value in deployment.outputs.items()},
         "A_LONG_ONE": "Correct-Horse-Battery-7",
-        "ONCELY_STACK": STACK,
+        "ONCELY_STACK": STACK_NAME,
         "PATH": os.environ["PATH"],
     }
 
 
-@pytest.mark.parametrize("line", WRITTEN)
+@pytest.mark.parametrize("line", DOCUMENTED_COMMANDS)
 def test_documented_command_runs_as_written(
-    line: str, shell: tuple[Path, dict[str, str]], deployment: Deployment
+    line: str, shell: tuple[Path, dict[str, str]], deployment: StackClient
 ) -> None:
     folder, environment = shell
 
-    done = _run(_here(line, deployment), folder, environment)
+    done = _run(_adapt_to_local_stack(line, deployment), folder, environment)
 
     assert done.returncode in _ANSWERS.get(line.split()[1], {0}), done.stdout + done.stderr
     assert "Traceback" not in done.stderr
@@ -89,7 +89,7 @@ def _run(line: str, folder: Path, environment: dict[str, str]) -> CompletedProce
     """Run a line in a shell, or what a shell would start if the line is one plain command."""
     words = shlex.split(line)
     if words[0] in {"aws", "oncely"} and not set("|&;<>`*") & set(line) and "$(" not in line:
-        given = [_expanded(word, environment) for word in words]
+        given = [_expand_variables(word, environment) for word in words]
         if words[0] == "aws":
             # It does not read AWS_ENDPOINT_URL for SQS; on AWS there is no need to.
             given[1:1] = ["--endpoint-url", environment["AWS_ENDPOINT_URL"]]
@@ -106,7 +106,7 @@ def _run(line: str, folder: Path, environment: dict[str, str]) -> CompletedProce
     )
 
 
-def _expanded(word: str, environment: dict[str, str]) -> str:
+def _expand_variables(word: str, environment: dict[str, str]) -> str:
     return re.sub(r"\$(\w+)", lambda name: environment[name[1]], word)
 
 
@@ -124,14 +124,14 @@ def test_every_documented_make_target_exists() -> None:
     assert {name for name in named if f"  make {name} " not in told} == set()
 
 
-def _here(line: str, deployment: Deployment) -> str:
+def _adapt_to_local_stack(line: str, deployment: StackClient) -> str:
     """The same command, on this stack instead of the reader's, and with nobody to ask."""
     first, second = line.split()[:2]
     secret = deployment.client("secretsmanager").get_secret_value(
         SecretId=deployment.outputs["StripeSecretArn"]
     )["SecretString"]
     line = line.replace("sk_live_…", secret)
-    line = re.sub(r"Oncely-(prod|dev)\b", STACK, line)
+    line = re.sub(r"Oncely-(prod|dev)\b", STACK_NAME, line)
     if first == "make":
         return line.replace("make ", "make --dry-run ", 1)
     if first == "oncely" and second in _ASKING and "--yes" not in line:
@@ -139,6 +139,6 @@ def _here(line: str, deployment: Deployment) -> str:
     return line
 
 
-def _variable(output: str) -> str:
+def _output_env_var(output: str) -> str:
     """`PaymentsQueueUrl` is PAYMENTS_QUEUE_URL."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", output).upper()

@@ -15,24 +15,24 @@ from infra.local.sandbox import FaultKind
 from oncely.contracts import CONTRACTS
 from read_jobs.handler import ROUTES as READ
 from repair_jobs.handler import ROUTES as REPAIR
-from tests.e2e.deployment import Deployment, eventually
+from tests.e2e.deployment import StackClient, wait_for
 from tests.e2e.people import (
-    NOBODY,
     OPERATOR,
     PASSWORD,
     SUPPORT,
-    SupportView,
-    add_person,
-    staffed,
+    UNGROUPED_USER,
+    AdminApiClient,
+    add_user,
+    with_users,
 )
-from tests.e2e.scenarios import charge, charges, order
+from tests.e2e.scenarios import charge_message, count_charges, put_order
 
 pytestmark = pytest.mark.timeout(600)
 
-READING = sorted(key for key, route in READ.items() if route.groups)
-REPAIRING = sorted(REPAIR)
+READ_ROUTES = sorted(key for key, route in READ.items() if route.groups)
+REPAIR_ROUTES = sorted(REPAIR)
 # Let in, whatever it is then told: nothing was asked for.
-LET_IN = {
+ALLOWED_STATUSES = {
     "GET /api/me": 200,
     "GET /api/find": 400,
     "GET /api/jobs": 200,
@@ -44,36 +44,38 @@ LET_IN = {
 
 
 @pytest.fixture(scope="module")
-def view(deployment: Deployment) -> SupportView:
-    return staffed(deployment)
+def admin_api(deployment: StackClient) -> AdminApiClient:
+    return with_users(deployment)
 
 
-@pytest.mark.parametrize("route", [*READING, *REPAIRING])
-def test_request_without_token_is_unauthorized(view: SupportView, route: str) -> None:
-    assert view.call(route).status == 401
+@pytest.mark.parametrize("route", [*READ_ROUTES, *REPAIR_ROUTES])
+def test_request_without_token_is_unauthorized(admin_api: AdminApiClient, route: str) -> None:
+    assert admin_api.call(route).status == 401
 
 
-@pytest.mark.parametrize("route", [*READING, *REPAIRING])
-def test_user_without_group_is_forbidden(view: SupportView, route: str) -> None:
-    answer = view.call(route, token=view.token(NOBODY))
+@pytest.mark.parametrize("route", [*READ_ROUTES, *REPAIR_ROUTES])
+def test_user_without_group_is_forbidden(admin_api: AdminApiClient, route: str) -> None:
+    answer = admin_api.call(route, token=admin_api.token(UNGROUPED_USER))
 
     assert answer.status == 403
     assert "this needs the group" in answer.json["error"]
 
 
-@pytest.mark.parametrize("route", READING)
+@pytest.mark.parametrize("route", READ_ROUTES)
 @pytest.mark.parametrize("who", [SUPPORT, OPERATOR])
-def test_support_agents_and_operators_can_read(view: SupportView, route: str, who: str) -> None:
-    assert view.call(route, token=view.token(who)).status == LET_IN[route]
+def test_support_agents_and_operators_can_read(
+    admin_api: AdminApiClient, route: str, who: str
+) -> None:
+    assert admin_api.call(route, token=admin_api.token(who)).status == ALLOWED_STATUSES[route]
 
 
-@pytest.mark.parametrize("route", REPAIRING)
-def test_only_operators_can_repair_and_export(view: SupportView, route: str) -> None:
-    assert view.call(route, token=view.token(SUPPORT)).status == 403
-    assert view.call(route, token=view.token(OPERATOR)).status == LET_IN[route]
+@pytest.mark.parametrize("route", REPAIR_ROUTES)
+def test_only_operators_can_repair_and_export(admin_api: AdminApiClient, route: str) -> None:
+    assert admin_api.call(route, token=admin_api.token(SUPPORT)).status == 403
+    assert admin_api.call(route, token=admin_api.token(OPERATOR)).status == ALLOWED_STATUSES[route]
 
 
-def tampered(token: str) -> str:
+def tamper_token(token: str) -> str:
     """The same token, for an operator."""
     header, claims, signature = token.split(".")
     said = json.loads(base64.urlsafe_b64decode(claims + "=="))
@@ -82,7 +84,7 @@ def tampered(token: str) -> str:
     return f"{header}.{forged}.{signature}"
 
 
-def unsigned(token: str) -> str:
+def unsign_token(token: str) -> str:
     _, claims, _ = token.split(".")
     header = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
     return f"{header}.{claims}."
@@ -90,35 +92,43 @@ def unsigned(token: str) -> str:
 
 @pytest.mark.parametrize(
     "forged",
-    [tampered, unsigned, lambda _: "x", lambda _: "a.b.c", lambda token: token[:-4]],
+    [tamper_token, unsign_token, lambda _: "x", lambda _: "a.b.c", lambda token: token[:-4]],
     ids=["tampered", "unsigned", "no token", "no JSON", "cut"],
 )
-def test_forged_token_is_unauthorized(view: SupportView, forged: Callable[[str], str]) -> None:
-    wrong = forged(view.token(SUPPORT))
+def test_forged_token_is_unauthorized(
+    admin_api: AdminApiClient, forged: Callable[[str], str]
+) -> None:
+    wrong = forged(admin_api.token(SUPPORT))
 
-    assert {view.call(route, token=wrong).status for route in (*READING, *REPAIRING)} == {401}
+    assert {
+        admin_api.call(route, token=wrong).status for route in (*READ_ROUTES, *REPAIR_ROUTES)
+    } == {401}
 
 
-def test_operator_of_other_pool_is_unauthorized(view: SupportView) -> None:
-    stack = view.stack
+def test_operator_of_other_pool_is_unauthorized(admin_api: AdminApiClient) -> None:
+    stack = admin_api.stack
     cognito = stack.client("cognito-idp")
     pool = cognito.create_user_pool(PoolName="another")["UserPool"]["Id"]
     cognito.create_group(UserPoolId=pool, GroupName="operator")
-    add_person(stack, pool, OPERATOR, "operator")
-    token = password_token(view, pool)
+    add_user(stack, pool, OPERATOR, "operator")
+    token = password_token(admin_api, pool)
 
-    assert {view.call(route, token=token).status for route in (*READING, *REPAIRING)} == {401}
-
-
-def test_token_for_other_application_is_unauthorized(view: SupportView) -> None:
-    token = password_token(view, view.stack.outputs["UserPoolId"])
-
-    assert {view.call(route, token=token).status for route in (*READING, *REPAIRING)} == {401}
+    assert {
+        admin_api.call(route, token=token).status for route in (*READ_ROUTES, *REPAIR_ROUTES)
+    } == {401}
 
 
-def password_token(view: SupportView, pool: str) -> str:
+def test_token_for_other_application_is_unauthorized(admin_api: AdminApiClient) -> None:
+    token = password_token(admin_api, admin_api.stack.outputs["UserPoolId"])
+
+    assert {
+        admin_api.call(route, token=token).status for route in (*READ_ROUTES, *REPAIR_ROUTES)
+    } == {401}
+
+
+def password_token(admin_api: AdminApiClient, pool: str) -> str:
     """A true token of some pool, for a client that is not the page."""
-    cognito = view.stack.client("cognito-idp")
+    cognito = admin_api.stack.client("cognito-idp")
     client = cognito.create_user_pool_client(
         UserPoolId=pool, ClientName="other", ExplicitAuthFlows=["ALLOW_ADMIN_USER_PASSWORD_AUTH"]
     )["UserPoolClient"]["ClientId"]
@@ -133,11 +143,11 @@ def password_token(view: SupportView, pool: str) -> str:
 
 
 @contextmanager
-def tokens_of_one_second(view: SupportView) -> Iterator[None]:
-    cognito = view.stack.client("cognito-idp")
+def tokens_of_one_second(admin_api: AdminApiClient) -> Iterator[None]:
+    cognito = admin_api.stack.client("cognito-idp")
     names = {
-        "UserPoolId": view.stack.outputs["UserPoolId"],
-        "ClientId": view.get("/config.json").json["client_id"],
+        "UserPoolId": admin_api.stack.outputs["UserPoolId"],
+        "ClientId": admin_api.get("/config.json").json["client_id"],
     }
     described = cognito.describe_user_pool_client(**names)["UserPoolClient"]
     kept = {
@@ -158,28 +168,30 @@ def tokens_of_one_second(view: SupportView) -> Iterator[None]:
         cognito.update_user_pool_client(**names, **kept)
 
 
-def test_expired_token_is_unauthorized(view: SupportView) -> None:
-    with tokens_of_one_second(view):
-        token = view.sign_in(OPERATOR)["id_token"]
+def test_expired_token_is_unauthorized(admin_api: AdminApiClient) -> None:
+    with tokens_of_one_second(admin_api):
+        token = admin_api.sign_in(OPERATOR)["id_token"]
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     assert claims["exp"] - claims["iat"] == 1
 
-    eventually(lambda: True if time.time() > claims["exp"] else None, "its second is over")
+    wait_for(lambda: True if time.time() > claims["exp"] else None, "its second is over")
 
-    assert {view.call(route, token=token).status for route in (*READING, *REPAIRING)} == {401}
+    assert {
+        admin_api.call(route, token=token).status for route in (*READ_ROUTES, *REPAIR_ROUTES)
+    } == {401}
 
 
-def test_me_returns_name_groups_and_job_types(view: SupportView) -> None:
-    assert view.get("/api/me", token=view.token(SUPPORT)).json == {
+def test_me_returns_name_groups_and_job_types(admin_api: AdminApiClient) -> None:
+    assert admin_api.get("/api/me", token=admin_api.token(SUPPORT)).json == {
         "name": SUPPORT,
         "groups": ["support"],
-        "may_repair": False,
+        "can_repair": False,
         "job_types": sorted(kind.job_type for kind in CONTRACTS),
     }
 
 
-def test_page_is_served_with_strict_content_security_policy(view: SupportView) -> None:
-    page = view.get("/")
+def test_page_is_served_with_strict_content_security_policy(admin_api: AdminApiClient) -> None:
+    page = admin_api.get("/")
 
     assert page.status == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -188,15 +200,15 @@ def test_page_is_served_with_strict_content_security_policy(view: SupportView) -
     assert "script-src 'self';" in policy
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
-    assert f"connect-src 'self' {view.stack.engine.url};" in policy
+    assert f"connect-src 'self' {admin_api.stack.engine.url};" in policy
     assert page.headers["x-content-type-options"] == "nosniff"
 
 
-def test_page_is_revalidated_and_its_files_are_cached(view: SupportView) -> None:
-    page = view.get("/")
-    again = view.get_again("/", page)
+def test_page_is_revalidated_and_its_files_are_cached(admin_api: AdminApiClient) -> None:
+    page = admin_api.get("/")
+    again = admin_api.get_if_changed("/", page)
     (script,) = re.findall(r'<script type="module" src="([^"]+)"', page.text)
-    file = view.get(script)
+    file = admin_api.get(script)
 
     assert (again.status, again.text) == (304, "")
     assert file.status == 200
@@ -215,31 +227,31 @@ def test_page_is_revalidated_and_its_files_are_cached(view: SupportView) -> None
         "/page/x/..%2F..%2Fhandler.py",
     ],
 )
-def test_no_other_file_is_served(view: SupportView, path: str) -> None:
-    answer = view.get(path)
+def test_no_other_file_is_served(admin_api: AdminApiClient, path: str) -> None:
+    answer = admin_api.get(path)
 
     assert answer.status == 404
     assert "import" not in answer.text
 
 
-def unknown_charge(view: SupportView, order_id: str) -> str:
+def create_unknown_charge(admin_api: AdminApiClient, order_id: str) -> str:
     """Stripe charges, its answer is lost, and nobody can ask for a while."""
-    stack, key = view.stack, f"payment.charge:order_{order_id}"
-    order(stack, order_id)
+    stack, key = admin_api.stack, f"payment.charge:order_{order_id}"
+    put_order(stack, order_id)
     faults = stack.sandbox.faults
     confirm = "/v1/payment_intents/*/confirm"
     faults.add(FaultKind.ACCEPT_THEN_DROP, path=confirm, key_contains=key)
     faults.add(FaultKind.OUTAGE, method="GET", path="/v1/payment_intents/*")
-    stack.send("PaymentsQueueUrl", charge(order_id))
-    stack.job_when(key, "unknown", "finished")
+    stack.send("PaymentsQueueUrl", charge_message(order_id))
+    stack.wait_for_job(key, "unknown", "finished")
     return key
 
 
-def asked_first(view: SupportView) -> tuple[str, int]:
+def create_unresolved_charge(admin_api: AdminApiClient) -> tuple[str, int]:
     """An unknown charge that no sweep was quicker to ask about, and its version."""
     for number in range(5):
-        key = unknown_charge(view, f"helped-{number}")
-        seen = view.get("/api/job", token=view.token(SUPPORT), key=key).json
+        key = create_unknown_charge(admin_api, f"helped-{number}")
+        seen = admin_api.get("/api/job", token=admin_api.token(SUPPORT), key=key).json
         offered = {one["repair"]: one["allowed"] for one in seen["repairs"]}
         if seen["status"] == "unknown" and offered["ask"]:
             return key, seen["version"]
@@ -247,15 +259,15 @@ def asked_first(view: SupportView) -> tuple[str, int]:
 
 
 def test_operator_resolves_unknown_charge_unless_page_is_stale(
-    view: SupportView,
+    admin_api: AdminApiClient,
 ) -> None:
-    token = view.token(OPERATOR)
-    key, version = asked_first(view)
+    token = admin_api.token(OPERATOR)
+    key, version = create_unresolved_charge(admin_api)
     asked = {"key": key, "repair": "ask", "reason": "the customer called"}
 
-    stale = view.post("/api/repair", {**asked, "version": version - 1}, token=token)
-    dry = view.post("/api/repair", {**asked, "version": version, "dry_run": True}, token=token)
-    done = view.post("/api/repair", {**asked, "version": version}, token=token)
+    stale = admin_api.post("/api/repair", {**asked, "version": version - 1}, token=token)
+    dry = admin_api.post("/api/repair", {**asked, "version": version, "dry_run": True}, token=token)
+    done = admin_api.post("/api/repair", {**asked, "version": version}, token=token)
 
     assert stale.status == 409
     assert stale.json["error"] == "changed, reload"
@@ -267,35 +279,35 @@ def test_operator_resolves_unknown_charge_unless_page_is_stale(
     assert done.json["job"]["status"] == "finished"
     assert f"{OPERATOR} (person)" in {line["who"] for line in done.json["job"]["timeline"]}
     order_id = key.removeprefix("payment.charge:order_")
-    assert charges(view.stack, order_id) == 1
-    row = view.stack.get("OrdersTableName", order_id=order_id)
+    assert count_charges(admin_api.stack, order_id) == 1
+    row = admin_api.stack.get("OrdersTableName", order_id=order_id)
     assert row is not None
     assert row["status"] == "paid"
 
 
-def test_operator_resubmits_declined_order(view: SupportView) -> None:
-    stack, token = view.stack, view.token(OPERATOR)
-    order(stack, "declined-once", payment_method="pm_card_chargeDeclined")
-    stack.send("PaymentsQueueUrl", charge("declined-once"))
+def test_operator_resubmits_declined_order(admin_api: AdminApiClient) -> None:
+    stack, token = admin_api.stack, admin_api.token(OPERATOR)
+    put_order(stack, "declined-once", payment_method="pm_card_chargeDeclined")
+    stack.send("PaymentsQueueUrl", charge_message("declined-once"))
     key = "payment.charge:order_declined-once"
-    stack.job_when(key, "failed")
-    order(stack, "declined-once", status="payment_failed")
-    version = eventually(
+    stack.wait_for_job(key, "failed")
+    put_order(stack, "declined-once", status="payment_failed")
+    version = wait_for(
         lambda: (
             seen["version"]
-            if (seen := view.get("/api/job", token=token, key=key).json)["expires_at"]
+            if (seen := admin_api.get("/api/job", token=token, key=key).json)["expires_at"]
             else None
         ),
         "its end is recorded",
     )
     asked = {"key": key, "repair": "again", "version": version, "reason": "a new card"}
 
-    done = view.post("/api/repair", asked, token=token)
+    done = admin_api.post("/api/repair", asked, token=token)
 
     assert done.status == 200, done.text
-    stack.job_when(f"{key}:2", "finished")
-    assert charges(stack, "declined-once") == 1
-    found = view.get("/api/find", token=token, q="declined-once").json["jobs"]
+    stack.wait_for_job(f"{key}:2", "finished")
+    assert count_charges(stack, "declined-once") == 1
+    found = admin_api.get("/api/find", token=token, q="declined-once").json["jobs"]
     assert {one["job_key"] for one in found} >= {key, f"{key}:2"}
 
 
@@ -308,18 +320,18 @@ HOSTILE = [
 ]
 
 
-def test_hostile_names_are_found_shown_and_exported(view: SupportView) -> None:
-    stack, token = view.stack, view.token(OPERATOR)
+def test_hostile_names_are_found_shown_and_exported(admin_api: AdminApiClient) -> None:
+    stack, token = admin_api.stack, admin_api.token(OPERATOR)
     for order_id in HOSTILE:
         customer = f"<img src=x onerror=alert(1)> {order_id}"
         declined = "pm_card_chargeDeclined"
-        order(stack, order_id, customer_id=customer, receipt_email="", payment_method=declined)
-        stack.send("PaymentsQueueUrl", charge(order_id))
+        put_order(stack, order_id, customer_id=customer, receipt_email="", payment_method=declined)
+        stack.send("PaymentsQueueUrl", charge_message(order_id))
     for order_id in HOSTILE:
-        found = eventually(
+        found = wait_for(
             lambda one=order_id: (  # type: ignore[misc]  # bound now
                 jobs
-                if (jobs := view.get("/api/find", token=token, q=one).json["jobs"])
+                if (jobs := admin_api.get("/api/find", token=token, q=one).json["jobs"])
                 and jobs[-1]["status"] == "failed"
                 else None
             ),
@@ -328,13 +340,13 @@ def test_hostile_names_are_found_shown_and_exported(view: SupportView) -> None:
         assert found[-1]["subject"] == order_id
         customer = f"<img src=x onerror=alert(1)> {order_id}"
         assert found[-1]["customer_id"] == customer
-        by_customer = view.get("/api/find", token=token, q=customer).json["jobs"]
+        by_customer = admin_api.get("/api/find", token=token, q=customer).json["jobs"]
         assert found[-1]["job_key"] in {one["job_key"] for one in by_customer}
-        shown = view.get("/api/job", token=token, key=found[-1]["job_key"])
+        shown = admin_api.get("/api/job", token=token, key=found[-1]["job_key"])
         assert shown.json["message"]["order_id"] == order_id
         assert shown.headers["content-type"].startswith("application/json")
 
-    exported = view.get("/api/export", token=token, status="failed")
+    exported = admin_api.get("/api/export", token=token, status="failed")
 
     assert exported.headers["content-type"] == "text/csv; charset=utf-8"
     rows = list(csv.DictReader(io.StringIO(exported.text)))
@@ -355,9 +367,9 @@ def test_hostile_names_are_found_shown_and_exported(view: SupportView) -> None:
     ],
 )
 def test_invalid_query_gets_error_message_without_trace(
-    view: SupportView, path: str, query: dict[str, str]
+    admin_api: AdminApiClient, path: str, query: dict[str, str]
 ) -> None:
-    answer = view.get(path, token=view.token(SUPPORT), **query)
+    answer = admin_api.get(path, token=admin_api.token(SUPPORT), **query)
 
     assert answer.status in {200, 400, 404}
     assert "Traceback" not in answer.text
@@ -376,14 +388,14 @@ def test_invalid_query_gets_error_message_without_trace(
         json.dumps({"key": "k", "repair": "ask", "version": 1, "reason": "r", "actor": "root"}),
     ],
 )
-def test_invalid_repair_gets_error_message(view: SupportView, body: str) -> None:
-    answer = view.post("/api/repair", body, token=view.token(OPERATOR))
+def test_invalid_repair_gets_error_message(admin_api: AdminApiClient, body: str) -> None:
+    answer = admin_api.post("/api/repair", body, token=admin_api.token(OPERATOR))
 
     assert answer.status == 400
     assert len(answer.json["error"]) > 10
 
 
-def test_repair_of_missing_job_is_not_found(view: SupportView) -> None:
+def test_repair_of_missing_job_is_not_found(admin_api: AdminApiClient) -> None:
     asked = {"key": "payment.charge:order_none", "repair": "ask", "version": 1, "reason": "x"}
 
-    assert view.post("/api/repair", asked, token=view.token(OPERATOR)).status == 404
+    assert admin_api.post("/api/repair", asked, token=admin_api.token(OPERATOR)).status == 404

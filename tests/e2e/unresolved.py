@@ -8,21 +8,21 @@ from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.adapters.stripe_payments import StripePayments
 from oncely.domain.answers import Prepared
 from oncely.domain.jobs import Job
-from oncely.domain.keys import JobKey, job_key, provider_key
+from oncely.domain.keys import JobKey, idempotency_key, job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.ports import Created
 from oncely.providers import Payment
-from tests.e2e.deployment import Deployment
-from tests.e2e.scenarios import PAID, identity, order
+from tests.e2e.deployment import StackClient
+from tests.e2e.scenarios import PAID, deployment_identity, put_order
 
 AMOUNT: Final = 4900
-LONG: Final = 300.0
+SWEEP_TIMEOUT_SECONDS: Final = 300.0
 API_KEY: Final = "sk_test_oncely"
 
 
 @dataclass(frozen=True)
-class LeftBehind:
+class UnresolvedJob:
     """One such job, and its payment at the provider."""
 
     key: JobKey
@@ -30,8 +30,8 @@ class LeftBehind:
     ref: str
 
 
-def leave_behind(
-    stack: Deployment,
+def create_unresolved_job(
+    stack: StackClient,
     order_id: str,
     *,
     status: Status = Status.UNKNOWN,
@@ -41,15 +41,15 @@ def leave_behind(
     due: bool = False,
     saved: bool = True,
     unreachable: int = 0,
-) -> LeftBehind:
+) -> UnresolvedJob:
     """An order, its payment at Stripe, and the row that its worker left.
 
     One that is not `due` is left alone by the schedule, so that a test has it to itself.
     One whose reference was not `saved` died between making the payment and that write.
     """
-    order(stack, order_id, payment_method=method)
+    put_order(stack, order_id, payment_method=method)
     key = job_key("payment.charge", order_id, prefix="order_")
-    ref = pay(stack, order_id, number=1, confirmed=confirmed, method=method)
+    ref = create_payment(stack, order_id, number=1, confirmed=confirmed, method=method)
     now = datetime.now(UTC)
     job = Job(
         job_key=key,
@@ -64,8 +64,8 @@ def leave_behind(
         updated_at=now - age,
         claimed_at=now - age,
         first_sent_at=now - age,
-        key_scope=_stripe(stack).scope(),
-        deployment=identity(stack),
+        key_scope=_stripe_payments(stack).key_scope(),
+        deployment=deployment_identity(stack),
         lease_until=now - age + timedelta(minutes=2),
         due_at=now - age + timedelta(minutes=2) if due else None,
         since=now - age,
@@ -76,12 +76,12 @@ def leave_behind(
         provider_ref=ref if saved else None,
         unreachable=unreachable,
     )
-    assert isinstance(store(stack).create(job), Created)
-    return LeftBehind(key, order_id, ref)
+    assert isinstance(job_store(stack).create(job), Created)
+    return UnresolvedJob(key, order_id, ref)
 
 
-def pay(
-    stack: Deployment, order_id: str, *, number: int, confirmed: bool = True, method: str = PAID
+def create_payment(
+    stack: StackClient, order_id: str, *, number: int, confirmed: bool = True, method: str = PAID
 ) -> str:
     """A payment at Stripe, as a worker makes it under a key number; gives its reference."""
     key = job_key("payment.charge", order_id, prefix="order_")
@@ -91,21 +91,21 @@ def pay(
         method=method,
         job_key=key,
         order_id=order_id,
-        deployment=identity(stack),
+        deployment=deployment_identity(stack),
     )
-    stripe = _stripe(stack)
+    stripe = _stripe_payments(stack)
     create, confirm = (
-        provider_key(key, step, number, deployment=identity(stack))
+        idempotency_key(key, step, number, deployment=deployment_identity(stack))
         for step in ("create", "confirm")
     )
-    prepared = stripe.prepare(payment, key=create)
+    prepared = stripe.prepare(payment, idempotency_key=create)
     assert isinstance(prepared, Prepared)
     if confirmed:
-        stripe.execute(prepared.ref, payment, key=confirm, verified=True)
+        stripe.execute(prepared.ref, payment, idempotency_key=confirm, verified=True)
     return prepared.ref
 
 
-def changes_at_stripe(stack: Deployment, ref: str, *, amount: int) -> None:
+def change_amount_at_stripe(stack: StackClient, ref: str, *, amount: int) -> None:
     """Stripe took another amount than it was asked for."""
     ledger = stack.sandbox.ledger
     intent = ledger.intent(ref)
@@ -113,12 +113,12 @@ def changes_at_stripe(stack: Deployment, ref: str, *, amount: int) -> None:
     ledger.save(replace(intent, amount=amount), at=datetime.now(UTC))
 
 
-def _stripe(stack: Deployment) -> StripePayments:
+def _stripe_payments(stack: StackClient) -> StripePayments:
     """The account that the deployed functions have the key of."""
-    return StripePayments.with_key(API_KEY, api_base=stack.sandbox.url)
+    return StripePayments.from_api_key(API_KEY, api_base=stack.sandbox.url)
 
 
-def store(stack: Deployment) -> DynamoJobStore:
+def job_store(stack: StackClient) -> DynamoJobStore:
     """The job table, as the account's owner sees it."""
     return DynamoJobStore(
         client=stack.client("dynamodb"),
@@ -127,13 +127,13 @@ def store(stack: Deployment) -> DynamoJobStore:
     )
 
 
-def job(stack: Deployment, key: str) -> Job:
+def get_job(stack: StackClient, key: str) -> Job:
     """A job as it stands now."""
-    found = store(stack).get(JobKey(key))
+    found = job_store(stack).get(JobKey(key))
     assert found is not None, f"there is no row of {key}"
     return found
 
 
-def sweep(stack: Deployment, **given: object) -> dict[str, Any]:
+def run_sweep(stack: StackClient, **given: object) -> dict[str, Any]:
     """One execution with many items: on a small machine each new function takes its time."""
-    return stack.reconcile(patience=LONG, **given)
+    return stack.reconcile(timeout_seconds=SWEEP_TIMEOUT_SECONDS, **given)

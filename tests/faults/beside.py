@@ -9,21 +9,21 @@ from multiprocessing import Pool
 from typing import Final
 
 from oncely.domain.lifecycle import Status
-from oncely.testing.__main__ import tell
-from oncely.testing.explorer import Begin, Bound, Explorer, shrunk
-from oncely.testing.ground import Ground
+from oncely.testing.__main__ import print_schedule
+from oncely.testing.explorer import Explorer, SearchLimits, SimulationFactory, shrink
+from oncely.testing.ground import BaseSimulation
 from oncely.testing.scenario import Scenario
-from oncely.testing.script import Script, read, written
-from oncely.testing.world import World
-from tests.faults.kinds import Wrong, wrongs
-from tests.faults.powertools_job import WAYS
-from tests.faults.powertools_world import PowertoolsWorld, explored_time
+from oncely.testing.script import Script, format_script, parse_script
+from oncely.testing.world import Simulation
+from tests.faults.kinds import ViolationKind, find_violations
+from tests.faults.powertools_job import VARIANTS
+from tests.faults.powertools_world import PowertoolsSimulation, simulated_time
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.truths import KEY
 
-BY: Final = " by "  # between a scenario and a column, in a script
+COLUMN_SEPARATOR: Final = " by "  # between a scenario and a column, in a script
 ONCELY: Final = "Oncely"
-NAMES: Final = (ONCELY, *(way.name for way in WAYS))
+NAMES: Final = (ONCELY, *(way.name for way in VARIANTS))
 # What a payment provider may be like; a look-up's lag concerns only who looks.
 PROVIDERS: Final = {
     "keys": "a provider that honours keys",
@@ -33,103 +33,118 @@ PROVIDERS: Final = {
     "edited": "an order that changes meanwhile",
     "outage": "an outage of an hour that begins with the charge",
 }
-BOUND: Final = Bound(changes=2, schedules=1000)
+LIMITS: Final = SearchLimits(injections=2, schedules=1000)
 
 
 @dataclass
-class Column:
+class ComparisonColumn:
     """What one way of writing the job came to."""
 
     name: str
     schedules: int = 0
-    broken: int = 0
-    by_faults_alone: int = 0  # of these, without anybody held up
-    wrongs: Counter[str] = field(default_factory=Counter)
+    violating_schedules: int = 0
+    violating_without_delays: int = 0  # of these, without anybody held up
+    violations: Counter[str] = field(default_factory=Counter)
     providers: Counter[str] = field(default_factory=Counter)  # broken, with each of them
-    shortest: dict[str, str] = field(default_factory=dict)  # a script of each kind
+    shortest_scripts: dict[str, str] = field(default_factory=dict)  # a script of each kind
 
-    def add(self, other: "Column") -> None:
+    def add(self, other: "ComparisonColumn") -> None:
         """What it came to with another provider, or in another process."""
         self.schedules += other.schedules
-        self.broken += other.broken
-        self.by_faults_alone += other.by_faults_alone
-        self.wrongs += other.wrongs
+        self.violating_schedules += other.violating_schedules
+        self.violating_without_delays += other.violating_without_delays
+        self.violations += other.violations
         self.providers += other.providers
-        self.shortest = {**other.shortest, **self.shortest}
+        self.shortest_scripts = {**other.shortest_scripts, **self.shortest_scripts}
 
 
-class OncelyWorld(World):
+class OncelySimulation(Simulation):
     """The shipped services; what a customer would notice is named before the rest."""
 
     def expire(self) -> None:
         """Judge what the deliveries came to, before the rows go."""
-        self.problems += self._wrongs()
+        self.problems += self._violation_kinds()
         super().expire()
 
-    def broken(self) -> list[str]:
-        return [*self._wrongs(), *super().broken()]
+    def violations(self) -> list[str]:
+        return [*self._violation_kinds(), *super().violations()]
 
-    def _wrongs(self) -> list[Wrong]:
+    def _violation_kinds(self) -> list[ViolationKind]:
         job = self.job(KEY)
         told = job is not None and job.status is Status.NEEDS_REVIEW
-        return list(wrongs(self, (), told=told, lost=job is None))
+        return list(find_violations(self, (), escalated=told, lost=job is None))
 
 
-class Count(Explorer):
+class CountingExplorer(Explorer):
     """Plays every schedule to its end and counts, instead of looking for a few and shrinking."""
 
-    def __init__(self, scenario: Scenario, bound: Bound, begin: Begin, name: str) -> None:
-        super().__init__(scenario, bound, begin=begin)
+    def __init__(
+        self, scenario: Scenario, bound: SearchLimits, begin: SimulationFactory, name: str
+    ) -> None:
+        super().__init__(scenario, bound, simulation_factory=begin)
         self.merges = False
-        self.column = Column(name)
+        self.column = ComparisonColumn(name)
 
-    def judge(self, world: Ground, script: Script, problems: list[str]) -> None:
+    def record_schedule(self, world: BaseSimulation, script: Script, problems: list[str]) -> None:
         self.column.schedules += 1
         if not problems:
             return
-        self.column.broken += 1
+        self.column.violating_schedules += 1
         self.column.providers[self.scenario.name] += 1
-        self.column.by_faults_alone += all(change.is_fault for change in script)
+        self.column.violating_without_delays += all(change.is_fault for change in script)
         for problem in set(problems):
-            self.column.wrongs[problem] += 1
+            self.column.violations[problem] += 1
             # The simple schedules come first.
-            self.column.shortest.setdefault(problem, written(self.scenario.name, script))
+            self.column.shortest_scripts.setdefault(
+                problem, format_script(self.scenario.name, script)
+            )
 
 
-def compare(bound: Bound = BOUND, providers: Iterable[str] = PROVIDERS) -> list[Column]:
+def compare(
+    bound: SearchLimits = LIMITS, providers: Iterable[str] = PROVIDERS
+) -> list[ComparisonColumn]:
     """Every way under the same bound, with each provider; in two processes."""
-    columns = {name: Column(name) for name in NAMES}
+    columns = {name: ComparisonColumn(name) for name in NAMES}
     parts = [(provider, name) for provider in providers for name in NAMES]
     with Pool(2) as pool:
-        for part in pool.imap_unordered(partial(count, bound), parts):
+        for part in pool.imap_unordered(partial(count_violations, bound), parts):
             columns[part.name].add(part)
     return list(columns.values())
 
 
-def table(columns: Sequence[Column]) -> str:
+def format_table(columns: Sequence[ComparisonColumn]) -> str:
     """Side by side, as Markdown."""
-    kinds = [*Wrong, *sorted({kind for one in columns for kind in one.wrongs} - set(Wrong))]
+    kinds = [
+        *ViolationKind,
+        *sorted({kind for one in columns for kind in one.violations} - set(ViolationKind)),
+    ]
     rows = [
         ("", *(one.name for one in columns)),
         ("---", *("---:" for _ in columns)),
         ("schedules", *(f"{one.schedules:,}" for one in columns)),
-        ("of these break the promise", *(f"{one.broken:,}" for one in columns)),
-        ("by crashes and lost answers alone", *(f"{one.by_faults_alone:,}" for one in columns)),
-        *((kind, *(f"{one.wrongs[kind]:,}" for one in columns)) for kind in kinds),
+        ("of these break the promise", *(f"{one.violating_schedules:,}" for one in columns)),
+        (
+            "by crashes and lost answers alone",
+            *(f"{one.violating_without_delays:,}" for one in columns),
+        ),
+        *((kind, *(f"{one.violations[kind]:,}" for one in columns)) for kind in kinds),
         *(
-            (f"broken with {words}", *(f"{one.providers[_full(name)]:,}" for one in columns))
+            (
+                f"broken with {words}",
+                *(f"{one.providers[_scenario_name(name)]:,}" for one in columns),
+            )
             for name, words in PROVIDERS.items()
         ),
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def begin(name: str) -> Begin:
+def simulation_factory(name: str) -> SimulationFactory:
     """Whose workers a column explores."""
-    for way in WAYS:
+    for way in VARIANTS:
         if way.name == name:
-            return partial(PowertoolsWorld, way=way)
-    return OncelyWorld
+            return partial(PowertoolsSimulation, way=way)
+    return OncelySimulation
 
 
 def main(replayed: str = "") -> int:
@@ -137,44 +152,45 @@ def main(replayed: str = "") -> int:
     if replayed:
         return replay(replayed)
     columns = compare()
-    sys.stdout.write(f"{table(columns)}\n")
+    sys.stdout.write(f"{format_table(columns)}\n")
     for column in columns:
-        for wrong, script in column.shortest.items():
+        for wrong, script in column.shortest_scripts.items():
             sys.stdout.write(f"\n{column.name}: {wrong}\n  REPLAY='{script}'\n")
-    return 1 if columns[0].broken else 0
+    return 1 if columns[0].violating_schedules else 0
 
 
 def replay(text: str) -> int:
     """Play a schedule of any column again: `payment.charge/keys by Powertools, order_id: …`."""
-    name, script = read(text)
-    scenario, _, column = name.partition(BY)
-    with explored_time():
-        named = replace(_scenario(scenario), name=name)
-        return tell(named, script, begin=begin(column))
+    name, script = parse_script(text)
+    scenario, _, column = name.partition(COLUMN_SEPARATOR)
+    with simulated_time():
+        named = replace(_find_scenario(scenario), name=name)
+        return print_schedule(named, script, simulation_factory=simulation_factory(column))
 
 
-def count(bound: Bound, part: tuple[str, str]) -> Column:
+def count_violations(bound: SearchLimits, part: tuple[str, str]) -> ComparisonColumn:
     """One provider with one way of writing the job."""
     provider, name = part
-    scenario = _scenario(_full(provider))
-    with explored_time():
-        counted = Count(scenario, bound, begin(name), name)
+    scenario = _find_scenario(_scenario_name(provider))
+    with simulated_time():
+        counted = CountingExplorer(scenario, bound, simulation_factory(name), name)
         counted.explore()
         column = counted.column
-        column.shortest = {
-            wrong: _shortened(scenario, script, name) for wrong, script in column.shortest.items()
+        column.shortest_scripts = {
+            wrong: _shrink_script(scenario, script, name)
+            for wrong, script in column.shortest_scripts.items()
         }
     return column
 
 
-def _shortened(scenario: Scenario, script: str, name: str) -> str:
-    short = shrunk(scenario, read(script)[1], begin=begin(name))
-    return written(f"{scenario.name}{BY}{name}", short)
+def _shrink_script(scenario: Scenario, script: str, name: str) -> str:
+    short = shrink(scenario, parse_script(script)[1], simulation_factory=simulation_factory(name))
+    return format_script(f"{scenario.name}{COLUMN_SEPARATOR}{name}", short)
 
 
-def _full(provider: str) -> str:
+def _scenario_name(provider: str) -> str:
     return f"payment.charge/{provider}"
 
 
-def _scenario(name: str) -> Scenario:
+def _find_scenario(name: str) -> Scenario:
     return next(one for one in SCENARIOS if one.name == name)

@@ -18,11 +18,11 @@ from aws_lambda_powertools.utilities.idempotency import (
     idempotent_function,
 )
 
-from oncely.domain.answers import Answer, Done, Prepared, Refused, StillOpen
-from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.answers import Declined, EffectOutcome, Prepared, StillOpen, Succeeded
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
-from oncely.domain.writes import Expect, Json, LocalWrite
-from oncely.ports import Table
+from oncely.domain.writes import BusinessWrite, Json, Precondition
+from oncely.ports import BusinessTable
 from oncely.providers import Payment, PaymentProvider
 
 
@@ -39,50 +39,50 @@ class Context(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class Variant:
     """One way to write the job; all of them read the order first, and save it last."""
 
     name: str
     idempotency_key: str  # JMESPath, from the SQS record
-    provider_key: bool  # whether Stripe is given a key made from the order's id
+    uses_idempotency_key: bool  # whether Stripe is given a key made from the order's id
 
 
 # Its page on batches takes the message's id.
-BATCH_PAGE: Final = Way(
-    name="Powertools, messageId", idempotency_key="messageId", provider_key=False
+BATCH_PAGE: Final = Variant(
+    name="Powertools, messageId", idempotency_key="messageId", uses_idempotency_key=False
 )
 # The same page: another field "might be more accurate"; its page on payments takes business ids.
-BUSINESS_ID: Final = Way(
+BUSINESS_ID: Final = Variant(
     name="Powertools, order_id",
     idempotency_key="powertools_json(body).order_id",
-    provider_key=False,
+    uses_idempotency_key=False,
 )
 # Beyond its pages: a careful team hands the provider a stable key as well.
-BEST: Final = Way(
+BEST: Final = Variant(
     name="Powertools, order_id and provider key",
     idempotency_key="powertools_json(body).order_id",
-    provider_key=True,
+    uses_idempotency_key=True,
 )
-WAYS: Final = (BATCH_PAGE, BUSINESS_ID, BEST)
+VARIANTS: Final = (BATCH_PAGE, BUSINESS_ID, BEST)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChargeFunction:
     """One execution environment of the function."""
 
-    way: Way
+    variant: Variant
     client: Any  # DynamoDB's, for the idempotency table
-    orders: Table
+    orders: BusinessTable
     payments: PaymentProvider
-    keeps_for: timedelta
-    answered: Callable[[Mapping[str, Any]], None]
+    record_ttl: timedelta
+    on_reply: Callable[[Mapping[str, Any]], None]
 
     def handle(self, event: dict[str, Any], context: Context) -> Any:  # noqa: ANN401  # its response
         config = IdempotencyConfig(
-            event_key_jmespath=self.way.idempotency_key,
+            event_key_jmespath=self.variant.idempotency_key,
             raise_on_no_idempotency_key=True,
             # "There is no limit on how long this expiration window can be set to."
-            expires_after_seconds=int(self.keeps_for.total_seconds()),
+            expires_after_seconds=int(self.record_ttl.total_seconds()),
         )
         config.register_lambda_context(context)  # type: ignore[arg-type]  # as much of it as is used
         layer = DynamoDBPersistenceLayer(table_name="idempotency", boto3_client=self.client)
@@ -94,7 +94,7 @@ class ChargeFunction:
             return self._charge(record, context)
 
         def record_handler(record: SQSRecord) -> None:
-            self.answered(charge(record=record))
+            self.on_reply(charge(record=record))
 
         return process_partial_response(
             event=event,
@@ -109,39 +109,43 @@ class ChargeFunction:
         if order["status"] == "paid":
             return {"charge_id": order["charge_id"]}
         payment = Payment(
-            money=Money.of(order["amount"], order["currency"]),
+            money=Money.parse(order["amount"], order["currency"]),
             customer=order["payment_customer"],
             method=order["payment_method"],
             job_key=JobKey(f"payment.charge:order_{order_id}"),
             order_id=order_id,
         )
-        answer = self._pay(payment, order_id if self.way.provider_key else context.aws_request_id)
+        answer = self._pay(
+            payment, order_id if self.variant.uses_idempotency_key else context.aws_request_id
+        )
         match answer:
-            case Done(result=result):
+            case Succeeded(result=result):
                 charge_id = result["charge_id"]
                 self._save(order, status="paid", charge_id=charge_id)
                 return {"charge_id": charge_id}
-            case Refused(code=code) | StillOpen(code=code):
+            case Declined(code=code) | StillOpen(code=code):
                 self._save(order, status="payment_failed")
                 return {"declined": code}
             case _:
                 raise PaymentError(answer)
 
-    def _pay(self, payment: Payment, key: str) -> Answer:
-        made = self.payments.prepare(payment, key=ProviderKey(f"{key}:create"))
+    def _pay(self, payment: Payment, key: str) -> EffectOutcome:
+        made = self.payments.prepare(payment, idempotency_key=IdempotencyKey(f"{key}:create"))
         if not isinstance(made, Prepared):
             raise PaymentError(made)
-        return self.payments.execute(made.ref, payment, key=ProviderKey(f"{key}:confirm"))
+        return self.payments.execute(
+            made.ref, payment, idempotency_key=IdempotencyKey(f"{key}:confirm")
+        )
 
     def _save(self, order: Mapping[str, Any], **changes: Json) -> None:
-        write = LocalWrite(
+        write = BusinessWrite(
             table="orders",
             key={"order_id": order["order_id"]},
             set=changes,
             remove=("charge_requested_at",),
-            expect=(
-                Expect("status", ("payment_pending", "payment_failed")),
-                Expect("amount", (order["amount"],)),
+            preconditions=(
+                Precondition("status", ("payment_pending", "payment_failed")),
+                Precondition("amount", (order["amount"],)),
             ),
         )
         if not self.orders.update(write):

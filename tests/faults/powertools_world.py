@@ -19,31 +19,37 @@ from moto.dynamodb.models.dynamo_type import DynamoType, Item
 
 from oncely.ports import Clock
 from oncely.testing.deployment import RETENTION
-from oncely.testing.ground import END, Ground
-from oncely.testing.letters import Letter
+from oncely.testing.ground import END_FAULTS, BaseSimulation
+from oncely.testing.letters import QueuedMessage
 from oncely.testing.memory import MemoryJobStore
-from oncely.testing.points import READ, WRITE, PointClock, Points, PointTable
+from oncely.testing.points import (
+    READ_FAULTS,
+    WRITE_FAULTS,
+    InterceptedBusinessTable,
+    InterceptedClock,
+    Interceptor,
+)
 from oncely.testing.scenario import Scenario
-from oncely.testing.schedule import Schedule
-from tests.faults.kinds import Wrong, wrongs
-from tests.faults.powertools_job import ChargeFunction, Way
+from oncely.testing.schedule import Scheduler
+from tests.faults.kinds import ViolationKind, find_violations
+from tests.faults.powertools_job import ChargeFunction, Variant
 
 _T = TypeVar("_T")
 # The modules of Powertools that look at the clock.
-_LOOKS_AT_TIME: Final = (base, persistence, datarecord, dynamodb)
+_TIME_MODULES: Final = (base, persistence, datarecord, dynamodb)
 
 
 @contextmanager
-def explored_time() -> Iterator[None]:
+def simulated_time() -> Iterator[None]:
     """Powertools looks at the clock of the world that is being explored."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in _LOOKS_AT_TIME:
+        for module in _TIME_MODULES:
             patch.setattr(module, "dt", _TIME)
         yield
 
 
 def _now() -> datetime:
-    clock = PowertoolsWorld.clock
+    clock = PowertoolsSimulation.clock
     assert clock is not None, "a world is being explored"
     return clock.now()
 
@@ -54,10 +60,10 @@ _TIME: Final = SimpleNamespace(
 
 
 @dataclass
-class PointDynamo:
+class InterceptedDynamo:
     """DynamoDB's client for one table: its conditions are evaluated as they are written."""
 
-    points: Points
+    points: Interceptor
     items: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def put_item(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401  # the SDK's own
@@ -74,10 +80,10 @@ class PointDynamo:
             item = self.items.get(_key(request["Key"]))
             return {} if item is None else {"Item": item}
 
-        return self.points.call("dynamodb.get_item", READ, get, _no_answer)
+        return self.points.call("dynamodb.get_item", READ_FAULTS, get, _connection_lost)
 
     def _write(self, name: str, perform: Callable[[], _T]) -> _T:
-        return self.points.call(f"dynamodb.{name}", WRITE, perform, _no_answer)
+        return self.points.call(f"dynamodb.{name}", WRITE_FAULTS, perform, _connection_lost)
 
     def _put(self, request: Mapping[str, Any]) -> dict[str, Any]:
         key = _key(request["Item"])
@@ -125,7 +131,7 @@ def _key(item: Mapping[str, Any]) -> str:
     return str(item["id"]["S"])
 
 
-def _no_answer() -> NoReturn:
+def _connection_lost() -> NoReturn:
     raise ReadTimeoutError(endpoint_url="dynamodb")
 
 
@@ -140,74 +146,76 @@ class _Invocation:
         return int((self.deadline - self.clock.now()) / timedelta(milliseconds=1))
 
 
-class PowertoolsWorld(Ground):
+class PowertoolsSimulation(BaseSimulation):
     """The queue, the orders and the provider of a scenario, with workers of the other kind."""
 
     clock: Clock | None = None  # of the world that is explored now
 
-    def __init__(self, scenario: Scenario, schedule: Schedule, *, way: Way) -> None:
+    def __init__(self, scenario: Scenario, schedule: Scheduler, *, way: Variant) -> None:
         super().__init__(scenario, schedule)
-        self.way = way
-        self.table = PointDynamo(self.points)
-        self.given_up: list[str] = []
+        self.variant = way
+        self.table = InterceptedDynamo(self.interceptor)
+        self.dead_lettered: list[str] = []
         self.answers: list[Mapping[str, Any]] = []
-        PowertoolsWorld.clock = PointClock(self.points)
+        PowertoolsSimulation.clock = InterceptedClock(self.interceptor)
 
-    def work(self, letter: Letter, deadline: datetime) -> None:
+    def process(self, message: QueuedMessage, deadline: datetime) -> None:
         """One invocation, in an execution environment of its own."""
         assert self.clock is not None
         name = self.schedule.current.name if self.schedule.current else ""
         answers: list[Mapping[str, Any]] = []
         function = ChargeFunction(
-            way=self.way,
+            variant=self.variant,
             client=self.table,
-            orders=PointTable(self.points, MemoryJobStore(self.rows), "orders"),
-            payments=self.pointed["payments"],  # type: ignore[arg-type]  # it stands for any provider
-            keeps_for=RETENTION,
-            answered=answers.append,
+            orders=InterceptedBusinessTable(self.interceptor, MemoryJobStore(self.rows), "orders"),
+            payments=self.intercepted_providers["payments"],  # type: ignore[arg-type]  # it stands for any provider
+            record_ttl=RETENTION,
+            on_reply=answers.append,
         )
         record = {
-            "messageId": str(letter.number),
-            "body": letter.body,
+            "messageId": str(message.number),
+            "body": message.body,
             "eventSource": "aws:sqs",
         }
         response = function.handle({"Records": [record]}, _Invocation(name, deadline, self.clock))
         self.schedule.log("  answer:", response, answers)
-        self.schedule.point("end", END)
+        self.schedule.intercept("end", END_FAULTS)
         self.answers += answers
-        self.points.changes += 1
+        self.interceptor.mutations += 1
         if not response["batchItemFailures"]:
-            self.letters.remove(letter)
+            self.queue.remove(message)
 
-    def give_up(self, letter: Letter) -> None:
+    def dead_letter(self, message: QueuedMessage) -> None:
         """Nothing of Powertools reads the dead letters: a person would have to."""
-        self.given_up.append(letter.body)
-        self.letters.remove(letter)
+        self.dead_lettered.append(message.body)
+        self.queue.remove(message)
 
     def expire(self) -> None:
         """Judge what the deliveries came to; then TTL removes all that is remembered."""
-        self.problems += self._wrongs()
-        self.schedule.move_to(self.schedule.now + RETENTION + timedelta(days=2))
+        self.problems += self._violation_kinds()
+        self.schedule.advance_to(self.schedule.now + RETENTION + timedelta(days=2))
         self.schedule.log("the idempotency record expires; the message is replayed")
         self.table.items.clear()
 
-    def outside(self) -> object:
-        return (self.table.items, self.given_up, self.answers)
+    def shared_state(self) -> object:
+        return (self.table.items, self.dead_lettered, self.answers)
 
-    def state(self) -> object:
-        return (super().state(), [letter.number for letter in self.letters.held])
+    def full_state(self) -> object:
+        return (super().full_state(), [letter.number for letter in self.queue.messages])
 
-    def broken(self) -> list[str]:
-        return list(dict.fromkeys([*self.problems, *self._wrongs()]))
+    def violations(self) -> list[str]:
+        return list(dict.fromkeys([*self.problems, *self._violation_kinds()]))
 
-    def _wrongs(self) -> list[Wrong]:
+    def _violation_kinds(self) -> list[ViolationKind]:
         # No person is told by itself.
-        return list(wrongs(self, self.answers, told=False, lost=bool(self.given_up)))
+        return list(
+            find_violations(self, self.answers, escalated=False, lost=bool(self.dead_lettered))
+        )
 
-    def ends(self) -> Iterator[str]:
+    def final_statuses(self) -> Iterator[str]:
         yield str(next(iter(self.rows.rows.values())).get("status"))
 
-    def story(self) -> Iterator[str]:
+    def describe(self) -> Iterator[str]:
         for (table, key), row in self.rows.rows.items():
             yield f"\n{table} {' '.join(key)}: {row}"
         yield f"charges: {self.providers['payments'].charges}"

@@ -4,35 +4,44 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from oncely.domain.answers import Absent, Answer, Odd, Prepared, Unclear, Unreachable
-from oncely.domain.keys import ProviderKey
+from oncely.domain.answers import (
+    Ambiguous,
+    Anomalous,
+    EffectOutcome,
+    LookupFailed,
+    NotFound,
+    Prepared,
+)
+from oncely.domain.keys import IdempotencyKey
 from oncely.ports import Clock
-from oncely.providers import Page, Payment
-from tests.support.crm import FakeCrm, Trouble
+from oncely.providers import CrmPage, Payment
+from tests.support.crm import CrmFault, FakeCrm
 from tests.support.payments import FakePayments
 
-PAGE: Final = 2
+PAGE_SIZE: Final = 2
 
 
 @dataclass
-class ForgetfulPayments(FakePayments):
+class ExpiringKeyPayments(FakePayments):
     """Remembers a key for a while only."""
 
     wall: Clock | None = None
     window: timedelta = timedelta(minutes=30)
     first_used: dict[str, datetime] = field(default_factory=dict)
 
-    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
-        self._forget(key)
-        return super().prepare(payment, key=key)
+    def prepare(
+        self, payment: Payment, *, idempotency_key: IdempotencyKey
+    ) -> Prepared | EffectOutcome:
+        self._expire_key(idempotency_key)
+        return super().prepare(payment, idempotency_key=idempotency_key)
 
     def execute(
-        self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
-    ) -> Answer:
-        self._forget(key)
-        return super().execute(ref, payment, key=key, verified=verified)
+        self, ref: str, payment: Payment, *, idempotency_key: IdempotencyKey, verified: bool = False
+    ) -> EffectOutcome:
+        self._expire_key(idempotency_key)
+        return super().execute(ref, payment, idempotency_key=idempotency_key, verified=verified)
 
-    def _forget(self, key: str) -> None:
+    def _expire_key(self, key: str) -> None:
         assert self.wall is not None
         now = self.wall.now()
         if now - self.first_used.setdefault(key, now) >= self.window:
@@ -41,36 +50,36 @@ class ForgetfulPayments(FakePayments):
 
 
 @dataclass
-class LaggingPayments(FakePayments):
+class StaleReadPayments(FakePayments):
     """Shows a payment as it was some seconds ago."""
 
     wall: Clock | None = None
     lag: timedelta = timedelta(seconds=45)
-    past: list[tuple[datetime, str, str]] = field(default_factory=list)
+    state_history: list[tuple[datetime, str, str]] = field(default_factory=list)
 
-    def look_up(self, ref: str, payment: Payment) -> Answer:
+    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
         assert self.wall is not None
         shown = self.wall.now() - self.lag
-        seen = [status for at, one, status in self.past if one == ref and at <= shown]
+        seen = [status for at, one, status in self.state_history if one == ref and at <= shown]
         if not seen:
-            return Absent(f"there is no {ref}, or not yet")
+            return NotFound(f"there is no {ref}, or not yet")
         now = self.intents[ref].status
         if seen[-1] == now:
-            return super().look_up(ref, payment)
-        return Absent(f"{ref} was not confirmed, so nothing was charged")
+            return super().lookup(ref, payment)
+        return NotFound(f"{ref} was not confirmed, so nothing was charged")
 
     def _create(self, payment: Payment) -> Prepared:
         made = super()._create(payment)
-        self._remember(made.ref, "requires_confirmation")
+        self._record_state(made.ref, "requires_confirmation")
         return made
 
     def _become(self, ref: str, status: str) -> None:
         super()._become(ref, status)
-        self._remember(ref, status)
+        self._record_state(ref, status)
 
-    def _remember(self, ref: str, status: str) -> None:
+    def _record_state(self, ref: str, status: str) -> None:
         assert self.wall is not None
-        self.past.append((self.wall.now(), ref, status))
+        self.state_history.append((self.wall.now(), ref, status))
 
 
 @dataclass
@@ -81,11 +90,11 @@ class SlowPayments(FakePayments):
     wall: Clock | None = None
     confirmed: dict[str, datetime] = field(default_factory=dict)
 
-    def look_up(self, ref: str, payment: Payment) -> Answer:
+    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
         self._decide()
-        return super().look_up(ref, payment)
+        return super().lookup(ref, payment)
 
-    def _confirm(self, ref: str) -> Answer:
+    def _confirm(self, ref: str) -> EffectOutcome:
         assert self.wall is not None
         self.confirmed.setdefault(ref, self.wall.now())
         self._decide()
@@ -95,32 +104,32 @@ class SlowPayments(FakePayments):
         assert self.wall is not None
         for ref, at in self.confirmed.items():
             if self.intents[ref].status == "processing" and self.wall.now() - at >= TEN_MINUTES:
-                self.settle(ref, status="succeeded")
+                self.complete(ref, status="succeeded")
 
 
 TEN_MINUTES: Final = timedelta(minutes=10)
 
 
 @dataclass
-class PickyPayments(FakePayments):
+class DeclineFirstPayments(FakePayments):
     """Declines the first business attempt, and takes the second."""
 
-    def _confirm(self, ref: str) -> Answer:
+    def _confirm(self, ref: str) -> EffectOutcome:
         self.declines = not self.intents[ref].payment.job_key.endswith(":2")
         return super()._confirm(ref)
 
 
 @dataclass
-class FicklePayments(FakePayments):
+class DeclineFirstConfirmPayments(FakePayments):
     """Declines the first confirmation of a payment, and takes any later one.
 
     Such as one that was under way for long, or a customer who authenticates after all.
     """
 
-    honours_keys: bool = False
+    honors_idempotency_keys: bool = False
     tried: set[str] = field(default_factory=set)
 
-    def _confirm(self, ref: str) -> Answer:
+    def _confirm(self, ref: str) -> EffectOutcome:
         self.declines = ref not in self.tried
         self.tried.add(ref)
         if self.intents[ref].status == "declined":
@@ -140,35 +149,43 @@ class StrictPayments(FakePayments):
 
     used_for: dict[str, Payment] = field(default_factory=dict)
 
-    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
-        if self.used_for.setdefault(key, payment) != payment:
-            return Odd(f"idempotency_error: {key} was used for another payment")
-        return super().prepare(payment, key=key)
+    def prepare(
+        self, payment: Payment, *, idempotency_key: IdempotencyKey
+    ) -> Prepared | EffectOutcome:
+        if self.used_for.setdefault(idempotency_key, payment) != payment:
+            return Anomalous(f"idempotency_error: {idempotency_key} was used for another payment")
+        return super().prepare(payment, idempotency_key=idempotency_key)
 
 
 @dataclass
-class DroppingPayments(ForgetfulPayments):
+class OutagePayments(ExpiringKeyPayments):
     """Charges, and then says nothing for an hour: an outage that begins with the answer."""
 
     window: timedelta = timedelta(hours=24)
     down_since: datetime | None = None
 
-    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
-        return Unclear("timeout") if self._is_down() else super().prepare(payment, key=key)
+    def prepare(
+        self, payment: Payment, *, idempotency_key: IdempotencyKey
+    ) -> Prepared | EffectOutcome:
+        return (
+            Ambiguous("timeout")
+            if self._is_down()
+            else super().prepare(payment, idempotency_key=idempotency_key)
+        )
 
     def execute(
-        self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
-    ) -> Answer:
+        self, ref: str, payment: Payment, *, idempotency_key: IdempotencyKey, verified: bool = False
+    ) -> EffectOutcome:
         if self._is_down():
-            return Unclear("timeout")
-        answer = super().execute(ref, payment, key=key, verified=verified)
+            return Ambiguous("timeout")
+        answer = super().execute(ref, payment, idempotency_key=idempotency_key, verified=verified)
         if self.down_since is not None or self.wall is None:
             return answer
         self.down_since = self.wall.now()
-        return Unclear("timeout")
+        return Ambiguous("timeout")
 
-    def look_up(self, ref: str, payment: Payment) -> Answer:
-        return Unreachable("timeout") if self._is_down() else super().look_up(ref, payment)
+    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
+        return LookupFailed("timeout") if self._is_down() else super().lookup(ref, payment)
 
     def _is_down(self) -> bool:
         assert self.wall is not None
@@ -181,11 +198,11 @@ OUTAGE: Final = timedelta(hours=1)
 class SmallPages(FakeCrm):
     """Lists two contacts at a time."""
 
-    def _page(self, *, since: datetime | None, after: str | None) -> Page:
+    def _page(self, *, since: datetime | None, after: str | None) -> CrmPage:
         whole = super()._page(since=since, after=after)
-        shown = whole.records[:PAGE]
-        more = len(whole.records) > PAGE
-        return Page(shown, after=shown[-1].record_id if more else None)
+        shown = whole.records[:PAGE_SIZE]
+        more = len(whole.records) > PAGE_SIZE
+        return CrmPage(shown, after=shown[-1].record_id if more else None)
 
 
 @dataclass
@@ -194,11 +211,11 @@ class LimitedCrm(FakeCrm):
 
     spent_since: datetime | None = None
 
-    def _fault(self, step: str) -> Trouble | None:
+    def _fault(self, step: str) -> CrmFault | None:
         now = self.clock.now()
         self.spent_since = self.spent_since or now
-        self.daily_limit_is_spent = now - self.spent_since < LIMITED
+        self.daily_limit_exhausted = now - self.spent_since < LIMIT_DURATION
         return super()._fault(step)
 
 
-LIMITED: Final = timedelta(hours=2)
+LIMIT_DURATION: Final = timedelta(hours=2)

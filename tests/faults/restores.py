@@ -3,16 +3,16 @@
 from collections.abc import Callable
 
 from oncely.testing import Scenario
-from oncely.testing.scenario import Restore
+from oncely.testing.scenario import RestoreMode
 from tests.support.payments import FakePayments
 
 
-def restores(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
+def restore_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
     """Stripe has forgotten its keys: days have passed."""
-    lagging = {"restore": Restore.LAGGING, "copies": 1}
+    lagging = {"restore": RestoreMode.LAGGING, "copies": 1}
 
     def forgetful(_: object) -> FakePayments:
-        return FakePayments(honours_keys=False)
+        return FakePayments(honors_idempotency_keys=False)
 
     return (
         charging("restored", forgetful, **lagging),
@@ -23,8 +23,8 @@ def restores(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
         charging("restored-confirm", forgetful, given="w1:payments.execute!lost", **lagging),
         charging(
             "restored-declined",
-            lambda _: FakePayments(honours_keys=False, declines=True),
+            lambda _: FakePayments(honors_idempotency_keys=False, declines=True),
             **lagging,
         ),
-        charging("restored-archived", forgetful, restore=Restore.ARCHIVED, copies=1),
+        charging("restored-archived", forgetful, restore=RestoreMode.ARCHIVED, copies=1),
     )

@@ -11,51 +11,65 @@ from oncely.contracts.sync_contact import SyncContact
 from oncely.contracts.sync_import import SyncImport
 from oncely.contracts.sync_push import SyncPush
 from oncely.domain.answers import NotSent, Prepared
-from oncely.domain.jobs import enqueued
-from oncely.domain.keys import JobKey, provider_key
+from oncely.domain.jobs import new_job
+from oncely.domain.keys import JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.domain.profiles import STRIPE, Safety, StopRules, Terms
+from oncely.domain.profiles import STRIPE, RetryLimits, RetryPolicy, RetrySafety
 from oncely.domain.writes import Json
 from oncely.ports import Clock
 from oncely.providers import Payment
-from oncely.testing import Ended, Provider, Scenario, acting, asking, own_job
+from oncely.testing import (
+    FinalState,
+    ProviderSpec,
+    Scenario,
+    build_scenario,
+    effect_calls,
+    lookup_calls,
+)
 from oncely.testing.actors import START
-from oncely.testing.memory import MemoryRows
+from oncely.testing.memory import MemoryBusinessRows
 from tests.faults.providers import (
-    DroppingPayments,
-    FicklePayments,
-    ForgetfulPayments,
-    LaggingPayments,
+    DeclineFirstConfirmPayments,
+    DeclineFirstPayments,
+    ExpiringKeyPayments,
     LimitedCrm,
-    PickyPayments,
+    OutagePayments,
     SlowPayments,
     SmallPages,
+    StaleReadPayments,
     StrictPayments,
 )
-from tests.faults.restores import restores
-from tests.faults.safety_classes import BRIEF, LAG, MESSAGE, SHORT, Outside, contract_of
+from tests.faults.restores import restore_scenarios
+from tests.faults.safety_classes import (
+    LAG,
+    MESSAGE,
+    SHORT_KEY_TTL,
+    SHORT_LAG,
+    EffectLog,
+    contract_for_safety,
+)
 from tests.faults.truths import (
     CONTACT,
     KEY,
     ORDER,
-    a_limit_is_waited_out,
-    charges_of,
-    each_stack_has_its_charge,
-    imported,
-    imported_once,
-    newest_is_pushed,
-    nobody_is_charged,
-    one_contact_is_ours,
-    order_tells_the_truth,
-    pushed_version,
-    second_attempt_pays_once,
-    the_contact_is_left_alone,
+    charges_by_deployment,
+    check_charge_per_deployment,
+    check_contact_unchanged,
+    check_imported_once,
+    check_limit_not_counted_as_age,
+    check_newest_version_pushed,
+    check_no_charge,
+    check_order_matches_charges,
+    check_pushed_version,
+    check_resubmission_charges_once,
+    check_single_contact,
+    count_complete_imports,
 )
 from tests.support.crm import FakeCrm
 from tests.support.mail import FakeMailer
 from tests.support.orders import order_row
-from tests.support.payments import FakePayments, Intent
+from tests.support.payments import FakeIntent, FakePayments
 
 CHARGE: Final[dict[str, Json]] = {"job": "payment.charge", "v": 1, **ORDER}
 RECEIPT: Final = {"job": "receipt.send", "v": 1, **ORDER}
@@ -65,38 +79,38 @@ PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "vers
 class ShortWindowCharge(PaymentCharge):
     """At a provider that forgets keys soon."""
 
-    terms = Terms(
-        safety=Safety.KEYED,
-        profile=replace(STRIPE, key_window=SHORT, key_margin=timedelta(minutes=5)),
+    policy = RetryPolicy(
+        safety=RetrySafety.KEYED,
+        profile=replace(STRIPE, key_ttl=SHORT_KEY_TTL, key_ttl_margin=timedelta(minutes=5)),
     )
 
 
-class ImpatientPush(SyncPush):
+class ShortAgePush(SyncPush):
     """May age for an hour only, so that one wait for a limit is longer."""
 
-    terms = replace(SyncPush.terms, stop=StopRules(age=timedelta(hours=1)))
+    policy = replace(SyncPush.policy, limits=RetryLimits(max_age=timedelta(hours=1)))
 
 
-class LaggingCharge(PaymentCharge):
+class LookupLagCharge(PaymentCharge):
     """At a provider whose look-up is late."""
 
-    terms = Terms(safety=Safety.KEYED, profile=replace(STRIPE, lookup_lag=LAG))
+    policy = RetryPolicy(safety=RetrySafety.KEYED, profile=replace(STRIPE, lookup_lag=LAG))
 
 
-def an_order(rows: MemoryRows, **changes: object) -> None:
+def seed_order(rows: MemoryBusinessRows, **changes: object) -> None:
     rows.put("orders", ORDER, order_row(**changes))
 
 
-def a_paid_order(rows: MemoryRows) -> None:
-    an_order(rows, status="paid", charge_id="ch_1")
+def seed_paid_order(rows: MemoryBusinessRows) -> None:
+    seed_order(rows, status="paid", charge_id="ch_1")
 
 
-def a_record(rows: MemoryRows) -> None:
+def seed_record(rows: MemoryBusinessRows) -> None:
     rows.put("records", CONTACT, {"version": 7, "record": {"properties": {"email": "7@e.org"}}})
 
 
-def a_record_of_a_deleted_contact(rows: MemoryRows) -> None:
-    a_record(rows)
+def seed_record_of_deleted_contact(rows: MemoryBusinessRows) -> None:
+    seed_record(rows)
     rows.rows["records", tuple(CONTACT.values())]["crm_id"] = "1"
 
 
@@ -106,26 +120,26 @@ class PublishedCharge(PaymentCharge):
     publishes_events = True
 
 
-def the_amount_changes(rows: MemoryRows) -> list[Mapping[str, object]]:
+def change_amount(rows: MemoryBusinessRows) -> list[Mapping[str, object]]:
     rows.rows["orders", tuple(ORDER.values())]["amount"] = 9900
     return []
 
 
-def the_record_moves_on(rows: MemoryRows) -> list[Mapping[str, object]]:
+def update_record(rows: MemoryBusinessRows) -> list[Mapping[str, object]]:
     rows.rows["records", tuple(CONTACT.values())]["version"] = 8
     return [{**PUSH, "version": 8}]
 
 
-def somebody_tries_again(_: MemoryRows) -> list[Mapping[str, object]]:
+def resubmit_charge(_: MemoryBusinessRows) -> list[Mapping[str, object]]:
     return [{**CHARGE, "attempt": 2}]
 
 
-def paid_in_the_end(ended: Ended) -> int:
+def count_final_charges(ended: FinalState) -> int:
     ended.providers["payments"].late_confirmations_arrive()
     return len(ended.providers["payments"].charges)
 
 
-def charging(
+def charge_scenario(
     name: str,
     payments: Callable[[Clock], FakePayments],
     contract: type[PaymentCharge] = PaymentCharge,
@@ -133,11 +147,15 @@ def charging(
     receipts: bool = False,
     **more: Any,  # noqa: ANN401  # fields of a scenario
 ) -> Scenario:
-    def providers(clock: Clock) -> Mapping[str, Provider | None]:
-        acts = acting("prepare", "execute", "close")
+    def providers(clock: Clock) -> Mapping[str, ProviderSpec | None]:
+        acts = effect_calls("prepare", "execute", "close")
         return {
-            "payments": Provider(target=payments(clock), acts=acts, asks=asking("look_up", "find")),
-            "mailer": a_mailer(FakeMailer()) if receipts else None,
+            "payments": ProviderSpec(
+                target=payments(clock),
+                effect_calls=acts,
+                lookup_calls=lookup_calls("lookup", "find"),
+            ),
+            "mailer": mailer_spec(FakeMailer()) if receipts else None,
         }
 
     return Scenario(
@@ -147,39 +165,45 @@ def charging(
         providers=providers,
         **{
             "effects": lambda ended: len(ended.providers["payments"].charges),
-            "rows": an_order,
-            "check": order_tells_the_truth,
+            "rows": seed_order,
+            "check": check_order_matches_charges,
             **more,
         },
     )
 
 
-def a_mailer(target: FakeMailer) -> Provider:
-    return Provider(target=target, acts=acting("send"))
+def mailer_spec(target: FakeMailer) -> ProviderSpec:
+    return ProviderSpec(target=target, effect_calls=effect_calls("send"))
 
 
-def a_crm(target: FakeCrm) -> Provider:
-    unread = dict.fromkeys(("fetch", "page", "changed"), NotSent("timeout"))
-    return Provider(target=target, acts=acting("push"), asks={**asking("find"), **unread})
+def crm_spec(target: FakeCrm) -> ProviderSpec:
+    unread = dict.fromkeys(("get_contact", "list_contacts", "list_changed"), NotSent("timeout"))
+    return ProviderSpec(
+        target=target,
+        effect_calls=effect_calls("upsert_contact"),
+        lookup_calls={**lookup_calls("find_by_external_id"), **unread},
+    )
 
 
-def crm_with(clock: Clock, contacts: int, kind: type[FakeCrm] = FakeCrm) -> Mapping[str, Provider]:
-    crm = kind(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
+def crm_with_contacts(
+    clock: Clock, contacts: int, crm_type: type[FakeCrm] = FakeCrm
+) -> Mapping[str, ProviderSpec]:
+    crm = crm_type(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
     crm.add_contacts(contacts)
-    return {"crm": a_crm(crm)}
+    return {"crm": crm_spec(crm)}
 
 
-def pushing(
+def push_scenario(
     name: str,
     crm: Callable[[FakeCrm], object],
     **more: Any,  # noqa: ANN401  # fields of a scenario
 ) -> Scenario:
     """A push to a CRM in which people have worked before."""
 
-    def providers(clock: Clock) -> Mapping[str, Provider]:
+    def providers(clock: Clock) -> Mapping[str, ProviderSpec]:
         held = FakeCrm(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
         crm(held)
-        return {"crm": a_crm(held)}
+        return {"crm": crm_spec(held)}
 
     return Scenario(
         name=f"sync.push/{name}",
@@ -188,49 +212,51 @@ def pushing(
         providers=providers,
         **{
             "effects": lambda ended: ended.providers["crm"].writes.total(),
-            "rows": a_record,
-            "check": one_contact_is_ours,
+            "rows": seed_record,
+            "check": check_single_contact,
             **more,
         },
     )
 
 
-def an_existing_contact(crm: FakeCrm) -> None:
+def add_existing_contact(crm: FakeCrm) -> None:
     crm.add(email="7@e.org")
 
 
-def a_contact_of_another_record(crm: FakeCrm) -> None:
+def add_contact_of_other_record(crm: FakeCrm) -> None:
     crm.add(email="7@e.org", oncely_id="shop#7")
 
 
-def a_deleted_contact(crm: FakeCrm) -> None:
+def add_deleted_contact(crm: FakeCrm) -> None:
     crm.archive(crm.add(email="7@e.org"))
 
 
-def a_deleted_contact_and_its_successor(crm: FakeCrm) -> None:
-    a_deleted_contact(crm)
-    an_existing_contact(crm)
+def add_deleted_contact_and_successor(crm: FakeCrm) -> None:
+    add_deleted_contact(crm)
+    add_existing_contact(crm)
 
 
-def of_class(
+def safety_scenario(
     name: str,
-    safety: Safety,
+    safety: RetrySafety,
     *,
     window: timedelta | None = None,
-    remembers: timedelta | None = None,
+    key_ttl: timedelta | None = None,
     lag: timedelta | None = None,
     given: str = "",
 ) -> Scenario:
-    natural = safety is Safety.NATURAL
-    return own_job(
-        contract_of(safety, window=window, lag=lag),
+    natural = safety is RetrySafety.NATURAL
+    return build_scenario(
+        contract_for_safety(safety, window=window, lag=lag),
         name=f"test.effect/{name}",
         message=MESSAGE,
-        provider=lambda clock: Outside(clock, remembers, lag or timedelta(0)),
-        named="outside",
-        asks={"find"},
-        effects=lambda outside: len({one for _, one in outside.done} if natural else outside.done),
-        given=given,
+        provider=lambda clock: EffectLog(clock, key_ttl, lag or timedelta(0)),
+        provider_method="outside",
+        lookup_calls={"find"},
+        count_effects=lambda outside: len(
+            {one for _, one in outside.done} if natural else outside.done
+        ),
+        fixed_prefix=given,
     )
 
 
@@ -238,7 +264,7 @@ DAY: Final = timedelta(hours=24)
 
 # A neighbour in the same group of a sweep: its order is gone, so it ends with an operator.
 NEIGHBOUR: Final = replace(
-    enqueued(
+    new_job(
         JobKey("payment.charge:order_gone"),
         "payment.charge",
         {**CHARGE, "order_id": "gone"},
@@ -252,7 +278,7 @@ NEIGHBOUR: Final = replace(
 )
 
 FORGED: Final = replace(
-    enqueued(
+    new_job(
         KEY,
         "payment.charge",
         CHARGE,
@@ -266,7 +292,7 @@ FORGED: Final = replace(
 COPIED: Final = replace(FORGED, provider_ref="pi_1", deployment="staging", fence=1)
 
 
-def after_staging() -> FakePayments:
+def payments_charged_by_staging() -> FakePayments:
     """Staging has charged the same order, under its own keys."""
     payments = FakePayments()
     theirs = Payment(
@@ -278,15 +304,15 @@ def after_staging() -> FakePayments:
         deployment="staging",
     )
     create, confirm = (
-        provider_key(KEY, step, 1, deployment="staging") for step in ("create", "confirm")
+        idempotency_key(KEY, step, 1, deployment="staging") for step in ("create", "confirm")
     )
-    made = payments.prepare(theirs, key=create)
+    made = payments.prepare(theirs, idempotency_key=create)
     assert isinstance(made, Prepared)
-    payments.execute(made.ref, theirs, key=confirm, verified=True)
+    payments.execute(made.ref, theirs, idempotency_key=confirm, verified=True)
     return payments
 
 
-def with_a_victim() -> FakePayments:
+def payments_with_foreign_intent() -> FakePayments:
     """Another customer's payment, not confirmed; its customer never meant to pay our order."""
     theirs = Payment(
         money=Money(9900, "eur"),
@@ -295,33 +321,39 @@ def with_a_victim() -> FakePayments:
         job_key=JobKey("payment.charge:order_9"),
         order_id="9",
     )
-    return FakePayments(intents={"pi_victim": Intent("pi_victim", theirs)})
+    return FakePayments(intents={"pi_victim": FakeIntent("pi_victim", theirs)})
 
 
 SCENARIOS: Final = (
-    charging("keys", lambda _: FakePayments()),
-    charging("no-keys", lambda _: FakePayments(honours_keys=False)),
-    charging("short-window", lambda clock: ForgetfulPayments(wall=clock), ShortWindowCharge),
-    charging("lagging", lambda clock: LaggingPayments(wall=clock), LaggingCharge),
-    charging("declined", lambda _: FakePayments(declines=True)),
+    charge_scenario("keys", lambda _: FakePayments()),
+    charge_scenario("no-keys", lambda _: FakePayments(honors_idempotency_keys=False)),
+    charge_scenario(
+        "short-window", lambda clock: ExpiringKeyPayments(wall=clock), ShortWindowCharge
+    ),
+    charge_scenario("lagging", lambda clock: StaleReadPayments(wall=clock), LookupLagCharge),
+    charge_scenario("declined", lambda _: FakePayments(declines=True)),
     # A confirmation that arrives late finds the money that the first one did not.
-    charging("late-confirm", lambda _: FicklePayments(), effects=paid_in_the_end),
-    charging(
+    charge_scenario(
+        "late-confirm", lambda _: DeclineFirstConfirmPayments(), effects=count_final_charges
+    ),
+    charge_scenario(
         "close-lost",
-        lambda _: FicklePayments(),
-        effects=paid_in_the_end,
+        lambda _: DeclineFirstConfirmPayments(),
+        effects=count_final_charges,
         given="w1:payments.close!fail",
     ),
-    charging(
+    charge_scenario(
         "decline-lost",
-        lambda _: FicklePayments(),
-        effects=paid_in_the_end,
+        lambda _: DeclineFirstConfirmPayments(),
+        effects=count_final_charges,
         given="w1:payments.execute!lost",
     ),
-    charging("slow", lambda clock: SlowPayments(wall=clock)),
-    charging("unserved", lambda _: FakePayments(), copies=0, sweeps_at=(timedelta(minutes=6),)),
+    charge_scenario("slow", lambda clock: SlowPayments(wall=clock)),
+    charge_scenario(
+        "unserved", lambda _: FakePayments(), copies=0, sweeps_at=(timedelta(minutes=6),)
+    ),
     # Two jobs in one group, and sweeps that keep each other off until a lease expires.
-    charging(
+    charge_scenario(
         "sweep-leases",
         lambda _: FakePayments(),
         jobs=(NEIGHBOUR,),
@@ -329,53 +361,53 @@ SCENARIOS: Final = (
         given="w1:payments.execute!lost",
         sweeps_at=(timedelta(minutes=2), timedelta(minutes=2)),
     ),
-    charging("edited", lambda _: StrictPayments(), edit=the_amount_changes),
-    charging("outage", lambda clock: DroppingPayments(wall=clock)),
-    charging(
+    charge_scenario("edited", lambda _: StrictPayments(), edit=change_amount),
+    charge_scenario("outage", lambda clock: OutagePayments(wall=clock)),
+    charge_scenario(
         "second-attempt",
-        lambda _: PickyPayments(),
+        lambda _: DeclineFirstPayments(),
         effects=lambda _: 0,  # of the first attempt
-        edit=somebody_tries_again,
-        check=second_attempt_pays_once,
+        edit=resubmit_charge,
+        check=check_resubmission_charges_once,
     ),
     # A zombie wakes with a reference to save when its job was proved absent and begun anew;
     # no key hides what comes of it.
-    charging(
+    charge_scenario(
         "zombie",
-        lambda _: FakePayments(honours_keys=False),
-        given="w1:store.swap>sweep w1:store.swap>deliver",
+        lambda _: FakePayments(honors_idempotency_keys=False),
+        given="w1:store.compare_and_swap>sweep w1:store.compare_and_swap>deliver",
     ),
-    charging(
+    charge_scenario(
         "forged",
-        lambda _: with_a_victim(),
+        lambda _: payments_with_foreign_intent(),
         jobs=(FORGED,),
-        check=nobody_is_charged,
+        check=check_no_charge,
     ),
     # Staging and dev use one provider account, and the same order ids, customers and amounts.
-    charging(
+    charge_scenario(
         "two-stacks",
-        lambda _: after_staging(),
-        effects=lambda ended: len(charges_of(ended, "dev")),
-        check=each_stack_has_its_charge,
+        lambda _: payments_charged_by_staging(),
+        effects=lambda ended: len(charges_by_deployment(ended, "dev")),
+        check=check_charge_per_deployment,
     ),
     # A row of staging's, as a copied table has it; staging goes on with it as well.
-    charging(
+    charge_scenario(
         "copied-row",
-        lambda _: after_staging(),
+        lambda _: payments_charged_by_staging(),
         jobs=(COPIED,),
-        effects=lambda ended: len(charges_of(ended, "dev")),
-        check=each_stack_has_its_charge,
+        effects=lambda ended: len(charges_by_deployment(ended, "dev")),
+        check=check_charge_per_deployment,
     ),
-    *restores(charging),
-    charging("with-receipt", lambda _: FakePayments(), receipts=True),
-    charging("with-event", lambda _: FakePayments(), PublishedCharge, receipts=True),
+    *restore_scenarios(charge_scenario),
+    charge_scenario("with-receipt", lambda _: FakePayments(), receipts=True),
+    charge_scenario("with-event", lambda _: FakePayments(), PublishedCharge, receipts=True),
     Scenario(
         name="receipt.send",
         contracts=(ReceiptSend,),
         message=RECEIPT,
-        providers=lambda _: {"mailer": a_mailer(FakeMailer())},
-        effects=lambda ended: len(ended.providers["mailer"].sent),
-        rows=a_paid_order,
+        providers=lambda _: {"mailer": mailer_spec(FakeMailer())},
+        count_effects=lambda ended: len(ended.providers["mailer"].sent),
+        seed_rows=seed_paid_order,
     ),
     Scenario(
         name="sync.contact",
@@ -387,69 +419,73 @@ SCENARIOS: Final = (
             "source_id": "1",
             "event_id": "e",
         },
-        providers=lambda clock: crm_with(clock, 1),
-        effects=imported,
-        check=imported_once,
+        providers=lambda clock: crm_with_contacts(clock, 1),
+        count_effects=count_complete_imports,
+        check=check_imported_once,
     ),
     Scenario(
         name="sync.push",
         contracts=(SyncPush,),
         message=PUSH,
-        providers=lambda clock: crm_with(clock, 0),
-        effects=lambda ended: ended.providers["crm"].writes.total(),
-        rows=a_record,
-        check=pushed_version,
+        providers=lambda clock: crm_with_contacts(clock, 0),
+        count_effects=lambda ended: ended.providers["crm"].writes.total(),
+        seed_rows=seed_record,
+        check=check_pushed_version,
     ),
     Scenario(
         name="sync.push/moves-on",
         contracts=(SyncPush,),
         message=PUSH,
-        providers=lambda clock: crm_with(clock, 0),
-        effects=lambda ended: min(ended.providers["crm"].writes.total(), 1),
-        rows=a_record,
-        edit=the_record_moves_on,
-        check=newest_is_pushed,
+        providers=lambda clock: crm_with_contacts(clock, 0),
+        count_effects=lambda ended: min(ended.providers["crm"].writes.total(), 1),
+        seed_rows=seed_record,
+        edit=update_record,
+        check=check_newest_version_pushed,
     ),
-    pushing("exists", an_existing_contact),
-    pushing(
+    push_scenario("exists", add_existing_contact),
+    push_scenario(
         "exists-moves-on",
-        an_existing_contact,
+        add_existing_contact,
         effects=lambda ended: min(ended.providers["crm"].writes.total(), 1),
-        edit=the_record_moves_on,
-        check=newest_is_pushed,
+        edit=update_record,
+        check=check_newest_version_pushed,
     ),
-    pushing("exists-elsewhere", a_contact_of_another_record, check=the_contact_is_left_alone),
-    pushing("deleted", a_deleted_contact, rows=a_record_of_a_deleted_contact),
-    pushing("replaced", a_deleted_contact_and_its_successor, rows=a_record_of_a_deleted_contact),
+    push_scenario("exists-elsewhere", add_contact_of_other_record, check=check_contact_unchanged),
+    push_scenario("deleted", add_deleted_contact, rows=seed_record_of_deleted_contact),
+    push_scenario(
+        "replaced", add_deleted_contact_and_successor, rows=seed_record_of_deleted_contact
+    ),
     Scenario(
         name="sync.push/daily-limit",
-        contracts=(ImpatientPush,),
+        contracts=(ShortAgePush,),
         message=PUSH,
-        providers=lambda clock: crm_with(clock, 0, LimitedCrm),
-        effects=lambda ended: ended.providers["crm"].writes.total(),
-        rows=a_record,
-        check=a_limit_is_waited_out,
+        providers=lambda clock: crm_with_contacts(clock, 0, LimitedCrm),
+        count_effects=lambda ended: ended.providers["crm"].writes.total(),
+        seed_rows=seed_record,
+        check=check_limit_not_counted_as_age,
     ),
     Scenario(
         name="sync.import",
         contracts=(SyncImport, SyncContact),
         message={"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "b"},
-        providers=lambda clock: crm_with(clock, 3, SmallPages),
-        effects=imported,
-        check=imported_once,
+        providers=lambda clock: crm_with_contacts(clock, 3, SmallPages),
+        count_effects=count_complete_imports,
+        check=check_imported_once,
     ),
-    of_class("natural", Safety.NATURAL),
-    of_class("keyed", Safety.KEYED, window=DAY, remembers=DAY),
-    of_class("keyed-short-window", Safety.KEYED, window=SHORT, remembers=SHORT),
+    safety_scenario("natural", RetrySafety.NATURAL),
+    safety_scenario("keyed", RetrySafety.KEYED, window=DAY, key_ttl=DAY),
+    safety_scenario(
+        "keyed-short-window", RetrySafety.KEYED, window=SHORT_KEY_TTL, key_ttl=SHORT_KEY_TTL
+    ),
     # A send is open, and its key is forgotten before every hold-up is over.
-    of_class(
+    safety_scenario(
         "keyed-brief-window",
-        Safety.KEYED,
-        window=BRIEF,
-        remembers=BRIEF,
+        RetrySafety.KEYED,
+        window=SHORT_LAG,
+        key_ttl=SHORT_LAG,
         given="w1:outside.do!lost",
     ),
-    of_class("lookup", Safety.LOOKUP, lag=timedelta(0)),
-    of_class("lookup-lagging", Safety.LOOKUP, lag=LAG),
-    of_class("at-most-once", Safety.AT_MOST_ONCE),
+    safety_scenario("lookup", RetrySafety.LOOKUP, lag=timedelta(0)),
+    safety_scenario("lookup-lagging", RetrySafety.LOOKUP, lag=LAG),
+    safety_scenario("at-most-once", RetrySafety.AT_MOST_ONCE),
 )

@@ -2,12 +2,12 @@
 
 import pytest
 
-from oncely.testing.explorer import Bound, Explorer
+from oncely.testing.explorer import Explorer, SearchLimits
 from tests.faults.scenarios import SCENARIOS
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 RESTORED = [name for name in BY_NAME if "/restored" in name]
-SMALL = Bound(changes=1, schedules=400, random=5)
+SMALL = SearchLimits(injections=1, schedules=400, random_schedules=5)
 
 
 @pytest.mark.parametrize("name", RESTORED)
@@ -20,7 +20,7 @@ def test_restore_at_any_moment_violates_no_invariant(name: str) -> None:
 )
 def test_restore_charges_twice_without_lookup(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for service in ("run_job", "asking"):
-        monkeypatch.setattr(f"oncely.services.{service}.lost_history", lambda *_: False)
+        monkeypatch.setattr(f"oncely.services.{service}.may_have_lost_history", lambda *_: False)
 
     found = Explorer(BY_NAME[name], SMALL).explore().violations
 

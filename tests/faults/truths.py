@@ -6,7 +6,7 @@ from typing import Final
 from oncely.contracts.sync_push import VERSION_PROPERTY
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.testing import Ended
+from oncely.testing import FinalState
 
 ORDER: Final = {"order_id": "18452"}
 KEY: Final = JobKey("payment.charge:order_18452")
@@ -14,8 +14,8 @@ CONTACT: Final = {"record_id": "hubspot#1"}
 PUSH_KEY: Final = JobKey("sync.push:hubspot:hubspot#1:7")
 
 
-def order_tells_the_truth(ended: Ended) -> Iterator[str]:
-    order = ended.store.business.get("orders", ORDER) or {}
+def check_order_matches_charges(ended: FinalState) -> Iterator[str]:
+    order = ended.store.business_rows.get("orders", ORDER) or {}
     charges, job = ended.providers["payments"].charges, ended.job(KEY)
     paid = order.get("status") == "paid"
     if paid and len(charges) != 1:
@@ -32,7 +32,7 @@ def order_tells_the_truth(ended: Ended) -> Iterator[str]:
             yield f"the job names charge {named[0]} of {named[1]}, the provider has {charges}"
 
 
-def nobody_is_charged(ended: Ended) -> Iterator[str]:
+def check_no_charge(ended: FinalState) -> Iterator[str]:
     """The row names a payment that is not this job's: whose it is, nobody here may say."""
     if charges := ended.providers["payments"].charges:
         yield f"somebody else's payment was confirmed: {charges}"
@@ -41,25 +41,25 @@ def nobody_is_charged(ended: Ended) -> Iterator[str]:
         yield f"the job ended as {job.status}"
 
 
-def charges_of(ended: Ended, deployment: str) -> list[str]:
+def charges_by_deployment(ended: FinalState, deployment: str) -> list[str]:
     payments = ended.providers["payments"]
     return [
         ref for ref in payments.charges if payments.intents[ref].payment.deployment == deployment
     ]
 
 
-def each_stack_has_its_charge(ended: Ended) -> Iterator[str]:
+def check_charge_per_deployment(ended: FinalState) -> Iterator[str]:
     """One charge of staging's, whatever we do, and for a paid order one of ours."""
-    order = ended.store.business.get("orders", ORDER) or {}
-    ours, theirs = charges_of(ended, "dev"), charges_of(ended, "staging")
+    order = ended.store.business_rows.get("orders", ORDER) or {}
+    ours, theirs = charges_by_deployment(ended, "dev"), charges_by_deployment(ended, "staging")
     if len(theirs) != 1:
         yield f"staging has {len(theirs)} charges"
     if order.get("status") == "paid" and order.get("charge_id") not in {f"ch_{r}" for r in ours}:
         yield f"the order is paid by {order.get('charge_id')}, and our charges are {ours}"
 
 
-def second_attempt_pays_once(ended: Ended) -> Iterator[str]:
-    order = ended.store.business.get("orders", ORDER) or {}
+def check_resubmission_charges_once(ended: FinalState) -> Iterator[str]:
+    order = ended.store.business_rows.get("orders", ORDER) or {}
     charges, second = ended.providers["payments"].charges, ended.job(JobKey(f"{KEY}:2"))
     if second is None or second.status is Status.NEEDS_REVIEW:
         paid = 0
@@ -71,47 +71,47 @@ def second_attempt_pays_once(ended: Ended) -> Iterator[str]:
         yield f"there are {len(charges)} charges, and {paid} attempts that are finished"
 
 
-def imported_once(ended: Ended) -> Iterator[str]:
+def check_imported_once(ended: FinalState) -> Iterator[str]:
     for contact in ended.providers["crm"].contacts:
-        row = ended.store.business.get("records", {"record_id": f"hubspot#{contact}"})
+        row = ended.store.business_rows.get("records", {"record_id": f"hubspot#{contact}"})
         if row is not None and row["version"] != 1:
             yield f"contact {contact} was written {row['version']} times"
 
 
-def pushed_version(ended: Ended) -> Iterator[str]:
-    row = ended.store.business.get("records", CONTACT) or {}
+def check_pushed_version(ended: FinalState) -> Iterator[str]:
+    row = ended.store.business_rows.get("records", CONTACT) or {}
     held = [one.body["properties"] for one in ended.providers["crm"].contacts.values()]
     at = [one.get(VERSION_PROPERTY) for one in held]
-    if row.get("pushed_version") is not None and at != [str(row["pushed_version"])]:
-        yield f"our row says version {row['pushed_version']} was pushed, the CRM has {at}"
+    if row.get("check_pushed_version") is not None and at != [str(row["check_pushed_version"])]:
+        yield f"our row says version {row['check_pushed_version']} was pushed, the CRM has {at}"
 
 
-def one_contact_is_ours(ended: Ended) -> Iterator[str]:
+def check_single_contact(ended: FinalState) -> Iterator[str]:
     """One contact with the address, with our id once it was written, and the row knows which."""
     crm, job = ended.providers["crm"], ended.job(PUSH_KEY)
     standing = {one.record_id: one for one in crm.contacts.values() if not one.archived}
-    row = ended.store.business.get("records", CONTACT) or {}
+    row = ended.store.business_rows.get("records", CONTACT) or {}
     if len(standing) > 1:
         yield f"there are {len(standing)} contacts for one record: {sorted(standing)}"
     written = [one for one in crm.writes if crm.writes[one]]
     ids = [standing[one].body["properties"].get("oncely_id") for one in written]
     if ids not in ([], [CONTACT["record_id"]]):
         yield f"the contacts that were written carry {ids}"
-    if row.get("pushed_version") is not None and [row.get("crm_id")] != written:
+    if row.get("check_pushed_version") is not None and [row.get("crm_id")] != written:
         yield f"our row names contact {row.get('crm_id')}, the writes went to {written}"
     if job is not None and "timeouts in a row" in (job.last_error or ""):
         yield f"blind writes: {job.last_error}"
 
 
-def a_limit_is_waited_out(ended: Ended) -> Iterator[str]:
+def check_limit_not_counted_as_age(ended: FinalState) -> Iterator[str]:
     """A job that a limit held up for longer than its age limit is pushed all the same."""
-    yield from pushed_version(ended)
+    yield from check_pushed_version(ended)
     job = ended.job(PUSH_KEY)
     if job is not None and "older than" in (job.last_error or ""):
         yield f"the wait counted as age: {job.last_error}"
 
 
-def the_contact_is_left_alone(ended: Ended) -> Iterator[str]:
+def check_contact_unchanged(ended: FinalState) -> Iterator[str]:
     """The contact of another record: nothing is written, and the operator has its id."""
     crm, job = ended.providers["crm"], ended.job(PUSH_KEY)
     (contact,) = crm.contacts.values()
@@ -123,19 +123,19 @@ def the_contact_is_left_alone(ended: Ended) -> Iterator[str]:
         yield f"the operator reads: {job.last_error}"
 
 
-def newest_is_pushed(ended: Ended) -> Iterator[str]:
+def check_newest_version_pushed(ended: FinalState) -> Iterator[str]:
     """Version 8 is pushed after 7, under its own key, and stays."""
-    row = ended.store.business.get("records", CONTACT) or {}
+    row = ended.store.business_rows.get("records", CONTACT) or {}
     jobs = [ended.job(JobKey(f"sync.push:hubspot:hubspot#1:{number}")) for number in (7, 8)]
     if any(job is not None and job.status is Status.NEEDS_REVIEW for job in jobs):
         return
     held = [one.body["properties"] for one in ended.providers["crm"].contacts.values()]
     at = [one.get(VERSION_PROPERTY) for one in held]
-    if at != [str(row["version"])] or str(row.get("pushed_version")) != str(row["version"]):
+    if at != [str(row["version"])] or str(row.get("check_pushed_version")) != str(row["version"]):
         yield f"our record is at version {row['version']}, the CRM has {at}: {row}"
 
 
-def imported(ended: Ended) -> int:
+def count_complete_imports(ended: FinalState) -> int:
     contacts = ended.providers["crm"].contacts
-    rows = ended.store.business
+    rows = ended.store.business_rows
     return int(all(rows.get("records", {"record_id": f"hubspot#{one}"}) for one in contacts))

@@ -11,7 +11,7 @@ from typing import Any
 # The banner about Node 20 says nothing about our stack; set before the CDK starts its Node.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
-from infra.app import build
+from infra.app import build_app
 
 # With the jobs that ship; each queue of a job of the reader's own adds a worker.
 SHIPPED_FUNCTIONS = 12
@@ -23,7 +23,7 @@ PROD = {
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionResource:
     """One function of the template."""
 
     name: str  # such as PaymentsWorker: the path of its construct, without the last part
@@ -57,10 +57,10 @@ class Assembly:
         )
 
     @classmethod
-    def of(cls, folder: Path, **context: str) -> "Assembly":
+    def from_folder(cls, folder: Path, **context: str) -> "Assembly":
         """Synthesize a stage; every finding of cdk-nag ends it."""
         paths = {"aws:cdk:enable-path-metadata": True}
-        build({**paths, **context}, folder=folder).synth()
+        build_app({**paths, **context}, folder=folder).synth()
         return cls(folder, f"Oncely-{context['stage']}")
 
     @property
@@ -84,15 +84,15 @@ class Assembly:
         return "/".join(part for part in parts if part != "Resource")
 
     @cached_property
-    def functions(self) -> dict[str, Function]:
+    def functions(self) -> dict[str, FunctionResource]:
         """The functions by their names."""
         return {function.name: function for function in self._functions()}
 
-    def _functions(self) -> Iterator[Function]:
+    def _functions(self) -> Iterator[FunctionResource]:
         for path, resource in self.of_type("AWS::Lambda::Function").items():
             properties = resource["Properties"]
             key = properties["Code"]["S3Key"]
-            yield Function(
+            yield FunctionResource(
                 name=path.removesuffix("/Function"),
                 properties=properties,
                 folder=self.folder / f"asset.{key.removesuffix('.zip')}",

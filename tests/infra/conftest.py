@@ -45,13 +45,13 @@ def lambda_python(no_lambda_python: None, monkeypatch: pytest.MonkeyPatch) -> Pa
 @pytest.fixture(scope="session")
 def prod(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """The stack as it goes to production."""
-    return Assembly.of(tmp_path_factory.mktemp("prod"), **PROD)
+    return Assembly.from_folder(tmp_path_factory.mktemp("prod"), **PROD)
 
 
 @pytest.fixture(scope="session")
 def optional(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """The same with what is off by default, and tables that are paid for in another way."""
-    return Assembly.of(
+    return Assembly.from_folder(
         tmp_path_factory.mktemp("optional"),
         **PROD,
         dashboard="true",

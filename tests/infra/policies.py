@@ -30,15 +30,15 @@ def _permissions(assembly: Assembly) -> Iterator[Permission]:
     for resource in assembly.of_type("AWS::IAM::Policy").values():
         for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
             assert statement["Effect"] == "Allow"
-            condition = _spelled_condition(statement.get("Condition", {}))
+            condition = _format_condition(statement.get("Condition", {}))
             for role in resource["Properties"]["Roles"]:
                 name = assembly.path(role["Ref"]).removesuffix("/Role")
-                for action in _many(statement["Action"]):
-                    for on in _many(statement["Resource"]):
-                        yield Permission(name, action, spelled(assembly, on), condition)
+                for action in _as_list(statement["Action"]):
+                    for on in _as_list(statement["Resource"]):
+                        yield Permission(name, action, format_value(assembly, on), condition)
 
 
-def spelled(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # whatever a template holds
+def format_value(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # whatever a template holds
     """A resource as people name it: the path of its construct instead of a reference."""
     match value:
         case str():
@@ -46,7 +46,7 @@ def spelled(assembly: Assembly, value: Any) -> str:  # noqa: ANN401  # whatever 
         case {"Fn::GetAtt": [id_, _]} | {"Ref": id_} if id_ in assembly.resources:
             return assembly.path(id_)
         case {"Fn::Join": [glue, parts]}:
-            text = str(glue).join(spelled(assembly, part) for part in parts)
+            text = str(glue).join(format_value(assembly, part) for part in parts)
             return _machine(assembly, text) or text
         case {"Ref": pseudo}:
             return f"<{pseudo}>"
@@ -61,11 +61,11 @@ def _machine(assembly: Assembly, arn: str) -> str | None:
     return names.get(arn.rpartition(":stateMachine:")[2])
 
 
-def _spelled_condition(condition: Mapping[str, Mapping[str, Any]]) -> str:
+def _format_condition(condition: Mapping[str, Mapping[str, Any]]) -> str:
     """A condition in words; an operator that is not known here must be added first."""
     words = {"StringEquals": "=", "ForAllValues:StringLike": "like"}
     return " and ".join(
-        f"{key} {words[operator]} {' or '.join(_many(value))}"
+        f"{key} {words[operator]} {' or '.join(_as_list(value))}"
         for operator, pairs in condition.items()
         for key, value in pairs.items()
     )
@@ -80,5 +80,5 @@ def inline_policies(assembly: Assembly) -> Mapping[str, Any]:
     }
 
 
-def _many(value: Any) -> list[Any]:  # noqa: ANN401  # IAM allows one or many
+def _as_list(value: Any) -> list[Any]:  # noqa: ANN401  # IAM allows one or many
     return value if isinstance(value, list) else [value]

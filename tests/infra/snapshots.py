@@ -7,7 +7,7 @@ from typing import Final
 FOLDER: Final = Path(__file__).with_name("snapshots")
 
 
-def matches(name: str, text: str) -> None:
+def assert_matches_snapshot(name: str, text: str) -> None:
     """Compare with the kept file, or keep this one instead."""
     kept = FOLDER / name
     if os.environ.get("UPDATE_SNAPSHOTS") == "1":

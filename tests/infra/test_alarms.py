@@ -7,7 +7,7 @@ from typing import Any
 from infra import REPOSITORY
 from oncely import signals
 from oncely.contracts import CONTRACTS
-from oncely.settings import camel
+from oncely.settings import pascal_case
 from tests.infra.assembly import Assembly
 
 DESCRIPTION = re.compile(
@@ -26,11 +26,11 @@ def alarms(assembly: Assembly) -> dict[str, dict[str, Any]]:
 
 def test_alarms_match_expected_set(prod: Assembly) -> None:
     assert set(alarms(prod)) == {
-        *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetters", "Deduplications"),
-        *("ProviderUnreachable", "NothingSent", "ProviderRefusesUs"),
+        *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetterHandler", "Deduplications"),
+        *("ProviderUnreachable", "NotAttempted", "ProviderRefusesUs"),
         *("FailedSweeps", "EndlessSweeps", "Broken", "ReplyFailed", "NotPublished"),
-        *("NotLookedAt", "NotTold", "TableRefused", "SweepDone"),
-        *(f"OldestMessage{camel(kind.needs.queue)}" for kind in CONTRACTS),
+        *("NotLookedAt", "NotTold", "TableBlocked", "SweepDone"),
+        *(f"OldestMessage{pascal_case(kind.resources.queue)}" for kind in CONTRACTS),
         *("OldestMessageDeadLetters", "OldestMessageRejects", "MissedByTheStream"),
         *("HistoryGap", "HistoryBehind"),
     }

@@ -15,27 +15,27 @@ def fail():
 UNCHECKED = (1).to_bytes(4, "little")
 
 
-def compiled(folder: Path) -> bytes:
+def compile_folder(folder: Path) -> bytes:
     (folder / "package").mkdir(parents=True)
     (folder / "package" / "module.py").write_text(SOURCE, encoding="utf-8")
-    assert compile_for_lambda(folder, found_at="/var/task")
+    assert compile_for_lambda(folder, runtime_path="/var/task")
     (found,) = folder.rglob("*.pyc")
     return found.read_bytes()
 
 
 def test_bytecode_names_no_folder_of_this_machine(lambda_python: Path, tmp_path: Path) -> None:
-    content = compiled(tmp_path / "here")
+    content = compile_folder(tmp_path / "here")
 
     assert str(tmp_path).encode() not in content
     assert b"/var/task/package/module.py" in content
 
 
 def test_same_source_gives_same_bytecode(lambda_python: Path, tmp_path: Path) -> None:
-    assert compiled(tmp_path / "here") == compiled(tmp_path / "there")
+    assert compile_folder(tmp_path / "here") == compile_folder(tmp_path / "there")
 
 
 def test_bytecode_is_loaded_without_source_check(lambda_python: Path, tmp_path: Path) -> None:
-    content = compiled(tmp_path)
+    content = compile_folder(tmp_path)
     source = tmp_path / "package" / "module.py"
 
     assert content[4:8] == UNCHECKED
@@ -47,14 +47,14 @@ def test_invalid_source_raises_bytecode_error(lambda_python: Path, tmp_path: Pat
     (tmp_path / "broken.py").write_text("def", encoding="utf-8")
 
     with pytest.raises(BytecodeError, match=r"cannot compile .*\n.*broken.py"):
-        compile_for_lambda(tmp_path, found_at="/var/task")
+        compile_for_lambda(tmp_path, runtime_path="/var/task")
 
 
 @pytest.mark.usefixtures("no_lambda_python")
 def test_nothing_is_compiled_without_lambda_python(tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text(SOURCE, encoding="utf-8")
 
-    assert not compile_for_lambda(tmp_path, found_at="/var/task")
+    assert not compile_for_lambda(tmp_path, runtime_path="/var/task")
     assert list(tmp_path.iterdir()) == [tmp_path / "module.py"]
 
 

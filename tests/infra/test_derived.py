@@ -10,7 +10,7 @@ from cdk_nag import AwsSolutionsChecks
 from infra import REPOSITORY
 from infra.stack import OncelyStack
 from infra.stages import Stage, StageError
-from oncely.contract import AnyContract, Needs
+from oncely.contract import AnyContract, Resources
 from oncely.contracts import CONTRACTS
 from oncely.contracts.payment_charge import PaymentCharge
 from tests.infra.assembly import PROD, Assembly
@@ -25,19 +25,19 @@ class PayInvoice(PaymentCharge):
     """A job of another team: its own queue, a table that we do not know, a key of its own."""
 
     job_type = "invoice.pay"
-    needs = Needs(
+    resources = Resources(
         queue="invoices", tables=("invoices",), secrets=("ledger",), sends_to=("payments",)
     )
 
 
-class WithoutPlace(PaymentCharge):
+class UnplacedCharge(PaymentCharge):
     """A contract that names an AWS action on who knows what."""
 
     job_type = "invoice.print"
-    needs = Needs(queue="invoices", actions=("iot:Publish",))
+    resources = Resources(queue="invoices", iam_actions=("iot:Publish",))
 
 
-def synthesized(
+def synthesize_stack(
     folder: Path,
     *more: type[AnyContract],
     stage: str = "dev",
@@ -46,7 +46,7 @@ def synthesized(
 ) -> Assembly:
     contracts = (*CONTRACTS, *more)
     app = App(outdir=str(folder), context={**FLAGS, **PATHS}, analytics_reporting=False)
-    settings = Stage.of({"stage": stage, **context}, contracts)
+    settings = Stage.from_context({"stage": stage, **context}, contracts)
     env = Environment(account=account, region="eu-west-1") if account else None
     OncelyStack(app, f"Oncely-{stage}", stage=settings, contracts=contracts, env=env)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
@@ -59,7 +59,7 @@ READING = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:stripe-reading-d
 
 @pytest.fixture(scope="module")
 def derived(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    return synthesized(
+    return synthesize_stack(
         tmp_path_factory.mktemp("derived"),
         PayInvoice,
         invoices_table="their-invoices",
@@ -79,7 +79,7 @@ def test_new_contract_gets_queue_worker_variables_and_secret(derived: Assembly) 
     assert worker.variables["QUEUE_NAME"] == "invoices"
     assert worker.variables["INVOICES_TABLE"] == "their-invoices"
     assert set(worker.variables) >= {"LEDGER_SECRET", "PAYMENTS_QUEUE_URL"}
-    assert "ProviderKeys/Ledger" in derived.of_type("AWS::SecretsManager::Secret")
+    assert "ProviderSecrets/Ledger" in derived.of_type("AWS::SecretsManager::Secret")
 
 
 def test_new_contract_gets_permissions_and_concurrency_limit(
@@ -92,7 +92,7 @@ def test_new_contract_gets_permissions_and_concurrency_limit(
 
     role = "InvoicesWorker/Worker"
     assert Permission(role, "sqs:SendMessage", "Queues/Payments") in granted
-    assert Permission(role, "secretsmanager:GetSecretValue", "ProviderKeys/Ledger") in granted
+    assert Permission(role, "secretsmanager:GetSecretValue", "ProviderSecrets/Ledger") in granted
     assert any(
         one.role == role and one.resource.endswith("table/their-invoices") for one in granted
     )
@@ -116,7 +116,7 @@ def test_existing_resources_are_used_instead_of_created(derived: Assembly) -> No
     ]
 
     assert set(derived.of_type("AWS::DynamoDB::Table")) == {"Tables/Records", "Tables/ImportEvents"}
-    assert "ProviderKeys/Stripe" not in derived.of_type("AWS::SecretsManager::Secret")
+    assert "ProviderSecrets/Stripe" not in derived.of_type("AWS::SecretsManager::Secret")
     assert worker.variables["ORDERS_TABLE"] == "shop-orders"
     assert worker.variables["STRIPE_SECRET"].endswith("stripe-a1b2c3")
     assert stream["EventSourceArn"].endswith("restored-jobs/stream/2026")
@@ -125,7 +125,7 @@ def test_existing_resources_are_used_instead_of_created(derived: Assembly) -> No
 def test_external_table_is_granted_when_account_is_known(
     tmp_path: Path,
 ) -> None:
-    known = synthesized(
+    known = synthesize_stack(
         tmp_path,
         PayInvoice,
         account="123456789012",
@@ -137,7 +137,7 @@ def test_external_table_is_granted_when_account_is_known(
 
 
 def test_mail_is_granted_when_account_is_known(tmp_path: Path) -> None:
-    known = synthesized(
+    known = synthesize_stack(
         tmp_path,
         PayInvoice,
         account="123456789012",
@@ -156,7 +156,7 @@ def test_mail_is_granted_when_account_is_known(tmp_path: Path) -> None:
     ("contract", "context", "sentence"),
     [
         (PayInvoice, {}, "needs the table 'invoices', which the stack does not make"),
-        (WithoutPlace, {}, "names the action 'iot:Publish', and the stack does not know on what"),
+        (UnplacedCharge, {}, "names the action 'iot:Publish', and the stack does not know on what"),
         (PaymentCharge, {"jobs_table": "x"}, "an existing job table needs its stream"),
     ],
 )
@@ -168,11 +168,11 @@ def test_missing_stage_information_is_reported(
 ) -> None:
     more = () if contract is PaymentCharge else (contract,)
     with pytest.raises(StageError, match=sentence):
-        synthesized(tmp_path, *more, **context)
+        synthesize_stack(tmp_path, *more, **context)
 
 
 def test_dev_stack_retains_only_archive(tmp_path: Path) -> None:
-    dev = synthesized(tmp_path)
+    dev = synthesize_stack(tmp_path)
     kept = {
         dev.path(id_)
         for id_, resource in dev.resources.items()
@@ -183,6 +183,6 @@ def test_dev_stack_retains_only_archive(tmp_path: Path) -> None:
 
 
 def test_same_inputs_give_same_template(prod: Assembly, tmp_path: Path) -> None:
-    again = Assembly.of(tmp_path, **PROD)
+    again = Assembly.from_folder(tmp_path, **PROD)
 
     assert again.template == prod.template

@@ -5,15 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from infra.app import build
-from infra.guardrails import GuardrailError, refuse_unsafe
+from infra.app import build_app
+from infra.guardrails import UnsafeStageError, validate_stage
 from infra.stages import Stage
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.contracts.payment_charge import PaymentCharge
 from oncely.contracts.receipt_send import ReceiptSend
 from oncely.contracts.sync_contact import SyncContact
-from oncely.domain.profiles import Safety
+from oncely.domain.profiles import RetrySafety
 
 BROKEN = [
     pytest.param(
@@ -59,7 +59,7 @@ BROKEN = [
 
 @pytest.mark.parametrize("name", ["dev", "prod", "local"])
 def test_every_shipped_stage_passes(name: str) -> None:
-    refuse_unsafe(Stage.of({"stage": name}, CONTRACTS), CONTRACTS)
+    validate_stage(Stage.from_context({"stage": name}, CONTRACTS), CONTRACTS)
 
 
 @pytest.mark.parametrize(("context", "sentence"), BROKEN)
@@ -67,13 +67,13 @@ def test_unsafe_configuration_error_names_both_numbers(
     context: dict[str, str], sentence: str
 ) -> None:
     # Not all contracts: another one may take longer, and is then the one that is named.
-    stage = Stage.of({"stage": "prod", **context}, CONTRACTS)
+    stage = Stage.from_context({"stage": "prod", **context}, CONTRACTS)
 
-    with pytest.raises(GuardrailError, match=sentence):
-        refuse_unsafe(stage, (PaymentCharge,))
+    with pytest.raises(UnsafeStageError, match=sentence):
+        validate_stage(stage, (PaymentCharge,))
 
 
-class Forgetful(PaymentCharge):
+class ShortRetentionCharge(PaymentCharge):
     """A charge whose proof is kept for half a day."""
 
     proof_retention = timedelta(hours=12)
@@ -106,7 +106,7 @@ class Forgetful(PaymentCharge):
             id="money and the replay window",
         ),
         pytest.param(
-            Forgetful,
+            ShortRetentionCharge,
             {
                 "replay_window_days": "1",
                 "queue_retention_days": "1",
@@ -126,36 +126,40 @@ class Forgetful(PaymentCharge):
 def test_proof_that_expires_before_replay_is_rejected(
     kind: type[AnyContract], context: dict[str, str], sentence: str
 ) -> None:
-    stage = Stage.of({"stage": "prod", **context}, CONTRACTS)
+    stage = Stage.from_context({"stage": "prod", **context}, CONTRACTS)
 
-    with pytest.raises(GuardrailError, match=sentence):
-        refuse_unsafe(stage, (kind,))
+    with pytest.raises(UnsafeStageError, match=sentence):
+        validate_stage(stage, (kind,))
 
 
 def test_provider_key_window_counts_for_proof_retention() -> None:
-    class LongWindow(Forgetful):
+    class LongWindow(ShortRetentionCharge):
         proof_retention = timedelta(days=100)
-        terms = replace(
-            PaymentCharge.terms,
-            profile=replace(PaymentCharge.terms.profile, key_window=timedelta(days=100)),
+        policy = replace(
+            PaymentCharge.policy,
+            profile=replace(PaymentCharge.policy.profile, key_ttl=timedelta(days=100)),
         )
 
-    stage = Stage.of({"stage": "prod"}, CONTRACTS)
+    stage = Stage.from_context({"stage": "prod"}, CONTRACTS)
 
-    with pytest.raises(GuardrailError, match=r"100 days \(the key window of Stripe\)"):
-        refuse_unsafe(stage, (LongWindow,))
+    with pytest.raises(UnsafeStageError, match=r"100 days \(the key window of Stripe\)"):
+        validate_stage(stage, (LongWindow,))
 
 
 def test_unsafe_stack_is_not_built() -> None:
-    with pytest.raises(GuardrailError, match="visibility_timeout_seconds must be at least 6 times"):
-        build({"stage": "prod", "visibility_timeout_seconds": "719"})
+    with pytest.raises(
+        UnsafeStageError, match="visibility_timeout_seconds must be at least 6 times"
+    ):
+        build_app({"stage": "prod", "visibility_timeout_seconds": "719"})
 
 
 def test_all_errors_are_reported_together() -> None:
-    broken = Stage.of({"visibility_timeout_seconds": "10", "row_retention_days": "1"}, CONTRACTS)
+    broken = Stage.from_context(
+        {"visibility_timeout_seconds": "10", "row_retention_days": "1"}, CONTRACTS
+    )
 
-    with pytest.raises(GuardrailError) as refused:
-        refuse_unsafe(broken, CONTRACTS)
+    with pytest.raises(UnsafeStageError) as refused:
+        validate_stage(broken, CONTRACTS)
 
-    natural = [kind for kind in CONTRACTS if kind.terms.safety is Safety.NATURAL]
+    natural = [kind for kind in CONTRACTS if kind.policy.safety is RetrySafety.NATURAL]
     assert len(str(refused.value).splitlines()) == 3 + len(natural)

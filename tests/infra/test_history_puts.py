@@ -13,8 +13,8 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.services.archive_history import HistoryWriter
 from tests.infra.assembly import Assembly
-from tests.support.stream import FakeS3, finished, record
-from tests.unit.samples import NOW, a_job
+from tests.support.stream import FakeS3, finish_job, stream_record
+from tests.unit.samples import NOW, make_job
 
 # Lambda hands over at most this much at once; the images of a batch count as their JSON.
 MAX_PAYLOAD = 6 * 1024 * 1024
@@ -29,7 +29,7 @@ def test_history_writes_at_most_one_object_per_fifty_jobs(prod: Assembly) -> Non
     mappings = prod.of_type("AWS::Lambda::EventSourceMapping")
     stream = mappings["History/Write/Stream"]["Properties"]
     jobs = JOBS_A_SECOND * stream["MaximumBatchingWindowInSeconds"] // SHARDS
-    records = [change for number in range(jobs) for change in life(number)]
+    records = [change for number in range(jobs) for change in job_records(number)]
     s3 = FakeS3()
     client: Any = s3
     writer = HistoryWriter(S3HistoryStore(client, "archive"))
@@ -42,19 +42,19 @@ def test_history_writes_at_most_one_object_per_fifty_jobs(prod: Assembly) -> Non
     assert len([line for line in s3.lines() if line.status == "finished"]) == jobs
 
 
-def life(number: int) -> list[dict[str, Any]]:
+def job_records(number: int) -> list[dict[str, Any]]:
     """A job that is enqueued, claimed, saves a reference, ends, and is published."""
     job_type = TYPES[number % len(TYPES)]
     key = JobKey(f"{job_type}:order_{number:08d}")
-    asked = a_job(status=Status.READY, job_key=key, job_type=job_type, fence=0, attempts=0)
+    asked = make_job(status=Status.READY, job_key=key, job_type=job_type, fence=0, attempts=0)
     taken = replace(asked, status=Status.STARTED, fence=1, version=2, deployment="d" * 16)
     kept = taken.apply(
-        Event.KEEP, now=NOW, actor="worker", reason="created", provider_ref="pi_" + "3" * 24
+        Event.CHECKPOINT, now=NOW, actor="worker", reason="created", provider_ref="pi_" + "3" * 24
     )
-    done = finished(kept)
+    done = finish_job(kept)
     rows = [None, asked, taken, kept, done, replace(done, due_at=None, version=done.version + 1)]
     return [
-        record(old, new, number=number * 10 + step)
+        stream_record(old, new, number=number * 10 + step)
         for step, (old, new) in enumerate(pairwise(rows))
     ]
 

@@ -54,7 +54,7 @@ def test_built_layer_is_not_rebuilt(pins: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Layer, "_install", lambda _, folder: built.append(folder))
     layer = Layer("small", Target.lambda_())
 
-    first, second = layer.built(), layer.built()
+    first, second = layer.build_if_missing(), layer.build_if_missing()
 
     assert first == second
     assert len(built) == 1
@@ -72,10 +72,10 @@ def test_same_files_make_same_archive(
 
     monkeypatch.setattr(Layer, "_install", install)
     layer = Layer("small", Target.lambda_())
-    first = hashlib.sha256(layer.built().read_bytes()).hexdigest()
+    first = hashlib.sha256(layer.build_if_missing().read_bytes()).hexdigest()
     layer.archive.unlink()
 
-    assert hashlib.sha256(layer.built().read_bytes()).hexdigest() == first
+    assert hashlib.sha256(layer.build_if_missing().read_bytes()).hexdigest() == first
     with zipfile.ZipFile(layer.archive) as archive:
         tag = sys.implementation.cache_tag
         assert archive.namelist() == [
@@ -93,7 +93,7 @@ def test_local_layer_points_to_its_packages(
 
     monkeypatch.setattr(Layer, "_install", install)
     layer = Layer("small", Target.this_machine())
-    with zipfile.ZipFile(layer.built()) as archive:
+    with zipfile.ZipFile(layer.build_if_missing()) as archive:
         archive.extractall(tmp_path / "layer")
         (pointer,) = archive.namelist()
 
@@ -123,7 +123,7 @@ def test_failed_build_says_why_and_leaves_nothing(pins: Path) -> None:
     layer = Layer("small", Target("nowhere", ("--no-index",)))
 
     with pytest.raises(layers.LayerError, match="'small' could not be built for nowhere"):
-        layer.built()
+        layer.build_if_missing()
 
     assert list(layers.BUILD.iterdir()) == []
 

@@ -15,7 +15,7 @@ from tests.infra.assembly import Assembly
 ENTRIES = sorted(path.parent.name for path in FUNCTIONS.glob("*/handler.py"))
 
 
-def source_of(compiled: Path) -> Path:
+def source_path(compiled: Path) -> Path:
     return compiled.parents[1] / f"{compiled.name.split('.')[0]}.py"
 
 
@@ -38,7 +38,7 @@ def test_hidden_files_and_stray_bytecode_are_not_shipped(prod: Assembly) -> None
         assert not any(path.name.startswith(".") for path in function.folder.rglob("*"))
         for compiled in function.folder.rglob("*.pyc"):
             assert compiled.name.endswith(".cpython-313.pyc")
-            assert source_of(compiled).is_file()
+            assert source_path(compiled).is_file()
 
 
 def test_only_functions_that_need_provider_sdk_have_its_layer(
@@ -70,9 +70,9 @@ def with_and_without_bytecode(request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(request.param)
 
 
-def code_in(stack: Stack, *, stage: str = "prod") -> dict[str, str]:
+def code_hashes(stack: Stack, *, stage: str = "prod") -> dict[str, str]:
     """The hash of what each entry point ships, as Lambda knows it."""
-    settings = Stage.of({"stage": stage}, ())
+    settings = Stage.from_context({"stage": stage}, ())
     found = {}
     for entry in ENTRIES:
         code = function_code(entry, stage=settings).bind(Construct(stack, entry))
@@ -84,19 +84,19 @@ def code_in(stack: Stack, *, stage: str = "prod") -> dict[str, str]:
 def assets(stage: str) -> list[Path]:
     """What the entry points ship."""
     app = App()
-    keys = code_in(Stack(app, "Code"), stage=stage).values()
+    keys = code_hashes(Stack(app, "Code"), stage=stage).values()
     return [Path(app.synth().directory) / f"asset.{key}" for key in keys]
 
 
 def hashes() -> dict[str, str]:
     """The hash of what each entry point ships for production."""
-    return code_in(Stack(App(), "Code"))
+    return code_hashes(Stack(App(), "Code"))
 
 
 @pytest.mark.usefixtures("lambda_python")
 def test_every_source_ships_with_its_bytecode() -> None:
     for asset in assets("prod"):
-        compiled = {source_of(path) for path in asset.rglob("*.pyc")}
+        compiled = {source_path(path) for path in asset.rglob("*.pyc")}
         assert compiled == set(asset.rglob("*.py"))
 
 

@@ -5,10 +5,10 @@ from fnmatch import fnmatchcase
 import pytest
 
 from oncely.contracts import CONTRACTS
-from oncely.settings import camel
+from oncely.settings import pascal_case
 from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly
 from tests.infra.policies import inline_policies, permissions
-from tests.infra.snapshots import matches
+from tests.infra.snapshots import assert_matches_snapshot
 
 # Actions on which IAM knows no resources to name.
 NO_RESOURCES = {
@@ -32,7 +32,7 @@ NO_RESOURCES = {
 def test_permissions_match_snapshot(prod: Assembly) -> None:
     lines = [str(permission) for permission in sorted(permissions(prod))]
 
-    matches("permissions.txt", "\n".join(lines) + "\n")
+    assert_matches_snapshot("permissions.txt", "\n".join(lines) + "\n")
 
 
 def test_every_function_has_its_own_role(prod: Assembly) -> None:
@@ -60,16 +60,16 @@ def test_secret_is_readable_only_where_jobs_need_it(prod: Assembly) -> None:
     }
 
     assert readers >= {
-        ("PaymentsWorker/Worker", "ProviderKeys/Stripe"),
-        ("SyncWorker/Worker", "ProviderKeys/Hubspot"),
+        ("PaymentsWorker/Worker", "ProviderSecrets/Stripe"),
+        ("SyncWorker/Worker", "ProviderSecrets/Hubspot"),
     }
     assert readers == {
-        (role, f"ProviderKeys/{camel(name)}")
+        (role, f"ProviderSecrets/{pascal_case(name)}")
         for kind in CONTRACTS
-        for name in kind.needs.secrets
+        for name in kind.resources.secrets
         for role in (
             *("Reconciler/Resolve", "Support/Repair"),
-            f"{camel(kind.needs.queue)}Worker/Worker",
+            f"{pascal_case(kind.resources.queue)}Worker/Worker",
         )
     }
 

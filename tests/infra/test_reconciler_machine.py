@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from infra.reconciler_machine import definition, missing_targets
+from infra.reconciler_machine import definition, find_undefined_states
 from tests.infra.assembly import Assembly
 
 
@@ -16,22 +16,22 @@ def every_state(machine: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def test_every_target_exists() -> None:
-    assert list(missing_targets(definition(groups_at_once=8))) == []
+    assert list(find_undefined_states(definition(max_concurrency=8))) == []
 
 
 def test_missing_target_is_found() -> None:
-    machine = definition(groups_at_once=8)
+    machine = definition(max_concurrency=8)
     machine["States"]["Find"]["Next"] = "Nowhere"
     states = machine["States"]["Each group"]["ItemProcessor"]["States"]
     states["Resolve"]["Catch"][0]["Next"] = "Never"
 
-    assert set(missing_targets(machine)) == {"Nowhere", "Never"}
+    assert set(find_undefined_states(machine)) == {"Nowhere", "Never"}
 
 
 def test_tasks_only_invoke_functions_and_retry_lambda_errors() -> None:
     tasks = {
         name: one
-        for name, one in every_state(definition(groups_at_once=8))
+        for name, one in every_state(definition(max_concurrency=8))
         if one["Type"] == "Task"
     }
 
@@ -44,7 +44,7 @@ def test_tasks_only_invoke_functions_and_retry_lambda_errors() -> None:
 
 def test_group_is_one_state_and_page_three_more() -> None:
     """What a resolved unknown costs: 4 transitions for 25 jobs, 43 for the thousand of a page."""
-    machine = definition(groups_at_once=8)
+    machine = definition(max_concurrency=8)
     group = machine["States"]["Each group"]["ItemProcessor"]
 
     assert list(machine["States"]) == ["Find", "Each group", "Finish"]
@@ -52,7 +52,7 @@ def test_group_is_one_state_and_page_three_more() -> None:
 
 
 def test_failed_group_is_retried_job_by_job_then_reported() -> None:
-    each = definition(groups_at_once=8)["States"]["Each group"]
+    each = definition(max_concurrency=8)["States"]["Each group"]
     states = each["ItemProcessor"]["States"]
     (first,), (second,) = states["Resolve"]["Catch"], states["One at a time"]["Catch"]
 
@@ -67,7 +67,7 @@ def test_failed_group_is_retried_job_by_job_then_reported() -> None:
 
 
 def test_no_state_fails_execution() -> None:
-    kinds = {state["Type"] for _, state in every_state(definition(groups_at_once=8))}
+    kinds = {state["Type"] for _, state in every_state(definition(max_concurrency=8))}
 
     assert "Fail" not in kinds
 
@@ -80,7 +80,7 @@ def test_template_holds_definition_and_functions(prod: Assembly) -> None:
         for name, value in properties["DefinitionSubstitutions"].items()
     }
 
-    assert json.loads(properties["DefinitionString"]) == definition(groups_at_once=8)
+    assert json.loads(properties["DefinitionString"]) == definition(max_concurrency=8)
     assert functions == {
         "FindArn": "Reconciler/Find/Function",
         "ResolveArn": "Reconciler/Resolve/Function",

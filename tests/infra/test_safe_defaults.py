@@ -17,7 +17,7 @@ def statements(assembly: Assembly, type_: str) -> list[dict[str, Any]]:
     ]
 
 
-def refuses_plain_http(statement: dict[str, Any]) -> bool:
+def denies_plain_http(statement: dict[str, Any]) -> bool:
     return bool(
         statement["Effect"] == "Deny"
         and statement.get("Condition") == {"Bool": {"aws:SecureTransport": "false"}}
@@ -65,7 +65,7 @@ def test_job_table_expires_rows_and_streams_both_images(prod: Assembly) -> None:
 
 def test_every_queue_is_encrypted_and_denies_plain_http(prod: Assembly) -> None:
     queues = prod.of_type("AWS::SQS::Queue")
-    refusals = [one for one in statements(prod, "AWS::SQS::QueuePolicy") if refuses_plain_http(one)]
+    refusals = [one for one in statements(prod, "AWS::SQS::QueuePolicy") if denies_plain_http(one)]
 
     assert all(queue["Properties"]["SqsManagedSseEnabled"] for queue in queues.values())
     assert len(refusals) == len(queues) >= 6
@@ -75,7 +75,7 @@ def test_queue_visibility_is_six_timeouts_with_five_receives(
     prod: Assembly,
 ) -> None:
     timeout = prod.functions["PaymentsWorker/Worker"].properties["Timeout"]
-    dead_letters = {"Fn::GetAtt": [_id(prod, "Queues/DeadLetters"), "Arn"]}
+    dead_letters = {"Fn::GetAtt": [_id(prod, "Queues/DeadLetterHandler"), "Arn"]}
     for name in ("Payments", "Sync", "Mail"):
         queue = prod.of_type("AWS::SQS::Queue")[f"Queues/{name}"]["Properties"]
         assert queue["VisibilityTimeout"] == 6 * timeout
@@ -100,7 +100,7 @@ def test_dead_letters_are_batched_for_alerts(
     prod: Assembly,
 ) -> None:
     mapping = prod.of_type("AWS::Lambda::EventSourceMapping")[
-        "DeadLetters/Receive/Function/Messages"
+        "DeadLetterHandler/Receive/Function/Messages"
     ]
 
     assert mapping["Properties"]["BatchSize"] == 100
@@ -115,7 +115,13 @@ def test_worker_concurrency_is_bounded(prod: Assembly) -> None:
         if path.endswith("Messages")
     }
 
-    assert set(bounds) >= {"PaymentsWorker", "SyncWorker", "MailWorker", "DeadLetters", "Rejects"}
+    assert set(bounds) >= {
+        "PaymentsWorker",
+        "SyncWorker",
+        "MailWorker",
+        "DeadLetterHandler",
+        "Rejects",
+    }
     assert set(bounds.values()) == {2}
 
 
@@ -169,7 +175,7 @@ def test_archive_is_versioned_private_encrypted_and_retained(
     assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
     assert "BucketEncryption" in properties
     assert bucket["DeletionPolicy"] == "Retain"
-    assert any(map(refuses_plain_http, statements(prod, "AWS::S3::BucketPolicy")))
+    assert any(map(denies_plain_http, statements(prod, "AWS::S3::BucketPolicy")))
 
 
 def test_alert_topic_is_encrypted_and_accepts_alarms(prod: Assembly) -> None:
@@ -190,7 +196,7 @@ def test_alert_topic_is_encrypted_and_accepts_alarms(prod: Assembly) -> None:
 def test_secrets_are_created_empty_and_retained(prod: Assembly) -> None:
     secrets = prod.of_type("AWS::SecretsManager::Secret")
 
-    assert set(secrets) >= {"ProviderKeys/Stripe", "ProviderKeys/Hubspot"}
+    assert set(secrets) >= {"ProviderSecrets/Stripe", "ProviderSecrets/Hubspot"}
     for secret in secrets.values():
         assert not {"SecretString", "GenerateSecretString"} & set(secret["Properties"])
         assert secret["DeletionPolicy"] == "Retain"

@@ -11,35 +11,35 @@ import pytest
 from infra import layers
 from infra.layers import BUILD, LayerError, Target, layers_for
 from oncely.contracts import CONTRACTS
-from oncely.registry import Registry
+from oncely.registry import ContractRegistry
 from oncely.settings import (
+    AdminPageSettings,
     DeadLetterSettings,
-    FinderSettings,
-    GroupSettings,
+    FindDueSettings,
+    FinishSweepSettings,
+    FirstSetupSettings,
     HistorySettings,
     PublisherSettings,
-    ReaderSettings,
-    RejectSettings,
-    ResolverSettings,
+    ReconcilerSettings,
+    RejectArchiveSettings,
+    ResolveGroupSettings,
     Settings,
-    SetUpSettings,
-    SweepSettings,
     WorkerSettings,
 )
-from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly, Function
-from tests.support.engines import missing
+from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly, FunctionResource
+from tests.support.engines import skip_or_fail
 
 SETTINGS: dict[str, type[Settings]] = {
     "archive_history": HistorySettings,
-    "archive_rejects": RejectSettings,
-    "find_due": FinderSettings,
-    "finish_sweep": SweepSettings,
+    "archive_rejects": RejectArchiveSettings,
+    "find_due": FindDueSettings,
+    "finish_sweep": FinishSweepSettings,
     "publish_ended": PublisherSettings,
-    "read_jobs": ReaderSettings,
+    "read_jobs": AdminPageSettings,
     "receive_dead_letters": DeadLetterSettings,
-    "repair_jobs": ResolverSettings,
-    "resolve_jobs": GroupSettings,
-    "set_up_table": SetUpSettings,
+    "repair_jobs": ReconcilerSettings,
+    "resolve_jobs": ResolveGroupSettings,
+    "set_up_table": FirstSetupSettings,
     "work_queue": WorkerSettings,
 }
 
@@ -78,7 +78,7 @@ LAMBDA = {
     "AWS_SECRET_ACCESS_KEY": "secret",
 }
 # What a function with this layer imports when it first needs it.
-LATE = {"payments": "oncely.adapters.stripe_payments", "sync": "oncely.adapters.hubspot"}
+LAZY_IMPORTS = {"payments": "oncely.adapters.stripe_payments", "sync": "oncely.adapters.hubspot"}
 
 
 @pytest.fixture(scope="session")
@@ -88,30 +88,30 @@ def unpacked() -> dict[str, Path]:
         patch.setattr(layers, "BUILD", BUILD)
         local = layers_for(Target.this_machine())
         try:
-            list(layers.build((Target.this_machine(),)))
+            list(layers.build_layers((Target.this_machine(),)))
         except LayerError as error:
-            missing(str(error))
+            skip_or_fail(str(error))
         return {name: layer.unpacked for name, layer in local.items()}
 
 
 # The layer for one machine stands for `runtime`, and brings what Lambda has by itself.
-BROUGHT_BY_LAMBDA = {"boto3", "botocore", "python_dateutil", "s3transfer", "six", "urllib3"}
+LAMBDA_RUNTIME_MODULES = {"boto3", "botocore", "python_dateutil", "s3transfer", "six", "urllib3"}
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedModules:
     """What importing a handler loads."""
 
     files: list[Path]
     names: set[str]
 
 
-def imported_by(function: Function, unpacked: dict[str, Path]) -> Imported:
+def find_imports(function: FunctionResource, unpacked: dict[str, Path]) -> ImportedModules:
     """What a handler loads with nothing else of this repository in reach."""
     paths = [function.folder, *(unpacked[name] for name in function.layers)]
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", IMPORTS, function.properties["Handler"], *paths],
-        input=json.dumps([LATE[name] for name in function.layers if name in LATE]),
+        input=json.dumps([LAZY_IMPORTS[name] for name in function.layers if name in LAZY_IMPORTS]),
         cwd="/",
         env={},
         capture_output=True,
@@ -120,16 +120,16 @@ def imported_by(function: Function, unpacked: dict[str, Path]) -> Imported:
     )
     assert done.returncode == 0, done.stderr
     files, names = json.loads(done.stdout)
-    return Imported([Path(file) for file in files], set(names))
+    return ImportedModules([Path(file) for file in files], set(names))
 
 
 @pytest.fixture(scope="session")
-def loaded(prod: Assembly, unpacked: dict[str, Path]) -> dict[str, Imported]:
-    return {name: imported_by(one, unpacked) for name, one in prod.functions.items()}
+def loaded(prod: Assembly, unpacked: dict[str, Path]) -> dict[str, ImportedModules]:
+    return {name: find_imports(one, unpacked) for name, one in prod.functions.items()}
 
 
 def test_every_handler_imports_only_from_asset_and_layers(
-    prod: Assembly, unpacked: dict[str, Path], loaded: dict[str, Imported]
+    prod: Assembly, unpacked: dict[str, Path], loaded: dict[str, ImportedModules]
 ) -> None:
     python = Path(sys.base_prefix)
     for name, function in prod.functions.items():
@@ -142,8 +142,8 @@ def test_every_handler_imports_only_from_asset_and_layers(
         assert strange == []
 
 
-def test_handler_import_needs_no_environment(loaded: dict[str, Imported]) -> None:
-    # `imported_by` gave them none.
+def test_handler_import_needs_no_environment(loaded: dict[str, ImportedModules]) -> None:
+    # `find_imports` gave them none.
     assert len(loaded) >= SHIPPED_FUNCTIONS
 
 
@@ -167,7 +167,9 @@ def test_every_environment_parses_as_function_settings(prod: Assembly) -> None:
     for function in prod.functions.values():
         variables = function.variables
         queue = variables.get("QUEUE_NAME")
-        contracts = CONTRACTS if queue is None else tuple(Registry(CONTRACTS).of_queue(queue))
+        contracts = (
+            CONTRACTS if queue is None else tuple(ContractRegistry(CONTRACTS).for_queue(queue))
+        )
 
         settings = SETTINGS[function.entry].from_env(variables, contracts)
 
@@ -186,7 +188,7 @@ def test_every_variable_is_read_by_settings(prod: Assembly) -> None:
 
 
 def test_every_dependency_is_imported(
-    prod: Assembly, unpacked: dict[str, Path], loaded: dict[str, Imported]
+    prod: Assembly, unpacked: dict[str, Path], loaded: dict[str, ImportedModules]
 ) -> None:
     unused = {
         (layer, package)
@@ -198,7 +200,7 @@ def test_every_dependency_is_imported(
         if not names & loaded[function.name].names
     }
 
-    assert unused - {("runtime", name) for name in BROUGHT_BY_LAMBDA} == set()
+    assert unused - {("runtime", name) for name in LAMBDA_RUNTIME_MODULES} == set()
 
 
 def distributions(layer: Path) -> dict[str, set[str]]:

@@ -8,7 +8,7 @@ from oncely.contracts import CONTRACTS
 
 
 def stage(**context: object) -> Stage:
-    return Stage.of(context, CONTRACTS)
+    return Stage.from_context(context, CONTRACTS)
 
 
 def test_stage_defaults_to_dev() -> None:
@@ -39,8 +39,8 @@ def test_existing_resources_are_named_by_contract_names() -> None:
 
     assert changed.existing_tables == {"orders": "shop-orders"}
     assert set(changed.existing_secrets) == {"stripe"}
-    assert changed.concurrency_of("payments") == 3
-    assert changed.concurrency_of("mail") == changed.worker_concurrency
+    assert changed.concurrency_for("payments") == 3
+    assert changed.concurrency_for("mail") == changed.worker_concurrency
 
 
 def test_cdk_context_is_ignored() -> None:

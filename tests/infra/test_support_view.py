@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from oncely.adapters.http_api import READERS, REPAIRERS
+from oncely.adapters.http_api import READER_GROUPS, REPAIRER_GROUPS
 from read_jobs.handler import ROUTES as READ
 from repair_jobs.handler import ROUTES as REPAIR
 from tests.infra.assembly import Assembly
@@ -15,7 +15,7 @@ def routes(assembly: Assembly) -> dict[str, dict[str, Any]]:
     return {route["Properties"]["RouteKey"]: route["Properties"] for route in found}
 
 
-def only(assembly: Assembly, type_: str) -> dict[str, Any]:
+def single_resource(assembly: Assembly, type_: str) -> dict[str, Any]:
     (found,) = assembly.of_type(type_).values()
     properties: dict[str, Any] = found["Properties"]
     return properties
@@ -34,12 +34,12 @@ def test_only_page_routes_need_no_token(prod: Assembly) -> None:
 
 def test_every_route_with_token_names_its_groups() -> None:
     assert {key for key, route in READ.items() if not route.groups} == PUBLIC
-    assert {route.groups for route in READ.values() if route.groups} == {READERS}
-    assert {route.groups for route in REPAIR.values()} == {REPAIRERS}
+    assert {route.groups for route in READ.values() if route.groups} == {READER_GROUPS}
+    assert {route.groups for route in REPAIR.values()} == {REPAIRER_GROUPS}
 
 
 def test_tokens_belong_to_this_pool_and_client(prod: Assembly) -> None:
-    authorizer = only(prod, "AWS::ApiGatewayV2::Authorizer")
+    authorizer = single_resource(prod, "AWS::ApiGatewayV2::Authorizer")
     (client_id,) = (
         id_ for id_, one in prod.resources.items() if one["Type"] == "AWS::Cognito::UserPoolClient"
     )
@@ -69,7 +69,7 @@ def test_pool_disables_sign_up_and_requires_mfa(
 
 
 def test_sign_in_uses_code_flow_without_client_secret(prod: Assembly) -> None:
-    client = only(prod, "AWS::Cognito::UserPoolClient")
+    client = single_resource(prod, "AWS::Cognito::UserPoolClient")
 
     assert client["GenerateSecret"] is False
     assert client["AllowedOAuthFlows"] == ["code"]
@@ -80,7 +80,7 @@ def test_sign_in_uses_code_flow_without_client_secret(prod: Assembly) -> None:
 
 
 def test_sign_in_domain_is_unique_per_stack(prod: Assembly) -> None:
-    prefix = only(prod, "AWS::Cognito::UserPoolDomain")["Domain"]
+    prefix = single_resource(prod, "AWS::Cognito::UserPoolDomain")["Domain"]
 
     # Of two stacks that the same machine made, the UUIDs differ in their first parts only.
     whole_uuid = {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}
@@ -94,9 +94,9 @@ def test_pool_has_support_and_operator_groups(prod: Assembly) -> None:
 
 
 def test_requests_are_logged_throttled_and_same_origin(prod: Assembly) -> None:
-    stage = only(prod, "AWS::ApiGatewayV2::Stage")
+    stage = single_resource(prod, "AWS::ApiGatewayV2::Stage")
 
     assert stage["AccessLogSettings"]["DestinationArn"]
     assert "authorization" not in stage["AccessLogSettings"]["Format"].lower()
     assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] <= 100
-    assert "CorsConfiguration" not in only(prod, "AWS::ApiGatewayV2::Api")
+    assert "CorsConfiguration" not in single_resource(prod, "AWS::ApiGatewayV2::Api")

@@ -10,9 +10,9 @@ from aws_cdk import Acknowledgment, Validations
 from cfnlint.api import lint  # type: ignore[import-untyped]  # it ships no types
 from cfnlint.config import ManualArgs  # type: ignore[import-untyped]  # it ships no types
 
-from infra.app import build
+from infra.app import build_app
 from tests.infra.assembly import Assembly
-from tests.infra.snapshots import matches
+from tests.infra.snapshots import assert_matches_snapshot
 
 # The CDK writes a dependency that a reference implies already; that does no harm.
 NOT_OURS = ["W3005"]
@@ -34,7 +34,7 @@ def test_cdk_nag_findings_are_all_acknowledged_with_reason(
     monkeypatch.setattr(Validations, "acknowledge", lambda _, *rules: acknowledged.extend(rules))
 
     with pytest.raises(RuntimeError, match="ValidationFailed"):
-        build({"stage": "prod"}, folder=tmp_path).synth()
+        build_app({"stage": "prod"}, folder=tmp_path).synth()
 
     report = json.loads((tmp_path / "validation-report.json").read_text(encoding="utf-8"))
     found = [
@@ -47,16 +47,18 @@ def test_cdk_nag_findings_are_all_acknowledged_with_reason(
 
 
 def test_template_matches_snapshot(prod: Assembly) -> None:
-    matches("template.json", json.dumps(_masked(prod.template), indent=1, sort_keys=True) + "\n")
+    assert_matches_snapshot(
+        "template.json", json.dumps(_mask_value(prod.template), indent=1, sort_keys=True) + "\n"
+    )
 
 
-def _masked(value: Any) -> Any:  # noqa: ANN401  # whatever a template holds
+def _mask_value(value: Any) -> Any:  # noqa: ANN401  # whatever a template holds
     """Without what changes with every line of code: the hashes of assets."""
     match value:
         case dict():
-            return {name: _masked(one) for name, one in value.items() if name != "Metadata"}
+            return {name: _mask_value(one) for name, one in value.items() if name != "Metadata"}
         case list():
-            return [_masked(one) for one in value]
+            return [_mask_value(one) for one in value]
         case str():
             return re.sub(r"\b[0-9a-f]{64}\b", "<hash>", value)
         case _:

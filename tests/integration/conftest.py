@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.dynamo import Dynamo
-from tests.support.worker import Stage, staged
+from tests.support.dynamo import DynamoFixture
+from tests.support.worker import WorkerHarness, worker_harness
 
 
 @pytest.fixture
-def stage(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    with staged(dynamo, monkeypatch) as stage:
+def harness(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerHarness]:
+    with worker_harness(dynamo, monkeypatch) as stage:
         stage.put_secret()
         yield stage

@@ -3,10 +3,18 @@
 from datetime import timedelta
 from typing import Literal
 
-from oncely.contract import Call, Contract, Message, Needs, Proceed, Standing, Words
-from oncely.domain.answers import Answer, Done
+from oncely.contract import (
+    Contract,
+    Description,
+    EffectCall,
+    Message,
+    PrecheckResult,
+    Proceed,
+    Resources,
+)
+from oncely.domain.answers import EffectOutcome, Succeeded
 from oncely.domain.keys import JobKey, job_key
-from oncely.domain.profiles import Profile, Safety, Terms
+from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 
 
 class PingMessage(Message):
@@ -20,34 +28,36 @@ class Ping(Contract[PingMessage, None]):
 
     job_type = "test.ping"
     message = PingMessage
-    terms = Terms(
-        safety=Safety.AT_MOST_ONCE,
-        profile=Profile(name="Ping", request_timeout=timedelta(seconds=1), calls=1),
+    policy = RetryPolicy(
+        safety=RetrySafety.AT_MOST_ONCE,
+        profile=ProviderProfile(name="Ping", request_timeout=timedelta(seconds=1), max_calls=1),
     )
-    needs = Needs(queue="pings")
-    words = Words(outside="a ping.", rows="none.", success="a pong.", failure="none.")
+    resources = Resources(queue="pings")
+    description = Description(
+        effect="a ping.", business_rows="none.", success="a pong.", failure="none."
+    )
 
     @classmethod
     def key(cls, message: PingMessage) -> JobKey:
         return job_key(cls.job_type, message.number)
 
-    def check(self, message: PingMessage) -> Standing[None]:
+    def precheck(self, message: PingMessage) -> PrecheckResult[None]:
         return Proceed(facts=None, values={"number": message.number})
 
-    def act(self, call: Call[None]) -> Answer:
-        return Done("pong", result={"pong": call.job.job_key})
+    def execute(self, call: EffectCall[None]) -> EffectOutcome:
+        return Succeeded("pong", result={"pong": call.job.job_key})
 
 
-def pinging_into(pings: list[JobKey]) -> type[Ping]:
+def ping_contract(pings: list[JobKey]) -> type[Ping]:
     """The same contract, with a list of what really happened."""
 
     class Counted(Ping):
-        def act(self, call: Call[None]) -> Answer:
+        def execute(self, call: EffectCall[None]) -> EffectOutcome:
             pings.append(call.job.job_key)
-            return super().act(call)
+            return super().execute(call)
 
     return Counted
 
 
-def ping(number: object = 7) -> dict[str, object]:
+def ping_message(number: object = 7) -> dict[str, object]:
     return {"job": "test.ping", "v": 1, "number": number}

@@ -8,26 +8,33 @@ from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
-from oncely.ports import Claimed, Created, LocalRefused, Overtaken, SwapResult, Written
+from oncely.ports import (
+    BusinessWriteConflict,
+    Claimed,
+    Created,
+    Swapped,
+    SwapResult,
+    VersionConflict,
+)
 from tests.contract.samples import (
-    A_PAID_ORDER,
-    AN_UNPAID_ORDER,
     KEY,
     ORDER_KEY,
-    SECOND_TRY,
-    a_claim,
-    a_ready_job,
-    failed,
-    finished,
-    moved,
-    order_becomes_paid,
-    started,
-    with_a_note,
+    PAID_ORDER,
+    RESUBMITTED_KEY,
+    UNPAID_ORDER,
+    add_note,
+    apply_event,
+    claim_job,
+    fail_job,
+    finish_job,
+    make_claim,
+    make_ready_job,
+    paid_order_write,
 )
-from tests.support.dynamo import Dynamo
-from tests.support.faulty_aws import FaultyAws, Page, Refusal
+from tests.support.dynamo import DynamoFixture
+from tests.support.faulty_aws import FaultInjector, ProxyErrorPage, ServiceError
 
-BUSY_REASONS = [
+THROTTLED_REASONS = [
     ("TransactionConflict", "None"),
     ("None", "TransactionConflict"),
     ("ThrottlingError", "None"),
@@ -35,9 +42,9 @@ BUSY_REASONS = [
     ("ProvisionedThroughputExceeded", "None"),
 ]
 # The SDK does not retry these by itself.
-CONFLICT = Refusal("TransactionConflictException")
+CONFLICT = ServiceError("TransactionConflictException")
 # What leaves a write's fate open.
-OPEN = [
+AMBIGUOUS_ERRORS = [
     ("InternalServerError", 500),
     ("ServiceUnavailable", 503),
     ("TransactionInProgressException", 400),
@@ -45,158 +52,180 @@ OPEN = [
 ]
 
 
-class Bench:
+class ThrottledTables:
     """A started job with an unpaid order, faults, and a count of the pauses."""
 
-    def __init__(self, dynamo: Dynamo) -> None:
+    def __init__(self, dynamo: DynamoFixture) -> None:
         self.dynamo = dynamo
         self.pauses: list[float] = []
         self.store: DynamoJobStore = dynamo.store(sleep=self.pauses.append)
-        dynamo.rows().put("orders", ORDER_KEY, AN_UNPAID_ORDER)
-        self.before = started(self.store)
-        self.after = finished(self.before)
-        self.faults = FaultyAws(dynamo.client)
-        dynamo.calls.forget()
+        dynamo.rows().put("orders", ORDER_KEY, UNPAID_ORDER)
+        self.before = claim_job(self.store)
+        self.after = finish_job(self.before)
+        self.faults = FaultInjector(dynamo.client)
+        dynamo.calls.reset()
 
-    def end(self) -> SwapResult:
-        return self.store.swap(self.before, self.after, local=[order_becomes_paid()])
+    def finish_job(self) -> SwapResult:
+        return self.store.compare_and_swap(
+            self.before, self.after, business_writes=[paid_order_write()]
+        )
 
     def row(self) -> Job | None:
         return self.dynamo.store(self.dynamo.admin).get(KEY)
 
 
 @pytest.fixture
-def bench(dynamo: Dynamo) -> Bench:
-    return Bench(dynamo)
+def throttled(dynamo: DynamoFixture) -> ThrottledTables:
+    return ThrottledTables(dynamo)
 
 
-def cancelled(*reasons: str) -> Refusal:
-    return Refusal("TransactionCanceledException", reasons=reasons)
+def cancelled_transaction(*reasons: str) -> ServiceError:
+    return ServiceError("TransactionCanceledException", reasons=reasons)
 
 
-@pytest.mark.parametrize("reasons", BUSY_REASONS)
+@pytest.mark.parametrize("reasons", THROTTLED_REASONS)
 def test_end_is_retried_and_written_once_after_conflict(
-    bench: Bench, reasons: tuple[str, ...]
+    throttled: ThrottledTables, reasons: tuple[str, ...]
 ) -> None:
-    bench.faults.on("TransactWriteItems", *[cancelled(*reasons)] * 3)
+    throttled.faults.inject("TransactWriteItems", *[cancelled_transaction(*reasons)] * 3)
 
-    assert bench.end() == Written(bench.after)
-    assert bench.dynamo.calls.tries == ["TransactWriteItems"] * 4
-    assert bench.pauses == sorted(bench.pauses)
-    assert len(bench.pauses) == 3
-    assert bench.row() == bench.after
-    assert bench.dynamo.rows().get("orders", ORDER_KEY) == A_PAID_ORDER
+    assert throttled.finish_job() == Swapped(throttled.after)
+    assert throttled.dynamo.calls.attempts == ["TransactWriteItems"] * 4
+    assert throttled.pauses == sorted(throttled.pauses)
+    assert len(throttled.pauses) == 3
+    assert throttled.row() == throttled.after
+    assert throttled.dynamo.rows().get("orders", ORDER_KEY) == PAID_ORDER
 
 
-def test_lasting_conflict_is_unavailable_within_two_seconds(bench: Bench) -> None:
-    bench.faults.on("TransactWriteItems", *[cancelled("TransactionConflict", "None")] * 20)
+def test_lasting_conflict_is_unavailable_within_two_seconds(throttled: ThrottledTables) -> None:
+    throttled.faults.inject(
+        "TransactWriteItems", *[cancelled_transaction("TransactionConflict", "None")] * 20
+    )
 
     with pytest.raises(UnavailableError, match=f"too busy for the row of {KEY}"):
-        bench.end()
-    assert 0.5 <= sum(bench.pauses) <= 2
-    assert bench.row() == bench.before
+        throttled.finish_job()
+    assert 0.5 <= sum(throttled.pauses) <= 2
+    assert throttled.row() == throttled.before
 
 
 @pytest.mark.parametrize(
     "write",
     [
-        lambda bench: bench.store.swap(bench.before, moved(bench.before, Event.NOTE)),
-        lambda bench: bench.store.claim(a_claim(job_key=SECOND_TRY)),
+        lambda bench: bench.store.compare_and_swap(
+            bench.before, apply_event(bench.before, Event.NOTE)
+        ),
+        lambda bench: bench.store.claim(make_claim(job_key=RESUBMITTED_KEY)),
     ],
     ids=["change", "claim"],
 )
 def test_write_is_retried_until_other_transaction_ends(
-    bench: Bench, write: Callable[[Bench], object]
+    throttled: ThrottledTables, write: Callable[[ThrottledTables], object]
 ) -> None:
-    bench.faults.on("UpdateItem", CONFLICT, CONFLICT)
+    throttled.faults.inject("UpdateItem", CONFLICT, CONFLICT)
 
-    result = write(bench)
+    result = write(throttled)
 
-    assert isinstance(result, Written | Claimed)
-    assert bench.dynamo.calls.tries == ["UpdateItem"] * 3
-    assert len(bench.pauses) == 2
+    assert isinstance(result, Swapped | Claimed)
+    assert throttled.dynamo.calls.attempts == ["UpdateItem"] * 3
+    assert len(throttled.pauses) == 2
 
 
-def test_lasting_transaction_makes_claim_unavailable(bench: Bench) -> None:
-    bench.faults.on("UpdateItem", *[CONFLICT] * 20)
+def test_lasting_transaction_makes_claim_unavailable(throttled: ThrottledTables) -> None:
+    throttled.faults.inject("UpdateItem", *[CONFLICT] * 20)
 
     with pytest.raises(UnavailableError, match="too busy"):
-        bench.store.claim(a_claim(job_key=SECOND_TRY))
-    assert sum(bench.pauses) <= 2
-    assert bench.dynamo.row(SECOND_TRY) is None
+        throttled.store.claim(make_claim(job_key=RESUBMITTED_KEY))
+    assert sum(throttled.pauses) <= 2
+    assert throttled.dynamo.row(RESUBMITTED_KEY) is None
 
 
-def test_throttled_write_is_retried_by_sdk_and_store(bench: Bench) -> None:
-    bench.faults.on("PutItem", *[Refusal("ProvisionedThroughputExceededException")] * 3)
-    job = a_ready_job(SECOND_TRY)
+def test_throttled_write_is_retried_by_sdk_and_store(throttled: ThrottledTables) -> None:
+    throttled.faults.inject(
+        "PutItem", *[ServiceError("ProvisionedThroughputExceededException")] * 3
+    )
+    job = make_ready_job(RESUBMITTED_KEY)
 
-    assert bench.store.create(job) == Created(job)
-    assert bench.dynamo.calls.tries == ["PutItem"] * 4
-    assert len(bench.pauses) == 1
+    assert throttled.store.create(job) == Created(job)
+    assert throttled.dynamo.calls.attempts == ["PutItem"] * 4
+    assert len(throttled.pauses) == 1
 
 
-def test_resubmitted_job_is_claimed_once_after_conflict(bench: Bench) -> None:
-    bench.store.swap(bench.before, failed(bench.before))
-    bench.faults.on("TransactWriteItems", cancelled("None", "TransactionConflict"))
+def test_resubmitted_job_is_claimed_once_after_conflict(throttled: ThrottledTables) -> None:
+    throttled.store.compare_and_swap(throttled.before, fail_job(throttled.before))
+    throttled.faults.inject(
+        "TransactWriteItems", cancelled_transaction("None", "TransactionConflict")
+    )
 
-    result = bench.store.claim(a_claim(job_key=SECOND_TRY, requires_failed=KEY))
+    result = throttled.store.claim(make_claim(job_key=RESUBMITTED_KEY, requires_failed=KEY))
 
     assert isinstance(result, Claimed)
     assert (result.job.fence, result.job.attempts) == (1, 1)
 
 
-def test_order_conflict_precedes_transaction_conflict(bench: Bench) -> None:
+def test_order_conflict_precedes_transaction_conflict(throttled: ThrottledTables) -> None:
     reasons = ("TransactionConflict", "ConditionalCheckFailed")
-    bench.faults.on("TransactWriteItems", cancelled(*reasons))
+    throttled.faults.inject("TransactWriteItems", cancelled_transaction(*reasons))
 
-    result = bench.end()
+    result = throttled.finish_job()
 
-    assert isinstance(result, LocalRefused)
-    assert "orders 18452" in result.why
-
-
-@pytest.mark.parametrize(("code", "status"), OPEN)
-def test_failed_write_is_read_back_and_found(bench: Bench, code: str, status: int) -> None:
-    bench.faults.on("TransactWriteItems", *[Refusal(code, status, performed=True)] * 2)
-
-    assert bench.end() == Written(bench.after)
-    assert bench.dynamo.calls.by_operation() == {"TransactWriteItems": 1, "GetItem": 1}
-    assert bench.row() == bench.after
+    assert isinstance(result, BusinessWriteConflict)
+    assert "orders 18452" in result.reason
 
 
-@pytest.mark.parametrize(("code", "status"), OPEN)
-def test_failed_write_is_read_back_and_not_found(bench: Bench, code: str, status: int) -> None:
-    bench.faults.on("TransactWriteItems", *[Refusal(code, status)] * 2)
+@pytest.mark.parametrize(("code", "status"), AMBIGUOUS_ERRORS)
+def test_failed_write_is_read_back_and_found(
+    throttled: ThrottledTables, code: str, status: int
+) -> None:
+    throttled.faults.inject("TransactWriteItems", *[ServiceError(code, status, performed=True)] * 2)
+
+    assert throttled.finish_job() == Swapped(throttled.after)
+    assert throttled.dynamo.calls.by_operation() == {"TransactWriteItems": 1, "GetItem": 1}
+    assert throttled.row() == throttled.after
+
+
+@pytest.mark.parametrize(("code", "status"), AMBIGUOUS_ERRORS)
+def test_failed_write_is_read_back_and_not_found(
+    throttled: ThrottledTables, code: str, status: int
+) -> None:
+    throttled.faults.inject("TransactWriteItems", *[ServiceError(code, status)] * 2)
 
     with pytest.raises(UnavailableError, match=KEY):
-        bench.end()
-    assert bench.dynamo.calls.by_operation() == {"TransactWriteItems": 1, "GetItem": 1}
-    assert bench.row() == bench.before
+        throttled.finish_job()
+    assert throttled.dynamo.calls.by_operation() == {"TransactWriteItems": 1, "GetItem": 1}
+    assert throttled.row() == throttled.before
 
 
-def test_failed_write_conflicts_with_change_of_others(bench: Bench) -> None:
-    theirs = with_a_note(bench.before)
-    bench.dynamo.store(bench.dynamo.admin).swap(bench.before, theirs)
-    bench.faults.on("UpdateItem", *[Refusal("InternalServerError", 500)] * 2)
+def test_failed_write_conflicts_with_change_of_others(throttled: ThrottledTables) -> None:
+    theirs = add_note(throttled.before)
+    throttled.dynamo.store(throttled.dynamo.admin).compare_and_swap(throttled.before, theirs)
+    throttled.faults.inject("UpdateItem", *[ServiceError("InternalServerError", 500)] * 2)
 
-    assert bench.store.swap(bench.before, bench.after) == Overtaken(theirs)
+    assert throttled.store.compare_and_swap(throttled.before, throttled.after) == VersionConflict(
+        theirs
+    )
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])
-def test_load_balancer_error_page_is_read_back(bench: Bench, status: int) -> None:
-    bench.faults.on("TransactWriteItems", *[Page(status, performed=True)] * 2)
+def test_load_balancer_error_page_is_read_back(throttled: ThrottledTables, status: int) -> None:
+    throttled.faults.inject("TransactWriteItems", *[ProxyErrorPage(status, performed=True)] * 2)
 
-    assert bench.end() == Written(bench.after)
-    assert bench.row() == bench.after
+    assert throttled.finish_job() == Swapped(throttled.after)
+    assert throttled.row() == throttled.after
 
 
 @pytest.mark.parametrize(
     "fault",
-    [Refusal("InternalServerError", 500), Page(503), Refusal("ThrottlingException")],
+    [
+        ServiceError("InternalServerError", 500),
+        ProxyErrorPage(503),
+        ServiceError("ThrottlingException"),
+    ],
     ids=["failure", "page", "throttle"],
 )
-def test_failed_read_is_unavailable(bench: Bench, fault: Refusal | Page) -> None:
-    bench.faults.on("GetItem", fault, fault)
+def test_failed_read_is_unavailable(
+    throttled: ThrottledTables, fault: ServiceError | ProxyErrorPage
+) -> None:
+    throttled.faults.inject("GetItem", fault, fault)
 
     with pytest.raises(UnavailableError, match=KEY):
-        bench.store.get(KEY)
+        throttled.store.get(KEY)

@@ -1,9 +1,9 @@
 """What a job costs at DynamoDB: two calls of the engine's for a new one, one for a duplicate."""
 
-from oncely.services.outcomes import Duplicate, Finished, Invalid
-from tests.integration.ping import Ping, ping
-from tests.support.dynamo import Dynamo
-from tests.support.world import World, charge
+from oncely.services.outcomes import Duplicate, Finished, InvalidMessage
+from tests.integration.ping import Ping, ping_message
+from tests.support.dynamo import DynamoFixture
+from tests.support.world import InMemoryStack, charge_message
 
 READ_ORDER = "GetItem"
 CLAIM = "UpdateItem"
@@ -12,78 +12,78 @@ END = "UpdateItem"
 END_WITH_ORDER = "TransactWriteItems"
 
 
-def pings(dynamo: Dynamo) -> World:
-    return World(store=dynamo.store(), rows=dynamo.rows(), contracts=(Ping,))
+def ping_world(dynamo: DynamoFixture) -> InMemoryStack:
+    return InMemoryStack(store=dynamo.store(), rows=dynamo.rows(), contracts=(Ping,))
 
 
-def payments(dynamo: Dynamo) -> World:
-    world = World(store=dynamo.store(), rows=dynamo.rows())
+def payment_world(dynamo: DynamoFixture) -> InMemoryStack:
+    world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     world.add_order()
     return world
 
 
-def test_new_job_takes_two_calls(dynamo: Dynamo) -> None:
-    outcome = pings(dynamo).run(ping())
+def test_new_job_takes_two_calls(dynamo: DynamoFixture) -> None:
+    outcome = ping_world(dynamo).run(ping_message())
 
     assert isinstance(outcome, Finished)
-    assert dynamo.calls.tries == [CLAIM, END]
+    assert dynamo.calls.attempts == [CLAIM, END]
 
 
-def test_duplicate_takes_one_call(dynamo: Dynamo) -> None:
-    world = pings(dynamo)
-    world.run(ping())
-    dynamo.calls.forget()
+def test_duplicate_takes_one_call(dynamo: DynamoFixture) -> None:
+    world = ping_world(dynamo)
+    world.run(ping_message())
+    dynamo.calls.reset()
 
-    outcome = world.run(ping())
+    outcome = world.run(ping_message())
 
     assert isinstance(outcome, Duplicate)
-    assert dynamo.calls.tries == [CLAIM]
+    assert dynamo.calls.attempts == [CLAIM]
 
 
-def test_invalid_message_makes_no_call(dynamo: Dynamo) -> None:
-    outcome = pings(dynamo).run(ping("seven"))
+def test_invalid_message_makes_no_call(dynamo: DynamoFixture) -> None:
+    outcome = ping_world(dynamo).run(ping_message("seven"))
 
-    assert isinstance(outcome, Invalid)
-    assert dynamo.calls.tries == []
+    assert isinstance(outcome, InvalidMessage)
+    assert dynamo.calls.attempts == []
 
 
-def test_payment_adds_one_read_and_one_write(dynamo: Dynamo) -> None:
-    outcome = payments(dynamo).run(charge())
+def test_payment_adds_one_read_and_one_write(dynamo: DynamoFixture) -> None:
+    outcome = payment_world(dynamo).run(charge_message())
 
     assert isinstance(outcome, Finished)
-    assert dynamo.calls.tries == [READ_ORDER, CLAIM, SAVE_REFERENCE, END_WITH_ORDER]
+    assert dynamo.calls.attempts == [READ_ORDER, CLAIM, SAVE_REFERENCE, END_WITH_ORDER]
 
 
-def test_declined_payment_takes_same_calls(dynamo: Dynamo) -> None:
-    world = payments(dynamo)
+def test_declined_payment_takes_same_calls(dynamo: DynamoFixture) -> None:
+    world = payment_world(dynamo)
     world.payments.declines = True
 
-    world.run(charge())
+    world.run(charge_message())
 
-    assert dynamo.calls.tries == [READ_ORDER, CLAIM, SAVE_REFERENCE, END_WITH_ORDER]
+    assert dynamo.calls.attempts == [READ_ORDER, CLAIM, SAVE_REFERENCE, END_WITH_ORDER]
 
 
-def test_duplicate_payment_takes_one_read_and_one_claim(dynamo: Dynamo) -> None:
-    world = payments(dynamo)
-    world.run(charge())
-    dynamo.calls.forget()
+def test_duplicate_payment_takes_one_read_and_one_claim(dynamo: DynamoFixture) -> None:
+    world = payment_world(dynamo)
+    world.run(charge_message())
+    dynamo.calls.reset()
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, Duplicate)
-    assert dynamo.calls.tries == [READ_ORDER, CLAIM]
+    assert dynamo.calls.attempts == [READ_ORDER, CLAIM]
 
 
-def test_mismatched_amount_takes_one_read(dynamo: Dynamo) -> None:
-    world = payments(dynamo)
+def test_mismatched_amount_takes_one_read(dynamo: DynamoFixture) -> None:
+    world = payment_world(dynamo)
 
-    world.run(charge(amount=1))
+    world.run(charge_message(amount=1))
 
-    assert dynamo.calls.tries == [READ_ORDER]
+    assert dynamo.calls.attempts == [READ_ORDER]
 
 
-def test_invalid_payment_message_makes_no_call(dynamo: Dynamo) -> None:
-    outcome = payments(dynamo).run(charge(card="4242"))
+def test_invalid_payment_message_makes_no_call(dynamo: DynamoFixture) -> None:
+    outcome = payment_world(dynamo).run(charge_message(card="4242"))
 
-    assert isinstance(outcome, Invalid)
-    assert dynamo.calls.tries == []
+    assert isinstance(outcome, InvalidMessage)
+    assert dynamo.calls.attempts == []

@@ -8,24 +8,28 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from infra.table_plans import JOBS, PLANS
+from infra.table_plans import JOBS, TABLE_SCHEMAS
 from tests.bench.capacity import TABLE, WRITE_BYTES, item_bytes
-from tests.bench.counting import count
-from tests.bench.metering import Call, Meter
-from tests.support.dynamo import Dynamo
-from tests.support.engines import Kind, opted_in
+from tests.bench.counting import count_usage
+from tests.bench.metering import Meter, MeteredCall
+from tests.support.dynamo import DynamoFixture
+from tests.support.engines import EngineKind, requested_engines
 
 pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif(
-        Kind.DYNAMODB_LOCAL not in opted_in(),
+        EngineKind.DYNAMODB_LOCAL not in requested_engines(),
         reason="its licence keeps DynamoDB Local out of `make test`: ENGINE=dynamodb-local",
     ),
 ]
 
 _KEY = {"job_key": {"S": "test.ping:1"}}
-_NAMES = sorted({name for index in PLANS[JOBS].indexes for name in index.key.names} - {*_KEY})
-_OTHERS = sorted({name for index in PLANS[JOBS].indexes for name in index.include} - {*_NAMES})
+_NAMES = sorted(
+    {name for index in TABLE_SCHEMAS[JOBS].indexes for name in index.key.names} - {*_KEY}
+)
+_OTHERS = sorted(
+    {name for index in TABLE_SCHEMAS[JOBS].indexes for name in index.include} - {*_NAMES}
+)
 
 
 def _texts(*lengths: int) -> st.SearchStrategy[dict[str, Any]]:
@@ -64,14 +68,14 @@ _ITEMS = st.fixed_dictionaries(
 
 @pytest.fixture
 def meter(no_profile: None, dynamodb_local: str) -> Iterator[Meter]:
-    tables = Dynamo(dynamodb_local)
-    yield Meter(tables, engine_counts=True)
+    tables = DynamoFixture(dynamodb_local)
+    yield Meter(tables, engine_reports_units=True)
     tables.close()
 
 
-def modelled(call: Call) -> Counter[tuple[str, str]]:
+def modelled_units(call: MeteredCall) -> Counter[tuple[str, str]]:
     units = call.writes + call.reads
-    if call.operation == "Query" and call.counted == {}:
+    if call.operation == "Query" and call.engine_units == {}:
         # AWS charges the smallest unit for a query that finds nothing; DynamoDB Local does not.
         return Counter()
     return units
@@ -83,7 +87,7 @@ def _miscounted(before: dict[str, Any], after: dict[str, Any]) -> bool:
     One is a transaction that deletes nothing. In the other, no image has all parts of an index's
     key, but both together have them: the engine counts an entry that never existed.
     """
-    parts = [set(index.key.names) for index in PLANS[JOBS].indexes]
+    parts = [set(index.key.names) for index in TABLE_SCHEMAS[JOBS].indexes]
     return not (before or after) or any(
         names <= {*before, *after} and not names <= {*before} and not names <= {*after}
         for names in parts
@@ -113,7 +117,7 @@ def test_modelled_write_units_match_engine(
         else {"Delete": {"TableName": table, "Key": _KEY}}
     )
 
-    with meter.metered() as calls:
+    with meter.meter_calls() as calls:
         if transactional:
             meter.dynamo.client.transact_write_items(TransactItems=[write])
         elif after is not None:
@@ -122,19 +126,19 @@ def test_modelled_write_units_match_engine(
             meter.dynamo.client.delete_item(**write["Delete"])
 
     [call] = calls
-    assert modelled(call) == call.counted
+    assert modelled_units(call) == call.engine_units
 
 
 def test_modelled_units_of_shipped_jobs_match_engine(no_profile: None, dynamodb_local: str) -> None:
-    counts = count(dynamodb_local, engine_counts=True)
+    counts = count_usage(dynamodb_local, engine_counts=True)
 
-    compared = [call for call in counts.calls if call.counted is not None]
-    wrong = [call for call in compared if modelled(call) != call.counted]
+    compared = [call for call in counts.calls if call.engine_units is not None]
+    wrong = [call for call in compared if modelled_units(call) != call.engine_units]
 
     assert len(compared) > 50
     assert wrong == []
     # The engine answers a refused write without its units; the model charges for the item.
-    assert {call.refused for call in counts.calls if call.counted is None} == {True}
+    assert {call.failed for call in counts.calls if call.engine_units is None} == {True}
 
 
 @settings(
@@ -152,4 +156,4 @@ def test_item_size_is_exact_in_bytes(meter: Meter, held: dict[str, Any]) -> None
         padded["padding"] = {"S": "p" * length}
         meter.dynamo.admin.delete_item(TableName=meter.dynamo.jobs_table, Key=_KEY)
         meter.dynamo.client.put_item(TableName=meter.dynamo.jobs_table, Item=padded)
-        assert meter.calls[-1].counted == {(JOBS, TABLE): units}
+        assert meter.calls[-1].engine_units == {(JOBS, TABLE): units}

@@ -8,21 +8,21 @@ from itertools import product
 
 import pytest
 
-from oncely.domain.times import time_text
-from oncely.services.outcomes import Duplicate, Finished, HeldElsewhere, NothingSent
+from oncely.domain.times import format_time
+from oncely.services.outcomes import Duplicate, Finished, LeasedElsewhere, NotAttempted
 from oncely.services.run_job import JobRunner
-from tests.support.dynamo import Dynamo
-from tests.support.mass import sized
-from tests.support.world import World
+from tests.support.dynamo import DynamoFixture
+from tests.support.mass import choose_size
+from tests.support.world import InMemoryStack
 
 VERSIONS = 4
-CONTACTS = sized(15, full=100)
-WORKERS = sized(8, full=16)
+CONTACTS = choose_size(15, full=100)
+WORKERS = choose_size(8, full=16)
 START = datetime(2026, 11, 16, tzinfo=UTC)
 
 
 def message(contact: int, version: int) -> str:
-    at = time_text(START + timedelta(hours=version))
+    at = format_time(START + timedelta(hours=version))
     return json.dumps(
         {
             "job": "sync.contact",
@@ -40,28 +40,28 @@ def message(contact: int, version: int) -> str:
     )
 
 
-def work_until_done(world: World, runner: JobRunner, bodies: list[str]) -> int:
+def work_until_done(world: InMemoryStack, runner: JobRunner, bodies: list[str]) -> int:
     """Deliver each message until it is worked, as a queue does; counts the looks that were lost."""
     again = 0
     for body in bodies:
         while not isinstance(outcome := world.run(body, runner=runner), Finished | Duplicate):
-            assert isinstance(outcome, NothingSent | HeldElsewhere), outcome
+            assert isinstance(outcome, NotAttempted | LeasedElsewhere), outcome
             again += 1
     return again
 
 
 @pytest.mark.mass
-def test_each_contact_ends_at_its_newest_version(dynamo: Dynamo) -> None:
-    world = World(store=dynamo.store(), rows=dynamo.rows())
+def test_each_contact_ends_at_its_newest_version(dynamo: DynamoFixture) -> None:
+    world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     every = product(range(CONTACTS), range(VERSIONS))
     bodies = [message(contact, version) for contact, version in every]
     shuffle = random.Random(16)  # noqa: S311  # a schedule, not a secret
     shares = [shuffle.sample(bodies, len(bodies)) for _ in range(WORKERS)]
 
     def worker(share: list[str]) -> int:
-        client = dynamo.another_client()
+        client = dynamo.separate_client()
         store = dynamo.store(client)
-        own = World(store=store, rows=dynamo.rows(client), tokens=world.tokens)
+        own = InMemoryStack(store=store, rows=dynamo.rows(client), tokens=world.tokens)
         return work_until_done(own, own.runner(), share)
 
     with ThreadPoolExecutor(max_workers=WORKERS) as pool:
@@ -70,6 +70,6 @@ def test_each_contact_ends_at_its_newest_version(dynamo: Dynamo) -> None:
     deliveries = len(bodies) * WORKERS
     print(f"{CONTACTS} contacts, {deliveries} deliveries, {again} looked again")  # noqa: T201  # figures
     for contact in range(CONTACTS):
-        row = world.tools.rows.get("records", {"record_id": f"hubspot#{contact}"})
+        row = world.dependencies.rows.get("records", {"record_id": f"hubspot#{contact}"})
         assert row is not None
         assert row["record"] == json.loads(message(contact, VERSIONS - 1))["record"]

@@ -1,14 +1,14 @@
 """A contact as odd as people make them, through DynamoDB and back."""
 
 from oncely.services.outcomes import Finished
-from tests.support.dynamo import Dynamo
-from tests.support.world import World
+from tests.support.dynamo import DynamoFixture
+from tests.support.world import InMemoryStack
 
 RESERVED = ("status", "size", "name", "data", "values", "hash", "ttl", "#n0", ":v0", "a.b")
 
 
-def test_odd_properties_round_trip_unchanged(dynamo: Dynamo) -> None:
-    world = World(store=dynamo.store(), rows=dynamo.rows())
+def test_odd_properties_round_trip_unchanged(dynamo: DynamoFixture) -> None:
+    world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     odd: dict[str, object] = {f"property_{n}": f"wert {n} ✓ 例 🎉" for n in range(287)}
     odd |= {"empty": "", "nothing": None, "blank": " ", **dict.fromkeys(RESERVED, "reserved")}
     record = {
@@ -30,7 +30,7 @@ def test_odd_properties_round_trip_unchanged(dynamo: Dynamo) -> None:
         }
     )
 
-    stored = world.tools.rows.get("records", {"record_id": "hubspot#4419"})
+    stored = world.dependencies.rows.get("records", {"record_id": "hubspot#4419"})
     assert isinstance(outcome, Finished)
     assert len(odd) == 300
     assert stored is not None

@@ -2,17 +2,17 @@
 
 import json
 
-from infra.local.account import Account
-from infra.local.traffic import kept
-from tests.contract.samples import a_ready_job
-from tests.support.dynamo import Dynamo
+from infra.local.account import LocalAccount
+from infra.local.traffic import stored_messages
+from tests.contract.samples import make_ready_job
+from tests.support.dynamo import DynamoFixture
 
 
-def test_stored_message_is_resent_to_its_own_queue(dynamo: Dynamo) -> None:
-    job = a_ready_job()
+def test_stored_message_is_resent_to_its_own_queue(dynamo: DynamoFixture) -> None:
+    job = make_ready_job()
     dynamo.store().create(job)
 
-    (sending,) = kept(Account(dynamo.url), dynamo.jobs_table, [job.job_key])
+    (sending,) = stored_messages(LocalAccount(dynamo.url), dynamo.jobs_table, [job.job_key])
 
     assert sending.queue == "PaymentsQueueUrl"
     assert json.loads(sending.body) == job.message

@@ -2,9 +2,9 @@
 
 import pytest
 
-from infra.local.account import Account
-from infra.local.demo import hurry
-from infra.local.observer import QUEUES
+from infra.local.account import LocalAccount
+from infra.local.demo import shorten_visibility
+from infra.local.observer import QUEUE_OUTPUTS
 
 # The demo has three minutes for everything.
 SOON = 90
@@ -14,15 +14,15 @@ SOON = 90
 def test_demo_queues_have_short_visibility_timeout(
     ministack: str,
 ) -> None:
-    account = Account(ministack)
+    account = LocalAccount(ministack)
     sqs = account.client("sqs")
     as_deployed = {"VisibilityTimeout": "360"}
     outputs = {
         output: sqs.create_queue(QueueName=f"demo-{output}", Attributes=as_deployed)["QueueUrl"]
-        for output in QUEUES.values()
+        for output in QUEUE_OUTPUTS.values()
     }
 
-    hurry(account, outputs)
+    shorten_visibility(account, outputs)
 
     for url in outputs.values():
         found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])

@@ -1,20 +1,20 @@
 """A row that somebody edited by hand stops no sweep: the others are found all the same."""
 
 from oncely.adapters.due_index import DynamoDueIndex
-from oncely.domain.due import Action, due_shard
+from oncely.domain.due import DueAction, due_shard
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from tests.support.dynamo import Dynamo
+from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START
-from tests.unit.samples import a_job
+from tests.unit.samples import make_job
 
 EDITED, OTHER = (JobKey(f"payment.charge:order_{number}") for number in (1, 2))
 
 
-def test_invalid_due_time_hides_no_other_row(dynamo: Dynamo) -> None:
+def test_invalid_due_time_hides_no_other_row(dynamo: DynamoFixture) -> None:
     index = DynamoDueIndex(dynamo.client, dynamo.jobs_table, shards=1)
     for key in (EDITED, OTHER):
-        job = a_job(job_key=key, status=Status.UNKNOWN, due_at=START)
+        job = make_job(job_key=key, status=Status.UNKNOWN, due_at=START)
         dynamo.store().create(job)
     for key in (EDITED, OTHER):
         dynamo.client.update_item(
@@ -22,12 +22,12 @@ def test_invalid_due_time_hides_no_other_row(dynamo: Dynamo) -> None:
             Key={"job_key": {"S": key}},
             UpdateExpression="SET due = :one, due_at = :at",
             ExpressionAttributeValues={
-                ":one": {"S": f"{Action.ASK}#{due_shard(key, index.shards)}"},
+                ":one": {"S": f"{DueAction.LOOK_UP}#{due_shard(key, index.shards)}"},
                 ":at": {"S": "2026-01-32" if key == EDITED else "2026-02-01T00:00:00.000Z"},
             },
         )
 
-    found = list(index.due(Action.ASK, 0, since=None, until=START))
+    found = list(index.due(DueAction.LOOK_UP, 0, since=None, until=START))
 
     assert [one.job_key for one in found] == [EDITED, OTHER]
     assert found[0].due_at <= found[1].due_at, "a sweep merges rows by their times"

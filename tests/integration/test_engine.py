@@ -42,7 +42,7 @@ pytestmark = [
 ]
 
 # Killing is immediate; the rest is a busy machine's scheduling.
-GONE_WITHIN_SECONDS = 5.0
+EXIT_TIMEOUT_SECONDS = 5.0
 
 STARTER = """
 import signal, sys, time
@@ -64,7 +64,7 @@ def handler(event, context):
 """
 
 
-class Started(NamedTuple):
+class StartedEngine(NamedTuple):
     """A process that runs an engine, and that engine."""
 
     starter: "subprocess.Popen[str]"
@@ -78,7 +78,7 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def started(log: Path) -> Iterator[Started]:
+def started(log: Path) -> Iterator[StartedEngine]:
     with subprocess.Popen(
         [sys.executable, "-c", STARTER, str(log)],
         cwd=REPOSITORY,
@@ -87,7 +87,7 @@ def started(log: Path) -> Iterator[Started]:
     ) as starter:
         assert starter.stdout is not None
         pid, port = starter.stdout.readline().split()
-        yield Started(starter, int(pid), int(port))
+        yield StartedEngine(starter, int(pid), int(port))
         starter.kill()
 
 
@@ -109,8 +109,8 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def soon(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + GONE_WITHIN_SECONDS
+def wait_until(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + EXIT_TIMEOUT_SECONDS
     while not condition():
         if time.monotonic() > deadline:
             return False
@@ -127,7 +127,7 @@ def session_for(engine: Engine) -> boto3.Session:
     )
 
 
-def invoke_a_function(engine: Engine) -> dict[str, Any]:
+def invoke_function(engine: Engine) -> dict[str, Any]:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as code:
         code.writestr("index.py", WHO_AM_I)
@@ -181,10 +181,10 @@ def test_two_engines_share_nothing(tmp_path: Path) -> None:
 
 def test_stop_ends_function_workers(log: Path) -> None:
     with running_engine(log) as engine:
-        worker = invoke_a_function(engine)["pid"]
+        worker = invoke_function(engine)["pid"]
         assert is_running(worker)
 
-    assert soon(lambda: not is_running(worker))
+    assert wait_until(lambda: not is_running(worker))
     assert not is_listening(engine.port)
 
 
@@ -193,7 +193,7 @@ def test_functions_do_not_inherit_environment(log: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
     with running_engine(log) as engine:
-        seen = invoke_a_function(engine)["environment"]
+        seen = invoke_function(engine)["environment"]
 
     assert {"STRIPE_API_KEY", "PYTHONPATH"}.isdisjoint(seen)
     assert seen["AWS_ENDPOINT_URL"] == engine.url
@@ -213,13 +213,15 @@ def test_engine_stops_when_block_raises(log: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_engine_does_not_outlive_its_starter(started: Started, ending: signal.Signals) -> None:
+def test_engine_does_not_outlive_its_starter(
+    started: StartedEngine, ending: signal.Signals
+) -> None:
     assert is_listening(started.port)
 
     started.starter.send_signal(ending)
 
-    assert soon(lambda: not is_running(started.engine_pid))
-    assert soon(lambda: not is_listening(started.port))
+    assert wait_until(lambda: not is_running(started.engine_pid))
+    assert wait_until(lambda: not is_listening(started.port))
 
 
 def test_stopping_twice_is_harmless(log: Path) -> None:

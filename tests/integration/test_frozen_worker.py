@@ -14,10 +14,10 @@ from typing import IO
 import pytest
 
 from infra.local.engine import REPOSITORY
-from infra.local.sandbox import Fault, FaultKind
+from infra.local.sandbox import FaultKind, SandboxFault
 from oncely.domain.lifecycle import Event, Status
-from tests.support.worker import KEY, Stage
-from tests.support.world import World, charge
+from tests.support.worker import KEY, WorkerHarness
+from tests.support.world import InMemoryStack, charge_message
 
 CREATE = "/v1/payment_intents"
 CONFIRM = "/v1/payment_intents/*/confirm"
@@ -25,23 +25,23 @@ PATIENCE = 20.0
 
 
 @pytest.fixture
-def stage(stage: Stage) -> Stage:
-    stage.world().add_order()
-    return stage
+def harness(harness: WorkerHarness) -> WorkerHarness:
+    harness.world().add_order()
+    return harness
 
 
 @dataclass
-class Worker:
+class PausedWorker:
     """The process of tests/support/frozen_worker.py."""
 
     process: "subprocess.Popen[str]"
-    stage: Stage
+    harness: WorkerHarness
 
-    def claims(self) -> None:
+    def wait_for_claim(self) -> None:
         """Wait until it owns the job; it waits in turn."""
         assert self._output.readline() == "claimed\n"
 
-    def goes_on(self) -> None:
+    def resume_after_claim(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
@@ -51,10 +51,10 @@ class Worker:
         _, status = os.waitpid(self.process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
 
-    def stay_frozen_until_the_lease_is_over(self) -> None:
-        lease_until = self.stage.world().job(KEY).lease_until
+    def wait_for_lease_expiry(self) -> None:
+        lease_until = self.harness.world().job(KEY).lease_until
         assert lease_until is not None
-        until(lambda: datetime.now(UTC) > lease_until)
+        wait_until(lambda: datetime.now(UTC) > lease_until)
 
     def thaw(self) -> str:
         """Let it run to its end; gives the outcome it tells."""
@@ -69,9 +69,9 @@ class Worker:
 
 
 @pytest.fixture
-def worker(stage: Stage) -> Iterator[Worker]:
+def worker(harness: WorkerHarness) -> Iterator[PausedWorker]:
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.support.frozen_worker", json.dumps(charge())],
+        [sys.executable, "-m", "tests.support.frozen_worker", json.dumps(charge_message())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -79,113 +79,121 @@ def worker(stage: Stage) -> Iterator[Worker]:
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(REPOSITORY / "functions"),
-            **stage.environment(),
+            **harness.environment(),
         },
     ) as process:
-        yield Worker(process, stage)
+        yield PausedWorker(process, harness)
         process.kill()
 
 
-def until(happened: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     give_up = time.monotonic() + PATIENCE
-    while not happened():
+    while not condition():
         assert time.monotonic() < give_up
         time.sleep(0.01)
 
 
-def frozen_during(worker: Worker, fault: Fault) -> None:
+def freeze_during(worker: PausedWorker, fault: SandboxFault) -> None:
     """Freeze it while the provider works on its request; the answer comes while it is frozen."""
-    worker.claims()
-    worker.goes_on()
-    until(lambda: fault.hits == 1)
+    worker.wait_for_claim()
+    worker.resume_after_claim()
+    wait_until(lambda: fault.hits == 1)
     worker.freeze()
     fault.release()
-    worker.stay_frozen_until_the_lease_is_over()
+    worker.wait_for_lease_expiry()
 
 
-def frozen_after_claim(worker: Worker) -> None:
-    worker.claims()
+def freeze_after_claim(worker: PausedWorker) -> None:
+    worker.wait_for_claim()
     worker.freeze()
-    worker.goes_on()
-    worker.stay_frozen_until_the_lease_is_over()
+    worker.resume_after_claim()
+    worker.wait_for_lease_expiry()
 
 
-def confirms(stage: Stage) -> int:
-    return sum(request.path.endswith("/confirm") for request in stage.stripe.ledger.requests)
+def count_confirms(harness: WorkerHarness) -> int:
+    return sum(request.path.endswith("/confirm") for request in harness.stripe.ledger.requests)
 
 
-def healed(world: World) -> None:
+def reconcile_job(world: InMemoryStack) -> None:
     """Reconcile, and let a second worker take what that sends, until the job rests."""
     world.clock.time = datetime.now(UTC)
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
     assert job.status is Status.FINISHED
     assert world.order()["status"] == "paid"
 
 
-def test_thawed_worker_never_confirms_when_frozen_in_create(stage: Stage, worker: Worker) -> None:
-    create = stage.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
-    frozen_during(worker, create)
+def test_thawed_worker_never_confirms_when_frozen_in_create(
+    harness: WorkerHarness, worker: PausedWorker
+) -> None:
+    create = harness.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
+    freeze_during(worker, create)
 
     told = worker.thaw()
 
-    assert confirms(stage) == 0
-    assert told == "NothingSent"
-    assert stage.world().job(KEY).status is Status.READY
-    healed(stage.world())
-    assert confirms(stage) == 1
-    assert len(stage.stripe.ledger.charges_for(KEY)) == 1
-    assert len(stage.stripe.ledger.intents) == 1
+    assert count_confirms(harness) == 0
+    assert told == "NotAttempted"
+    assert harness.world().job(KEY).status is Status.READY
+    reconcile_job(harness.world())
+    assert count_confirms(harness) == 1
+    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
+    assert len(harness.stripe.ledger.intents) == 1
 
 
-def test_worker_frozen_in_create_loses_ownership_to_other(stage: Stage, worker: Worker) -> None:
-    create = stage.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
-    frozen_during(worker, create)
-    healed(stage.world())
-    before = stage.dynamo.row(KEY)
-
-    told = worker.thaw()
-
-    assert told == "OwnershipLost"
-    assert confirms(stage) == 1
-    assert len(stage.stripe.ledger.charges_for(KEY)) == 1
-    assert stage.dynamo.row(KEY) == before
-
-
-def test_thawed_worker_sends_nothing_when_frozen_after_claim(stage: Stage, worker: Worker) -> None:
-    frozen_after_claim(worker)
-
-    told = worker.thaw()
-
-    assert stage.stripe.ledger.requests == ()
-    assert told == "NothingSent"
-    assert stage.world().job(KEY).attempts == 0
-    healed(stage.world())
-    assert len(stage.stripe.ledger.charges_for(KEY)) == 1
-
-
-def test_worker_frozen_after_claim_loses_ownership_to_other(stage: Stage, worker: Worker) -> None:
-    frozen_after_claim(worker)
-    healed(stage.world())
-    before, asked = stage.dynamo.row(KEY), stage.stripe.ledger.requests
+def test_worker_frozen_in_create_loses_ownership_to_other(
+    harness: WorkerHarness, worker: PausedWorker
+) -> None:
+    create = harness.stripe.faults.add(FaultKind.SLOW, method="POST", path=CREATE, seconds=PATIENCE)
+    freeze_during(worker, create)
+    reconcile_job(harness.world())
+    before = harness.dynamo.row(KEY)
 
     told = worker.thaw()
 
     assert told == "OwnershipLost"
-    assert stage.stripe.ledger.requests == asked
-    assert len(stage.stripe.ledger.charges_for(KEY)) == 1
-    assert stage.dynamo.row(KEY) == before
+    assert count_confirms(harness) == 1
+    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
+    assert harness.dynamo.row(KEY) == before
 
 
-def test_late_worker_agrees_with_reconciler(stage: Stage, worker: Worker) -> None:
-    confirm = stage.stripe.faults.add(FaultKind.ACCEPT_THEN_HANG, path=CONFIRM, seconds=PATIENCE)
-    frozen_during(worker, confirm)
-    healed(stage.world())
+def test_thawed_worker_sends_nothing_when_frozen_after_claim(
+    harness: WorkerHarness, worker: PausedWorker
+) -> None:
+    freeze_after_claim(worker)
 
     told = worker.thaw()
 
-    job = stage.world().job(KEY)
+    assert harness.stripe.ledger.requests == ()
+    assert told == "NotAttempted"
+    assert harness.world().job(KEY).attempts == 0
+    reconcile_job(harness.world())
+    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
+
+
+def test_worker_frozen_after_claim_loses_ownership_to_other(
+    harness: WorkerHarness, worker: PausedWorker
+) -> None:
+    freeze_after_claim(worker)
+    reconcile_job(harness.world())
+    before, asked = harness.dynamo.row(KEY), harness.stripe.ledger.requests
+
+    told = worker.thaw()
+
+    assert told == "OwnershipLost"
+    assert harness.stripe.ledger.requests == asked
+    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
+    assert harness.dynamo.row(KEY) == before
+
+
+def test_late_worker_agrees_with_reconciler(harness: WorkerHarness, worker: PausedWorker) -> None:
+    confirm = harness.stripe.faults.add(FaultKind.ACCEPT_THEN_HANG, path=CONFIRM, seconds=PATIENCE)
+    freeze_during(worker, confirm)
+    reconcile_job(harness.world())
+
+    told = worker.thaw()
+
+    job = harness.world().job(KEY)
     assert told == "OwnershipLost"
     assert (job.status, job.evidence[-1].event) == (Status.FINISHED, Event.NOTE)
     assert "a late worker (claim 1) reports: charged" in job.evidence[-1].reason
-    assert confirms(stage) == 1
-    assert len(stage.stripe.ledger.charges_for(KEY)) == 1
+    assert count_confirms(harness) == 1
+    assert len(harness.stripe.ledger.charges_for(KEY)) == 1

@@ -17,8 +17,8 @@ from infra.local.engine import free_port
 from infra.local.sandbox import FaultKind, ProviderSandbox
 from oncely.adapters.hubspot import HubSpotCrm
 from oncely.adapters.hubspot_paths import CONTACTS
-from oncely.domain.answers import Done, NotSent, Refused, Unclear, Unreachable
-from oncely.providers import CrmRecord, Gone, Page, Taken
+from oncely.domain.answers import Ambiguous, Declined, LookupFailed, NotSent, Succeeded
+from oncely.providers import CrmConflict, CrmPage, CrmRecord, RecordNotFound
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.fakes import START
 from tests.support.tls import untrusted_server
@@ -36,11 +36,11 @@ def sandbox() -> Iterator[ProviderSandbox]:
 
 @pytest.fixture
 def crm(sandbox: ProviderSandbox) -> HubSpotCrm:
-    return in_a_hurry(sandbox.url)
+    return short_timeout_crm(sandbox.url)
 
 
-def in_a_hurry(url: str) -> HubSpotCrm:
-    return replace(HubSpotCrm.with_token("pat-test-1", api_base=url), timeouts=(0.3, 0.3))
+def short_timeout_crm(url: str) -> HubSpotCrm:
+    return replace(HubSpotCrm.from_token("pat-test-1", api_base=url), timeouts=(0.3, 0.3))
 
 
 @pytest.mark.parametrize("by_its_own_id", [False, True])
@@ -57,7 +57,7 @@ def test_faulty_push_makes_one_request_and_at_most_one_write(
     crm_id = sandbox.hubspot.add(email="seven@example.com") if by_its_own_id else None
     sandbox.faults.add(fault, times=None)
 
-    answer = crm.push(MINE, GRACE, crm_id=crm_id)
+    answer = crm.upsert_contact(MINE, GRACE, crm_id=crm_id)
 
     assert isinstance(answer, expected)
     assert len(sandbox.ledger.requests) == 1
@@ -68,23 +68,23 @@ def test_push_succeeds_when_provider_forgot_earlier_connection(
     sandbox: ProviderSandbox, crm: HubSpotCrm
 ) -> None:
     """A Lambda thaws, and the connection of its last invocation leads nowhere."""
-    first = crm.push(MINE, GRACE)
+    first = crm.upsert_contact(MINE, GRACE)
     sandbox.forget_connections()
 
-    second = crm.push(MINE, {"firstname": "Ada"})
+    second = crm.upsert_contact(MINE, {"firstname": "Ada"})
 
-    assert isinstance(first, Done)
-    assert isinstance(second, Done)
+    assert isinstance(first, Succeeded)
+    assert isinstance(second, Succeeded)
 
 
 def test_read_succeeds_when_provider_forgot_earlier_connection(
     sandbox: ProviderSandbox, crm: HubSpotCrm
 ) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
-    crm.fetch(record_id)
+    crm.get_contact(record_id)
     sandbox.forget_connections()
 
-    assert isinstance(crm.fetch(record_id), CrmRecord)
+    assert isinstance(crm.get_contact(record_id), CrmRecord)
 
 
 @pytest.mark.parametrize("fault", EVERY_FAULT)
@@ -95,13 +95,13 @@ def test_faulty_read_makes_one_request_and_changes_nothing(
     sandbox.faults.add(fault, times=None)
 
     answers = [
-        crm.fetch(record_id),
-        crm.page(after=None),
-        crm.changed(since=START, after=None),
-        crm.find(MINE),
+        crm.get_contact(record_id),
+        crm.list_contacts(after=None),
+        crm.list_changed(since=START, after=None),
+        crm.find_by_external_id(MINE),
     ]
 
-    assert [type(answer) for answer in answers] == [NotSent, NotSent, NotSent, Unreachable]
+    assert [type(answer) for answer in answers] == [NotSent, NotSent, NotSent, LookupFailed]
     assert sandbox.ledger.paths == {
         f"GET {CONTACTS}/1": 1,
         f"GET {CONTACTS}": 1,
@@ -113,10 +113,10 @@ def test_faulty_read_makes_one_request_and_changes_nothing(
 def test_slow_reply_is_accepted(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     sandbox.faults.add(FaultKind.SLOW, times=None, seconds=0.1)
 
-    answer = crm.push(MINE, GRACE)
+    answer = crm.upsert_contact(MINE, GRACE)
 
-    assert isinstance(answer, Done)
-    assert isinstance(crm.find(MINE), CrmRecord)
+    assert isinstance(answer, Succeeded)
+    assert isinstance(crm.find_by_external_id(MINE), CrmRecord)
 
 
 def test_read_is_not_retried_unlike_sdk_default(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
@@ -127,7 +127,7 @@ def test_read_is_not_retried_unlike_sdk_default(sandbox: ProviderSandbox, crm: H
     with pytest.raises(ApiException):
         BasicApi(ApiClient(configuration)).get_by_id("1")
     by_default = len(sandbox.ledger.requests)
-    crm.fetch("1")
+    crm.get_contact("1")
 
     assert by_default == 4
     assert len(sandbox.ledger.requests) == 5
@@ -135,10 +135,12 @@ def test_read_is_not_retried_unlike_sdk_default(sandbox: ProviderSandbox, crm: H
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
 def test_failed_connection_sends_nothing(host: str) -> None:
-    answer = in_a_hurry("http://" + host.format(closed=free_port())).push(MINE, GRACE)
+    answer = short_timeout_crm("http://" + host.format(closed=free_port())).upsert_contact(
+        MINE, GRACE
+    )
 
     assert isinstance(answer, NotSent)
-    assert not answer.alarm
+    assert not answer.credentials_rejected
 
 
 def test_connect_timeout_sends_nothing() -> None:
@@ -147,32 +149,34 @@ def test_connect_timeout_sends_nothing() -> None:
         busy.listen(0)
         first.connect(busy.getsockname())
 
-        answer = in_a_hurry(f"http://127.0.0.1:{busy.getsockname()[1]}").push(MINE, GRACE)
+        answer = short_timeout_crm(f"http://127.0.0.1:{busy.getsockname()[1]}").upsert_contact(
+            MINE, GRACE
+        )
 
     assert isinstance(answer, NotSent)
 
 
 def test_untrusted_server_is_sent_nothing(tmp_path: Path) -> None:
     with untrusted_server(tmp_path) as url:
-        answer = in_a_hurry(url).push(MINE, GRACE)
+        answer = short_timeout_crm(url).upsert_contact(MINE, GRACE)
 
     assert isinstance(answer, NotSent)
     assert "CERTIFICATE_VERIFY_FAILED" in answer.reason
 
 
 @pytest.mark.parametrize(
-    ("token", "reads"), [("wrong", NotSent), ("", NotSent), ("pat-test-read", Gone)]
+    ("token", "reads"), [("wrong", NotSent), ("", NotSent), ("pat-test-read", RecordNotFound)]
 )
 def test_token_without_write_access_raises_alarm(
     sandbox: ProviderSandbox, token: str, reads: type
 ) -> None:
-    crm = HubSpotCrm.with_token(token, api_base=sandbox.url)
+    crm = HubSpotCrm.from_token(token, api_base=sandbox.url)
 
-    answer = crm.push(MINE, GRACE)
+    answer = crm.upsert_contact(MINE, GRACE)
 
     assert isinstance(answer, NotSent)
-    assert answer.alarm
-    assert isinstance(crm.fetch("1"), reads)
+    assert answer.credentials_rejected
+    assert isinstance(crm.get_contact("1"), reads)
     assert sandbox.ledger.contacts == ()
 
 
@@ -192,7 +196,7 @@ def test_retry_after_is_followed_within_limits(
 ) -> None:
     sandbox.faults.add(FaultKind.RATE_LIMIT, times=None, seconds=seconds)
 
-    answers = [crm.push(MINE, GRACE), crm.fetch("1")]
+    answers = [crm.upsert_contact(MINE, GRACE), crm.get_contact("1")]
 
     assert [isinstance(one, NotSent) and one.retry_after for one in answers] == [wait, wait]
 
@@ -215,26 +219,31 @@ def test_rate_limit_without_retry_after_waits_by_policy(
     body = {"status": "error", "message": "limit", "errorType": "RATE_LIMIT", **policy}
 
     answers = [
-        replace(refusing(monkeypatch, 429, body), now=lambda: START).push(MINE, GRACE),
-        replace(refusing(monkeypatch, 429, body), now=lambda: START).fetch("1"),
+        replace(crm_with_response(monkeypatch, 429, body), now=lambda: START).upsert_contact(
+            MINE, GRACE
+        ),
+        replace(crm_with_response(monkeypatch, 429, body), now=lambda: START).get_contact("1"),
     ]
 
     assert [isinstance(one, NotSent) and one.retry_after for one in answers] == [wait, wait]
     daily = wait == timedelta(hours=3)
-    assert [isinstance(one, NotSent) and one.alarm for one in answers] == [daily, daily]
+    assert [isinstance(one, NotSent) and one.credentials_rejected for one in answers] == [
+        daily,
+        daily,
+    ]
 
 
 EXISTS = {"category": "CONFLICT", "message": "Contact already exists. Existing ID: 4419"}
 
 
-def refusing(monkeypatch: pytest.MonkeyPatch, status: int, body: object) -> HubSpotCrm:
+def crm_with_response(monkeypatch: pytest.MonkeyPatch, status: int, body: object) -> HubSpotCrm:
     """HubSpot answers every request like this."""
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = HTTPResponse(
         body=BytesIO(text), status=status, headers={"x": "y"}, preload_content=False
     )
     monkeypatch.setattr(PoolManager, "request", lambda *_, **__: answer)
-    return in_a_hurry("http://hubspot.test")
+    return short_timeout_crm("http://hubspot.test")
 
 
 @pytest.mark.parametrize("crm_id", [None, "7"])
@@ -258,13 +267,13 @@ def test_conflict_names_existing_contact_in_every_format(
     by: set[str],
     crm_id: str | None,
 ) -> None:
-    crm = refusing(monkeypatch, 409, body)
+    crm = crm_with_response(monkeypatch, 409, body)
 
-    answer = crm.push(MINE, {"email": "seven@example.com"}, crm_id=crm_id)
+    answer = crm.upsert_contact(MINE, {"email": "seven@example.com"}, crm_id=crm_id)
 
-    assert isinstance(answer, Taken)
+    assert isinstance(answer, CrmConflict)
     assert answer.record_id == record_id
-    assert answer.by == by
+    assert answer.properties == by
 
 
 @pytest.mark.parametrize(
@@ -276,7 +285,9 @@ def test_conflict_names_existing_contact_in_every_format(
     ],
 )
 def test_other_conflict_is_ambiguous(monkeypatch: pytest.MonkeyPatch, body: object) -> None:
-    assert isinstance(refusing(monkeypatch, 409, body).push(MINE, GRACE), Unclear)
+    assert isinstance(
+        crm_with_response(monkeypatch, 409, body).upsert_contact(MINE, GRACE), Ambiguous
+    )
 
 
 @pytest.mark.parametrize("status", [413, 414])
@@ -285,16 +296,16 @@ def test_other_conflict_is_ambiguous(monkeypatch: pytest.MonkeyPatch, body: obje
 def test_too_large_request_is_declined(
     monkeypatch: pytest.MonkeyPatch, status: int, body: object, crm_id: str | None
 ) -> None:
-    answer = refusing(monkeypatch, status, body).push(MINE, GRACE, crm_id=crm_id)
+    answer = crm_with_response(monkeypatch, status, body).upsert_contact(MINE, GRACE, crm_id=crm_id)
 
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Declined)
     assert answer.code == f"HTTP_{status}"
 
 
 def test_too_large_record_is_declined(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
-    answer = crm.push(MINE, {"notes": "x" * 3_000_000})
+    answer = crm.upsert_contact(MINE, {"notes": "x" * 3_000_000})
 
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Declined)
     assert answer.code == "HTTP_413"
     assert sandbox.ledger.contacts == ()
 
@@ -314,29 +325,33 @@ def test_too_large_record_is_declined(sandbox: ProviderSandbox, crm: HubSpotCrm)
 def test_contact_is_gone_only_when_404_is_from_hubspot(
     monkeypatch: pytest.MonkeyPatch, body: object, *, is_hubspots: bool
 ) -> None:
-    crm = partial(refusing, monkeypatch, 404, body)
+    crm = partial(crm_with_response, monkeypatch, 404, body)
 
-    answers = [crm().fetch("7"), crm().find(MINE), crm().push(MINE, GRACE, crm_id="7")]
+    answers = [
+        crm().get_contact("7"),
+        crm().find_by_external_id(MINE),
+        crm().upsert_contact(MINE, GRACE, crm_id="7"),
+    ]
 
-    unsure = [NotSent, Unreachable, Unclear]
-    assert [type(one) for one in answers] == ([Gone] * 3 if is_hubspots else unsure)
+    unsure = [NotSent, LookupFailed, Ambiguous]
+    assert [type(one) for one in answers] == ([RecordNotFound] * 3 if is_hubspots else unsure)
 
 
 def test_external_id_property_must_be_unique(sandbox: ProviderSandbox) -> None:
-    crm = HubSpotCrm.with_token("pat-test-1", api_base=sandbox.url, id_property="nickname")
+    crm = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url, id_property="nickname")
 
-    assert isinstance(crm.push(MINE, GRACE), Refused)
-    assert isinstance(crm.find(MINE), Unreachable)
+    assert isinstance(crm.upsert_contact(MINE, GRACE), Declined)
+    assert isinstance(crm.find_by_external_id(MINE), LookupFailed)
 
 
 def test_foreign_404_does_not_prove_contact_is_gone(
     sandbox: ProviderSandbox,
 ) -> None:
-    crm = HubSpotCrm.with_token("pat-test-1", api_base=f"{sandbox.url}/elsewhere")
+    crm = HubSpotCrm.from_token("pat-test-1", api_base=f"{sandbox.url}/elsewhere")
 
-    assert isinstance(crm.fetch("1"), NotSent)
-    assert isinstance(crm.find(MINE), Unreachable)
-    assert isinstance(crm.push(MINE, GRACE), Unclear)
+    assert isinstance(crm.get_contact("1"), NotSent)
+    assert isinstance(crm.find_by_external_id(MINE), LookupFailed)
+    assert isinstance(crm.upsert_contact(MINE, GRACE), Ambiguous)
 
 
 def test_changed_pages_past_search_limit_of_10_000(
@@ -346,12 +361,12 @@ def test_changed_pages_past_search_limit_of_10_000(
     crm = replace(crm, timeouts=(3, 7))
 
     seen: list[str] = []
-    page = crm.changed(since=START, after=None)
-    while isinstance(page, Page) and page.records:
+    page = crm.list_changed(since=START, after=None)
+    while isinstance(page, CrmPage) and page.records:
         seen += [one.record_id for one in page.records]
         if page.after is None:
             break
-        page = crm.changed(since=START, after=page.after)
+        page = crm.list_changed(since=START, after=page.after)
 
     assert seen == ids
     assert sandbox.ledger.paths == {f"POST {CONTACTS}/search": 102}

@@ -6,9 +6,9 @@ import pytest
 
 from infra.local.engine import free_port
 from infra.local.sandbox import FaultKind, ProviderSandbox
-from oncely.adapters.hubspot_keys import check_key
+from oncely.adapters.hubspot_keys import check_api_key
 from oncely.adapters.hubspot_paths import CONTACTS
-from ops_cli.place import AwsPlace, Where
+from ops_cli.place import AwsStackConnection, StackSelector
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def sandbox() -> Iterator[ProviderSandbox]:
 def test_api_key_is_checked_with_one_read(
     sandbox: ProviderSandbox, key: str, *, accepted: bool
 ) -> None:
-    answer = check_key(key, api_base=sandbox.url)
+    answer = check_api_key(key, api_base=sandbox.url)
 
     assert answer.accepted is accepted
     assert sandbox.ledger.paths == {f"GET {CONTACTS}": 1}
@@ -32,7 +32,7 @@ def test_api_key_is_checked_with_one_read(
 
 @pytest.mark.parametrize("key", ["pat-\ntest", "pat-test-é", "pat-test-1\r\nx: y"])
 def test_malformed_api_key_is_rejected_without_request(sandbox: ProviderSandbox, key: str) -> None:
-    answer = check_key(key, api_base=sandbox.url)
+    answer = check_api_key(key, api_base=sandbox.url)
 
     assert answer.accepted is False
     assert key not in answer.reason
@@ -40,9 +40,9 @@ def test_malformed_api_key_is_rejected_without_request(sandbox: ProviderSandbox,
 
 
 def test_api_key_is_accepted_when_daily_limit_is_spent(sandbox: ProviderSandbox) -> None:
-    sandbox.hubspot.daily_limit_is_spent = True
+    sandbox.hubspot.is_daily_limit_reached = True
 
-    assert check_key("pat-test-1", api_base=sandbox.url).accepted is True
+    assert check_api_key("pat-test-1", api_base=sandbox.url).accepted is True
 
 
 @pytest.mark.parametrize("fault", [FaultKind.OUTAGE, FaultKind.DROP_BEFORE, FaultKind.GARBLED])
@@ -51,11 +51,11 @@ def test_api_key_check_is_inconclusive_when_request_fails(
 ) -> None:
     sandbox.faults.add(fault)
 
-    assert check_key("pat-test-1", api_base=sandbox.url).accepted is None
+    assert check_api_key("pat-test-1", api_base=sandbox.url).accepted is None
 
 
 def test_api_key_check_is_inconclusive_when_unreachable() -> None:
-    answer = check_key("pat-test-1", api_base=f"http://127.0.0.1:{free_port()}")
+    answer = check_api_key("pat-test-1", api_base=f"http://127.0.0.1:{free_port()}")
 
     assert answer.accepted is None
     assert "pat-test-1" not in answer.reason
@@ -64,11 +64,11 @@ def test_api_key_check_is_inconclusive_when_unreachable() -> None:
 def test_api_key_is_checked_at_hubspot_of_stack(
     sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = AwsPlace(Where())
-    monkeypatch.setattr(AwsPlace, "outputs", {"HubspotApiBase": sandbox.url})
+    place = AwsStackConnection(StackSelector())
+    monkeypatch.setattr(AwsStackConnection, "outputs", {"HubspotApiBase": sandbox.url})
 
-    asked = place.ask_about_key("hubspot", "pat-test-1")
+    asked = place.check_api_key("hubspot", "pat-test-1")
 
     assert asked is not None
     assert asked.accepted is True
-    assert place.ask_about_key("stripe", "sk_test_1") is None
+    assert place.check_api_key("stripe", "sk_test_1") is None

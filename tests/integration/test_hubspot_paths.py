@@ -7,8 +7,8 @@ import pytest
 from infra.local.sandbox import ProviderSandbox
 from oncely.adapters.hubspot import HubSpotCrm
 from oncely.adapters.hubspot_paths import API_VERSION, CONTACTS
-from oncely.domain.answers import Done, Odd
-from oncely.providers import CrmRecord, Gone
+from oncely.domain.answers import Anomalous, Succeeded
+from oncely.providers import CrmRecord, RecordNotFound
 
 GRACE = {"firstname": "Grace"}
 MINE = "shop#7"
@@ -34,14 +34,14 @@ def sandbox() -> Iterator[ProviderSandbox]:
 
 @pytest.fixture
 def crm(sandbox: ProviderSandbox) -> HubSpotCrm:
-    return HubSpotCrm.with_token("pat-test-1", api_base=sandbox.url)
+    return HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
 
 
 @pytest.mark.parametrize("record_id", ODD_IDS)
 def test_fetch_sends_nothing_when_id_is_not_numeric(
     sandbox: ProviderSandbox, crm: HubSpotCrm, record_id: str
 ) -> None:
-    assert crm.fetch(record_id) == Gone()
+    assert crm.get_contact(record_id) == RecordNotFound()
     assert sandbox.ledger.requests == ()
 
 
@@ -49,9 +49,12 @@ def test_fetch_sends_nothing_when_id_is_not_numeric(
 def test_push_and_find_are_anomalous_when_crm_id_is_not_numeric(
     sandbox: ProviderSandbox, crm: HubSpotCrm, crm_id: str
 ) -> None:
-    answers = [crm.push(MINE, GRACE, crm_id=crm_id), crm.find(MINE, crm_id=crm_id)]
+    answers = [
+        crm.upsert_contact(MINE, GRACE, crm_id=crm_id),
+        crm.find_by_external_id(MINE, crm_id=crm_id),
+    ]
 
-    assert [type(answer) for answer in answers] == [Odd, Odd]
+    assert [type(answer) for answer in answers] == [Anomalous, Anomalous]
     assert sandbox.ledger.requests == ()
 
 
@@ -60,12 +63,12 @@ def test_push_and_find_are_anomalous_when_id_has_dot_segment(
     sandbox: ProviderSandbox, crm: HubSpotCrm, external_id: str
 ) -> None:
     answers = [
-        crm.push(external_id, GRACE),
-        crm.push(external_id, GRACE, crm_id="7"),
-        crm.find(external_id),
+        crm.upsert_contact(external_id, GRACE),
+        crm.upsert_contact(external_id, GRACE, crm_id="7"),
+        crm.find_by_external_id(external_id),
     ]
 
-    assert [type(answer) for answer in answers] == [Odd, Odd, Odd]
+    assert [type(answer) for answer in answers] == [Anomalous, Anomalous, Anomalous]
     assert sandbox.ledger.requests == ()
 
 
@@ -73,9 +76,9 @@ def test_push_and_find_are_anomalous_when_id_has_dot_segment(
 def test_other_id_is_one_path_segment(
     sandbox: ProviderSandbox, crm: HubSpotCrm, external_id: str
 ) -> None:
-    pushed, found = crm.push(external_id, GRACE), crm.find(external_id)
+    pushed, found = crm.upsert_contact(external_id, GRACE), crm.find_by_external_id(external_id)
 
-    assert isinstance(pushed, Done)
+    assert isinstance(pushed, Succeeded)
     assert isinstance(found, CrmRecord)
     assert found.external_id == external_id
     (_, asked) = sandbox.ledger.requests
@@ -84,13 +87,13 @@ def test_other_id_is_one_path_segment(
 
 def test_every_request_uses_same_api_version(sandbox: ProviderSandbox, crm: HubSpotCrm) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
-    crm.fetch(record_id)
-    crm.page(after=None)
-    crm.page(after="0")
-    crm.changed(since=sandbox.ledger.contacts[0].updated, after=None)
-    crm.push(MINE, GRACE)
-    crm.push(MINE, GRACE, crm_id=record_id)
-    crm.find(MINE)
+    crm.get_contact(record_id)
+    crm.list_contacts(after=None)
+    crm.list_contacts(after="0")
+    crm.list_changed(since=sandbox.ledger.contacts[0].updated, after=None)
+    crm.upsert_contact(MINE, GRACE)
+    crm.upsert_contact(MINE, GRACE, crm_id=record_id)
+    crm.find_by_external_id(MINE)
 
     assert API_VERSION in CONTACTS
     assert len(sandbox.ledger.requests) == 7

@@ -13,10 +13,10 @@ from infra.local.sandbox import ProviderSandbox
 from oncely.adapters.hubspot import HubSpotCrm
 from oncely.adapters.hubspot_paths import CONTACTS
 from oncely.adapters.stripe_payments import StripePayments
-from oncely.domain.answers import Done, Prepared
-from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.answers import Prepared, Succeeded
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
-from oncely.providers import Mail, Payment
+from oncely.providers import Email, Payment
 from tests.support.fakes import FakeClock
 from tests.support.mail import ses_mailer
 
@@ -40,7 +40,7 @@ def search(sandbox: ProviderSandbox, **wanted: object) -> requests.Response:
     return requests.post(f"{sandbox.url}{CONTACTS}/search", json=document, headers=TOKEN, timeout=5)
 
 
-def upserted(sandbox: ProviderSandbox, *values: str) -> requests.Response:
+def upsert_contacts(sandbox: ProviderSandbox, *values: str) -> requests.Response:
     inputs: Any = [{"id": one, "idProperty": "oncely_id", "properties": {}} for one in values]
     url = f"{sandbox.url}{CONTACTS}/batch/upsert"
     return requests.post(url, json={"inputs": inputs}, headers=TOKEN, timeout=5)
@@ -61,7 +61,7 @@ def test_search_compares_ids_as_numbers_and_times_as_times(
     sandbox: ProviderSandbox, clock: FakeClock
 ) -> None:
     ids = sandbox.hubspot.add_contacts(11)
-    clock.move(seconds=1)
+    clock.advance(seconds=1)
     sandbox.hubspot.update(ids[1], firstname="Grace")
     sandbox.hubspot.update(ids[9], firstname="Grace")
 
@@ -86,10 +86,10 @@ def test_search_compares_ids_as_numbers_and_times_as_times(
 
 
 def test_upsert_distinguishes_new_from_existing_contacts(sandbox: ProviderSandbox) -> None:
-    first = upserted(sandbox, "a")
-    both = upserted(sandbox, "a", "b")
+    first = upsert_contacts(sandbox, "a")
+    both = upsert_contacts(sandbox, "a", "b")
 
-    assert (first.status_code, upserted(sandbox, "a").status_code) == (201, 200)
+    assert (first.status_code, upsert_contacts(sandbox, "a").status_code) == (201, 200)
     assert [one["new"] for one in both.json()["results"]] == [False, True]
     assert {one.contact_id: one.writes for one in sandbox.ledger.contacts} == {"1": 3, "2": 1}
 
@@ -98,7 +98,7 @@ def test_upsert_distinguishes_new_from_existing_contacts(sandbox: ProviderSandbo
 def test_existing_contact_conflicts_in_both_formats(
     sandbox: ProviderSandbox, *, named: bool
 ) -> None:
-    sandbox.hubspot.names_what_collided = named
+    sandbox.hubspot.reports_conflicting_property = named
     record_id = sandbox.hubspot.add(email="seven@example.com")
     other = sandbox.hubspot.add(email="eight@example.com")
 
@@ -135,9 +135,9 @@ def test_rate_limit_returns_retry_after(sandbox: ProviderSandbox) -> None:
 
 
 def test_spent_daily_limit_names_policy_without_retry_after(sandbox: ProviderSandbox) -> None:
-    sandbox.hubspot.daily_limit_is_spent = True
+    sandbox.hubspot.is_daily_limit_reached = True
     spent = search(sandbox)
-    sandbox.hubspot.daily_limit_is_spent = False
+    sandbox.hubspot.is_daily_limit_reached = False
 
     assert (spent.status_code, spent.json()["policyName"]) == (429, "DAILY")
     assert "Retry-After" not in spent.headers
@@ -165,7 +165,7 @@ def test_one_process_serves_all_providers_and_shares_ledger() -> None:
         url = process.stdout.readline().strip()
         requests.post(f"{url}/_sandbox/add_contacts", json={"number": 2}, timeout=5)
 
-        charged = StripePayments.with_key("sk_test_1", api_base=url).prepare(
+        charged = StripePayments.from_api_key("sk_test_1", api_base=url).prepare(
             Payment(
                 money=Money(1250, "eur"),
                 customer="cus_7",
@@ -173,18 +173,20 @@ def test_one_process_serves_all_providers_and_shares_ledger() -> None:
                 job_key=JobKey("payment.charge:order_1"),
                 order_id="1",
             ),
-            key=ProviderKey("create:1"),
+            idempotency_key=IdempotencyKey("create:1"),
         )
-        pushed = HubSpotCrm.with_token("pat-test-1", api_base=url).push("a", {}, crm_id="2")
+        pushed = HubSpotCrm.from_token("pat-test-1", api_base=url).upsert_contact(
+            "a", {}, crm_id="2"
+        )
         mailed = ses_mailer(url).send(
-            Mail(to="seven@example.com", subject="-", text="-"),
-            key=ProviderKey("send:1"),
+            Email(to="seven@example.com", subject="-", text="-"),
+            idempotency_key=IdempotencyKey("send:1"),
             tag="tag",
         )
         books = requests.get(f"{url}/_sandbox/ledger", timeout=5).json()
         process.terminate()
 
-    assert [type(one) for one in (charged, pushed, mailed)] == [Prepared, Done, Done]
+    assert [type(one) for one in (charged, pushed, mailed)] == [Prepared, Succeeded, Succeeded]
     assert [one["writes"] for one in books["contacts"]] == [0, 1]
     assert [one["to"] for one in books["mails"]] == [["seven@example.com"]]
     assert books["paths"][f"PATCH {CONTACTS}/2"] == 1

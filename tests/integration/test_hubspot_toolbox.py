@@ -6,12 +6,12 @@ import pytest
 from moto import mock_aws
 
 from infra.local.sandbox import ProviderSandbox
-from oncely.adapters.clients import Clients
+from oncely.adapters.clients import AwsClients
 from oncely.adapters.hubspot import HubSpotCrm
-from oncely.adapters.toolbox import Toolbox
-from oncely.domain.answers import Done
+from oncely.adapters.toolbox import AwsDependencies
+from oncely.domain.answers import Succeeded
 from oncely.providers import CrmRecord
-from oncely.settings import ToolSettings
+from oncely.settings import DependencySettings
 
 SECRET = "oncely/hubspot"
 
@@ -23,26 +23,26 @@ def sandbox() -> Iterator[ProviderSandbox]:
 
 
 @pytest.fixture
-def clients(no_profile: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
+def clients(no_profile: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsClients]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     with mock_aws():
-        made = Clients()
+        made = AwsClients()
         made.secrets.create_secret(Name=SECRET, SecretString="pat-test-1")
         yield made
         made.secrets.close()
 
 
-def settings(sandbox: ProviderSandbox, **more: str) -> ToolSettings:
+def settings(sandbox: ProviderSandbox, **more: str) -> DependencySettings:
     environment = {"JOBS_TABLE": "jobs", "HUBSPOT_API_BASE": sandbox.url, **more}
-    read = ToolSettings.from_env(environment)
+    read = DependencySettings.from_env(environment)
     return read.model_copy(update={"secrets": {"hubspot": SECRET}})
 
 
-def test_crm_reads_configured_properties(sandbox: ProviderSandbox, clients: Clients) -> None:
+def test_crm_reads_configured_properties(sandbox: ProviderSandbox, clients: AwsClients) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com", company="Oncely", phone="7")
     named = settings(sandbox, HUBSPOT_PROPERTIES="email, company")
 
-    record = Toolbox(named, clients).crm().fetch(record_id)
+    record = AwsDependencies(named, clients).crm().get_contact(record_id)
 
     assert isinstance(record, CrmRecord)
     properties = record.body["properties"]
@@ -51,30 +51,34 @@ def test_crm_reads_configured_properties(sandbox: ProviderSandbox, clients: Clie
     assert "phone" not in properties
 
 
-def test_every_endpoint_returns_same_properties(sandbox: ProviderSandbox, clients: Clients) -> None:
+def test_every_endpoint_returns_same_properties(
+    sandbox: ProviderSandbox, clients: AwsClients
+) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
-    crm = HubSpotCrm.with_token("pat-test-1", api_base=sandbox.url)
+    crm = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
 
-    fetched = crm.fetch(record_id)
-    page = crm.page(after=None)
-    changed = crm.changed(since=sandbox.ledger.contacts[0].updated, after=None)
+    fetched = crm.get_contact(record_id)
+    page = crm.list_contacts(after=None)
+    changed = crm.list_changed(since=sandbox.ledger.contacts[0].updated, after=None)
 
     assert isinstance(fetched, CrmRecord)
     assert page == changed
     assert getattr(page, "records", None) == (fetched,)
 
 
-def test_crm_pushes_by_configured_id_property(sandbox: ProviderSandbox, clients: Clients) -> None:
-    crm = Toolbox(settings(sandbox, HUBSPOT_ID_PROPERTY="email"), clients).crm()
+def test_crm_pushes_by_configured_id_property(
+    sandbox: ProviderSandbox, clients: AwsClients
+) -> None:
+    crm = AwsDependencies(settings(sandbox, HUBSPOT_ID_PROPERTY="email"), clients).crm()
 
-    answer = crm.push("seven@example.com", {"firstname": "Grace"})
+    answer = crm.upsert_contact("seven@example.com", {"firstname": "Grace"})
 
-    assert isinstance(answer, Done)
+    assert isinstance(answer, Succeeded)
     (contact,) = sandbox.ledger.contacts
     assert contact.properties == {"email": "seven@example.com", "firstname": "Grace"}
 
 
-def test_crm_client_is_reused(sandbox: ProviderSandbox, clients: Clients) -> None:
-    toolbox = Toolbox(settings(sandbox), clients)
+def test_crm_client_is_reused(sandbox: ProviderSandbox, clients: AwsClients) -> None:
+    toolbox = AwsDependencies(settings(sandbox), clients)
 
     assert toolbox.crm() is toolbox.crm()

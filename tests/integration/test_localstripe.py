@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from oncely.domain.answers import Prepared
-from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers import Payment
 from tests.support.localstripe import LocalStripe, running_localstripe
-from tests.support.mortal import DiedError, Fate, Mortal
-from tests.support.world import World, charge
+from tests.support.mortal import CrashingPort, CrashPlan, SimulatedCrashError
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = JobKey("payment.charge:order_18452")
 
@@ -29,8 +29,8 @@ def customer(stripe: LocalStripe) -> tuple[str, str]:
 
 
 @pytest.fixture
-def world(stripe: LocalStripe, customer: tuple[str, str]) -> World:
-    world = World(payments=stripe.payments)
+def world(stripe: LocalStripe, customer: tuple[str, str]) -> InMemoryStack:
+    world = InMemoryStack(payments=stripe.payments)
     payer, method = customer
     world.add_order("18452", payment_customer=payer, payment_method=method)
     return world
@@ -44,17 +44,20 @@ def test_localstripe_ignores_idempotency_keys(
         money=Money(4900, "eur"), customer=payer, method=method, job_key=KEY, order_id="18452"
     )
 
-    both = [stripe.payments.prepare(payment, key=ProviderKey("the same")) for _ in range(2)]
+    both = [
+        stripe.payments.prepare(payment, idempotency_key=IdempotencyKey("the same"))
+        for _ in range(2)
+    ]
 
     refs = {one.ref for one in both if isinstance(one, Prepared)}
     assert len(refs) == 2
 
 
 def test_many_deliveries_charge_once(
-    world: World, stripe: LocalStripe, customer: tuple[str, str]
+    world: InMemoryStack, stripe: LocalStripe, customer: tuple[str, str]
 ) -> None:
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: world.run(charge()), range(24)))
+        list(pool.map(lambda _: world.run(charge_message()), range(24)))
 
     assert world.job(KEY).status is Status.FINISHED
     assert len(stripe.charges(customer[0])) == 1
@@ -63,15 +66,15 @@ def test_many_deliveries_charge_once(
 @pytest.mark.parametrize("step", ["prepare", "execute"])
 @pytest.mark.parametrize("after", [False, True])
 def test_worker_that_dies_at_provider_leaves_one_charge(
-    *, world: World, stripe: LocalStripe, customer: tuple[str, str], step: str, after: bool
+    *, world: InMemoryStack, stripe: LocalStripe, customer: tuple[str, str], step: str, after: bool
 ) -> None:
-    dying = world.runner(provider=Mortal(stripe.payments, Fate(step, after=after)))
-    with pytest.raises(DiedError):
-        world.run(charge(), runner=dying)
+    dying = world.runner(provider=CrashingPort(stripe.payments, CrashPlan(step, crash_after=after)))
+    with pytest.raises(SimulatedCrashError):
+        world.run(charge_message(), runner=dying)
 
     for _ in range(4):  # the message comes back, the reconciler asks, and the job goes on
-        world.clock.move(minutes=5)
-        world.run(charge())
+        world.clock.advance(minutes=5)
+        world.run(charge_message())
         world.reconcile(KEY)
 
     assert world.job(KEY).status is Status.FINISHED

@@ -7,24 +7,24 @@ import pytest
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.lifecycle import Event
-from oncely.ports import LocalRefused, Written
+from oncely.ports import BusinessWriteConflict, Swapped
 from oncely.services.outcomes import NeedsReview
 from tests.contract.samples import (
-    AN_UNPAID_ORDER,
     KEY,
     ORDER_KEY,
-    a_claim,
-    a_ready_job,
-    finished,
-    moved,
-    order_becomes_paid,
-    started,
+    UNPAID_ORDER,
+    apply_event,
+    claim_job,
+    finish_job,
+    make_claim,
+    make_ready_job,
+    paid_order_write,
 )
-from tests.support.dynamo import Dynamo
-from tests.support.faulty_aws import FaultyAws, Refusal
-from tests.support.world import World, charge
+from tests.support.dynamo import DynamoFixture
+from tests.support.faulty_aws import FaultInjector, ServiceError
+from tests.support.world import InMemoryStack, charge_message
 
-A_JOB = moved(a_ready_job(), Event.RESEND)
+A_JOB = apply_event(make_ready_job(), Event.RESEND)
 FORBIDDEN = [
     "AccessDeniedException",
     "UnrecognizedClientException",
@@ -34,10 +34,10 @@ FORBIDDEN = [
 
 USES: dict[str, Callable[[DynamoJobStore], object]] = {
     "get": lambda store: store.get(KEY),
-    "create": lambda store: store.create(a_ready_job()),
-    "claim": lambda store: store.claim(a_claim()),
-    "claim after": lambda store: store.claim(a_claim(requires_failed=KEY)),
-    "swap": lambda store: store.swap(a_ready_job(), A_JOB),
+    "create": lambda store: store.create(make_ready_job()),
+    "claim": lambda store: store.claim(make_claim()),
+    "claim after": lambda store: store.claim(make_claim(requires_failed=KEY)),
+    "compare_and_swap": lambda store: store.compare_and_swap(make_ready_job(), A_JOB),
 }
 
 
@@ -47,7 +47,7 @@ def use(request: pytest.FixtureRequest) -> Callable[[DynamoJobStore], object]:
 
 
 def test_missing_job_table_error_says_what_to_check(
-    dynamo: Dynamo, use: Callable[[DynamoJobStore], object]
+    dynamo: DynamoFixture, use: Callable[[DynamoJobStore], object]
 ) -> None:
     dynamo.admin.delete_table(TableName=dynamo.jobs_table)
 
@@ -60,11 +60,11 @@ def test_missing_job_table_error_says_what_to_check(
 
 @pytest.mark.parametrize("code", FORBIDDEN)
 def test_forbidden_job_table_error_says_what_to_check(
-    dynamo: Dynamo, use: Callable[[DynamoJobStore], object], code: str
+    dynamo: DynamoFixture, use: Callable[[DynamoJobStore], object], code: str
 ) -> None:
-    faults = FaultyAws(dynamo.client)
+    faults = FaultInjector(dynamo.client)
     for operation in ("GetItem", "PutItem", "UpdateItem", "TransactWriteItems"):
-        faults.on(operation, Refusal(code))
+        faults.inject(operation, ServiceError(code))
 
     with pytest.raises(NotConfiguredError) as raised:
         use(dynamo.store())
@@ -73,16 +73,16 @@ def test_forbidden_job_table_error_says_what_to_check(
     assert code in str(raised.value)
 
 
-def test_forbidden_call_is_not_retried(dynamo: Dynamo) -> None:
+def test_forbidden_call_is_not_retried(dynamo: DynamoFixture) -> None:
     pauses: list[float] = []
-    FaultyAws(dynamo.client).on("UpdateItem", Refusal("AccessDeniedException"))
+    FaultInjector(dynamo.client).inject("UpdateItem", ServiceError("AccessDeniedException"))
 
     with pytest.raises(NotConfiguredError):
-        dynamo.store(sleep=pauses.append).claim(a_claim())
-    assert (dynamo.calls.tries, pauses) == (["UpdateItem"], [])
+        dynamo.store(sleep=pauses.append).claim(make_claim())
+    assert (dynamo.calls.attempts, pauses) == (["UpdateItem"], [])
 
 
-def test_missing_orders_table_error_says_what_to_check(dynamo: Dynamo) -> None:
+def test_missing_orders_table_error_says_what_to_check(dynamo: DynamoFixture) -> None:
     dynamo.admin.delete_table(TableName=dynamo.tables["orders"])
 
     with pytest.raises(NotConfiguredError) as raised:
@@ -92,8 +92,8 @@ def test_missing_orders_table_error_says_what_to_check(dynamo: Dynamo) -> None:
 
 
 @pytest.mark.parametrize("code", FORBIDDEN)
-def test_forbidden_orders_table_error_names_table(dynamo: Dynamo, code: str) -> None:
-    FaultyAws(dynamo.client).on("GetItem", Refusal(code))
+def test_forbidden_orders_table_error_names_table(dynamo: DynamoFixture, code: str) -> None:
+    FaultInjector(dynamo.client).inject("GetItem", ServiceError(code))
 
     with pytest.raises(NotConfiguredError) as raised:
         dynamo.rows().get("orders", ORDER_KEY)
@@ -101,39 +101,41 @@ def test_forbidden_orders_table_error_names_table(dynamo: Dynamo, code: str) -> 
     assert code in str(raised.value)
 
 
-def test_no_job_is_claimed_when_orders_cannot_be_read(dynamo: Dynamo) -> None:
-    world = World(store=dynamo.store(), rows=dynamo.rows())
+def test_no_job_is_claimed_when_orders_cannot_be_read(dynamo: DynamoFixture) -> None:
+    world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     dynamo.admin.delete_table(TableName=dynamo.tables["orders"])
 
     with pytest.raises(NotConfiguredError):
-        world.run(charge())
+        world.run(charge_message())
     assert dynamo.calls.by_operation() == {"GetItem": 1}
     assert world.payments.calls == []
 
 
 def test_forbidden_order_write_conflicts_and_job_can_escalate(
-    dynamo: Dynamo,
+    dynamo: DynamoFixture,
 ) -> None:
-    dynamo.rows().put("orders", ORDER_KEY, AN_UNPAID_ORDER)
-    before = started(dynamo.store())
-    FaultyAws(dynamo.client).on("TransactWriteItems", Refusal("AccessDeniedException"))
+    dynamo.rows().put("orders", ORDER_KEY, UNPAID_ORDER)
+    before = claim_job(dynamo.store())
+    FaultInjector(dynamo.client).inject("TransactWriteItems", ServiceError("AccessDeniedException"))
 
-    refused = dynamo.store().swap(before, finished(before), local=[order_becomes_paid()])
-    told = moved(before, Event.ESCALATE)
+    refused = dynamo.store().compare_and_swap(
+        before, finish_job(before), business_writes=[paid_order_write()]
+    )
+    told = apply_event(before, Event.ESCALATE)
 
-    assert isinstance(refused, LocalRefused)
-    assert dynamo.tables["orders"] in refused.why
-    assert dynamo.store().swap(before, told) == Written(told)
+    assert isinstance(refused, BusinessWriteConflict)
+    assert dynamo.tables["orders"] in refused.reason
+    assert dynamo.store().compare_and_swap(before, told) == Swapped(told)
 
 
-def test_charge_needs_review_when_order_cannot_be_written(dynamo: Dynamo) -> None:
-    world = World(store=dynamo.store(), rows=dynamo.rows())
+def test_charge_needs_review_when_order_cannot_be_written(dynamo: DynamoFixture) -> None:
+    world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     world.add_order()
-    FaultyAws(dynamo.client).on("TransactWriteItems", Refusal("AccessDeniedException"))
+    FaultInjector(dynamo.client).inject("TransactWriteItems", ServiceError("AccessDeniedException"))
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, NeedsReview)
     assert dynamo.tables["orders"] in outcome.reason
     assert len(world.payments.charges) == 1
-    assert len(world.alerts.told) == 1
+    assert len(world.alerts.sent) == 1

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from infra.local import processes
-from infra.local.processes import busy_workers_of, kill, memory_of, workers_of
+from infra.local.processes import kill_worker, list_busy_workers, list_workers, memory_usage
 
 BUSY = "import sys; print('up', flush=True)\nwhile True: pass\n"
 IDLE = "import sys; print('up', flush=True)\nsys.stdin.read()\n"
 
 
-def started(script: Path, code: str) -> "subprocess.Popen[bytes]":
+def start_process(script: Path, code: str) -> "subprocess.Popen[bytes]":
     script.write_text(code)
     process = subprocess.Popen(
         [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -33,7 +33,7 @@ def pair(tmp_path: Path) -> "Iterator[tuple[subprocess.Popen[bytes], subprocess.
     for folder in folders:
         folder.mkdir()
     both = [
-        started(folder / "_worker.py", code)
+        start_process(folder / "_worker.py", code)
         for folder, code in zip(folders, (BUSY, IDLE), strict=True)
     ]
     yield both[0], both[1]
@@ -53,9 +53,9 @@ def test_workers_are_found_below_their_engine(
     monkeypatch.setattr(processes, "_all", getattr(processes, way))
     busy, idle = pair
 
-    assert {one.pid for one in workers_of(os.getpid())} == {busy.pid, idle.pid}
-    assert memory_of(busy.pid) > 1_000_000
-    assert memory_of(os.getpid()) > memory_of(busy.pid) + memory_of(idle.pid)
+    assert {one.pid for one in list_workers(os.getpid())} == {busy.pid, idle.pid}
+    assert memory_usage(busy.pid) > 1_000_000
+    assert memory_usage(os.getpid()) > memory_usage(busy.pid) + memory_usage(idle.pid)
 
 
 def test_busy_workers_are_distinguished_from_idle_ones(
@@ -63,19 +63,19 @@ def test_busy_workers_are_distinguished_from_idle_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Long enough for a machine that does other things as well.
-    monkeypatch.setattr(processes, "_MOMENT_SECONDS", 2.0)
+    monkeypatch.setattr(processes, "_SAMPLE_SECONDS", 2.0)
     busy, _ = pair
 
-    assert [one.pid for one in busy_workers_of(os.getpid())] == [busy.pid]
+    assert [one.pid for one in list_busy_workers(os.getpid())] == [busy.pid]
 
 
 def test_worker_is_killed_once(
     pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]",
 ) -> None:
     busy, idle = pair
-    (worker,) = (one for one in workers_of(os.getpid()) if one.pid == busy.pid)
+    (worker,) = (one for one in list_workers(os.getpid()) if one.pid == busy.pid)
 
-    assert kill(worker)
+    assert kill_worker(worker)
     assert busy.wait() == -signal.SIGKILL
-    assert not kill(worker)
+    assert not kill_worker(worker)
     assert idle.poll() is None

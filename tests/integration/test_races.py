@@ -16,35 +16,35 @@ from botocore.config import Config
 from infra.local.sandbox import StripeSandbox
 from oncely.adapters.aws import DYNAMODB
 from oncely.adapters.stripe_payments import StripePayments
-from oncely.adapters.system import SystemClock, new_token, spread
+from oncely.adapters.system import SystemClock, new_owner_token, random_jitter
 from oncely.contracts import CONTRACTS
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.ports import Claimed, ClaimRefused, Created, Window, WindowHeld
-from oncely.registry import Registry
+from oncely.ports import Claimed, ClaimFailed, Created, UniqueWindow, WindowTaken
+from oncely.registry import ContractRegistry
 from oncely.services.deadline import Deadline
 from oncely.services.enqueue import Enqueuer
-from oncely.services.outcomes import Broken, Duplicate, Finished, HeldElsewhere, Outcome
+from oncely.services.outcomes import Duplicate, Finished, InternalError, LeasedElsewhere, RunOutcome
 from oncely.services.run_job import JobRunner
-from oncely.services.tell import Teller, Telling
-from tests.contract.samples import a_claim, a_ready_job, at
-from tests.integration.ping import ping, pinging_into
-from tests.support.dynamo import Dynamo
-from tests.support.fakes import FakeAlerts, FakeOutbox
-from tests.support.mass import sized
-from tests.support.world import World, charge
+from oncely.services.tell import AlertDelivery, ReviewAlerter
+from tests.contract.samples import make_claim, make_ready_job, time_at
+from tests.integration.ping import ping_contract, ping_message
+from tests.support.dynamo import DynamoFixture
+from tests.support.fakes import FakeMessageSender, FakeNotifier
+from tests.support.mass import choose_size
+from tests.support.world import InMemoryStack, charge_message
 
-WORKERS = sized(8, full=16)
+WORKERS = choose_size(8, full=16)
 ENQUEUERS = 8
-ORDERS = sized(12, full=200)
-ROUNDS = sized(10, full=50)
+ORDERS = choose_size(12, full=200)
+ROUNDS = choose_size(10, full=50)
 # A race is about who wins, not about how long a loaded machine takes to say so.
 PATIENT = DYNAMODB.merge(Config(connect_timeout=10, read_timeout=20))
 
 T = TypeVar("T")
 
 
-def at_once(racers: Sequence[Callable[[], T]]) -> list[T]:
+def run_concurrently(racers: Sequence[Callable[[], T]]) -> list[T]:
     """Let all of them go at the same moment."""
     gate = threading.Barrier(len(racers))
 
@@ -59,36 +59,36 @@ def at_once(racers: Sequence[Callable[[], T]]) -> list[T]:
 @pytest.fixture
 def stripe() -> Iterator[StripeSandbox]:
     """A provider that charges twice when it is asked twice."""
-    with StripeSandbox(honours_keys=False) as sandbox:
+    with StripeSandbox(honors_idempotency_keys=False) as sandbox:
         yield sandbox
 
 
-class Worker:
+class RacingWorker:
     """A process of its own: its clients, its tokens, the machine's clock."""
 
-    def __init__(self, dynamo: Dynamo, **ports: Any) -> None:  # noqa: ANN401  # fields of a world
-        client = dynamo.another_client(config=PATIENT)
-        self.world = World(store=dynamo.store(client), rows=dynamo.rows(client), **ports)
+    def __init__(self, dynamo: DynamoFixture, **ports: Any) -> None:  # noqa: ANN401  # fields of a world
+        client = dynamo.separate_client(config=PATIENT)
+        self.world = InMemoryStack(store=dynamo.store(client), rows=dynamo.rows(client), **ports)
         self._clock = SystemClock()
         self._runner: JobRunner = replace(
-            self.world.runner(), clock=self._clock, new_token=new_token
+            self.world.runner(), clock=self._clock, new_token=new_owner_token
         )
 
-    def deliver(self, message: Mapping[str, object]) -> Outcome:
+    def deliver(self, message: Mapping[str, object]) -> RunOutcome:
         deadline = Deadline(self._clock.now() + timedelta(minutes=5), self._clock)
         try:
             return self._runner.run(json.dumps(message), deadline=deadline)
         except Exception as error:  # noqa: BLE001  # an outcome like any other, as in a batch
-            return Broken(error)
+            return InternalError(error)
 
 
-def all_at_once(
-    workers: Sequence[Worker], messages: Sequence[Mapping[str, object]]
-) -> list[Outcome]:
+def deliver_concurrently(
+    workers: Sequence[RacingWorker], messages: Sequence[Mapping[str, object]]
+) -> list[RunOutcome]:
     """Deliver each message to every worker, at the same moment, and then once more."""
     gate = threading.Barrier(len(workers))
 
-    def deliver_all(worker: Worker) -> list[Outcome]:
+    def deliver_all(worker: RacingWorker) -> list[RunOutcome]:
         outcomes = []
         for message in messages:
             gate.wait()
@@ -100,24 +100,28 @@ def all_at_once(
     return outcomes + [workers[0].deliver(message) for message in messages]
 
 
-def assert_one_run_each(outcomes: Sequence[Outcome], *, jobs: int) -> None:
+def assert_one_run_each(outcomes: Sequence[RunOutcome], *, jobs: int) -> None:
     counts = Counter(type(outcome) for outcome in outcomes)
-    assert counts.keys() <= {Finished, Duplicate, HeldElsewhere}
+    assert counts.keys() <= {Finished, Duplicate, LeasedElsewhere}
     assert counts[Finished] == jobs
     # At least the one delivery after all the others is a plain duplicate.
     assert counts[Duplicate] >= jobs
 
 
 @pytest.mark.mass
-def test_concurrent_workers_charge_each_order_once(dynamo: Dynamo, stripe: StripeSandbox) -> None:
+def test_concurrent_workers_charge_each_order_once(
+    dynamo: DynamoFixture, stripe: StripeSandbox
+) -> None:
     orders = [str(number) for number in range(ORDERS)]
-    payments = [StripePayments.with_key("sk_test_1", api_base=stripe.url) for _ in range(WORKERS)]
-    workers = [Worker(dynamo, payments=provider) for provider in payments]
+    payments = [
+        StripePayments.from_api_key("sk_test_1", api_base=stripe.url) for _ in range(WORKERS)
+    ]
+    workers = [RacingWorker(dynamo, payments=provider) for provider in payments]
     world = workers[0].world
     for order_id in orders:
         world.add_order(order_id)
 
-    outcomes = all_at_once(workers, [charge(order_id) for order_id in orders])
+    outcomes = deliver_concurrently(workers, [charge_message(order_id) for order_id in orders])
 
     charges = Counter(charge.metadata["order_id"] for charge in stripe.ledger.charges)
     assert charges == dict.fromkeys(orders, 1)
@@ -129,52 +133,54 @@ def test_concurrent_workers_charge_each_order_once(dynamo: Dynamo, stripe: Strip
 
 
 @pytest.mark.mass
-def test_effect_guarded_only_by_claim_happens_once(dynamo: Dynamo) -> None:
+def test_effect_guarded_only_by_claim_happens_once(dynamo: DynamoFixture) -> None:
     pings: list[JobKey] = []
-    contracts = (pinging_into(pings),)
-    workers = [Worker(dynamo, contracts=contracts) for _ in range(WORKERS)]
+    contracts = (ping_contract(pings),)
+    workers = [RacingWorker(dynamo, contracts=contracts) for _ in range(WORKERS)]
 
-    outcomes = all_at_once(workers, [ping(number) for number in range(ROUNDS)])
+    outcomes = deliver_concurrently(workers, [ping_message(number) for number in range(ROUNDS)])
 
     assert sorted(pings) == sorted({f"test.ping:{number}" for number in range(ROUNDS)})
     assert_one_run_each(outcomes, jobs=ROUNDS)
 
 
 @pytest.mark.mass
-def test_exactly_one_concurrent_claim_wins(dynamo: Dynamo) -> None:
-    stores = [dynamo.store(dynamo.another_client(config=PATIENT)) for _ in range(WORKERS)]
+def test_exactly_one_concurrent_claim_wins(dynamo: DynamoFixture) -> None:
+    stores = [dynamo.store(dynamo.separate_client(config=PATIENT)) for _ in range(WORKERS)]
     keys = [JobKey(f"payment.charge:order_{number}") for number in range(ROUNDS)]
     for key in keys[::2]:
-        stores[0].create(a_ready_job(key))
+        stores[0].create(make_ready_job(key))
 
     for key in keys:
-        results = at_once([partial(store.claim, a_claim(job_key=key)) for store in stores])
+        results = run_concurrently(
+            [partial(store.claim, make_claim(job_key=key)) for store in stores]
+        )
 
         (winner,) = [result.job for result in results if isinstance(result, Claimed)]
-        refused = [result.row for result in results if isinstance(result, ClaimRefused)]
+        refused = [result.row for result in results if isinstance(result, ClaimFailed)]
         assert refused == [winner] * (WORKERS - 1)
         assert stores[0].get(key) == winner
         assert (winner.fence, winner.attempts) == (1, 1)
 
 
 @pytest.mark.mass
-def test_exactly_one_concurrent_producer_creates_and_sends_job(dynamo: Dynamo) -> None:
-    outbox = FakeOutbox()
+def test_exactly_one_concurrent_producer_creates_and_sends_job(dynamo: DynamoFixture) -> None:
+    outbox = FakeMessageSender()
     producers = [
         Enqueuer(
-            registry=Registry(CONTRACTS),
+            registry=ContractRegistry(CONTRACTS),
             store=dynamo.store(client),
             windows=dynamo.windows(client),
-            outbox=lambda _queue: outbox,
+            sender_for_queue=lambda _queue: outbox,
             clock=SystemClock(),
-            new_token=new_token,
+            new_token=new_owner_token,
         )
-        for client in [dynamo.another_client(config=PATIENT) for _ in range(ENQUEUERS)]
+        for client in [dynamo.separate_client(config=PATIENT) for _ in range(ENQUEUERS)]
     ]
 
     for number in range(ROUNDS):
-        message = charge(str(number))
-        results = at_once([partial(producer.enqueue, message) for producer in producers])
+        message = charge_message(str(number))
+        results = run_concurrently([partial(producer.enqueue, message) for producer in producers])
 
         assert Counter(result.created for result in results) == {True: 1, False: ENQUEUERS - 1}
         assert {result.status for result in results} == {Status.READY}
@@ -182,13 +188,13 @@ def test_exactly_one_concurrent_producer_creates_and_sends_job(dynamo: Dynamo) -
 
 
 @pytest.mark.mass
-def test_exactly_one_concurrent_job_gets_unique_window(dynamo: Dynamo) -> None:
-    all_windows = [dynamo.windows(dynamo.another_client(config=PATIENT)) for _ in range(ENQUEUERS)]
+def test_exactly_one_concurrent_job_gets_unique_window(dynamo: DynamoFixture) -> None:
+    all_windows = [dynamo.windows(dynamo.separate_client(config=PATIENT)) for _ in range(ENQUEUERS)]
 
     for number in range(ROUNDS):
-        window = Window(name=f"sync.import:{number}", now=at(0), until=at(600))
-        jobs = [a_ready_job(JobKey(f"sync.import:{number}:{n}")) for n in range(ENQUEUERS)]
-        results = at_once(
+        window = UniqueWindow(name=f"sync.import:{number}", now=time_at(0), until=time_at(600))
+        jobs = [make_ready_job(JobKey(f"sync.import:{number}:{n}")) for n in range(ENQUEUERS)]
+        results = run_concurrently(
             [
                 partial(windows.create, job, window)
                 for windows, job in zip(all_windows, jobs, strict=True)
@@ -196,27 +202,27 @@ def test_exactly_one_concurrent_job_gets_unique_window(dynamo: Dynamo) -> None:
         )
 
         (created,) = [result.job for result in results if isinstance(result, Created)]
-        held = [result.by for result in results if isinstance(result, WindowHeld)]
+        held = [result.holder for result in results if isinstance(result, WindowTaken)]
         assert held == [created.job_key] * (ENQUEUERS - 1)
         assert [dynamo.row(job.job_key) is not None for job in jobs].count(True) == 1
 
 
-def test_concurrent_alerters_alert_once(dynamo: Dynamo) -> None:
-    alerts = FakeAlerts()
-    review = replace(a_ready_job(), status=Status.NEEDS_REVIEW, due_at=SystemClock().now())
+def test_concurrent_alerters_alert_once(dynamo: DynamoFixture) -> None:
+    alerts = FakeNotifier()
+    review = replace(make_ready_job(), status=Status.NEEDS_REVIEW, due_at=SystemClock().now())
     dynamo.store().create(review)
     racers = [
-        Teller(
-            store=dynamo.store(dynamo.another_client(config=PATIENT)),
-            alerts=alerts,
+        ReviewAlerter(
+            store=dynamo.store(dynamo.separate_client(config=PATIENT)),
+            notifier=alerts,
             clock=SystemClock(),
             actor="reconciler",
-            jitter=spread,
+            jitter=random_jitter,
         )
         for _ in range(WORKERS)
     ]
 
-    done = at_once([partial(racer.tell, review.job_key) for racer in racers])
+    done = run_concurrently([partial(racer.alert_if_due, review.job_key) for racer in racers])
 
-    assert Counter(done) == {Telling.TOLD: 1, Telling.NOT_DUE: WORKERS - 1}
-    assert len(alerts.told) == 1
+    assert Counter(done) == {AlertDelivery.DELIVERED: 1, AlertDelivery.NOT_DUE: WORKERS - 1}
+    assert len(alerts.sent) == 1

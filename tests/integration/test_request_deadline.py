@@ -10,13 +10,13 @@ import pytest
 
 from oncely.adapters.hubspot import HubSpotCrm, hubspot_client
 from oncely.adapters.stripe_payments import StripePayments, stripe_client
-from oncely.domain.answers import NotSent, Unclear
-from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.answers import Ambiguous, NotSent
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 from oncely.providers import Payment
 
 LIMIT = 0.6
-EACH = 0.1  # seconds between two bytes: no single read ever waits for long
+CHUNK_INTERVAL = 0.1  # seconds between two bytes: no single read ever waits for long
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n"
 PAYMENT = Payment(
     money=Money(1250, "eur"),
@@ -27,7 +27,7 @@ PAYMENT = Payment(
 )
 
 
-class Trickling:
+class TricklingServer:
     """Answers a request with these bytes at once, and then with a byte now and then."""
 
     def __init__(self, at_once: bytes, then: bytes) -> None:
@@ -56,7 +56,7 @@ class Trickling:
             try:
                 connection.sendall(self.at_once)
                 for _ in range(200):
-                    if self.over.wait(EACH):
+                    if self.over.wait(CHUNK_INTERVAL):
                         return
                     connection.sendall(self.then)
             except OSError:
@@ -64,42 +64,42 @@ class Trickling:
 
 
 @pytest.fixture(params=["the body", "the headers"])
-def server(request: pytest.FixtureRequest) -> Iterator[Trickling]:
+def server(request: pytest.FixtureRequest) -> Iterator[TricklingServer]:
     at_once = HEAD if request.param == "the body" else HEAD[:40]
-    trickling = Trickling(at_once, b" " if request.param == "the body" else b"x")
+    trickling = TricklingServer(at_once, b" " if request.param == "the body" else b"x")
     yield trickling
     trickling.close()
 
 
 def test_stripe_request_ends_at_deadline_when_reply_trickles(
-    server: Trickling,
+    server: TricklingServer,
 ) -> None:
     client = stripe_client(
         "sk_test_1", api_base=server.url, request_timeout=timedelta(seconds=LIMIT)
     )
     began = time.monotonic()
 
-    answer = StripePayments(client).prepare(PAYMENT, key=ProviderKey("create:1"))
+    answer = StripePayments(client).prepare(PAYMENT, idempotency_key=IdempotencyKey("create:1"))
 
-    assert isinstance(answer, Unclear)
+    assert isinstance(answer, Ambiguous)
     assert time.monotonic() - began < LIMIT * 3
 
 
-def test_hubspot_push_ends_at_deadline_when_reply_trickles(server: Trickling) -> None:
+def test_hubspot_push_ends_at_deadline_when_reply_trickles(server: TricklingServer) -> None:
     client = hubspot_client("pat-test-1", api_base=server.url)
     crm = HubSpotCrm(client=client, timeouts=(LIMIT / 2, LIMIT / 2))
     began = time.monotonic()
 
-    answer = crm.push("shop#7", {"firstname": "Grace"})
+    answer = crm.upsert_contact("shop#7", {"firstname": "Grace"})
 
-    assert isinstance(answer, Unclear)
+    assert isinstance(answer, Ambiguous)
     assert time.monotonic() - began < LIMIT * 3
 
 
-def test_hubspot_read_ends_at_deadline_when_reply_trickles(server: Trickling) -> None:
+def test_hubspot_read_ends_at_deadline_when_reply_trickles(server: TricklingServer) -> None:
     client = hubspot_client("pat-test-1", api_base=server.url)
     crm = HubSpotCrm(client=client, timeouts=(LIMIT / 2, LIMIT / 2))
     began = time.monotonic()
 
-    assert isinstance(crm.fetch("7"), NotSent)
+    assert isinstance(crm.get_contact("7"), NotSent)
     assert time.monotonic() - began < LIMIT * 3

@@ -13,25 +13,25 @@ from botocore.exceptions import BotoCoreError, CredentialRetrievalError, Invalid
 from infra.local.engine import free_port
 from infra.local.sandbox import FaultKind, ProviderSandbox
 from oncely import signals
-from oncely.adapters.clients import Clients
-from oncely.adapters.ses_mail import ONCE, SesMailer
-from oncely.adapters.toolbox import Toolbox
-from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
-from oncely.domain.keys import JobKey, ProviderKey, claim_tag
+from oncely.adapters.clients import AwsClients
+from oncely.adapters.ses_mail import NO_RETRIES, SesMailer
+from oncely.adapters.toolbox import AwsDependencies
+from oncely.domain.answers import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
+from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.domain.lifecycle import Status
-from oncely.providers import Mail
+from oncely.providers import Email
 from oncely.services.outcomes import Finished
-from oncely.settings import ToolSettings
-from oncely.signals import PROVIDER_REFUSES_US
+from oncely.settings import DependencySettings
+from oncely.signals import CREDENTIALS_REJECTED
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.mail import SENDER, ses_client, ses_mailer
 from tests.support.tls import untrusted_server
-from tests.support.world import World
+from tests.support.world import InMemoryStack
 
 SEND = "POST /v2/email/outbound-emails"
-KEY = ProviderKey("receipt.send:order_18452:send:0")
+KEY = IdempotencyKey("receipt.send:order_18452:send:0")
 TAG = claim_tag(JobKey("receipt.send:order_18452"), deployment="dev", fence=1)
-HURRIED = ONCE.merge(Config(connect_timeout=0.3, read_timeout=0.3))
+SHORT_TIMEOUTS = NO_RETRIES.merge(Config(connect_timeout=0.3, read_timeout=0.3))
 
 
 @pytest.fixture
@@ -40,9 +40,11 @@ def sandbox(no_profile: None) -> Iterator[ProviderSandbox]:
         yield running
 
 
-def sent_by(url: str, *, to: str = "seven@example.com", sender: str = SENDER) -> Answer:
-    mail = Mail(to=to, subject="Receipt", text="Thank you.")
-    return ses_mailer(url, sender=sender, config=HURRIED).send(mail, key=KEY, tag=TAG)
+def send_mail(url: str, *, to: str = "seven@example.com", sender: str = SENDER) -> EffectOutcome:
+    mail = Email(to=to, subject="Receipt", text="Thank you.")
+    return ses_mailer(url, sender=sender, config=SHORT_TIMEOUTS).send(
+        mail, idempotency_key=KEY, tag=TAG
+    )
 
 
 @pytest.mark.parametrize(("fault", "expected", "mails"), FAULTY_SENDS)
@@ -51,7 +53,7 @@ def test_faulty_send_makes_one_request_and_at_most_one_mail(
 ) -> None:
     sandbox.faults.add(fault, times=None)
 
-    answer = sent_by(sandbox.url)
+    answer = send_mail(sandbox.url)
 
     assert isinstance(answer, expected)
     assert sandbox.ledger.paths[SEND] == 1
@@ -61,9 +63,9 @@ def test_faulty_send_makes_one_request_and_at_most_one_mail(
 def test_slow_reply_is_accepted(sandbox: ProviderSandbox) -> None:
     sandbox.faults.add(FaultKind.SLOW, seconds=0.1)
 
-    answer = sent_by(sandbox.url)
+    answer = send_mail(sandbox.url)
 
-    assert isinstance(answer, Done)
+    assert isinstance(answer, Succeeded)
     assert [one.message_id for one in sandbox.ledger.mails] == [answer.ref]
 
 
@@ -71,15 +73,15 @@ def test_receipts_are_sent_when_provider_forgot_connection(
     sandbox: ProviderSandbox,
 ) -> None:
     """A Lambda thaws ten times, and the connection of its last invocation leads nowhere."""
-    mail = Mail(to="seven@example.com", subject="Receipt", text="Thank you.")
-    mailer = ses_mailer(sandbox.url, config=HURRIED)
+    mail = Email(to="seven@example.com", subject="Receipt", text="Thank you.")
+    mailer = ses_mailer(sandbox.url, config=SHORT_TIMEOUTS)
     answers = []
 
     for _ in range(10):
-        answers.append(mailer.send(mail, key=KEY, tag=TAG))
+        answers.append(mailer.send(mail, idempotency_key=KEY, tag=TAG))
         sandbox.forget_connections()
 
-    assert [type(answer) for answer in answers] == [Done] * 10
+    assert [type(answer) for answer in answers] == [Succeeded] * 10
     assert len(sandbox.ledger.mails) == 10
 
 
@@ -100,10 +102,10 @@ def test_send_is_not_retried_unlike_boto3_default(
             Content={"Simple": {"Subject": {"Data": "-"}, "Body": {"Text": {"Data": "-"}}}},
         )
     by_default = len(sandbox.ledger.mails)
-    answer = sent_by(sandbox.url)
+    answer = send_mail(sandbox.url)
 
     assert by_default == 3
-    assert isinstance(answer, Unclear)
+    assert isinstance(answer, Ambiguous)
     assert len(sandbox.ledger.mails) == by_default + 1
 
 
@@ -114,7 +116,7 @@ def test_environment_cannot_enable_retries(
     monkeypatch.setenv("AWS_RETRY_MODE", "adaptive")
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
 
-    sent_by(sandbox.url)
+    send_mail(sandbox.url)
 
     assert len(sandbox.ledger.mails) == 1
 
@@ -126,9 +128,9 @@ def test_environment_cannot_enable_retries(
 def test_unsendable_mail_is_declined_with_code(
     sandbox: ProviderSandbox, to: str, code: str
 ) -> None:
-    answer = sent_by(sandbox.url, to=to)
+    answer = send_mail(sandbox.url, to=to)
 
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Declined)
     assert answer.code == code
     assert "request req_" in answer.reason
     assert sandbox.ledger.mails == ()
@@ -152,10 +154,10 @@ def test_unsendable_mail_is_declined_with_code(
 def test_configuration_error_sends_nothing_and_raises_alarm(
     sandbox: ProviderSandbox, sender: str, code: str
 ) -> None:
-    answer = sent_by(sandbox.url, sender=sender)
+    answer = send_mail(sandbox.url, sender=sender)
 
     assert isinstance(answer, NotSent)
-    assert answer.alarm
+    assert answer.credentials_rejected
     assert code in answer.reason
     assert sandbox.ledger.mails == ()
 
@@ -163,36 +165,38 @@ def test_configuration_error_sends_nothing_and_raises_alarm(
 def test_unverified_recipient_raises_alarm_in_ses_sandbox(
     sandbox: ProviderSandbox,
 ) -> None:
-    answer = sent_by(sandbox.url, to="unverified@example.com")
+    answer = send_mail(sandbox.url, to="unverified@example.com")
 
     assert isinstance(answer, NotSent)
-    assert answer.alarm
+    assert answer.credentials_rejected
 
 
 def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ProviderSandbox) -> None:
-    world = World(mail=ses_mailer(sandbox.url, sender="unverified@example.com"))
+    world = InMemoryStack(mail=ses_mailer(sandbox.url, sender="unverified@example.com"))
     world.add_order(status="paid")
     receipt = {"job": "receipt.send", "v": 1, "order_id": "18452"}
 
     outcomes = [world.run(receipt) for _ in range(3)]
     job = world.job("receipt.send:order_18452")
     world.mail = ses_mailer(sandbox.url)
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
     fixed = world.run(receipt)
 
-    assert [signals.told(outcome).metric for outcome in outcomes] == [PROVIDER_REFUSES_US] * 3
+    assert [signals.signal_for(outcome).metric for outcome in outcomes] == [
+        CREDENTIALS_REJECTED
+    ] * 3
     assert (job.status, job.attempts, job.first_sent_at) == (Status.READY, 0, None)
     assert isinstance(fixed, Finished)
     assert len(sandbox.ledger.mails) == 1
-    assert world.alerts.told == []  # one alarm for all receipts, and no alert for each
+    assert world.alerts.sent == []  # one alarm for all receipts, and no alert for each
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
 def test_failed_connection_sends_nothing(no_profile: None, host: str) -> None:
-    answer = sent_by("http://" + host.format(closed=free_port()))
+    answer = send_mail("http://" + host.format(closed=free_port()))
 
     assert isinstance(answer, NotSent)
-    assert not answer.alarm
+    assert not answer.credentials_rejected
 
 
 def test_connect_timeout_sends_nothing(no_profile: None) -> None:
@@ -201,14 +205,14 @@ def test_connect_timeout_sends_nothing(no_profile: None) -> None:
         busy.listen(0)
         first.connect(busy.getsockname())
 
-        answer = sent_by(f"http://127.0.0.1:{busy.getsockname()[1]}")
+        answer = send_mail(f"http://127.0.0.1:{busy.getsockname()[1]}")
 
     assert isinstance(answer, NotSent)
 
 
 def test_untrusted_server_is_sent_nothing(no_profile: None, tmp_path: Path) -> None:
     with untrusted_server(tmp_path) as url:
-        answer = sent_by(url)
+        answer = send_mail(url)
 
     assert isinstance(answer, NotSent)
     assert "CERTIFICATE_VERIFY_FAILED" in answer.reason
@@ -222,12 +226,12 @@ def test_missing_credentials_send_nothing_and_raise_alarm(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", sandbox.url)
 
-    answer = SesMailer(new_client=Clients().new_ses, sender=SENDER).send(
-        Mail(to="seven@example.com", subject="-", text="-"), key=KEY, tag=TAG
+    answer = SesMailer(new_client=AwsClients().new_ses, sender=SENDER).send(
+        Email(to="seven@example.com", subject="-", text="-"), idempotency_key=KEY, tag=TAG
     )
 
     assert isinstance(answer, NotSent)
-    assert answer.alarm
+    assert answer.credentials_rejected
     assert sandbox.ledger.requests == ()
 
 
@@ -244,14 +248,16 @@ def test_failed_client_creation_sends_nothing_and_raises_alarm(error: Exception)
         raise error
 
     mailer = SesMailer(new_client=no_client, sender=SENDER)
-    answer = mailer.send(Mail(to="seven@example.com", subject="-", text="-"), key=KEY, tag=TAG)
+    answer = mailer.send(
+        Email(to="seven@example.com", subject="-", text="-"), idempotency_key=KEY, tag=TAG
+    )
 
     assert isinstance(answer, NotSent)
-    assert answer.alarm
+    assert answer.credentials_rejected
 
 
 def test_mail_has_idempotency_key_header_and_claim_tag(sandbox: ProviderSandbox) -> None:
-    sent_by(sandbox.url)
+    send_mail(sandbox.url)
 
     (mail,) = sandbox.ledger.mails
     assert mail.headers == {"X-Oncely-Key": KEY}
@@ -268,13 +274,17 @@ def test_mailer_uses_boto3_endpoint(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP)
 
-    mailer = Toolbox(ToolSettings(jobs_table="jobs", sender_address=SENDER), Clients()).mailer()
+    mailer = AwsDependencies(
+        DependencySettings(jobs_table="jobs", sender_address=SENDER), AwsClients()
+    ).mailer()
     assert mailer is not None
-    answer = mailer.send(Mail(to="seven@example.com", subject="-", text="-"), key=KEY, tag=TAG)
+    answer = mailer.send(
+        Email(to="seven@example.com", subject="-", text="-"), idempotency_key=KEY, tag=TAG
+    )
 
-    assert isinstance(answer, Unclear)
+    assert isinstance(answer, Ambiguous)
     assert [one.sender for one in sandbox.ledger.mails] == [SENDER]
 
 
 def test_mailer_is_none_without_sender() -> None:
-    assert Toolbox(ToolSettings(jobs_table="jobs"), Clients()).mailer() is None
+    assert AwsDependencies(DependencySettings(jobs_table="jobs"), AwsClients()).mailer() is None

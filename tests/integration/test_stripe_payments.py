@@ -14,13 +14,22 @@ from oncely.adapters.stripe_payments import (
     StripePayments,
     stripe_client,
 )
-from oncely.domain.answers import Absent, Answer, Done, NotSent, Odd, Prepared, StillOpen, Unclear
-from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.answers import (
+    Ambiguous,
+    Anomalous,
+    EffectOutcome,
+    NotFound,
+    NotSent,
+    Prepared,
+    StillOpen,
+    Succeeded,
+)
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers import Payment
 from oncely.services.outcomes import Failed, Finished, NeedsReview
-from tests.support.world import World, charge
+from tests.support.world import InMemoryStack, charge_message
 
 CREATE = "/v1/payment_intents"
 CONFIRM = "/v1/payment_intents/*/confirm"
@@ -36,10 +45,10 @@ def sandbox() -> Iterator[StripeSandbox]:
 
 @pytest.fixture
 def provider(sandbox: StripeSandbox) -> StripePayments:
-    return StripePayments.with_key("sk_test_1", api_base=sandbox.url)
+    return StripePayments.from_api_key("sk_test_1", api_base=sandbox.url)
 
 
-def payment(**changes: str) -> Payment:
+def make_payment(**changes: str) -> Payment:
     return Payment(
         money=Money(1250, "eur"),
         customer=changes.get("customer", "cus_7"),
@@ -49,10 +58,12 @@ def payment(**changes: str) -> Payment:
     )
 
 
-def confirmed(provider: StripePayments, asked: Payment) -> Answer:
-    prepared = provider.prepare(asked, key=ProviderKey("create:1"))
+def confirm_payment(provider: StripePayments, asked: Payment) -> EffectOutcome:
+    prepared = provider.prepare(asked, idempotency_key=IdempotencyKey("create:1"))
     assert isinstance(prepared, Prepared)
-    return provider.execute(prepared.ref, asked, key=ProviderKey("confirm:1"), verified=True)
+    return provider.execute(
+        prepared.ref, asked, idempotency_key=IdempotencyKey("confirm:1"), verified=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,15 +73,15 @@ def confirmed(provider: StripePayments, asked: Payment) -> Answer:
         ("rate_limit", NotSent, 0),
         ("unauthorized", NotSent, 0),
         # Performed: the intent's own state, read back, is the answer.
-        ("accept_then_drop", Done, 1),
-        ("error_after", Done, 1),
-        ("garbled", Done, 1),
-        ("truncated", Done, 1),
+        ("accept_then_drop", Succeeded, 1),
+        ("error_after", Succeeded, 1),
+        ("garbled", Succeeded, 1),
+        ("truncated", Succeeded, 1),
         # Not performed, but nobody can know that yet.
-        ("error_before", Unclear, 0),
-        ("drop_before", Unclear, 0),
-        ("conflict", Unclear, 0),
-        ("outage", Unclear, 0),
+        ("error_before", Ambiguous, 0),
+        ("drop_before", Ambiguous, 0),
+        ("conflict", Ambiguous, 0),
+        ("outage", Ambiguous, 0),
     ],
 )
 def test_confirm_error_returns_state_of_intent(
@@ -78,7 +89,7 @@ def test_confirm_error_returns_state_of_intent(
 ) -> None:
     sandbox.faults.add(fault, path=CONFIRM)
 
-    answer = confirmed(provider, payment())
+    answer = confirm_payment(provider, make_payment())
 
     assert isinstance(answer, expected)
     assert len(sandbox.ledger.charges) == charges
@@ -87,13 +98,15 @@ def test_confirm_error_returns_state_of_intent(
 def test_changed_payment_is_charged_at_most_requested_amount(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
-    asked = payment()
-    prepared = provider.prepare(asked, key=ProviderKey("create:1"))
+    asked = make_payment()
+    prepared = provider.prepare(asked, idempotency_key=IdempotencyKey("create:1"))
     assert isinstance(prepared, Prepared)
     (intent,) = sandbox.ledger.intents
     sandbox.ledger.save(replace(intent, amount=9900), at=intent.created)
 
-    provider.execute(prepared.ref, asked, key=ProviderKey("confirm:1"), verified=True)
+    provider.execute(
+        prepared.ref, asked, idempotency_key=IdempotencyKey("confirm:1"), verified=True
+    )
 
     assert [one.amount for one in sandbox.ledger.charges] == [1250]
 
@@ -103,14 +116,14 @@ def test_changed_payment_is_charged_at_most_requested_amount(
     [
         ("rate_limit", NotSent),
         ("unauthorized", NotSent),
-        ("accept_then_drop", Unclear),
-        ("error_before", Unclear),
-        ("error_after", Unclear),
-        ("garbled", Unclear),
-        ("truncated", Unclear),
-        ("drop_before", Unclear),
-        ("conflict", Unclear),
-        ("outage", Unclear),
+        ("accept_then_drop", Ambiguous),
+        ("error_before", Ambiguous),
+        ("error_after", Ambiguous),
+        ("garbled", Ambiguous),
+        ("truncated", Ambiguous),
+        ("drop_before", Ambiguous),
+        ("conflict", Ambiguous),
+        ("outage", Ambiguous),
     ],
 )
 def test_create_error_is_ambiguous_unless_request_was_rejected(
@@ -118,7 +131,7 @@ def test_create_error_is_ambiguous_unless_request_was_rejected(
 ) -> None:
     sandbox.faults.add(fault, method="POST", path=CREATE)
 
-    answer = provider.prepare(payment(), key=ProviderKey("create:1"))
+    answer = provider.prepare(make_payment(), idempotency_key=IdempotencyKey("create:1"))
 
     assert isinstance(answer, expected)
     assert sandbox.ledger.charges == ()
@@ -134,16 +147,18 @@ def test_confirm_is_ambiguous_when_reply_and_read_hang(
         max_network_retries=0,
         http_client=stripe.RequestsClient(timeout=(1, 0.3)),
     )
-    prepared = StripePayments(client).prepare(payment(), key=ProviderKey("create:1"))
+    prepared = StripePayments(client).prepare(
+        make_payment(), idempotency_key=IdempotencyKey("create:1")
+    )
     assert isinstance(prepared, Prepared)
     sandbox.faults.add("accept_then_hang", path=CONFIRM, seconds=2)
     sandbox.faults.add("accept_then_hang", method="GET", seconds=2)
 
     answer = StripePayments(hurried).execute(
-        prepared.ref, payment(), key=ProviderKey("confirm:1"), verified=True
+        prepared.ref, make_payment(), idempotency_key=IdempotencyKey("confirm:1"), verified=True
     )
 
-    assert isinstance(answer, Unclear)
+    assert isinstance(answer, Ambiguous)
     assert len(sandbox.ledger.charges) == 1
 
 
@@ -151,8 +166,8 @@ def test_confirm_is_ambiguous_when_reply_and_read_hang(
 def test_failed_connection_sends_nothing(host: str) -> None:
     base = "http://" + host.format(closed=free_port())
 
-    answer = StripePayments.with_key("sk_test_1", api_base=base).prepare(
-        payment(), key=ProviderKey("create:1")
+    answer = StripePayments.from_api_key("sk_test_1", api_base=base).prepare(
+        make_payment(), idempotency_key=IdempotencyKey("create:1")
     )
 
     assert isinstance(answer, NotSent)
@@ -162,8 +177,8 @@ def test_library_never_retries_effect(sandbox: StripeSandbox, provider: StripePa
     sandbox.faults.add("drop_before", path=CONFIRM, times=None)
     sandbox.faults.add("error_before", method="POST", path=CREATE, key_contains="broken")
 
-    confirmed(provider, payment())
-    provider.prepare(payment(), key=ProviderKey("broken:1"))
+    confirm_payment(provider, make_payment())
+    provider.prepare(make_payment(), idempotency_key=IdempotencyKey("broken:1"))
 
     paths = [request.path for request in sandbox.ledger.requests if request.method == "POST"]
     assert sum(path.endswith("/confirm") for path in paths) == 1
@@ -181,7 +196,7 @@ def test_library_never_retries_effect(sandbox: StripeSandbox, provider: StripePa
 def test_decline_leaves_payment_open_with_its_code(
     provider: StripePayments, method: str, code: str
 ) -> None:
-    answer = confirmed(provider, payment(method=method))
+    answer = confirm_payment(provider, make_payment(method=method))
 
     assert isinstance(answer, StillOpen)
     assert answer.code == code
@@ -193,47 +208,49 @@ def test_decline_leaves_payment_open_with_its_code(
 def test_request_with_missing_resource_is_anomalous(
     provider: StripePayments, wrong: dict[str, str]
 ) -> None:
-    answer = provider.prepare(payment(**wrong), key=ProviderKey("create:1"))
+    answer = provider.prepare(make_payment(**wrong), idempotency_key=IdempotencyKey("create:1"))
 
-    assert isinstance(answer, Odd)
+    assert isinstance(answer, Anomalous)
     assert "resource_missing" in answer.reason
     assert "req_" in answer.reason
 
 
 def test_refunded_charge_is_anomalous(sandbox: StripeSandbox, provider: StripePayments) -> None:
-    done = confirmed(provider, payment())
-    assert isinstance(done, Done)
+    done = confirm_payment(provider, make_payment())
+    assert isinstance(done, Succeeded)
     stripe_client("sk_test_1", api_base=sandbox.url).v1.refunds.create(
         {"charge": str(done.result["charge_id"])}
     )
 
-    answer = provider.look_up(str(done.ref), payment())
+    answer = provider.lookup(str(done.ref), make_payment())
 
-    assert isinstance(answer, Odd)
+    assert isinstance(answer, Anomalous)
     assert "refunded" in answer.reason
 
 
 def test_disputed_charge_is_anomalous(sandbox: StripeSandbox, provider: StripePayments) -> None:
-    done = confirmed(provider, payment())
-    assert isinstance(done, Done)
+    done = confirm_payment(provider, make_payment())
+    assert isinstance(done, Succeeded)
     (charged,) = sandbox.ledger.charges
     sandbox.ledger.save(replace(charged, disputed=True), at=charged.created)
 
-    answer = provider.look_up(str(done.ref), payment())
+    answer = provider.lookup(str(done.ref), make_payment())
 
-    assert isinstance(answer, Odd)
+    assert isinstance(answer, Anomalous)
     assert "disputed" in answer.reason
 
 
-def buried(sandbox: StripeSandbox, provider: StripePayments, *, under: int) -> tuple[str, str]:
+def add_payment_behind_newer(
+    sandbox: StripeSandbox, provider: StripePayments, *, under: int
+) -> tuple[str, str]:
     """A paid intent of our job, one more below so many newer ones; gives the ids of both."""
-    other = confirmed(provider, payment())
-    assert isinstance(other, Done)
+    other = confirm_payment(provider, make_payment())
+    assert isinstance(other, Succeeded)
     (theirs,) = sandbox.ledger.intents
     for number in range(under):
         newer = replace(theirs, intent_id=f"pi_{number}", metadata={"job_key": f"other:{number}"})
         sandbox.ledger.save(newer, at=theirs.created)
-    ours = provider.prepare(payment(), key=ProviderKey("create:2"))
+    ours = provider.prepare(make_payment(), idempotency_key=IdempotencyKey("create:2"))
     assert isinstance(ours, Prepared)
     return ours.ref, str(other.ref)
 
@@ -241,65 +258,65 @@ def buried(sandbox: StripeSandbox, provider: StripePayments, *, under: int) -> t
 def test_other_payment_of_same_job_is_found_on_third_page(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
-    ref, other = buried(sandbox, provider, under=PAGE_SIZE * MAX_PAGES - 2)
+    ref, other = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES - 2)
 
-    answer = provider.look_up(ref, payment())
+    answer = provider.lookup(ref, make_payment())
 
-    assert isinstance(answer, Odd)
+    assert isinstance(answer, Anomalous)
     assert other in answer.reason
 
 
 def test_search_that_reaches_its_limit_says_so(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
-    ref, _ = buried(sandbox, provider, under=PAGE_SIZE * MAX_PAGES)
+    ref, _ = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES)
 
-    answer = provider.look_up(ref, payment())
+    answer = provider.lookup(ref, make_payment())
 
-    assert isinstance(answer, Absent)
+    assert isinstance(answer, NotFound)
     assert "only the customer's newest 300 payments were searched" in answer.reason
     lists = [one for one in sandbox.ledger.requests if (one.method, one.path) == ("GET", CREATE)]
     assert len(lists) == MAX_PAGES
 
 
-def reads(sandbox: StripeSandbox) -> list[str]:
+def read_paths(sandbox: StripeSandbox) -> list[str]:
     return [one.path for one in sandbox.ledger.requests if one.method == "GET"]
 
 
 def test_lookup_of_paid_charge_takes_one_read(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
-    done = confirmed(provider, payment())
-    assert isinstance(done, Done)
-    before = len(reads(sandbox))
+    done = confirm_payment(provider, make_payment())
+    assert isinstance(done, Succeeded)
+    before = len(read_paths(sandbox))
 
-    answer = provider.look_up(str(done.ref), payment())
+    answer = provider.lookup(str(done.ref), make_payment())
 
-    assert isinstance(answer, Done)
+    assert isinstance(answer, Succeeded)
     assert answer.result["charge_id"] == done.result["charge_id"]
-    assert reads(sandbox)[before:] == [CREATE]
+    assert read_paths(sandbox)[before:] == [CREATE]
 
 
 def test_lookup_reads_intent_when_list_does_not_show_it_paid(
     sandbox: StripeSandbox, provider: StripePayments
 ) -> None:
-    declined = payment(method="pm_card_chargeDeclined")
-    confirmed(provider, declined)
+    declined = make_payment(method="pm_card_chargeDeclined")
+    confirm_payment(provider, declined)
     (ours,) = sandbox.ledger.intents
-    before = len(reads(sandbox))
+    before = len(read_paths(sandbox))
 
-    answer = provider.look_up(ours.intent_id, declined)
+    answer = provider.lookup(ours.intent_id, declined)
 
     assert isinstance(answer, StillOpen)
-    assert reads(sandbox)[before:] == [CREATE, f"{CREATE}/{ours.intent_id}"]
+    assert read_paths(sandbox)[before:] == [CREATE, f"{CREATE}/{ours.intent_id}"]
 
 
 def test_lookup_reads_intent_when_list_lacks_its_charge(
     sandbox: StripeSandbox, provider: StripePayments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refund is seen only on the charge; without it, the list proves nothing."""
-    done = confirmed(provider, payment())
-    assert isinstance(done, Done)
+    done = confirm_payment(provider, make_payment())
+    assert isinstance(done, Succeeded)
     provider.client.v1.refunds.create({"charge": str(done.result["charge_id"])})
     listing = provider.client.v1.payment_intents.list
     monkeypatch.setattr(
@@ -308,14 +325,16 @@ def test_lookup_reads_intent_when_list_lacks_its_charge(
         lambda asked: listing({"customer": asked["customer"], "limit": asked["limit"]}),
     )
 
-    answer = provider.look_up(str(done.ref), payment())
+    answer = provider.lookup(str(done.ref), make_payment())
 
-    assert isinstance(answer, Odd)
+    assert isinstance(answer, Anomalous)
     assert "refunded" in answer.reason
 
 
-def stripe_world(sandbox: StripeSandbox, provider: StripePayments, **order: object) -> World:
-    world = World(payments=provider)
+def stripe_world(
+    sandbox: StripeSandbox, provider: StripePayments, **order: object
+) -> InMemoryStack:
+    world = InMemoryStack(payments=provider)
     world.add_order(**order)  # type: ignore[arg-type]  # columns of the order
     return world
 
@@ -326,14 +345,16 @@ def test_repeated_confirm_of_paid_intent_ends_finished(
     world = stripe_world(sandbox, provider)
     sandbox.faults.add("accept_then_drop", path=CONFIRM)
     sandbox.faults.add("outage", method="GET")
-    world.run(charge())
+    world.run(charge_message())
     job = world.job(KEY)
     assert job.status is Status.UNKNOWN
 
-    answer = provider.execute(str(job.provider_ref), payment(), key=ProviderKey("confirm:2"))
-    job = world.until_quiet(KEY)
+    answer = provider.execute(
+        str(job.provider_ref), make_payment(), idempotency_key=IdempotencyKey("confirm:2")
+    )
+    job = world.run_until_idle(KEY)
 
-    assert isinstance(answer, Done)
+    assert isinstance(answer, Succeeded)
     assert job.status is Status.FINISHED
     assert len(sandbox.ledger.charges) == 1
 
@@ -346,8 +367,8 @@ def test_error_500_stored_under_key_does_not_livelock(
     world = stripe_world(sandbox, provider)
     sandbox.faults.add(fault, method="POST", path=path)
 
-    world.run(charge())
-    job = world.until_quiet(KEY)
+    world.run(charge_message())
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.FINISHED
     assert job.attempts <= 2
@@ -357,7 +378,7 @@ def test_error_500_stored_under_key_does_not_livelock(
 def test_run_at_stripe_pays_order_once(sandbox: StripeSandbox, provider: StripePayments) -> None:
     world = stripe_world(sandbox, provider)
 
-    outcomes = [world.run(charge()) for _ in range(3)]
+    outcomes = [world.run(charge_message()) for _ in range(3)]
 
     assert isinstance(outcomes[0], Finished)
     charged = sandbox.ledger.charges_for("18452")
@@ -370,13 +391,13 @@ def test_decline_cancels_payment_before_job_fails(
 ) -> None:
     world = stripe_world(sandbox, provider, payment_method="pm_card_chargeDeclined")
 
-    first = world.run(charge())
+    first = world.run(charge_message())
 
     assert isinstance(first, Failed)
     assert first.result["code"] == "card_declined"
     assert [intent.status for intent in sandbox.ledger.intents] == ["canceled"]
     world.add_order(payment_method="pm_card_visa", status="payment_failed")
-    assert isinstance(world.run(charge(attempt=2)), Finished)
+    assert isinstance(world.run(charge_message(attempt=2)), Finished)
     assert sorted(intent.status for intent in sandbox.ledger.intents) == ["canceled", "succeeded"]
 
 
@@ -387,10 +408,10 @@ def test_ambiguous_cancel_never_fails_job_before_cancellation(
     world = stripe_world(sandbox, provider, payment_method="pm_card_chargeDeclined")
     sandbox.faults.add(fault, method="POST", path=CANCEL)
     sandbox.faults.add("outage", method="GET")  # the read after the confirmation's error
-    world.run(charge())
+    world.run(charge_message())
     assert world.job(KEY).status is not Status.FAILED
 
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.FAILED
     assert (job.result or {})["code"] == "card_declined"
@@ -402,7 +423,7 @@ def test_unknown_customer_needs_review_at_once(
 ) -> None:
     world = stripe_world(sandbox, provider, payment_customer="cus_missing_1")
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, NeedsReview)
-    assert world.alerts.told
+    assert world.alerts.sent

@@ -8,27 +8,27 @@ from datetime import timedelta
 import pytest
 
 from oncely.adapters.due_index import DynamoDueIndex
-from oncely.adapters.job_finder import DynamoJobFinder
-from oncely.adapters.job_rows import to_attributes
-from oncely.domain.jobs import Job, enqueued
+from oncely.adapters.job_finder import DynamoJobIndex
+from oncely.adapters.job_rows import serialize_job
+from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
-from oncely.services.inspect import Inspector
+from oncely.services.inspect import JobQueries
 from oncely.testing.memory import MemoryFinishedJobs, MemoryJobStore
-from tests.support.dynamo import Dynamo
+from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START, FakeClock
-from tests.support.many_rows import fill
-from tests.support.world import World
+from tests.support.many_rows import write_rows
+from tests.support.world import InMemoryStack
 
 SMALL, LARGE = 500, 3_000
 # A page of 25 out of four shards that are each read ten entries at a time, then twenty.
-A_PAGE = 4 * 10 + 2 * 20
+MAX_PAGE_READS = 4 * 10 + 2 * 20
 
 
-def job(number: int) -> Job:
+def make_job(number: int) -> Job:
     order_id = f"{number}"
     at = START + timedelta(seconds=number)
-    made = enqueued(
+    made = new_job(
         job_key("payment.charge", order_id, prefix="order_"),
         "payment.charge",
         {"job": "payment.charge", "v": 1, "order_id": order_id},
@@ -48,18 +48,18 @@ def job(number: int) -> Job:
     )
 
 
-def jobs(numbers: range) -> Iterator[dict[str, object]]:
-    return (to_attributes(job(number)) for number in numbers)
+def make_rows(numbers: range) -> Iterator[dict[str, object]]:
+    return (serialize_job(make_job(number)) for number in numbers)
 
 
 @dataclass
-class Counted:
+class ReadCounter:
     """An inspector, and how many index entries and rows it has read."""
 
-    inspector: Inspector
+    inspector: JobQueries
     read: list[int]
 
-    def reading(self, look: Callable[[Inspector], object]) -> int:
+    def count_reads(self, look: Callable[[JobQueries], object]) -> int:
         """How many items one look reads."""
         self.read.clear()
         assert look(self.inspector)
@@ -67,9 +67,9 @@ class Counted:
 
 
 @pytest.fixture
-def counted(dynamo: Dynamo) -> Counted:
+def read_counter(dynamo: DynamoFixture) -> ReadCounter:
     read: list[int] = []
-    client = dynamo.another_client()
+    client = dynamo.separate_client()
     events = client.meta.events
     events.register(
         "after-call.dynamodb.Query", lambda parsed, **_: read.append(parsed["ScannedCount"])
@@ -78,45 +78,51 @@ def counted(dynamo: Dynamo) -> Counted:
         "after-call.dynamodb.BatchGetItem",
         lambda parsed, **_: read.append(sum(map(len, parsed["Responses"].values()))),
     )
-    inspector = Inspector(
-        registry=World().registry,
+    inspector = JobQueries(
+        registry=InMemoryStack().registry,
         store=dynamo.store(),
-        finder=DynamoJobFinder(client, dynamo.jobs_table),
-        index=DynamoDueIndex(client, dynamo.jobs_table),
-        finished=MemoryFinishedJobs(MemoryJobStore()),
+        job_index=DynamoJobIndex(client, dynamo.jobs_table),
+        due_index=DynamoDueIndex(client, dynamo.jobs_table),
+        finished_jobs=MemoryFinishedJobs(MemoryJobStore()),
         clock=FakeClock(START + timedelta(hours=3)),
     )
-    return Counted(inspector, read)
+    return ReadCounter(inspector, read)
 
 
-def test_items_read_do_not_grow_with_table(dynamo: Dynamo, counted: Counted) -> None:
-    fill(dynamo, jobs(range(SMALL)))
-    small = figures(counted)
-    fill(dynamo, jobs(range(SMALL, LARGE)))
+def test_items_read_do_not_grow_with_table(
+    dynamo: DynamoFixture, read_counter: ReadCounter
+) -> None:
+    write_rows(dynamo, make_rows(range(SMALL)))
+    small = measure_reads(read_counter)
+    write_rows(dynamo, make_rows(range(SMALL, LARGE)))
 
-    large = figures(counted)
+    large = measure_reads(read_counter)
 
     print(f"items read at {SMALL} jobs {small}, at {LARGE} jobs {large}")  # noqa: T201  # the figures are what a reader wants to see
     assert large["order"] == small["order"] == 1
     assert large["reference"] == small["reference"] == 2
     assert large["customer"] == 2 * LARGE // 1000
     assert large["counts"] <= 2_000
-    assert large["page"] <= A_PAGE + 25
-    assert large["review page"] <= A_PAGE + 25
-    assert large["second page"] <= 2 * A_PAGE + 25
+    assert large["page"] <= MAX_PAGE_READS + 25
+    assert large["review page"] <= MAX_PAGE_READS + 25
+    assert large["second page"] <= 2 * MAX_PAGE_READS + 25
 
 
-def figures(counted: Counted) -> dict[str, float]:
+def measure_reads(read_counter: ReadCounter) -> dict[str, float]:
     began = time.monotonic()
     told = {
-        "order": counted.reading(lambda i: i.find("7").jobs[0]),
-        "customer": counted.reading(lambda i: i.find("customer_7").jobs[0]),
-        "reference": counted.reading(lambda i: i.find("pi_7").jobs[0]),
-        "counts": counted.reading(lambda i: i.counts()),
-        "page": counted.reading(lambda i: i.page(status="failed").jobs[24]),
-        "review page": counted.reading(lambda i: i.page(status="needs_review").jobs[4]),
-        "second page": counted.reading(
-            lambda i: i.page(status="failed", cursor=i.page(status="failed").cursor).jobs[24],
+        "order": read_counter.count_reads(lambda i: i.search("7").jobs[0]),
+        "customer": read_counter.count_reads(lambda i: i.search("customer_7").jobs[0]),
+        "reference": read_counter.count_reads(lambda i: i.search("pi_7").jobs[0]),
+        "counts": read_counter.count_reads(lambda i: i.counts()),
+        "page": read_counter.count_reads(lambda i: i.list_page(status="failed").jobs[24]),
+        "review page": read_counter.count_reads(
+            lambda i: i.list_page(status="needs_review").jobs[4]
+        ),
+        "second page": read_counter.count_reads(
+            lambda i: i.list_page(status="failed", cursor=i.list_page(status="failed").cursor).jobs[
+                24
+            ],
         ),
     }
     return {**told, "seconds": time.monotonic() - began}

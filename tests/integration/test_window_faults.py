@@ -4,56 +4,60 @@ import pytest
 
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.keys import JobKey
-from oncely.ports import Created, Window
-from tests.contract.samples import a_ready_job, at
-from tests.support.dynamo import Dynamo
-from tests.support.faulty_aws import FaultyAws, Loss, Refusal
+from oncely.ports import Created, UniqueWindow
+from tests.contract.samples import make_ready_job, time_at
+from tests.support.dynamo import DynamoFixture
+from tests.support.faulty_aws import FaultInjector, NetworkFault, ServiceError
 
 KEY = JobKey("sync.import:hubspot:1")
-NIGHTLY = Window(name="sync.import:hubspot", now=at(0), until=at(600))
-CONFLICT = Refusal("TransactionCanceledException", reasons=("TransactionConflict", "None"))
+NIGHTLY = UniqueWindow(name="sync.import:hubspot", now=time_at(0), until=time_at(600))
+CONFLICT = ServiceError("TransactionCanceledException", reasons=("TransactionConflict", "None"))
 
 
 @pytest.fixture
-def faults(dynamo: Dynamo) -> FaultyAws:
-    return FaultyAws(dynamo.client)
+def faults(dynamo: DynamoFixture) -> FaultInjector:
+    return FaultInjector(dynamo.client)
 
 
-@pytest.mark.parametrize("lost", [(Loss.REPLY,), (Loss.REQUEST,)])
+@pytest.mark.parametrize("lost", [(NetworkFault.REPLY_LOST,), (NetworkFault.REQUEST_LOST,)])
 def test_job_and_window_are_created_once_on_sdk_retry(
-    dynamo: Dynamo, faults: FaultyAws, lost: tuple[Loss, ...]
+    dynamo: DynamoFixture, faults: FaultInjector, lost: tuple[NetworkFault, ...]
 ) -> None:
-    faults.on("TransactWriteItems", *lost)
+    faults.inject("TransactWriteItems", *lost)
 
-    assert dynamo.windows().create(a_ready_job(KEY), NIGHTLY) == Created(a_ready_job(KEY))
-    assert dynamo.store().get(KEY) == a_ready_job(KEY)
-    assert faults.all_met
+    assert dynamo.windows().create(make_ready_job(KEY), NIGHTLY) == Created(make_ready_job(KEY))
+    assert dynamo.store().get(KEY) == make_ready_job(KEY)
+    assert faults.all_used
 
 
-def test_create_with_every_reply_lost_is_read_back(dynamo: Dynamo, faults: FaultyAws) -> None:
-    faults.on("TransactWriteItems", Loss.REPLY, Loss.REPLY)
+def test_create_with_every_reply_lost_is_read_back(
+    dynamo: DynamoFixture, faults: FaultInjector
+) -> None:
+    faults.inject("TransactWriteItems", NetworkFault.REPLY_LOST, NetworkFault.REPLY_LOST)
 
-    assert dynamo.windows().create(a_ready_job(KEY), NIGHTLY) == Created(a_ready_job(KEY))
+    assert dynamo.windows().create(make_ready_job(KEY), NIGHTLY) == Created(make_ready_job(KEY))
 
 
 def test_undelivered_create_is_unavailable_and_leaves_no_row(
-    dynamo: Dynamo, faults: FaultyAws
+    dynamo: DynamoFixture, faults: FaultInjector
 ) -> None:
-    faults.on("TransactWriteItems", Loss.REQUEST, Loss.REQUEST)
+    faults.inject("TransactWriteItems", NetworkFault.REQUEST_LOST, NetworkFault.REQUEST_LOST)
 
     with pytest.raises(UnavailableError, match=KEY):
-        dynamo.windows().create(a_ready_job(KEY), NIGHTLY)
+        dynamo.windows().create(make_ready_job(KEY), NIGHTLY)
     assert dynamo.row(KEY) is None
 
 
-def test_create_is_retried_after_transaction_conflict(dynamo: Dynamo, faults: FaultyAws) -> None:
-    faults.on("TransactWriteItems", CONFLICT)
+def test_create_is_retried_after_transaction_conflict(
+    dynamo: DynamoFixture, faults: FaultInjector
+) -> None:
+    faults.inject("TransactWriteItems", CONFLICT)
 
-    assert dynamo.windows().create(a_ready_job(KEY), NIGHTLY) == Created(a_ready_job(KEY))
+    assert dynamo.windows().create(make_ready_job(KEY), NIGHTLY) == Created(make_ready_job(KEY))
 
 
-def test_missing_table_error_names_table(dynamo: Dynamo) -> None:
+def test_missing_table_error_names_table(dynamo: DynamoFixture) -> None:
     dynamo.admin.delete_table(TableName=dynamo.jobs_table)
 
     with pytest.raises(NotConfiguredError, match=dynamo.jobs_table):
-        dynamo.windows().create(a_ready_job(KEY), NIGHTLY)
+        dynamo.windows().create(make_ready_job(KEY), NIGHTLY)

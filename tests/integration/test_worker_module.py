@@ -13,12 +13,12 @@ from infra.local.engine import REPOSITORY
 from oncely import signals
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.lifecycle import Status
-from tests.support.dynamo import Dynamo
-from tests.support.worker import KEY, Stage, invoke, staged
-from tests.support.world import World, charge
-from work_queue.handler import worker
+from tests.support.dynamo import DynamoFixture
+from tests.support.worker import KEY, WorkerHarness, invoke_handler, worker_harness
+from tests.support.world import InMemoryStack, charge_message
+from work_queue.handler import get_worker
 
-BODY = json.dumps(charge())
+BODY = json.dumps(charge_message())
 
 # Runs in a process of its own: imports a module and tells what that module's folder did meanwhile.
 PROBE = """
@@ -88,20 +88,20 @@ def probe(root: Path, module: str) -> list[str]:
 
 
 @pytest.fixture
-def stage(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def harness(dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerHarness]:
     """A deployment whose secret nobody has put in yet."""
-    with staged(dynamo, monkeypatch) as stage:
+    with worker_harness(dynamo, monkeypatch) as stage:
         yield stage
 
 
 @pytest.fixture
-def world(stage: Stage) -> World:
-    world = stage.world()
+def world(harness: WorkerHarness) -> InMemoryStack:
+    world = harness.world()
     world.add_order()
     return world
 
 
-def kept(event: dict[str, Any], answer: dict[str, Any]) -> bool:
+def is_left_in_queue(event: dict[str, Any], answer: dict[str, Any]) -> bool:
     [record] = event["Records"]
     return answer == {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
 
@@ -158,29 +158,29 @@ def test_probe_detects_import_side_effects(tmp_path: Path, line: str, told: str)
     ],
 )
 def test_missing_variable_is_named_and_no_job_is_claimed(
-    stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch, variable: str
+    harness: WorkerHarness, world: InMemoryStack, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    event = stage.deliver(BODY)
+    event = harness.deliver(BODY)
     monkeypatch.delenv(variable)
 
     with pytest.raises(NotConfiguredError, match=f"deploy the stack again: {variable}:"):
-        invoke(event)
+        invoke_handler(event)
 
-    assert stage.dynamo.row(KEY) is None
-    assert stage.stripe.ledger.requests == ()
+    assert harness.dynamo.row(KEY) is None
+    assert harness.stripe.ledger.requests == ()
 
 
 @pytest.mark.filterwarnings("ignore:No application metrics")
 def test_unknown_queue_name_raises_and_rejects_nothing(
-    stage: Stage, world: World, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, world: InMemoryStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event = stage.deliver(BODY)
+    event = harness.deliver(BODY)
     monkeypatch.setenv("QUEUE_NAME", "payment")
 
     with pytest.raises(NotConfiguredError, match="no contract names the queue 'payment'"):
-        invoke(event)
+        invoke_handler(event)
 
-    assert stage.rejected() == {}
+    assert harness.rejected() == {}
 
 
 @pytest.mark.parametrize(
@@ -188,65 +188,65 @@ def test_unknown_queue_name_raises_and_rejects_nothing(
     [(None, "cannot be read: create it and put the key in"), (" ", "is empty: put the provider")],
 )
 def test_missing_secret_keeps_message_without_claim_until_fixed(
-    stage: Stage,
-    world: World,
+    harness: WorkerHarness,
+    world: InMemoryStack,
     capsys: pytest.CaptureFixture[str],
     secret: str | None,
     told: str,
 ) -> None:
     if secret is not None:
-        stage.put_secret(secret)
-    event = stage.deliver(BODY)
+        harness.put_secret(secret)
+    event = harness.deliver(BODY)
 
-    answer = invoke(event)
+    answer = invoke_handler(event)
 
     line = log_line(capsys)
     assert told in line["error"]
-    assert kept(event, answer)
-    assert stage.dynamo.row(KEY) is None
-    assert stage.stripe.ledger.requests == ()
-    stage.put_secret()
-    worker.cache_clear()
-    assert invoke(event) == {"batchItemFailures": []}
-    assert len(stage.stripe.ledger.charges_for(KEY)) == 1
+    assert is_left_in_queue(event, answer)
+    assert harness.dynamo.row(KEY) is None
+    assert harness.stripe.ledger.requests == ()
+    harness.put_secret()
+    get_worker.cache_clear()
+    assert invoke_handler(event) == {"batchItemFailures": []}
+    assert len(harness.stripe.ledger.charges_for(KEY)) == 1
 
 
 @pytest.mark.parametrize("variable", ["JOBS_TABLE", "ORDERS_TABLE"])
 def test_missing_table_is_named_and_nothing_is_sent(
-    stage: Stage,
-    world: World,
+    harness: WorkerHarness,
+    world: InMemoryStack,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     variable: str,
 ) -> None:
-    stage.put_secret()
-    event = stage.deliver(BODY)
+    harness.put_secret()
+    event = harness.deliver(BODY)
     monkeypatch.setenv(variable, "not-there")
 
-    answer = invoke(event)
+    answer = invoke_handler(event)
 
     line = log_line(capsys)
     assert "'not-there'" in line.get("error", line.get("reason", ""))
     assert "check" in line.get("error", line.get("reason", ""))
-    assert kept(event, answer)
-    assert stage.stripe.ledger.requests == ()
-    assert stage.dynamo.row(KEY) is None
+    assert is_left_in_queue(event, answer)
+    assert harness.stripe.ledger.requests == ()
+    assert harness.dynamo.row(KEY) is None
 
 
 def test_rejected_api_key_raises_alarm_without_attempt(
-    stage: Stage, world: World, capsys: pytest.CaptureFixture[str]
+    harness: WorkerHarness, world: InMemoryStack, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stage.put_secret("sk_live_of_another_account")
-    event = stage.deliver(BODY)
+    harness.put_secret("sk_live_of_another_account")
+    event = harness.deliver(BODY)
 
-    answer = invoke(event)
+    answer = invoke_handler(event)
 
     job = world.job(KEY)
     assert (job.status, job.attempts, job.provider_ref) == (Status.READY, 0, None)
-    assert kept(event, answer)
-    assert stage.stripe.ledger.intents == ()
+    assert is_left_in_queue(event, answer)
+    assert harness.stripe.ledger.intents == ()
     # Every job meets the same refusal: one alarm on the metric, not a message for each of them.
     line, metrics = map(json.loads, capsys.readouterr().out.splitlines())
     assert (line["level"], line["message"]) == ("ERROR", "provider refuses us")
-    assert metrics[signals.PROVIDER_REFUSES_US] == [1]
-    assert stage.alerts() == []
+    assert metrics[signals.CREDENTIALS_REJECTED] == [1]
+    assert harness.alerts() == []

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from oncely import signals, telemetry
-from tests.support.worker import KEY, Stage, held_elsewhere, invoke
-from tests.support.world import World, charge
+from tests.support.worker import KEY, WorkerHarness, invoke_handler, lease_to_other_worker
+from tests.support.world import InMemoryStack, charge_message
 
 
 @pytest.fixture
-def world(stage: Stage) -> World:
-    world = stage.world()
+def world(harness: WorkerHarness) -> InMemoryStack:
+    world = harness.world()
     world.add_order()
     return world
 
 
 @dataclass
-class Printed:
+class PrintedLines:
     """What a function printed: one JSON document in each line."""
 
     capsys: pytest.CaptureFixture[str]
@@ -48,17 +48,19 @@ def _metrics(line: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture
-def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+def printed(capsys: pytest.CaptureFixture[str]) -> PrintedLines:
     # Another test of this process may have counted something without a handler around it.
     telemetry.telemetry().metrics.clear_metrics()
-    return Printed(capsys)
+    return PrintedLines(capsys)
 
 
-def test_first_run_counts_only_as_finished(stage: Stage, world: World, printed: Printed) -> None:
-    event = stage.deliver(json.dumps(charge()))
+def test_first_run_counts_only_as_finished(
+    harness: WorkerHarness, world: InMemoryStack, printed: PrintedLines
+) -> None:
+    event = harness.deliver(json.dumps(charge_message()))
     message_id = event["Records"][0]["messageId"]
 
-    invoke(event)
+    invoke_handler(event)
 
     [line], counted = printed.read()
     assert counted == {(signals.FINISHED, None): 1}
@@ -69,15 +71,15 @@ def test_first_run_counts_only_as_finished(stage: Stage, world: World, printed: 
 
 @pytest.mark.parametrize("declined", [False, True])
 def test_duplicate_counts_as_neither_success_nor_failure(
-    stage: Stage, world: World, printed: Printed, *, declined: bool
+    harness: WorkerHarness, world: InMemoryStack, printed: PrintedLines, *, declined: bool
 ) -> None:
     if declined:
         world.add_order(payment_method="pm_card_chargeDeclined")
-    event = stage.deliver(json.dumps(charge()))
-    invoke(event)
+    event = harness.deliver(json.dumps(charge_message()))
+    invoke_handler(event)
     [first], _ = printed.read()
 
-    invoke(event)
+    invoke_handler(event)
 
     [line], counted = printed.read()
     assert counted == {(signals.DEDUPLICATED, None): 1, (signals.DEDUPLICATED, "finished"): 1}
@@ -87,24 +89,24 @@ def test_duplicate_counts_as_neither_success_nor_failure(
 
 
 def test_leased_message_counts_as_duplicate_in_progress(
-    stage: Stage, world: World, printed: Printed
+    harness: WorkerHarness, world: InMemoryStack, printed: PrintedLines
 ) -> None:
-    held_elsewhere(world, lease=timedelta(minutes=5))
+    lease_to_other_worker(world, lease=timedelta(minutes=5))
 
-    invoke(stage.deliver(json.dumps(charge())))
+    invoke_handler(harness.deliver(json.dumps(charge_message())))
 
     [line], counted = printed.read()
     assert counted == {
         (signals.DEDUPLICATED, None): 1,
         (signals.DEDUPLICATED, "in_progress"): 1,
     }
-    assert (line["deduplication"], line["reply"]) == ("in_progress", "HandBack")
+    assert (line["deduplication"], line["reply"]) == ("in_progress", "Nack")
 
 
 def test_conflict_counts_as_duplicate_and_reject(
-    stage: Stage, world: World, printed: Printed
+    harness: WorkerHarness, world: InMemoryStack, printed: PrintedLines
 ) -> None:
-    invoke(stage.deliver(json.dumps(charge(amount=9900))))
+    invoke_handler(harness.deliver(json.dumps(charge_message(amount=9900))))
 
     [line], counted = printed.read()
     assert counted == {
@@ -116,14 +118,14 @@ def test_conflict_counts_as_duplicate_and_reject(
 
 
 def test_each_outcome_of_mixed_batch_is_counted_separately(
-    stage: Stage, world: World, printed: Printed
+    harness: WorkerHarness, world: InMemoryStack, printed: PrintedLines
 ) -> None:
     for order_id in ("1", "2"):
         world.add_order(order_id)
     world.add_order("declined", payment_method="pm_card_chargeDeclined")
-    bodies = [json.dumps(charge(order_id)) for order_id in ("1", "2", "declined")]
+    bodies = [json.dumps(charge_message(order_id)) for order_id in ("1", "2", "declined")]
 
-    invoke(stage.deliver(*bodies, "not JSON"))
+    invoke_handler(harness.deliver(*bodies, "not JSON"))
 
     lines, counted = printed.read()
     assert counted == {
@@ -139,24 +141,27 @@ def test_each_outcome_of_mixed_batch_is_counted_separately(
 
 
 def test_internal_error_is_logged_with_trace(
-    stage: Stage, world: World, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness,
+    world: InMemoryStack,
+    printed: PrintedLines,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("oncely.contracts.payment_charge._order", None)
 
-    answer = invoke(stage.deliver(json.dumps(charge())))
+    answer = invoke_handler(harness.deliver(json.dumps(charge_message())))
 
     [line], counted = printed.read()
     assert len(answer["batchItemFailures"]) == 1
-    assert counted == {(signals.BROKEN, None): 1}
+    assert counted == {(signals.PROCESSING_ERROR, None): 1}
     assert line["message"] == "message not worked"
     assert "payment_charge.py" in line["exception"]
 
 
 def test_log_never_contains_api_key(
-    stage: Stage, world: World, capsys: pytest.CaptureFixture[str]
+    harness: WorkerHarness, world: InMemoryStack, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stage.stripe.faults.add("unauthorized")
+    harness.stripe.faults.add("unauthorized")
 
-    invoke(stage.deliver(json.dumps(charge())))
+    invoke_handler(harness.deliver(json.dumps(charge_message())))
 
     assert "sk_test_oncely" not in capsys.readouterr().out

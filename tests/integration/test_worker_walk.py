@@ -8,8 +8,8 @@ from typing import Final
 
 from infra import FUNCTIONS
 from oncely.domain.lifecycle import Status
-from tests.support.worker import KEY, Stage, invoke
-from tests.support.world import charge
+from tests.support.worker import KEY, WorkerHarness, invoke_handler
+from tests.support.world import charge_message
 
 # A call into one of these is a step of the walk; what happens inside is another story.
 LEAVES: Final = ("oncely/adapters/", "oncely/contracts/")
@@ -37,21 +37,21 @@ def _file(frame: FrameType | None) -> str | None:
     return frame.f_code.co_filename.removeprefix(f"{FUNCTIONS}/")
 
 
-def test_worker_walk_is_short(stage: Stage) -> None:
-    stage.put_secret()
-    stage.world().add_order("first")
-    stage.world().add_order()
-    invoke(stage.deliver(json.dumps(charge("first"))))  # wires the worker
-    event = stage.deliver(json.dumps(charge()))
+def test_worker_walk_is_short(harness: WorkerHarness) -> None:
+    harness.put_secret()
+    harness.world().add_order("first")
+    harness.world().add_order()
+    invoke_handler(harness.deliver(json.dumps(charge_message("first"))))  # wires the worker
+    event = harness.deliver(json.dumps(charge_message()))
     walk = Walk()
     threading.setprofile(walk)
     sys.setprofile(walk)
     try:
-        invoke(event)
+        invoke_handler(event)
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
 
-    assert stage.world().job(KEY).status is Status.FINISHED
+    assert harness.world().job(KEY).status is Status.FINISHED
     steps = [f"{caller} -> {callee}: {name}" for caller, callee, name in walk.calls]
     assert len(steps) <= MAX_CALLS, "\n".join(steps)

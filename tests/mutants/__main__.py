@@ -4,8 +4,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tests.mutants.named import try_named
-from tests.mutants.random_mutants import Choice, UsageError, seed_of_head, try_random
+from tests.mutants.named import run_named
+from tests.mutants.random_mutants import MutantSelection, UsageError, run_random, seed_of_head
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -15,18 +15,18 @@ def main(arguments: Sequence[str]) -> int:
     if given.random is None and not given.at:
         if given.within or given.seed is not None or given.tests:
             parser.error("--seed, --in and --tests go with --random N or --at FILE:LINE")
-        return try_named(" ".join(given.name))
+        return run_named(" ".join(given.name))
     if given.name:
         parser.error("a name chooses named mutations: leave it out, or leave out --random and --at")
-    choice = Choice(
-        number=given.random or 0,
+    choice = MutantSelection(
+        count=given.random or 0,
         seed=seed_of_head() if given.seed is None else given.seed,
-        within=tuple(given.within),
+        files=tuple(given.within),
         at=given.at,
         tests=tuple(given.tests),
     )
     try:
-        return try_random(choice)
+        return run_random(choice)
     except UsageError as error:
         parser.error(str(error))
 

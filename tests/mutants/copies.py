@@ -21,7 +21,7 @@ COPIED: Final = (
 SHARED: Final = (".venv-engine", "node_modules", ".build")
 
 
-def copied(to: Path) -> Path:
+def copy_repository(to: Path) -> Path:
     """Copy the working tree, as far as tests need it."""
     to.mkdir()
     ignore = shutil.ignore_patterns("__pycache__", ".hypothesis")
@@ -37,6 +37,6 @@ def copied(to: Path) -> Path:
     return to
 
 
-def environment(root: Path) -> dict[str, str]:
+def mutant_environment(root: Path) -> dict[str, str]:
     """Return the environment in which Python imports the code of this copy."""
     return {**os.environ, "PYTHONPATH": f"{root / 'functions'}:{root}"}

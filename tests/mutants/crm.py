@@ -17,8 +17,8 @@ CRM: Final = (
     Mutation(
         "an existing contact counts as no answer",
         ANSWERS,
-        "return _taken(said, told, own=own) or Unclear(",
-        "return Unclear(",
+        "return _parse_taken(error_body, reason, id_property=id_property) or Ambiguous(",
+        "return Ambiguous(",
         ADAPTER,
     ),
     Mutation(
@@ -31,15 +31,15 @@ CRM: Final = (
     Mutation(
         "a contact with another address is linked",
         PUSH,
-        "if not ours or ours != _address(",
-        "if not ours and ours != _address(",
+        "if not ours or ours != _normalized_email(",
+        "if not ours and ours != _normalized_email(",
         LINKS,
     ),
     Mutation(
         "a contact is linked without an address",
         PUSH,
-        "if not ours or ours != _address(",
-        "if ours != _address(",
+        "if not ours or ours != _normalized_email(",
+        "if ours != _normalized_email(",
         LINKS,
     ),
     Mutation(
@@ -52,15 +52,15 @@ CRM: Final = (
     Mutation(
         "a contact that collides by any property is linked",
         PUSH,
-        "as taken if not taken.by - {ADDRESS}:",
+        "as taken if not taken.properties - {EMAIL_PROPERTY}:",
         "as taken if taken.reason:",
         LINKS,
     ),
     Mutation(
         "a record with a contact of its own is linked to another",
         PUSH,
-        "case Taken() as taken if crm_id is not None:",
-        "case Taken() as taken if not call.job:",
+        "case CrmConflict() as taken if crm_id is not None:",
+        "case CrmConflict() as taken if not call.job:",
         LINKS,
     ),
     Mutation(
@@ -73,9 +73,7 @@ CRM: Final = (
     Mutation(
         "a contact is linked after the time is up",
         PUSH,
-        "        if not call.has_time(HUBSPOT.request_timeout):\n"
-        "            return _OUT_OF_TIME\n"
-        "        match self._push(call, existing):",
+        "        if not call.has_time_for(HUBSPOT.request_timeout):\n            return _OUT_OF_TIME\n        match self._push(call, existing):",
         "        match self._push(call, existing):",
         LINKS,
     ),
@@ -83,7 +81,7 @@ CRM: Final = (
         "a deleted contact is not pushed by our id",
         PUSH,
         "return self._push_by_our_id(call)",
-        'return Unclear("gone")',
+        'return Ambiguous("gone")',
         LINKS,
     ),
     Mutation(
@@ -96,50 +94,50 @@ CRM: Final = (
     Mutation(
         "any 404 says that a contact is gone",
         ANSWERS,
-        "return status_of(error) == _NOT_FOUND and _said(error) is not None",
-        "return status_of(error) == _NOT_FOUND",
+        "return http_status(error) == _NOT_FOUND and _parse_error_body(error) is not None",
+        "return http_status(error) == _NOT_FOUND",
         ADAPTER,
     ),
     Mutation(
         "a wait that a provider asks for counts as age",
         DECIDE,
-        "        changes |= _paused(job, pause)\n",
+        "        changes |= _add_paused_seconds(job, delay)\n",
         "        changes |= {}\n",
         ("tests/unit/test_decide.py",),
     ),
     Mutation(
         "a question that a provider puts off counts as age",
         DECIDE,
-        "due_at=now + pause, **_paused(job, pause))",
-        "due_at=now + pause)",
+        "due_at=now + delay, **_add_paused_seconds(job, delay))",
+        "due_at=now + delay)",
         ("tests/unit/test_decide.py",),
     ),
     Mutation(
         "a message is handed back for hours",
         DECIDE,
-        "row_resends = pause > LONGEST_HAND_BACK",
-        "row_resends = pause > LONGEST_RETRY_AFTER * 2",
+        "row_resends = delay > MAX_REDELIVERY_DELAY",
+        "row_resends = delay > MAX_RETRY_AFTER * 2",
         ("tests/unit/test_decide.py",),
     ),
     Mutation(
         "a message whose row sends the next one is handed back",
         "functions/oncely/services/replies.py",
-        "        case NothingSent(row_resends=True):\n            return Ack()\n",
+        "        case NotAttempted(row_resends=True):\n            return Ack()\n",
         "",
         ("tests/unit/test_replies.py",),
     ),
     Mutation(
         "a spent daily limit is tried again at once",
         ANSWERS,
-        "    if _is_daily(error):\n        return until_next",
-        "    if not error:\n        return until_next",
+        "    if _is_daily_limit(error):\n        return time_until_next",
+        "    if not error:\n        return time_until_next",
         ADAPTER,
     ),
     Mutation(
         "a spent daily limit raises no alarm",
         ANSWERS,
-        "return NotSent(told, _wait(error, now), alarm=_is_daily(error))",
-        "return NotSent(told, _wait(error, now))",
+        "return NotSent(reason, _retry_delay(error, now), credentials_rejected=_is_daily_limit(error))",
+        "return NotSent(reason, _retry_delay(error, now))",
         ADAPTER,
     ),
     Mutation(
@@ -180,8 +178,8 @@ CRM: Final = (
     Mutation(
         "a key that no header can hold is sent",
         "functions/oncely/adapters/hubspot_keys.py",
-        "if not (key.isascii() and key.isprintable()):",
-        "if not key.strip() and key:",
+        "if not (api_key.isascii() and api_key.isprintable()):",
+        "if not api_key.strip() and api_key:",
         ("tests/integration/test_hubspot_keys.py",),
     ),
 )

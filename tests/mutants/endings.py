@@ -15,55 +15,55 @@ ENDING: Final = "functions/oncely/services/ending.py"
 REPLIES: Final = "functions/oncely/services/replies.py"
 BATCH: Final = "functions/oncely/services/work_batch.py"
 
-ENDINGS: Final = (
+ENDED_JOB_MUTATIONS: Final = (
     # Evidence and what a person hears.
     Mutation(
         "each move forgets the evidence before it",
         JOBS,
-        '"evidence": with_entry(self.evidence, entry),',
+        '"evidence": append_evidence(self.evidence, entry),',
         '"evidence": (entry,),',
         ("tests/unit/test_reconciler.py", "tests/unit/test_late_workers.py"),
     ),
     Mutation(
         "evidence grows without a bound",
         JOBS,
-        "if len(longer) <= MAX_EVIDENCE:",
+        "if len(longer) <= MAX_EVIDENCE_ENTRIES:",
         "if longer:",
         ("tests/unit/test_evidence.py",),
     ),
     Mutation(
         "a late worker's definite answer is dropped",
         SETTLE,
-        "return Settlement(decision, None, self._keep_as_evidence(row, job, answer))",
-        "return Settlement(decision, None, None)",
+        "return DecisionResult(decision, None, self._save_as_evidence(row, job, outcome))",
+        "return DecisionResult(decision, None, None)",
         ("tests/unit/test_settle.py",),
     ),
     Mutation(
         "a contradiction of an end is only noted",
         DECIDE,
-        "if row.status in ENDED and _contradicts(row, answer):",
+        "if row.status in ENDED and _contradicts(row, outcome):",
         "if not row.status:",
         ("tests/unit/test_late_answer.py",),
     ),
     Mutation(
         "a review is not due until somebody was told",
         MOVES,
-        'told = {"due_at": now} if self.alert else {}',
-        "told: dict[str, object] = {}",
+        'alert_changes = {"due_at": now} if self.alert else {}',
+        "alert_changes: dict[str, object] = {}",
         ("tests/unit/test_every_decision.py",),
     ),
     Mutation(
         "a review may expire",
         MOVES,
-        '            "expires_at": None,\n            "last_error": one_line(reason),\n',
-        '            "last_error": one_line(reason),\n',
+        '            "expires_at": None,\n            "last_error": single_line(reason),\n',
+        '            "last_error": single_line(reason),\n',
         ("tests/unit/test_every_decision.py",),
     ),
     # Due times and the end of the line.
     Mutation(
         "a look does not push the due time",
         DUE,
-        "return replace(row, version=row.version + 1, due_at=now + LOOK_TIME + apart)",
+        "return replace(row, version=row.version + 1, due_at=now + SWEEP_HOLD + jitter_delay)",
         "return replace(row, version=row.version + 1)",
         ("tests/unit/test_reconciler.py",),
     ),
@@ -71,8 +71,8 @@ ENDINGS: Final = (
     Mutation(
         "a row that owes something may expire",
         PROOF,
-        "    if owes:\n",
-        "    if owes and now is None:\n",
+        "    if must_publish:\n",
+        "    if must_publish and now is None:\n",
         ("tests/unit/test_proof.py",),
     ),
     Mutation(
@@ -85,7 +85,7 @@ ENDINGS: Final = (
     Mutation(
         "an end that owes nothing never expires",
         PROOF,
-        "return replace(after, due_at=None, expires_at=expiry(now, retention))",
+        "return replace(after, due_at=None, expires_at=expiry_time(now, retention))",
         "return replace(after, due_at=None)",
         ("tests/unit/test_proof.py",),
     ),
@@ -93,7 +93,7 @@ ENDINGS: Final = (
         "evidence on an ended row makes its debt go",
         PROOF,
         "    if before.ended or not after.ended:\n",
-        "    if not after.ended:\n",
+        "    if not after.finalize_if_ended:\n",
         ("tests/unit/test_proof.py",),
     ),
     Mutation(
@@ -114,38 +114,35 @@ ENDINGS: Final = (
         "the debt is cleared before it is paid",
         PUBLISH,
         "            follow_ups = contract.follow_ups(job)\n",
-        "            follow_ups = contract.follow_ups(job)\n"
-        "            soon = self.clock.now()\n"
-        "            early = published(job, retention=MONEY_RETENTION, now=soon)\n"
-        "            self.store.swap(job, early)\n",
+        "            follow_ups = contract.follow_ups(job)\n            soon = self.clock.now()\n            early = mark_published(job, retention=MONEY_RETENTION, now=soon)\n            self.store.compare_and_swap(job, early)\n",
         ("tests/unit/test_publisher.py",),
     ),
     Mutation(
         "a queue that does not take a follow-up clears the debt",
         PUBLISH,
-        "            if not all(self.outbox(queue).send([body_of(message.as_json())])):\n",
-        "            if not self.outbox(queue).send([body_of(message.as_json())]):\n",
+        "            if not all(self.sender_for_queue(queue).send([encode_message(message.to_dict())])):\n",
+        "            if not self.sender_for_queue(queue).send([encode_message(message.to_dict())]):\n",
         ("tests/unit/test_publisher.py",),
     ),
     Mutation(
         "a broken job's message is acknowledged",
         REPLIES,
-        "        case Broken():\n            return Leave()",
-        "        case Broken():\n            return Ack()",
+        "        case InternalError():\n            return LeaveInvisible()",
+        "        case InternalError():\n            return Ack()",
         ("tests/unit/test_replies.py",),
     ),
     Mutation(
         "a message held elsewhere goes to the dead letters",
         REPLIES,
-        "return Ack() if last_receives else HandBack(until)",
-        "return HandBack(until)",
+        "return Ack() if near_receive_limit else Nack(until)",
+        "return Nack(until)",
         ("tests/unit/test_replies.py",),
     ),
     Mutation(
         "a message held elsewhere comes back at once",
         BATCH,
-        "after=self._wait_until(at))",
-        "after=timedelta(0))",
+        "delay=self._delay_until(at))",
+        "delay=timedelta(0))",
         ("tests/unit/test_work_batch.py",),
     ),
 )

@@ -19,21 +19,21 @@ HISTORY: Final = (
     Mutation(
         "a saved reference is not in the history",
         LINES,
-        "if not (moved or referred or",
-        "if not (moved or",
+        "if not (status_changed or reference_changed or",
+        "if not (status_changed or",
         _LINES,
     ),
     Mutation(
         "a restore owes again what was published long ago",
         LINES,
-        "cleared = old is not None and old.expires_at != new.expires_at",
-        "cleared = False",
+        "expiry_changed = old is not None and old.expires_at != new.expires_at",
+        "expiry_changed = False",
         ("tests/unit/test_restore_proofs.py",),
     ),
     Mutation(
         "free text of a message is in the history",
         LINES,
-        "return code(value) is not None",
+        "return code_or_none(value) is not None",
         "return True",
         _LINES,
     ),
@@ -89,7 +89,7 @@ HISTORY: Final = (
     Mutation(
         "a gap is closed by a scan that left its rows out",
         GAPS,
-        "return rows_from <= self.first_at - _WRITE_DELAY",
+        "return rows_from <= self.first_at - _MAX_WRITE_DELAY",
         "return bool(rows_from)",
         (*_WRITER, *_BACKFILL),
     ),
@@ -110,8 +110,8 @@ HISTORY: Final = (
     Mutation(
         "the stream forgets changes before Lambda reports the gap",
         MAPPING,
-        "OLDEST: Final = timedelta(hours=22)",
-        "OLDEST: Final = timedelta(hours=25)",
+        "MAX_RECORD_AGE: Final = timedelta(hours=22)",
+        "MAX_RECORD_AGE: Final = timedelta(hours=25)",
         ("tests/infra/test_safe_defaults.py", "-k", "history"),
     ),
 )

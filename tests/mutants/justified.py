@@ -5,7 +5,7 @@ from typing import Final
 
 
 @dataclass(frozen=True)
-class Justified:
+class JustifiedSurvivor:
     """A line of the product, as it is and as the mutant has it, both without indentation."""
 
     file: str
@@ -32,30 +32,30 @@ _SIZE: Final = "A tuned size: one byte more or less leaves room within 256 kB."
 _LISTED: Final = "A tuned bound on the reads of one list: tests show that it bounds, not where."
 _THREADS: Final = "A tuned number of threads: one more changes the speed and no outcome."
 
-JUSTIFIED: Final = (
-    Justified(_FIND_DUE, "LOOKS: Final = 200", "LOOKS: Final = 201", _TUNED),
-    Justified(
+JUSTIFIED_SURVIVORS: Final = (
+    JustifiedSurvivor(_FIND_DUE, "LOOKS: Final = 200", "LOOKS: Final = 201", _TUNED),
+    JustifiedSurvivor(
         _FIND_DUE,
         "if len(asked_for) <= LOOKS:",
         "if len(asked_for) < LOOKS:",
         "With exactly LOOKS items both ways return all of them; only their order differs.",
     ),
-    Justified(_FIND_DUE, "size = 0", "size = 1", _SIZE),
-    Justified(_FIND_DUE, "if size > PAGE_BYTES:", "if size >= PAGE_BYTES:", _SIZE),
-    Justified(
+    JustifiedSurvivor(_FIND_DUE, "size = 0", "size = 1", _SIZE),
+    JustifiedSurvivor(_FIND_DUE, "if size > MAX_PAGE_BYTES:", "if size >= MAX_PAGE_BYTES:", _SIZE),
+    JustifiedSurvivor(
         _MOVES,
         "doubled: timedelta = first * 2 ** min(max(times - 1, 0), 20)",
         "doubled: timedelta = first * 2 ** min(max(times - 1, 0), 21)",
         "Both powers are past the longest delay of every caller, and far from an overflow.",
     ),
-    Justified(
+    JustifiedSurvivor(
         _REPAIR,
         "if another is None:",
         "if False:",
         "The offer was refused before if there is no other attempt; mypy needs the branch.",
     ),
     *(
-        Justified(
+        JustifiedSurvivor(
             _REGISTRY,
             _ERRORS,
             _ERRORS.replace(f"{flag}=False", f"{flag}=True"),
@@ -64,7 +64,7 @@ JUSTIFIED: Final = (
         for flag in ("include_url", "include_input", "include_context")
     ),
     *(
-        Justified(
+        JustifiedSurvivor(
             _REPAIR_REQUEST,
             _FAULTS,
             _FAULTS.replace(f"{flag}=False", f"{flag}=True"),
@@ -72,17 +72,30 @@ JUSTIFIED: Final = (
         )
         for flag in ("include_url", "include_input")
     ),
-    Justified(_FIND_DUE, "PAGE_BYTES: Final = 110_000", "PAGE_BYTES: Final = 110001", _SIZE),
-    Justified(
+    JustifiedSurvivor(
+        _FIND_DUE, "MAX_PAGE_BYTES: Final = 110_000", "MAX_PAGE_BYTES: Final = 110001", _SIZE
+    ),
+    JustifiedSurvivor(
         _RESOLVE_GROUP,
         "if threads <= 1:",
         "if threads < 1:",
         "A pool of one thread gives the same outcomes; the list only spares making it.",
     ),
-    Justified(_INSPECT, "MOST_FOUND: Final = 50", "MOST_FOUND: Final = 51", _LISTED),
-    Justified(_INSPECT, "MOST_READ: Final = 1000", "MOST_READ: Final = 1001", _LISTED),
-    Justified(_INSPECT, "MOST_COUNTED: Final = 1_000", "MOST_COUNTED: Final = 1001", _LISTED),
-    Justified(_INSPECT, "MOST_LOOKED_AT: Final = 20_000", "MOST_LOOKED_AT: Final = 20001", _LISTED),
-    Justified(_ENQUEUE, "_ROWS_AT_ONCE: Final = 8", "_ROWS_AT_ONCE: Final = 9", _THREADS),
-    Justified(_PUBLISH, "SIDE_BY_SIDE: Final = 10", "SIDE_BY_SIDE: Final = 11", _THREADS),
+    JustifiedSurvivor(
+        _INSPECT, "MAX_SEARCH_RESULTS: Final = 50", "MAX_SEARCH_RESULTS: Final = 51", _LISTED
+    ),
+    JustifiedSurvivor(
+        _INSPECT, "MAX_ROWS_READ: Final = 1000", "MAX_ROWS_READ: Final = 1001", _LISTED
+    ),
+    JustifiedSurvivor(_INSPECT, "MAX_COUNT: Final = 1_000", "MAX_COUNT: Final = 1001", _LISTED),
+    JustifiedSurvivor(
+        _INSPECT,
+        "MAX_ENTRIES_SCANNED: Final = 20_000",
+        "MAX_ENTRIES_SCANNED: Final = 20001",
+        _LISTED,
+    ),
+    JustifiedSurvivor(_ENQUEUE, "_ROWS_AT_ONCE: Final = 8", "_ROWS_AT_ONCE: Final = 9", _THREADS),
+    JustifiedSurvivor(
+        _PUBLISH, "MAX_CONCURRENCY: Final = 10", "MAX_CONCURRENCY: Final = 11", _THREADS
+    ),
 )

@@ -11,4 +11,4 @@ class Mutation:
     file: str
     old: str
     new: str
-    caught_by: tuple[str, ...]  # what pytest is given
+    killed_by: tuple[str, ...]  # what pytest is given

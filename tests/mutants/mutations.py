@@ -4,20 +4,20 @@ from typing import Final
 
 from tests.mutants.boundaries import BOUNDARIES
 from tests.mutants.crm import CRM
-from tests.mutants.endings import ENDINGS
+from tests.mutants.endings import ENDED_JOB_MUTATIONS
 from tests.mutants.fence import FENCE
 from tests.mutants.history import HISTORY
-from tests.mutants.knowledge import KNOWLEDGE
+from tests.mutants.knowledge import EFFECT_OUTCOME_MUTATIONS
 from tests.mutants.mutation import Mutation
 from tests.mutants.ownership import OWNERSHIP
-from tests.mutants.people import PEOPLE
+from tests.mutants.people import OPERATOR_MUTATIONS
 from tests.mutants.sweeps import SWEEPS
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
     *OWNERSHIP,
-    *KNOWLEDGE,
-    *ENDINGS,
-    *PEOPLE,
+    *EFFECT_OUTCOME_MUTATIONS,
+    *ENDED_JOB_MUTATIONS,
+    *OPERATOR_MUTATIONS,
     *BOUNDARIES,
     *CRM,
     *FENCE,

@@ -20,15 +20,15 @@ OWNERSHIP: Final = (
     Mutation(
         "a row of other types is read, and fails among its neighbours",
         ROWS,
-        "if not isinstance(value, kind):",
-        "if value is kind:",
+        "if not isinstance(value, expected_type):",
+        "if value is expected_type:",
         ("tests/unit/test_job_rows.py",),
     ),
     Mutation(
         "a move of a newer version makes its row unreadable",
         ROWS,
-        "else _MOVES.get((old, event), _NOT_KNOWN_HERE)",
-        "else _MOVES[old, event]",
+        "else _TRANSITIONS.get((old, event), _UNKNOWN_STATUS)",
+        "else _TRANSITIONS[from_status, event]",
         ("tests/unit/test_job_rows.py",),
     ),
     Mutation(
@@ -42,35 +42,35 @@ OWNERSHIP: Final = (
     Mutation(
         "a claim takes a row that is not ready",
         CLAIMS,
-        "elif row.status is not Status.READY or conflicts(row, claim):",
-        "elif conflicts(row, claim):",
+        "elif row.status is not Status.READY or has_conflict(row, claim):",
+        "elif has_conflict(row, claim):",
         ("tests/unit/test_jobs.py", "tests/unit/test_late_workers.py"),
     ),
     Mutation(
         "a claim on DynamoDB takes any row",
         EXPRESSIONS,
-        "free = f\"({status} = {e.value(attribute('status', Status.READY))})\"",
-        "free = f\"(attribute_exists({key}) OR {status} = {e.value(attribute('status', 'x'))})\"",
+        "free = f\"({status} = {e.value(serialize_field('status', Status.READY))})\"",
+        "free = f\"(attribute_exists({key}) OR {status} = {e.value(serialize_field('status', 'x'))})\"",
         ("tests/contract/test_job_store_claim.py", "-k", "moto"),
     ),
     Mutation(
         "a write on DynamoDB does not compare the owner",
         EXPRESSIONS,
-        "else f\"{e.name('owner')} = {e.value(attribute('owner', before.owner))}\",",
+        "else f\"{e.name('owner')} = {e.value(serialize_field('owner', before.owner))}\",",
         "else f\"attribute_exists({e.name('owner')})\",",
         SWAP,
     ),
     Mutation(
         "a write on DynamoDB does not compare the version",
         EXPRESSIONS,
-        "f\"{e.name('version')} = {e.value(attribute('version', before.version))}\",",
+        "f\"{e.name('version')} = {e.value(serialize_field('version', before.version))}\",",
         "",
         SWAP,
     ),
     Mutation(
         "a write on DynamoDB does not compare the status",
         EXPRESSIONS,
-        "f\"{e.name('status')} = {e.value(attribute('status', before.status))}\",",
+        "f\"{e.name('status')} = {e.value(serialize_field('status', before.status))}\",",
         "",
         SWAP,
     ),
@@ -85,16 +85,14 @@ OWNERSHIP: Final = (
         "a worker that lost its row goes on and confirms",
         ACTING,
         "                    if saved is None:\n",
-        "                    mine = prepared(ref).on(job, now=job.updated_at, actor='late')\n"
-        "                    saved = saved or mine\n"
-        "                    if saved is None:\n",
+        "                    mine = save_reference(ref).on(job, now=job.updated_at, actor='late')\n                    saved = saved or mine\n                    if saved is None:\n",
         ("tests/unit/test_late_workers.py",),
     ),
     Mutation(
         "a claim that the SDK sent twice is taken for another's",
         DYNAMODB,
-        "return Claimed(row) if row.owner == claim.owner else ClaimRefused(row)",
-        "return ClaimRefused(row)",
+        "return Claimed(row) if row.owner == claim.owner else ClaimFailed(row)",
+        "return ClaimFailed(row)",
         ("tests/contract/test_job_store_claim.py", "-k", "moto"),
     ),
     Mutation(
@@ -114,7 +112,7 @@ OWNERSHIP: Final = (
     Mutation(
         "the lease ends before its worker does",
         RUN,
-        "lease_until=self.deadline.at + self.contract.terms.profile.request_timeout + CLOCK_SKEW,",
+        "lease_until=self.deadline.at + self.contract.policy.profile.request_timeout + CLOCK_SKEW,",
         "lease_until=self.deadline.at - timedelta(seconds=30),",
         ("tests/unit/test_late_workers.py",),
     ),
@@ -129,25 +127,22 @@ OWNERSHIP: Final = (
     Mutation(
         "the payment is confirmed before its reference is saved",
         ACTING,
-        "                    saved = self.keep(job, prepared(ref))\n",
-        "                    mine = prepared(ref).on(job, now=job.updated_at, actor='early')\n"
-        "                    early = self._call(mine, facts)\n"
-        "                    self._guarded(self.contract.act, early)\n"
-        "                    saved = self.keep(job, prepared(ref))\n",
+        "                    saved = self.save_checkpoint(job, save_reference(ref))\n",
+        "                    mine = save_reference(ref).on(job, now=job.updated_at, actor='early')\n                    early = self._call(mine, facts)\n                    self._guarded_call(self.contract.execute, early)\n                    saved = self.save_checkpoint(job, save_reference(ref))\n",
         ("tests/unit/test_charge_once.py",),
     ),
     Mutation(
         "another payment is prepared though one is saved",
         ACTING,
-        "        if job.provider_ref is None:\n            match self._guarded",
-        "        if True:\n            match self._guarded",
+        "        if job.provider_ref is None:\n            match self._guarded_call",
+        "        if True:\n            match self._guarded_call",
         ("tests/unit/test_unclear_charges.py",),
     ),
     Mutation(
         "the local writes are left out of the end",
         SETTLE,
-        "match self.store.swap(job, after, local=local(after)):",
-        "match self.store.swap(job, after):",
+        "match self.store.compare_and_swap(job, after, business_writes=business_writes(after)):",
+        "match self.store.compare_and_swap(job, after):",
         ("tests/unit/test_settle.py",),
     ),
     Mutation(

@@ -19,13 +19,20 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from infra import REPOSITORY
-from tests.mutants.copies import copied, environment
-from tests.mutants.justified import JUSTIFIED
-from tests.mutants.reach import FIXED, NEEDS_ENGINE, Reach, ReachingTest, load, product_files
-from tests.mutants.report import Result, Verdict, mutated_line, summary
+from tests.mutants.copies import copy_repository, mutant_environment
+from tests.mutants.justified import JUSTIFIED_SURVIVORS
+from tests.mutants.reach import (
+    FIXED,
+    NEEDS_ENGINE,
+    Coverage,
+    ReachingTest,
+    load_coverage,
+    product_files,
+)
+from tests.mutants.report import MutantStatus, RandomMutantResult, format_summary, mutated_line
 from tests.mutants.sites import Site, find_sites
 
-SIDE_BY_SIDE: Final = 2
+MAX_CONCURRENCY: Final = 2
 # Most mutants fail one of their most specific tests; only the others need the rest collected.
 _FIRST_TESTS: Final = 40
 # Seconds of tests on sound code for one mutant; the cheapest ones are within it.
@@ -43,12 +50,12 @@ _TIMES: Final = count(1_000_000_000)
 
 
 @dataclass(frozen=True)
-class Choice:
+class MutantSelection:
     """What to mutate: so many random sites, or all on one line."""
 
-    number: int
+    count: int
     seed: int
-    within: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     at: str = ""
     tests: tuple[str, ...] = ()  # instead of those that reach the site
 
@@ -80,7 +87,7 @@ def all_sites(root: Path, within: Sequence[str] = ()) -> list[Site]:
     return sites
 
 
-def choose(choice: Choice, root: Path) -> list[Site]:
+def select_sites(choice: MutantSelection, root: Path) -> list[Site]:
     """Return the chosen sites. The same tree, paths, number and seed always give the same ones."""
     if choice.at:
         file, _, line = choice.at.rpartition(":")
@@ -88,40 +95,40 @@ def choose(choice: Choice, root: Path) -> list[Site]:
         if not chosen:
             raise UsageError(f"Nothing to mutate at {choice.at}. Pass --at FILE:LINE.")
         return chosen
-    sites = all_sites(root, choice.within)
+    sites = all_sites(root, choice.files)
     if not sites:
-        places = ", ".join(choice.within)
+        places = ", ".join(choice.files)
         raise UsageError(f"No code to mutate in {places}. Pass --in functions/… or a file there.")
-    chosen = random.Random(choice.seed).sample(sites, min(choice.number, len(sites)))  # noqa: S311  # not a secret
+    chosen = random.Random(choice.seed).sample(sites, min(choice.count, len(sites)))  # noqa: S311  # not a secret
     return sorted(chosen, key=lambda site: (site.file, site.start, site.new))
 
 
-def try_random(choice: Choice) -> int:
+def run_random(choice: MutantSelection) -> int:
     """Try the chosen mutants. Returns 1 if one survived that is not justified."""
     began = time.monotonic()
     with TemporaryDirectory() as folder:
-        roots = [copied(Path(folder, str(number))) for number in range(SIDE_BY_SIDE)]
-        sites = choose(choice, roots[0])
+        roots = [copy_repository(Path(folder, str(number))) for number in range(MAX_CONCURRENCY)]
+        sites = select_sites(choice, roots[0])
         if not choice.at:
             _print(f"{len(sites)} random mutants, seed {choice.seed}")
-        reach = None if choice.tests else load(roots[0], progress=_print)
+        reach = None if choice.tests else load_coverage(roots[0], progress=_print)
         copies: SimpleQueue[Path] = SimpleQueue()
         for root in roots:
             copies.put(root)
 
-        def tried(site: Site) -> Result:
+        def tried(site: Site) -> RandomMutantResult:
             root = copies.get()
             try:
-                result = _try(site, root, reach, choice.tests)
+                result = _run_site(site, root, reach, choice.tests)
             finally:
                 copies.put(root)
-            _print(result.line())
+            _print(result.format_line())
             return result
 
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        with ThreadPoolExecutor(MAX_CONCURRENCY) as pool:
             results = list(pool.map(tried, sites))
-    _print(summary(results, seconds=time.monotonic() - began))
-    return 1 if any(result.verdict.is_failure for result in results) else 0
+    _print(format_summary(results, seconds=time.monotonic() - began))
+    return 1 if any(result.status.is_failure for result in results) else 0
 
 
 def _print(text: str) -> None:
@@ -129,43 +136,45 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-def _try(site: Site, root: Path, reach: Reach | None, tests: Sequence[str]) -> Result:
+def _run_site(
+    site: Site, root: Path, reach: Coverage | None, tests: Sequence[str]
+) -> RandomMutantResult:
     began = time.monotonic()
     source = (root / site.file).read_text()
 
-    def result(verdict: Verdict, note: str = "") -> Result:
-        return Result(site, source, verdict, time.monotonic() - began, note)
+    def result(verdict: MutantStatus, note: str = "") -> RandomMutantResult:
+        return RandomMutantResult(site, source, verdict, time.monotonic() - began, note)
 
-    for known in JUSTIFIED:
+    for known in JUSTIFIED_SURVIVORS:
         if (known.file, known.line, known.mutated) == (site.file, *mutated_line(site, source)):
-            return result(Verdict.JUSTIFIED, known.reason)
+            return result(MutantStatus.JUSTIFIED, known.reason)
     if reach is None:
-        batches = [Batch(tuple(tests), 0.0)]
+        batches = [MutantTestBatch(tuple(tests), 0.0)]
         note = ""
     else:
-        reaching = reach.tests_for(site)
+        reaching = reach.tests_reaching(site)
         if not reaching:
-            return result(Verdict.UNREACHED)
-        batches = list(batched(within_budget(reaching)))
+            return result(MutantStatus.NOT_COVERED)
+        batches = list(split_into_batches(limit_to_budget(reaching)))
         run = sum(len(batch.tests) for batch in batches)
         note = f"{run} of {len(reaching)} tests"
     with mutated(site, root):
         for batch in batches:
-            verdict = _verdict(batch, root)
-            if verdict is not Verdict.SURVIVED:
+            verdict = _run_batch(batch, root)
+            if verdict is not MutantStatus.SURVIVED:
                 return result(verdict)
-    return result(Verdict.SURVIVED, note)
+    return result(MutantStatus.SURVIVED, note)
 
 
 @dataclass(frozen=True)
-class Batch:
+class MutantTestBatch:
     """Tests that run in one process, and their seconds on sound code."""
 
     tests: tuple[str, ...]
     seconds: float
 
 
-def within_budget(tests: Sequence[ReachingTest]) -> list[ReachingTest]:
+def limit_to_budget(tests: Sequence[ReachingTest]) -> list[ReachingTest]:
     """Return the first tests that together stay within the budget, but at least one."""
     chosen: list[ReachingTest] = []
     seconds = 0.0
@@ -177,14 +186,16 @@ def within_budget(tests: Sequence[ReachingTest]) -> list[ReachingTest]:
     return chosen
 
 
-def batched(tests: Sequence[ReachingTest]) -> Iterator[Batch]:
+def split_into_batches(tests: Sequence[ReachingTest]) -> Iterator[MutantTestBatch]:
     """Split tests in batches: the first few, the others, and those that need the engine."""
     numbered = enumerate(tests)
     for _, group in groupby(
         numbered, lambda pair: (pair[0] < _FIRST_TESTS, pair[1].file.startswith(NEEDS_ENGINE))
     ):
         members = [test for _, test in group]
-        yield Batch(tuple(test.id for test in members), sum(test.seconds for test in members))
+        yield MutantTestBatch(
+            tuple(test.id for test in members), sum(test.seconds for test in members)
+        )
 
 
 @contextmanager
@@ -205,18 +216,18 @@ def _write(file: Path, source: str) -> None:
     os.utime(file, (moment, moment))
 
 
-def _verdict(batch: Batch, root: Path) -> Verdict:
+def _run_batch(batch: MutantTestBatch, root: Path) -> MutantStatus:
     code = _pytest(batch.tests, batch.seconds, root)
     if code == _NOT_FOUND:
         # The mutant changed the parameters of a test, and so its name: run the whole file.
         files = dict.fromkeys(test.partition("::")[0] for test in batch.tests)
         code = _pytest(tuple(files), batch.seconds, root)
     if code is None:
-        return Verdict.TIMEOUT
+        return MutantStatus.TIMEOUT
     if code == _PASSED:
-        return Verdict.SURVIVED
+        return MutantStatus.SURVIVED
     # Also when no test can start any more, because what all of them import is broken.
-    return Verdict.CAUGHT if code in _FAILED or code == _NOT_FOUND else Verdict.ERROR
+    return MutantStatus.KILLED if code in _FAILED or code == _NOT_FOUND else MutantStatus.ERROR
 
 
 def _pytest(tests: Sequence[str], seconds: float, root: Path) -> int | None:
@@ -227,7 +238,7 @@ def _pytest(tests: Sequence[str], seconds: float, root: Path) -> int | None:
     with subprocess.Popen(
         [*command, "-o", f"timeout={_TEST_TIMEOUT_SECONDS}", f"@{names}"],
         cwd=root,
-        env=environment(root),
+        env=mutant_environment(root),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # the engine that a test starts ends with it

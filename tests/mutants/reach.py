@@ -22,13 +22,13 @@ from typing import Any, Final
 
 from infra import REPOSITORY
 from tests.mutants import record_reach
-from tests.mutants.copies import environment
+from tests.mutants.copies import mutant_environment
 from tests.mutants.sites import Site
 
 # Not the fault explorer: it would take minutes, and a guard that only it tests lacks a unit test.
 SUITES: Final = ("tests/unit", "tests/contract", "tests/integration")
 # They measure costs, wait for leases or start processes of their own, and reach nothing more.
-LEFT_OUT: Final = frozenset(
+EXCLUDED_TESTS: Final = frozenset(
     {
         "tests/integration/test_contact_races.py",
         "tests/integration/test_engine.py",
@@ -42,7 +42,7 @@ LEFT_OUT: Final = frozenset(
 # Only these need the local engine to start, which takes seconds.
 NEEDS_ENGINE: Final = "tests/integration/"
 # A test on MiniStack repeats one on moto.
-NOT_AGAIN: Final = ("-k", "not ministack")
+WITHOUT_MINISTACK: Final = ("-k", "not ministack")
 FIXED: Final = ("-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0")
 _PROCESSES: Final = 2
 _PROGRESS_SECONDS: Final = 30.0
@@ -73,13 +73,13 @@ class ReachingTest:
 
 
 @dataclass(frozen=True)
-class Reach:
+class Coverage:
     """The recorded tests, and how the product's files import each other."""
 
     tests: tuple[ReachingTest, ...]
     importers: Mapping[str, frozenset[str]]
 
-    def tests_for(self, site: Site) -> list[ReachingTest]:
+    def tests_reaching(self, site: Site) -> list[ReachingTest]:
         """Return the tests that run this site, the cheapest and most specific first."""
         if site.at_import:
             # Nobody knows which tests use what an import has left behind: every test counts that
@@ -100,7 +100,7 @@ def product_files(root: Path) -> list[Path]:
     return sorted((root / "functions").rglob("*.py"))
 
 
-def load(root: Path, *, progress: Callable[[str], None]) -> Reach:
+def load_coverage(root: Path, *, progress: Callable[[str], None]) -> Coverage:
     """Read the recorded reach; record first what is missing or has changed, in the copy `root`."""
     cache = REPOSITORY / ".build" / f"reach-{_digest(_shared_files(root), root)}.json"
     known: dict[str, Any] = json.loads(cache.read_text()) if cache.exists() else {}
@@ -116,7 +116,7 @@ def load(root: Path, *, progress: Callable[[str], None]) -> Reach:
                 records[file] = {"digest": digests[file], "tests": recorded.get(file, [])}
             _save(cache, records)
     tests = (test for record in records.values() for test in record["tests"])
-    return Reach(
+    return Coverage(
         tuple(
             ReachingTest(
                 test["id"],
@@ -165,7 +165,7 @@ def _imported(tree: ast.Module) -> Iterable[str]:
 
 def _test_files(root: Path) -> list[Path]:
     found = (file for suite in SUITES for file in sorted((root / suite).rglob("test_*.py")))
-    return [file for file in found if str(file.relative_to(root)) not in LEFT_OUT]
+    return [file for file in found if str(file.relative_to(root)) not in EXCLUDED_TESTS]
 
 
 def _shared_files(root: Path) -> list[Path]:
@@ -193,7 +193,7 @@ def _record(
     began = time.monotonic()
     with TemporaryDirectory() as folder:
         log = Path(folder, "pytest.log")
-        command = [sys.executable, "-m", "pytest", "-q", *FIXED, *NOT_AGAIN]
+        command = [sys.executable, "-m", "pytest", "-q", *FIXED, *WITHOUT_MINISTACK]
         command += ["-n", str(_PROCESSES), "--dist", "worksteal"]
         command += ["-p", "tests.mutants.record_reach", *files]
         variables = {record_reach.FOLDER: folder, record_reach.ROOT: str(root)}
@@ -202,7 +202,7 @@ def _record(
             subprocess.Popen(
                 command,
                 cwd=root,
-                env={**environment(root), **variables},
+                env={**mutant_environment(root), **variables},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             ) as process,

@@ -18,7 +18,7 @@ FOLDER: Final = "REACH_FOLDER"
 ROOT: Final = "REACH_ROOT"
 
 
-class Recorder:
+class CoverageRecorder:
     """Counts a line for the test that is running, in whichever thread."""
 
     def __init__(self, root: Path) -> None:
@@ -35,7 +35,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         self._coverage.switch_context(item.nodeid)
-        _forget_cached()
+        _clear_caches()
         began = time.monotonic()
         result = yield
         self._seconds[item.nodeid] = time.monotonic() - began
@@ -64,7 +64,7 @@ class Recorder:
         to.write_text(json.dumps({"tests": recorded, "failed": sorted(self._failed)}))
 
 
-def _forget_cached() -> None:
+def _clear_caches() -> None:
     """Clear what helpers of unit tests cache: else only the first test would reach its lines."""
     for name, module in list(sys.modules.items()):
         if name.startswith("tests.unit."):
@@ -75,11 +75,11 @@ def _forget_cached() -> None:
 
 # Hypothesis is many times slower while lines are counted, and a few examples reach them.
 _EXAMPLES: Final = 5
-_RECORDERS: Final[list[Recorder]] = []
+_RECORDERS: Final[list[CoverageRecorder]] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    recorder = Recorder(Path(os.environ[ROOT]))
+    recorder = CoverageRecorder(Path(os.environ[ROOT]))
     _RECORDERS.append(recorder)
     config.pluginmanager.register(recorder)
 

@@ -9,41 +9,41 @@ from enum import StrEnum
 from tests.mutants.sites import Site
 
 
-class Verdict(StrEnum):
+class MutantStatus(StrEnum):
     """What the tests found."""
 
-    CAUGHT = "caught"
+    KILLED = "caught"
     TIMEOUT = "caught (timeout)"
     SURVIVED = "SURVIVED"
     JUSTIFIED = "justified"
-    UNREACHED = "no test reaches it"
+    NOT_COVERED = "no test reaches it"
     ERROR = "TESTS DID NOT RUN"
 
     @property
     def is_failure(self) -> bool:
         """Whether the run must not succeed with it."""
-        return self in {Verdict.SURVIVED, Verdict.ERROR}
+        return self in {MutantStatus.SURVIVED, MutantStatus.ERROR}
 
 
 @dataclass(frozen=True)
-class Result:
+class RandomMutantResult:
     """One mutant and its verdict; the note is a reason, or what was run."""
 
     site: Site
     source: str
-    verdict: Verdict
+    status: MutantStatus
     seconds: float
     note: str = ""
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """Describe the mutant in one line."""
         site = self.site
-        change = f"{_short(site.old)} → {_short(site.new) or '(nothing)'}"
+        change = f"{_truncate(site.old)} → {_truncate(site.new) or '(nothing)'}"
         place = f"{site.file}:{site.line}"
-        text = f"{self.verdict:<19}{self.seconds:>6.1f} s  {place}  {site.operator}: {change}"
+        text = f"{self.status:<19}{self.seconds:>6.1f} s  {place}  {site.operator}: {change}"
         return f"{text}  ({self.note})" if self.note else text
 
-    def diff(self) -> str:
+    def format_diff(self) -> str:
         """Show the change as a unified diff."""
         return "".join(
             difflib.unified_diff(
@@ -62,18 +62,18 @@ def mutated_line(site: Site, source: str) -> tuple[str, str]:
     return source.splitlines()[number].strip(), site.apply(source).splitlines()[number].strip()
 
 
-def summary(results: Sequence[Result], *, seconds: float) -> str:
+def format_summary(results: Sequence[RandomMutantResult], *, seconds: float) -> str:
     """Show every survivor's diff, then the counts."""
     parts: list[str] = []
     for heading, verdict in (
-        ("Survivors", Verdict.SURVIVED),
-        ("Tests did not run", Verdict.ERROR),
+        ("Survivors", MutantStatus.SURVIVED),
+        ("Tests did not run", MutantStatus.ERROR),
     ):
-        found = [result for result in results if result.verdict is verdict]
+        found = [result for result in results if result.status is verdict]
         if found:
             parts.append(f"\n{heading}:\n")
-            parts += [f"{result.diff()}\n" for result in found]
-    justified = [result for result in results if result.verdict is Verdict.JUSTIFIED]
+            parts += [f"{result.format_diff()}\n" for result in found]
+    justified = [result for result in results if result.status is MutantStatus.JUSTIFIED]
     if justified:
         parts.append("\nJustified:\n")
         parts += [
@@ -81,12 +81,12 @@ def summary(results: Sequence[Result], *, seconds: float) -> str:
             f"    {one.note}\n"
             for one in justified
         ]
-    counts = Counter(result.verdict for result in results)
+    counts = Counter(result.status for result in results)
     listed = ", ".join(
-        f"{counts[verdict]} {verdict.lower()}" for verdict in Verdict if counts[verdict]
+        f"{counts[verdict]} {verdict.lower()}" for verdict in MutantStatus if counts[verdict]
     )
     parts.append(f"\n{len(results)} mutants in {seconds:.0f} s: {listed}")
-    if counts[Verdict.SURVIVED]:
+    if counts[MutantStatus.SURVIVED]:
         parts.append(
             "\nWrite a test that fails with the survivor, or simplify the code; if no test can "
             "notice it, add it to tests/mutants/justified.py with the reason."
@@ -94,6 +94,6 @@ def summary(results: Sequence[Result], *, seconds: float) -> str:
     return "".join(parts)
 
 
-def _short(text: str) -> str:
+def _truncate(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:57]}…"

@@ -11,8 +11,8 @@ FINISH: Final = "functions/oncely/services/finish_sweep.py"
 DUE: Final = "functions/oncely/domain/due.py"
 EXPRESSIONS: Final = "functions/oncely/adapters/expressions.py"
 STRIPE: Final = "functions/oncely/adapters/stripe_payments.py"
-OF_LEASES: Final = ("tests/contract/test_sweep_leases.py", "-k", "moto")
-OF_THE_INDEX: Final = ("tests/contract/test_due_index.py", "-k", "moto")
+LEASE_TESTS: Final = ("tests/contract/test_sweep_leases.py", "-k", "moto")
+INDEX_TESTS: Final = ("tests/contract/test_due_index.py", "-k", "moto")
 _FREE: Final = '"attribute_not_exists(job_key) OR #until <= :now OR #holder = :holder"'
 
 SWEEPS: Final = (
@@ -21,27 +21,27 @@ SWEEPS: Final = (
         LEASES,
         _FREE,
         '"attribute_not_exists(job_key) OR attribute_exists(#until) OR :now = :holder"',
-        OF_LEASES,
+        LEASE_TESTS,
     ),
     Mutation(
         "the lease of a sweep that died is never free again",
         LEASES,
         _FREE,
         '"attribute_not_exists(job_key) OR #holder = :holder OR :now = :holder"',
-        OF_LEASES,
+        LEASE_TESTS,
     ),
     Mutation(
         "a late sweep gives back a lease that is another one's",
         LEASES,
         'ConditionExpression="#holder = :holder",',
         'ConditionExpression="attribute_exists(#holder) OR #holder = :holder",',
-        OF_LEASES,
+        LEASE_TESTS,
     ),
     Mutation(
         "a sweep goes on without the lease",
         FIND,
         "                    self.busy += 1\n                    continue",
-        "                    self.busy += 1",
+        "                    self.busy_shards += 1",
         ("tests/unit/test_find_due.py",),
     ),
     Mutation(
@@ -54,8 +54,8 @@ SWEEPS: Final = (
     Mutation(
         "what is asked stands with what is published",
         DUE,
-        "            return Action.PUBLISH",
-        "            return Action.ASK",
+        "            return DueAction.PUBLISH",
+        "            return DueAction.LOOK_UP",
         (
             "tests/contract/test_due_index.py",
             "tests/unit/test_find_due.py",
@@ -75,34 +75,34 @@ SWEEPS: Final = (
         EXPRESSIONS,
         '    if "due_at" in changed:',
         '    if "due_at" in changed and after.due_at is None:',
-        OF_THE_INDEX,
+        INDEX_TESTS,
     ),
     Mutation(
         "an end moves the entry that it should leave alone",
         EXPRESSIONS,
         '    if "due_at" in changed:',
         "    if changed:",
-        OF_THE_INDEX,
+        INDEX_TESTS,
     ),
     Mutation(
         "one job that fails stops its neighbours",
         GROUP,
-        "            return Handled(key=key, error=error)",
+        "            return HandledItem(key=key, error=error)",
         "            raise",
         ("tests/unit/test_resolve_group.py",),
     ),
     Mutation(
         "a job is begun that its function cannot end",
         GROUP,
-        "if not deadline.allows(self._time_needed(key)):",
+        "if not deadline.has_time_for(self._max_duration(key)):",
         "if False:",
         ("tests/unit/test_resolve_group.py",),
     ),
     Mutation(
         "jobs that always fail hide all that are due after them",
         FINISH,
-        'following["from"] != sweep["from"] or moved(done["counts"])',
-        'moved(done["counts"])',
+        'next_sweep["from"] != sweep["from"] or made_progress(done["counts"])',
+        'made_progress(done["counts"])',
         ("tests/unit/test_finish_sweep.py",),
     ),
     Mutation(
@@ -115,7 +115,7 @@ SWEEPS: Final = (
     Mutation(
         "a list says that a charge is absent",
         STRIPE,
-        "return answer if isinstance(answer, Done) else None",
+        "return answer if isinstance(answer, Succeeded) else None",
         "return answer  # type: ignore[return-value]",
         ("tests/integration/test_stripe_payments.py", "-k", "look_up"),
     ),

@@ -22,7 +22,7 @@ def test_mutation_applies_exactly_once_and_leaves_valid_code(mutation: Mutation)
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.name)
 def test_mutation_names_existing_tests(mutation: Mutation) -> None:
-    paths = [one for one in mutation.caught_by if one.startswith("tests/")]
+    paths = [one for one in mutation.killed_by if one.startswith("tests/")]
 
     assert paths
     assert all((REPOSITORY / path).is_file() for path in paths)

@@ -6,18 +6,18 @@ import pytest
 
 from infra import REPOSITORY
 from tests.mutants.__main__ import main
-from tests.mutants.justified import JUSTIFIED, Justified
+from tests.mutants.justified import JUSTIFIED_SURVIVORS, JustifiedSurvivor
 from tests.mutants.random_mutants import (
     BUDGET_SECONDS,
-    Choice,
+    MutantSelection,
     UsageError,
-    batched,
-    choose,
+    limit_to_budget,
     mutated,
-    within_budget,
+    select_sites,
+    split_into_batches,
 )
-from tests.mutants.reach import Reach, ReachingTest, find_importers
-from tests.mutants.report import Result, Verdict, mutated_line, summary
+from tests.mutants.reach import Coverage, ReachingTest, find_importers
+from tests.mutants.report import MutantStatus, RandomMutantResult, format_summary, mutated_line
 from tests.mutants.sites import Site, find_sites
 
 SOURCE = "LIMIT = 3\n\n\ndef full(size: int) -> bool:\n    return size >= LIMIT\n"
@@ -33,35 +33,37 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def site(operator: str) -> Site:
+def make_site(operator: str) -> Site:
     return next(one for one in find_sites(FILE, SOURCE) if one.operator == operator)
 
 
-def reaching(name: str, seconds: float = 0.001, **lines: set[int]) -> ReachingTest:
+def make_reaching_test(name: str, seconds: float = 0.001, **lines: set[int]) -> ReachingTest:
     files = {f"functions/shop/{file}.py": frozenset(found) for file, found in lines.items()}
     return ReachingTest(f"tests/{name}.py::test", seconds, files)
 
 
-def result(verdict: Verdict, note: str = "") -> Result:
-    return Result(site("comparison"), SOURCE, verdict, 1.5, note)
+def make_result(verdict: MutantStatus, note: str = "") -> RandomMutantResult:
+    return RandomMutantResult(make_site("comparison"), SOURCE, verdict, 1.5, note)
 
 
 def test_choice_is_repeatable_with_same_seed(root: Path) -> None:
-    chosen = choose(Choice(number=3, seed=7), root)
+    chosen = select_sites(MutantSelection(count=3, seed=7), root)
 
     assert len(chosen) == 3
-    assert chosen == choose(Choice(number=3, seed=7), root)
-    assert any(chosen != choose(Choice(number=3, seed=seed), root) for seed in range(20))
+    assert chosen == select_sites(MutantSelection(count=3, seed=7), root)
+    assert any(
+        chosen != select_sites(MutantSelection(count=3, seed=seed), root) for seed in range(20)
+    )
 
 
 def test_choice_takes_every_site_when_there_are_fewer(root: Path) -> None:
-    chosen = choose(Choice(number=1000, seed=7, within=(FILE,)), root)
+    chosen = select_sites(MutantSelection(count=1000, seed=7, files=(FILE,)), root)
 
     assert chosen == find_sites(FILE, SOURCE)
 
 
 def test_choice_of_line_takes_all_its_sites(root: Path) -> None:
-    chosen = choose(Choice(number=0, seed=0, at=f"{FILE}:5"), root)
+    chosen = select_sites(MutantSelection(count=0, seed=0, at=f"{FILE}:5"), root)
 
     assert {one.line for one in chosen} == {5}
     assert {one.operator for one in chosen} == {"comparison", "returned value"}
@@ -69,9 +71,9 @@ def test_choice_of_line_takes_all_its_sites(root: Path) -> None:
 
 def test_empty_choice_error_says_what_to_pass(root: Path) -> None:
     with pytest.raises(UsageError, match="Pass --in functions"):
-        choose(Choice(number=3, seed=7, within=("docs",)), root)
+        select_sites(MutantSelection(count=3, seed=7, files=("docs",)), root)
     with pytest.raises(UsageError, match="Pass --at FILE:LINE"):
-        choose(Choice(number=0, seed=0, at=f"{FILE}:2"), root)
+        select_sites(MutantSelection(count=0, seed=0, at=f"{FILE}:2"), root)
 
 
 @pytest.mark.parametrize(
@@ -83,46 +85,54 @@ def test_incompatible_arguments_are_rejected(arguments: list[str]) -> None:
 
 
 def test_site_is_tested_by_tests_that_run_its_lines() -> None:
-    reach = Reach((reaching("other", basket={4}), reaching("own", basket={5})), {})
+    reach = Coverage(
+        (make_reaching_test("other", basket={4}), make_reaching_test("own", basket={5})), {}
+    )
 
-    assert [test.id for test in reach.tests_for(site("comparison"))] == ["tests/own.py::test"]
+    assert [test.id for test in reach.tests_reaching(make_site("comparison"))] == [
+        "tests/own.py::test"
+    ]
 
 
 def test_site_at_import_is_tested_by_tests_of_file_and_importers(root: Path) -> None:
     importers = find_importers(root)
-    tests = (reaching("basket", basket={5}), reaching("till", till={9}), reaching("other", x={1}))
+    tests = (
+        make_reaching_test("basket", basket={5}),
+        make_reaching_test("till", till={9}),
+        make_reaching_test("other", x={1}),
+    )
 
-    found = Reach(tests, importers).tests_for(site("number"))
+    found = Coverage(tests, importers).tests_reaching(make_site("number"))
 
     assert {test.id for test in found} == {"tests/basket.py::test", "tests/till.py::test"}
 
 
 def test_specific_tests_run_first_and_engine_tests_last() -> None:
     tests = (
-        reaching("slow", 3.0, basket={5}),
-        reaching("integration/engine", basket={5}),
-        reaching("broad", basket={1, 4, 5}),
-        reaching("specific", basket={5}),
+        make_reaching_test("slow", 3.0, basket={5}),
+        make_reaching_test("integration/engine", basket={5}),
+        make_reaching_test("broad", basket={1, 4, 5}),
+        make_reaching_test("specific", basket={5}),
     )
 
-    found = Reach(tests, {}).tests_for(site("comparison"))
+    found = Coverage(tests, {}).tests_reaching(make_site("comparison"))
 
     names = [test.file.removeprefix("tests/").removesuffix(".py") for test in found]
     assert names == ["specific", "broad", "slow", "integration/engine"]
-    assert [len(batch.tests) for batch in batched(found)] == [3, 1]
+    assert [len(batch.tests) for batch in split_into_batches(found)] == [3, 1]
 
 
 def test_tests_over_budget_are_omitted_but_never_all() -> None:
-    slow = reaching("slow", BUDGET_SECONDS + 1, basket={5})
-    quick = reaching("quick", basket={5})
+    slow = make_reaching_test("slow", BUDGET_SECONDS + 1, basket={5})
+    quick = make_reaching_test("quick", basket={5})
 
-    assert within_budget([quick, slow]) == [quick]
-    assert within_budget([slow, quick]) == [slow]
+    assert limit_to_budget([quick, slow]) == [quick]
+    assert limit_to_budget([slow, quick]) == [slow]
 
 
 def test_mutant_is_applied_in_copy_and_undone(root: Path) -> None:
     file = root / FILE
-    with mutated(site("comparison"), root):
+    with mutated(make_site("comparison"), root):
         assert file.read_text() == SOURCE.replace(">=", ">")
         during = file.stat().st_mtime
 
@@ -131,20 +141,20 @@ def test_mutant_is_applied_in_copy_and_undone(root: Path) -> None:
 
 
 def test_result_line_names_location_and_change() -> None:
-    line = result(Verdict.CAUGHT).line()
+    line = make_result(MutantStatus.KILLED).format_line()
 
     assert line.split() == f"caught 1.5 s {FILE}:5 comparison: >= → >".split()
 
 
 def test_summary_shows_survivor_diffs_and_counts_verdicts() -> None:
     results = [
-        result(Verdict.CAUGHT),
-        result(Verdict.SURVIVED),
-        result(Verdict.JUSTIFIED, "the limit is never met"),
-        result(Verdict.UNREACHED),
+        make_result(MutantStatus.KILLED),
+        make_result(MutantStatus.SURVIVED),
+        make_result(MutantStatus.JUSTIFIED, "the limit is never met"),
+        make_result(MutantStatus.NOT_COVERED),
     ]
 
-    text = summary(results, seconds=61.4)
+    text = format_summary(results, seconds=61.4)
 
     assert text.count("-    return size >= LIMIT\n+    return size > LIMIT\n") == 1
     assert "the limit is never met" in text
@@ -152,13 +162,13 @@ def test_summary_shows_survivor_diffs_and_counts_verdicts() -> None:
 
 
 def test_only_survivors_and_errors_fail_run() -> None:
-    failures = {verdict for verdict in Verdict if verdict.is_failure}
+    failures = {verdict for verdict in MutantStatus if verdict.is_failure}
 
-    assert failures == {Verdict.SURVIVED, Verdict.ERROR}
+    assert failures == {MutantStatus.SURVIVED, MutantStatus.ERROR}
 
 
-@pytest.mark.parametrize("entry", JUSTIFIED, ids=lambda one: f"{one.file}: {one.mutated}")
-def test_justified_mutant_still_exists(entry: Justified) -> None:
+@pytest.mark.parametrize("entry", JUSTIFIED_SURVIVORS, ids=lambda one: f"{one.file}: {one.mutated}")
+def test_justified_mutant_still_exists(entry: JustifiedSurvivor) -> None:
     source = (REPOSITORY / entry.file).read_text()
     found = {mutated_line(one, source) for one in find_sites(entry.file, source)}
 

@@ -14,25 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from infra.local.chaos import Bank
+from infra.local.chaos import PendingPaymentResolver
 from infra.local.observer import Observer
 from infra.local.sandbox import ProviderSandbox
 from infra.local.stack import LocalStack
 from infra.local.traffic import Traffic
-from infra.local.trouble import TROUBLE, Level
-from infra.local.workload import Workload, plan
+from infra.local.trouble import FAULT_PLANS, FaultLevel
+from infra.local.workload import Workload, generate_workload
 from oncely.domain.lifecycle import ENDED
-from tests.soak.crew import Crew
-from tests.soak.ground import INVOCATION, prepared
-from tests.soak.lasting_engine import LastingEngine
-from tests.soak.report import Report
-from tests.soak.settling import Settling
+from tests.soak.crew import ProcessPool
+from tests.soak.ground import INVOCATION_SECONDS, create_environment
+from tests.soak.lasting_engine import RestartableEngine
+from tests.soak.report import SoakReport
+from tests.soak.settling import Drain
 
 TICK: Final = 0.2
 # All is sent in the first part of the time, so that the storm also meets what is left over.
-SENDING: Final = 0.7
-MOST: Final = 0.8  # of the jobs must have ended in the storm
-LONGEST: Final = 4  # times the minutes that were asked for
+SENDING_RATIO: Final = 0.7
+MIN_ENDED_RATIO: Final = 0.8  # of the jobs must have ended in the storm
+MAX_OVERTIME_FACTOR: Final = 4  # times the minutes that were asked for
 LINE_EVERY: Final = 15.0
 KILL_EVERY: Final = 4.0  # seconds, on average
 FREEZE_EVERY: Final = 20.0
@@ -40,104 +40,115 @@ RESTART_EVERY: Final = 60.0
 
 
 @dataclass
-class Storm:
+class FaultInjection:
     """What is done to the processes and to the engine, drawn from one seed."""
 
-    crew: Crew
-    engine: LastingEngine
-    draw: random.Random
-    last: float = 0.0
+    pool: ProcessPool
+    engine: RestartableEngine
+    rng: random.Random
+    last_tick: float = 0.0
 
     def tick(self, now: float) -> None:
         """Do what falls into the time since the last tick."""
-        since, self.last = now - self.last, now
-        self.crew.thaw(now)
-        if self._strikes(KILL_EVERY, since):
-            self.crew.kill()
-        if self._strikes(FREEZE_EVERY, since):
+        since, self.last_tick = now - self.last_tick, now
+        self.pool.thaw(now)
+        if self._occurs(KILL_EVERY, since):
+            self.pool.kill()
+        if self._occurs(FREEZE_EVERY, since):
             # Some are held up for a moment, some past their lease.
-            self.crew.freeze(now, seconds=self.draw.uniform(1, 1.5 * INVOCATION))
-        if self._strikes(RESTART_EVERY, since):
-            self.engine.restart(away=self.draw.uniform(0, 3))
-        self.crew.replace_the_dead()
+            self.pool.freeze(now, seconds=self.rng.uniform(1, 1.5 * INVOCATION_SECONDS))
+        if self._occurs(RESTART_EVERY, since):
+            self.engine.restart(downtime_seconds=self.rng.uniform(0, 3))
+        self.pool.replace_exited()
 
-    def _strikes(self, every: float, since: float) -> bool:
-        return self.draw.random() < since / every
+    def _occurs(self, every: float, since: float) -> bool:
+        return self.rng.random() < since / every
 
 
-def storm(
-    stack: LocalStack, traffic: Traffic, weather: Storm, workload: Workload, *, minutes: float
+def run_with_faults(
+    stack: LocalStack,
+    traffic: Traffic,
+    faults: FaultInjection,
+    workload: Workload,
+    *,
+    minutes: float,
 ) -> None:
     """Send everything, each in its moment, while the weather lasts.
 
     It lasts until most jobs have met it, however slow the machine; within reason.
     """
     observer = Observer(stack)
-    wanted = MOST * len(workload.jobs)
+    wanted = MIN_ENDED_RATIO * len(workload.jobs)
     began = time.monotonic()
     lasts = 60 * minutes
-    waiting = workload.sendings
+    waiting = workload.messages
     ended = said = 0.0
-    while (now := time.monotonic() - began) < lasts or (ended < wanted and now < LONGEST * lasts):
-        due = [one for one in waiting if one.at * SENDING * lasts <= now]
+    while (now := time.monotonic() - began) < lasts or (
+        ended < wanted and now < MAX_OVERTIME_FACTOR * lasts
+    ):
+        due = [one for one in waiting if one.time_fraction * SENDING_RATIO * lasts <= now]
         waiting = waiting[len(due) :]
         traffic.send(due)
-        weather.tick(now)
+        faults.tick(now)
         if now - said > LINE_EVERY:
             said = now
             seen = observer.jobs()
             ended = sum(seen[key].status in ENDED for key in workload.jobs if key in seen)
-            _say(f"{now:4.0f} s: {traffic.sent} sent, {ended} ended, {dict(weather.crew.counts)}")
+            _print_line(
+                f"{now:4.0f} s: {traffic.sent} sent, {ended} ended, {dict(faults.pool.counts)}"
+            )
         time.sleep(TICK)
 
 
-def soak(*, minutes: float, jobs: int, seed: int) -> Report:
+def soak(*, minutes: float, jobs: int, seed: int) -> SoakReport:
     """The whole of it."""
     draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
-    workload: Workload = plan(jobs=jobs, seed=seed)
+    workload: Workload = generate_workload(jobs=jobs, seed=seed)
     with ExitStack() as open_until_the_end:
         folder = Path(open_until_the_end.enter_context(tempfile.TemporaryDirectory()))
         sandbox = open_until_the_end.enter_context(ProviderSandbox(seed=seed))
-        engine = LastingEngine(folder)
+        engine = RestartableEngine(folder)
         open_until_the_end.callback(engine.stop)
-        ground = prepared(engine.current, sandbox)
+        ground = create_environment(engine.current, sandbox)
         traffic = Traffic(ground.stack, workload)
         traffic.prepare()
-        TROUBLE[Level.HEAVY].upon(sandbox.faults)
-        open_until_the_end.enter_context(_open_bank(ground.stack))
-        crew = Crew(ground.variables, folder / "crew.log", draw)
+        FAULT_PLANS[FaultLevel.HEAVY].apply(sandbox.faults)
+        open_until_the_end.enter_context(_resolve_pending_payments(ground.stack))
+        crew = ProcessPool(ground.env_vars, folder / "crew.log", draw)
         open_until_the_end.callback(crew.end)
         crew.start()
-        storm(ground.stack, traffic, Storm(crew, engine, draw), workload, minutes=minutes)
+        run_with_faults(
+            ground.stack, traffic, FaultInjection(crew, engine, draw), workload, minutes=minutes
+        )
         crew.end()
         sandbox.faults.clear()
-        _say("the storm is over; what it left behind is cleared up")
-        os.environ.update(ground.variables)
+        _print_line("the storm is over; what it left behind is cleared up")
+        os.environ.update(ground.env_vars)
         warnings.simplefilter("ignore")  # as in the processes
-        settling = Settling(ground, workload)
-        rested = settling.settle()
-        for line in _complaints(crew.log):
-            _say(line)
-        return Report(
+        settling = Drain(ground, workload)
+        rested = settling.run()
+        for line in _unexpected_output(crew.log):
+            _print_line(line)
+        return SoakReport(
             seed=seed,
             minutes=minutes,
             sent=traffic.sent,
             restarts=engine.restarts,
-            rested=rested,
-            crew=crew.counts,
-            told=crew.told(),
-            settling=settling.done,
-            facts=Observer(ground.stack).facts(workload),
+            is_drained=rested,
+            process_counts=crew.counts,
+            reported_counts=crew.reported_counts(),
+            drain_counts=settling.counts,
+            facts=Observer(ground.stack).final_state(workload),
             rows=settling.rows(),
             ledger=sandbox.ledger,
         )
 
 
 @contextmanager
-def _open_bank(stack: LocalStack) -> Iterator[None]:
+def _resolve_pending_payments(stack: LocalStack) -> Iterator[None]:
     """Payments that take their time are decided while this lasts."""
     closes = threading.Event()
-    bank = threading.Thread(target=Bank(stack).run, args=(closes,))
+    bank = threading.Thread(target=PendingPaymentResolver(stack).run, args=(closes,))
     bank.start()
     try:
         yield
@@ -146,7 +157,7 @@ def _open_bank(stack: LocalStack) -> Iterator[None]:
         bank.join()
 
 
-def _complaints(log: Path) -> Iterator[str]:
+def _unexpected_output(log: Path) -> Iterator[str]:
     """What processes said before they died of something else than a kill."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     said = [line for line in lines if not line.startswith("{")]
@@ -155,7 +166,7 @@ def _complaints(log: Path) -> Iterator[str]:
         yield from said[-15:]
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -168,8 +179,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="draws the jobs and the storm")
     report = soak(**vars(parser.parse_args()))
     for line in report.lines():
-        _say(line)
-    return 1 if report.wrongs else 0
+        _print_line(line)
+    return 1 if report.violations else 0
 
 
 if __name__ == "__main__":

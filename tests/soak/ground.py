@@ -5,40 +5,40 @@ import os
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.local.account import KEYS, Account
+from infra.local.account import API_KEYS, LocalAccount
 from infra.local.engine import Engine
 from infra.local.sandbox import ProviderSandbox
 from infra.local.stack import LocalStack
-from oncely.settings import queue_variable, secret_variable, table_variable
-from tests.support.dynamo import Dynamo
+from oncely.settings import queue_env_var, secret_env_var, table_env_var
+from tests.support.dynamo import DynamoFixture
 
 QUEUES: Final = ("payments", "sync", "mail")
 DEAD_LETTERS, REJECTS = "dead-letters", "rejects"
 BUCKET: Final = "archive"
 MAX_RECEIVES: Final = 5
 # What Lambda would give an invocation. A payment is only started with 48 seconds left.
-INVOCATION: Final = 55.0
+INVOCATION_SECONDS: Final = 55.0
 # Longer than a lease of that: 10 for a request under way and 2 for the clocks come on top.
-VISIBILITY: Final = 75
+VISIBILITY_SECONDS: Final = 75
 
 
 @dataclass(frozen=True)
-class Ground:
+class SoakEnvironment:
     """All that is there before the first job, and how a process is told of it."""
 
     stack: LocalStack
-    variables: dict[str, str]
+    env_vars: dict[str, str]
 
 
-def prepared(engine: Engine, sandbox: ProviderSandbox) -> Ground:
+def create_environment(engine: Engine, sandbox: ProviderSandbox) -> SoakEnvironment:
     """Make everything on a fresh engine."""
-    account = Account(engine.url)
-    dynamo = Dynamo(engine.url)
+    account = LocalAccount(engine.url)
+    dynamo = DynamoFixture(engine.url)
     dynamo.close()
     urls = _queues(account.client("sqs"))
     account.client("s3").create_bucket(Bucket=BUCKET)
     account.client("events").create_event_bus(Name="oncely")
-    for name, value in KEYS.items():
+    for name, value in API_KEYS.items():
         account.client("secretsmanager").create_secret(Name=name.lower(), SecretString=value)
     topic = account.client("sns").create_topic(Name="alerts")["TopicArn"]
     outputs = {
@@ -66,17 +66,19 @@ def prepared(engine: Engine, sandbox: ProviderSandbox) -> Ground:
         "EVENT_BUS_NAME": "oncely",
         "RETENTION_DAYS": "90",
         "RECONCILER_ARN": "there is none: processes sweep by themselves",
-        "MAX_RECEIVES": str(MAX_RECEIVES),
+        "MAX_RECEIVE_COUNT": str(MAX_RECEIVES),
         # Their own words would drown ours.
         "PYTHONWARNINGS": "ignore",
         "POWERTOOLS_LOG_LEVEL": "CRITICAL",
         "POWERTOOLS_METRICS_DISABLED": "true",
         "POWERTOOLS_TRACE_DISABLED": "true",
-        **{table_variable(name): table for name, table in dynamo.tables.items()},
-        **{queue_variable(name): urls[name] for name in QUEUES},
-        **{secret_variable(name.lower()): name.lower() for name in KEYS},
+        **{table_env_var(name): table for name, table in dynamo.tables.items()},
+        **{queue_env_var(name): urls[name] for name in QUEUES},
+        **{secret_env_var(name.lower()): name.lower() for name in API_KEYS},
     }
-    return Ground(LocalStack(engine, sandbox, account, outputs), {**os.environ, **variables})
+    return SoakEnvironment(
+        LocalStack(engine, sandbox, account, outputs), {**os.environ, **variables}
+    )
 
 
 def _queues(sqs: Any) -> dict[str, str]:  # noqa: ANN401  # boto3's
@@ -84,7 +86,10 @@ def _queues(sqs: Any) -> dict[str, str]:  # noqa: ANN401  # boto3's
         url: str = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
         return url
 
-    urls = {name: made(name, VisibilityTimeout=str(VISIBILITY)) for name in (DEAD_LETTERS, REJECTS)}
+    urls = {
+        name: made(name, VisibilityTimeout=str(VISIBILITY_SECONDS))
+        for name in (DEAD_LETTERS, REJECTS)
+    }
     asked = sqs.get_queue_attributes(QueueUrl=urls[DEAD_LETTERS], AttributeNames=["QueueArn"])
     redrive = {
         "deadLetterTargetArn": asked["Attributes"]["QueueArn"],
@@ -92,6 +97,6 @@ def _queues(sqs: Any) -> dict[str, str]:  # noqa: ANN401  # boto3's
     }
     for name in QUEUES:
         urls[name] = made(
-            name, VisibilityTimeout=str(VISIBILITY), RedrivePolicy=json.dumps(redrive)
+            name, VisibilityTimeout=str(VISIBILITY_SECONDS), RedrivePolicy=json.dumps(redrive)
         )
     return urls

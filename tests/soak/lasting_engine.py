@@ -12,10 +12,10 @@ from typing import Final
 
 from infra.local.engine import Engine, free_port, start_engine
 
-PATIENCE: Final = 60.0
+START_TIMEOUT_SECONDS: Final = 60.0
 
 
-class LastingEngine:
+class RestartableEngine:
     """One address and one folder for all of its lives."""
 
     def __init__(self, folder: Path) -> None:
@@ -29,10 +29,10 @@ class LastingEngine:
         """The engine as it runs now."""
         return self._engine
 
-    def restart(self, *, away: float) -> None:
+    def restart(self, *, downtime_seconds: float) -> None:
         """End it gently, leave the others without it for some seconds, and start it again."""
         self._end()
-        time.sleep(away)
+        time.sleep(downtime_seconds)
         self._engine = self._start()
         self.restarts += 1
 
@@ -55,10 +55,10 @@ class LastingEngine:
     def _end(self) -> None:
         pid = self._engine.pid
         os.kill(pid, signal.SIGTERM)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + START_TIMEOUT_SECONDS
         # It stays to be reaped by its starter, which knows by that whose process it was.
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
             if time.monotonic() > until:
-                raise TimeoutError(f"the engine did not end within {PATIENCE:.0f} s")
+                raise TimeoutError(f"the engine did not end within {START_TIMEOUT_SECONDS:.0f} s")
             time.sleep(0.05)
         self._engine.stop()

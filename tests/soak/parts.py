@@ -11,104 +11,108 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from archive_rejects.handler import handler as archive_rejects
-from oncely.adapters.clients import Clients
-from oncely.adapters.wiring import wire_finder, wire_group_resolver
+from oncely.adapters.clients import AwsClients
+from oncely.adapters.wiring import build_due_work_finder, build_group_resolver
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import OncelyError
 from oncely.services.deadline import Deadline
-from oncely.services.find_due import Sweep
+from oncely.services.find_due import SweepRequest
 from oncely.services.outcomes import Failed, Finished
-from oncely.services.resolve_group import Handled
-from oncely.services.work_batch import BatchWorker, Delivery, Worked
-from oncely.settings import FinderSettings, GroupSettings, queue_variable
+from oncely.services.resolve_group import HandledItem
+from oncely.services.work_batch import BatchProcessor, Delivery, ProcessedDelivery
+from oncely.settings import FindDueSettings, ResolveGroupSettings, queue_env_var
 from receive_dead_letters.handler import handler as receive_dead_letters
-from tests.soak.ground import INVOCATION
+from tests.soak.ground import INVOCATION_SECONDS
 from tests.support.worker import FakeContext, event_record
-from work_queue.handler import worker
+from work_queue.handler import get_worker
 
-BATCH: Final = 10
-AT_ONCE: Final = 4
+BATCH_SIZE: Final = 10
+MAX_CONCURRENCY: Final = 4
 SWEEP_SECONDS: Final = 60
 # The engine may be away: what it would have been asked is left for later, as Lambda's pollers do.
-AWAY: Final = (BotoCoreError, ClientError, OncelyError)
+ENGINE_ERRORS: Final = (BotoCoreError, ClientError, OncelyError)
 
 
 @dataclass
-class MovedClock:
+class SkewedClock:
     """The machine's clock, so many seconds ahead of it or behind."""
 
-    seconds: float = 0.0
+    offset_seconds: float = 0.0
 
     def now(self) -> datetime:
-        return datetime.now(UTC) + timedelta(seconds=self.seconds)
+        return datetime.now(UTC) + timedelta(seconds=self.offset_seconds)
 
 
-class Parts:
+class SoakServices:
     """Works queues, sweeps, and clears up after both."""
 
-    def __init__(self, clock: MovedClock) -> None:
+    def __init__(self, clock: SkewedClock) -> None:
         self.clock = clock
-        clients = Clients()
+        clients = AwsClients()
         self._sqs = clients.sqs
-        shipped = wire_group_resolver(GroupSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
+        shipped = build_group_resolver(
+            ResolveGroupSettings.from_env(os.environ, CONTRACTS), CONTRACTS
+        )
         self._publisher = replace(shipped.reconciler.publisher, clock=clock)
         self._group = replace(
             shipped,
             reconciler=replace(shipped.reconciler, clock=clock, publisher=self._publisher),
-            teller=replace(shipped.teller, clock=clock),
-            at_once=AT_ONCE,
+            alerter=replace(shipped.alerter, clock=clock),
+            concurrency=MAX_CONCURRENCY,
         )
-        finder = wire_finder(FinderSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
+        finder = build_due_work_finder(FindDueSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
         self._finder = replace(finder, clock=clock)
-        self._workers: dict[str, BatchWorker] = {}
+        self._workers: dict[str, BatchProcessor] = {}
 
-    def work(self, queue: str, *, wait: int = 1) -> Counter[str]:
+    def process_batch(self, queue: str, *, wait: int = 1) -> Counter[str]:
         """Work one batch of a queue; gives what came of its messages, by kind."""
-        url = os.environ[queue_variable(queue)]
+        url = os.environ[queue_env_var(queue)]
         records = self._receive(url, wait=wait)
         if not records:
             return Counter()
-        worked = self._worker(queue).work(
+        worked = self._worker(queue).process(
             [_delivery(record) for record in records],
-            deadline=Deadline(self.clock.now() + timedelta(seconds=INVOCATION), self.clock),
+            deadline=Deadline(self.clock.now() + timedelta(seconds=INVOCATION_SECONDS), self.clock),
         )
-        self._forget(url, {one.delivery.receipt for one in worked if one.acked})
+        self._delete_messages(url, {one.delivery.receipt for one in worked if one.acked})
         self._publish(worked)
         return Counter(type(one.outcome).__name__ for one in worked)
 
     def sweep(self) -> Counter[str]:
         """One sweep of the reconciler; gives what it did, by kind."""
         # Two at once are harmless, so nobody takes a lease: crews whose clocks differ overlap.
-        items = self._finder.find(Sweep()).items
+        items = self._finder.find(SweepRequest()).items
         deadline = Deadline(self.clock.now() + timedelta(seconds=SWEEP_SECONDS), self.clock)
-        return Counter(map(_became, self._group.resolve(items, deadline=deadline)))
+        return Counter(map(_transition_label, self._group.resolve(items, deadline=deadline)))
 
-    def clear_up(self) -> Counter[str]:
+    def handle_leftovers(self) -> Counter[str]:
         """Receive dead letters, and archive rejects."""
         return Counter(
             {
-                "dead letter": self._feed("DEAD_LETTER_QUEUE_URL", receive_dead_letters),
-                "reject archived": self._feed("REJECTS_QUEUE_URL", archive_rejects),
+                "dead letter": self._invoke_with_queue(
+                    "DEAD_LETTER_QUEUE_URL", receive_dead_letters
+                ),
+                "reject archived": self._invoke_with_queue("REJECTS_QUEUE_URL", archive_rejects),
             }
         )
 
-    def _worker(self, queue: str) -> BatchWorker:
+    def _worker(self, queue: str) -> BatchProcessor:
         if queue not in self._workers:
-            url = os.environ[queue_variable(queue)]
+            url = os.environ[queue_env_var(queue)]
             os.environ.update(QUEUE_NAME=queue, QUEUE_URL=url)
-            shipped = worker.__wrapped__()
+            shipped = get_worker.__wrapped__()
             runner = replace(shipped.runner, clock=self.clock)
             self._workers[queue] = replace(shipped, clock=self.clock, runner=runner)
         return self._workers[queue]
 
-    def _publish(self, worked: list[Worked]) -> None:
+    def _publish(self, processed: list[ProcessedDelivery]) -> None:
         """What the stream does with an end; what it misses, the reconciler finds."""
-        for one in worked:
+        for one in processed:
             if isinstance(one.outcome, Finished | Failed):
-                with suppress(*AWAY):
+                with suppress(*ENGINE_ERRORS):
                     self._publisher.publish(one.outcome.job_key)
 
-    def _feed(self, variable: str, handler: Any) -> int:  # noqa: ANN401  # a function of Lambda's
+    def _invoke_with_queue(self, variable: str, handler: Any) -> int:  # noqa: ANN401  # a function of Lambda's
         url = os.environ[variable]
         records = self._receive(url, wait=0)
         if not records:
@@ -116,29 +120,33 @@ class Parts:
         event = {"Records": [event_record(record) for record in records]}
         kept = {one["itemIdentifier"] for one in handler(event, FakeContext())["batchItemFailures"]}
         done = [record for record in records if record["MessageId"] not in kept]
-        self._forget(url, {record["ReceiptHandle"] for record in done})
+        self._delete_messages(url, {record["ReceiptHandle"] for record in done})
         return len(done)
 
     def _receive(self, url: str, *, wait: int) -> list[Mapping[str, Any]]:
         answer = self._sqs.receive_message(
             QueueUrl=url,
-            MaxNumberOfMessages=BATCH,
+            MaxNumberOfMessages=BATCH_SIZE,
             WaitTimeSeconds=wait,
             MessageAttributeNames=["All"],
             MessageSystemAttributeNames=["All"],
         )
         return list(answer.get("Messages", []))
 
-    def _forget(self, url: str, receipts: set[str]) -> None:
+    def _delete_messages(self, url: str, receipts: set[str]) -> None:
         for receipt in receipts:
             self._sqs.delete_message(QueueUrl=url, ReceiptHandle=receipt)
 
 
-def _became(handled: Handled) -> str:
-    done = handled.done
+def _transition_label(handled: HandledItem) -> str:
+    done = handled.resolution
     if done is None:
         return "sweep failed" if handled.error else "sweep had no time"
-    return f"{done.old} to {done.new}" if done.old != done.new else str(done.outcome)
+    return (
+        f"{done.from_status} to {done.to_status}"
+        if done.from_status != done.to_status
+        else str(done.outcome)
+    )
 
 
 def _delivery(record: Mapping[str, Any]) -> Delivery:
@@ -146,5 +154,5 @@ def _delivery(record: Mapping[str, Any]) -> Delivery:
         message_id=record["MessageId"],
         body=record["Body"],
         receipt=record["ReceiptHandle"],
-        receives=int(record["Attributes"]["ApproximateReceiveCount"]),
+        receive_count=int(record["Attributes"]["ApproximateReceiveCount"]),
     )

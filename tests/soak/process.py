@@ -9,27 +9,27 @@ import sys
 import time
 from typing import Final
 
-from tests.soak.ground import INVOCATION
-from tests.soak.parts import AWAY, MovedClock, Parts
+from tests.soak.ground import INVOCATION_SECONDS
+from tests.soak.parts import ENGINE_ERRORS, SkewedClock, SoakServices
 
 SWEEPER: Final = "sweeper"
-SWEEP_EVERY: Final = 2.0
+SWEEP_INTERVAL_SECONDS: Final = 2.0
 # Lambda ends an invocation at its timeout. A frozen one is left to thaw past its lease, and to act.
-LONGEST_ROUND: Final = int(2 * INVOCATION)
+MAX_ROUND_SECONDS: Final = int(2 * INVOCATION_SECONDS)
 
 
 def main(role: str, skew: str) -> None:
     """Go on until somebody ends this process."""
-    parts = Parts(MovedClock(float(skew)))
+    parts = SoakServices(SkewedClock(float(skew)))
     while True:
-        signal.alarm(LONGEST_ROUND)  # nobody handles it, so that it ends the process
+        signal.alarm(MAX_ROUND_SECONDS)  # nobody handles it, so that it ends the process
         try:
             if role == SWEEPER:
-                done = parts.sweep() + parts.clear_up()
-                time.sleep(SWEEP_EVERY)
+                done = parts.sweep() + parts.handle_leftovers()
+                time.sleep(SWEEP_INTERVAL_SECONDS)
             else:
-                done = parts.work(role)
-        except AWAY:
+                done = parts.process_batch(role)
+        except ENGINE_ERRORS:
             time.sleep(0.5)
             continue
         if done:

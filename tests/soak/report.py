@@ -4,62 +4,62 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from infra.local.observer import Books
+from infra.local.observer import LedgerTotals
 from infra.local.sandbox.ledger import Ledger
-from infra.local.verdict import PAYMENT, Facts, Verdict, judge
+from infra.local.verdict import PAYMENT, DemoFinalState, DemoVerdict, evaluate
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import ENDED, Status
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class SoakReport:
     """Everything that is known at the end."""
 
     seed: int
     minutes: float
     sent: int
     restarts: int
-    rested: bool
-    crew: Counter[str]
-    told: Counter[str]
-    settling: Counter[str]
-    facts: Facts
+    is_drained: bool
+    process_counts: Counter[str]
+    reported_counts: Counter[str]
+    drain_counts: Counter[str]
+    facts: DemoFinalState
     rows: Sequence[Job]
     ledger: Ledger
 
     @property
-    def wrongs(self) -> list[str]:
+    def violations(self) -> list[str]:
         """What is wrong, in sentences; the promise was kept if there are none."""
-        verdict: Verdict = judge(self.facts)
+        verdict: DemoVerdict = evaluate(self.facts)
         return [
-            *verdict.doubled,
+            *verdict.duplicated,
             *verdict.lost,
             *verdict.unresolved,
-            *verdict.disagreeing,
+            *verdict.inconsistent,
             *(f"{key} ended and still owes something" for key in verdict.unpublished),
-            *self._evidence(),
-            *([] if self.rested else ["it never came to rest"]),
+            *self._evidence_violations(),
+            *([] if self.is_drained else ["it never came to rest"]),
         ]
 
     def lines(self) -> Iterator[str]:
         """For a person, and for a log."""
-        books = Books.of(self.ledger)
+        books = LedgerTotals.from_ledger(self.ledger)
         statuses = Counter(str(row.status) for row in self.rows)
         reviews = Counter(row.last_error or "" for row in self.rows if _is_review(row))
         yield f"soak of {self.minutes:g} minutes, seed {self.seed}"
-        yield f"  sent         {self.sent} messages for {len(self.facts.asked_for)} jobs"
-        yield f"  processes    {_counted(self.crew)}; engine restarted {self.restarts} times"
-        yield f"  faults       {_counted(books.faults)}"
-        yield f"  in the storm {_counted(self.told)}"
-        yield f"  afterwards   {_counted(self.settling)}"
-        yield f"  rows         {len(self.rows)}: {_counted(statuses)}"
+        yield f"  sent         {self.sent} messages for {len(self.facts.requested)} jobs"
+        yield f"  processes    {_format_counts(self.process_counts)}; engine restarted {self.restarts} times"
+        yield f"  faults       {_format_counts(books.faults)}"
+        yield f"  in the storm {_format_counts(self.reported_counts)}"
+        yield f"  afterwards   {_format_counts(self.drain_counts)}"
+        yield f"  rows         {len(self.rows)}: {_format_counts(statuses)}"
         yield f"  providers    {books.charges} charges, {books.mails} mails"
         for reason, times in reviews.most_common(8):
             yield f"  review       {times} times {reason[:110]}"
-        yield "the promise was kept" if not self.wrongs else "THE PROMISE IS BROKEN"
-        yield from (f"  {wrong}" for wrong in self.wrongs[:40])
+        yield "the promise was kept" if not self.violations else "THE PROMISE IS BROKEN"
+        yield from (f"  {wrong}" for wrong in self.violations[:40])
 
-    def _evidence(self) -> Iterator[str]:
+    def _evidence_violations(self) -> Iterator[str]:
         """A finished payment names the charge that was made for it, and its history ends there."""
         made = {one.charge_id: one.metadata.get("job_key") for one in self.ledger.charges}
         for row in self.rows:
@@ -67,7 +67,7 @@ class Report:
                 charge = str((row.result or {}).get("charge_id"))
                 if made.get(charge) != row.job_key:
                     yield f"{row.job_key} names the charge {charge}, which is not its own"
-            if row.status in ENDED and row.evidence[-1].new is not row.status:
+            if row.status in ENDED and row.evidence[-1].to_status is not row.status:
                 yield f"{row.job_key} is {row.status}, and its history ends otherwise"
 
 
@@ -75,5 +75,5 @@ def _is_review(row: Job) -> bool:
     return row.status is Status.NEEDS_REVIEW
 
 
-def _counted(counts: Counter[str]) -> str:
+def _format_counts(counts: Counter[str]) -> str:
     return ", ".join(f"{times} {what}" for what, times in counts.most_common()) or "nothing"

@@ -10,77 +10,80 @@ from datetime import timedelta
 from typing import Final
 
 from infra.local.observer import Observer
-from infra.local.verdict import receipts_missing
+from infra.local.verdict import find_missing_receipts
 from infra.local.workload import Workload
-from oncely.adapters.job_rows import from_attributes
+from oncely.adapters.job_rows import deserialize_job
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import UNRESOLVED
-from tests.soak.ground import QUEUES, VISIBILITY, Ground
-from tests.soak.parts import MovedClock, Parts
+from tests.soak.ground import QUEUES, VISIBILITY_SECONDS, SoakEnvironment
+from tests.soak.parts import SkewedClock, SoakServices
 
 # Every message is visible again by then, so nothing will happen any more.
-PATIENCE: Final = 2.0 * VISIBILITY
+IDLE_TIMEOUT_SECONDS: Final = 2.0 * VISIBILITY_SECONDS
 # Less than the age at which jobs are given up.
-FARTHEST: Final = timedelta(hours=20)
+MAX_CLOCK_ADVANCE: Final = timedelta(hours=20)
 
 
 @dataclass
-class Settling:
+class Drain:
     """Brings a soak to rest."""
 
-    ground: Ground
+    environment: SoakEnvironment
     workload: Workload
-    clock: MovedClock = field(default_factory=MovedClock)
-    done: Counter[str] = field(default_factory=Counter)
+    clock: SkewedClock = field(default_factory=SkewedClock)
+    counts: Counter[str] = field(default_factory=Counter)
 
-    def settle(self) -> bool:
+    def run(self) -> bool:
         """Whether all came to rest."""
-        parts = Parts(self.clock)
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until and self.clock.seconds < FARTHEST.total_seconds():
-            if self._round(parts):
-                until = time.monotonic() + PATIENCE
+        parts = SoakServices(self.clock)
+        until = time.monotonic() + IDLE_TIMEOUT_SECONDS
+        while (
+            time.monotonic() < until
+            and self.clock.offset_seconds < MAX_CLOCK_ADVANCE.total_seconds()
+        ):
+            if self._run_round(parts):
+                until = time.monotonic() + IDLE_TIMEOUT_SECONDS
                 continue
             rows = self.rows()
-            if self._rests(rows):
+            if self._is_drained(rows):
                 return True
-            if not self._jump(rows):
+            if not self._advance_clock(rows):
                 time.sleep(1)  # only a message that is still invisible is left
         return False
 
     def rows(self) -> list[Job]:
         """Every job as it stands."""
-        stack = self.ground.stack
+        stack = self.environment.stack
         pages = stack.account.client("dynamodb").get_paginator("scan")
         found = pages.paginate(TableName=stack.outputs["JobsTableName"], ConsistentRead=True)
-        return [from_attributes(row) for page in found for row in page["Items"] if "status" in row]
+        return [deserialize_job(row) for page in found for row in page["Items"] if "status" in row]
 
-    def _round(self, parts: Parts) -> int:
+    def _run_round(self, parts: SoakServices) -> int:
         round_: Counter[str] = Counter()
         for queue in QUEUES:
-            round_ += parts.work(queue, wait=0)
+            round_ += parts.process_batch(queue, wait=0)
         round_ += parts.sweep()
-        round_ += parts.clear_up()
-        self.done += round_
+        round_ += parts.handle_leftovers()
+        self.counts += round_
         return round_.total()
 
-    def _rests(self, rows: list[Job]) -> bool:
-        observer = Observer(self.ground.stack)
+    def _is_drained(self, rows: list[Job]) -> bool:
+        observer = Observer(self.environment.stack)
         seen = observer.jobs()
         return (
             self.workload.jobs.keys() <= seen.keys()
-            and not any(receipts_missing(seen))
+            and not any(find_missing_receipts(seen))
             and not any(row.status in UNRESOLVED or row.due_at for row in rows)
-            and {one.body for one in self.workload.wrong} <= set(observer.rejects())
+            and {one.body for one in self.workload.invalid} <= set(observer.rejects())
         )
 
-    def _jump(self, rows: list[Job]) -> bool:
+    def _advance_clock(self, rows: list[Job]) -> bool:
         """Let the time pass until something is due; False: nothing ever will be."""
         due = min((row.due_at for row in rows if row.due_at), default=None)
         if due is None:
             return False
         wait = due - self.clock.now() + timedelta(milliseconds=10)
         if wait > timedelta(0):
-            self.clock.seconds += wait.total_seconds()
-            self.done["clock moved on"] += 1
+            self.clock.offset_seconds += wait.total_seconds()
+            self.counts["clock moved on"] += 1
         return True

@@ -8,26 +8,28 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.hubspot_keys import KeyCheck
+from oncely.adapters.hubspot_keys import ApiKeyCheck
 from oncely.contracts import CONTRACTS
-from oncely.settings import camel
+from oncely.settings import pascal_case
 from ops_cli.checkup.tables import INDEXES
-from tests.support.command import Caller, FakePlace
-from tests.support.world import World
+from tests.support.command import FakeStackConnection, FakeSts
+from tests.support.world import InMemoryStack
 
 DAY = 86_400
 # Whatever is registered: a job of the reader's own has its place here as well.
-QUEUES = tuple(dict.fromkeys(kind.needs.queue for kind in CONTRACTS))
-TABLES = tuple(dict.fromkeys(("jobs", *(name for kind in CONTRACTS for name in kind.needs.tables))))
+QUEUES = tuple(dict.fromkeys(kind.resources.queue for kind in CONTRACTS))
+TABLES = tuple(
+    dict.fromkeys(("jobs", *(name for kind in CONTRACTS for name in kind.resources.tables)))
+)
 
 
-def arn(queue: str) -> str:
+def queue_arn(queue: str) -> str:
     return f"arn:aws:sqs:eu-central-1:1:{queue}"
 
 
 def _queue(name: str, days: int, **more: str) -> dict[str, str]:
     return {
-        "QueueArn": arn(name),
+        "QueueArn": queue_arn(name),
         "VisibilityTimeout": "720",
         "MessageRetentionPeriod": str(days * DAY),
         "ApproximateNumberOfMessages": "0",
@@ -70,7 +72,7 @@ def _function(name: str, **variables: str) -> dict[str, Any]:
 
 
 @dataclass
-class Account:
+class FakeAwsAccount:
     """What each service would say; every client of the place is this one object."""
 
     stack: dict[str, Any] = field(
@@ -83,7 +85,9 @@ class Account:
         default_factory=lambda: {
             **{
                 name: _queue(
-                    name, 4, RedrivePolicy=f'{{"deadLetterTargetArn": "{arn("dead_letter")}"}}'
+                    name,
+                    4,
+                    RedrivePolicy=f'{{"deadLetterTargetArn": "{queue_arn("dead_letter")}"}}',
                 )
                 for name in QUEUES
             },
@@ -105,9 +109,9 @@ class Account:
     )
     mappings: dict[str, dict[str, Any]] = field(
         default_factory=lambda: {
-            **{arn(name): _mapping(arn(name), name) for name in QUEUES},
-            arn("dead_letter"): _mapping(arn("dead_letter"), "receive"),
-            arn("rejects"): _mapping(arn("rejects"), "archive"),
+            **{queue_arn(name): _mapping(queue_arn(name), name) for name in QUEUES},
+            queue_arn("dead_letter"): _mapping(queue_arn("dead_letter"), "receive"),
+            queue_arn("rejects"): _mapping(queue_arn("rejects"), "archive"),
             **{
                 f"arn:table/jobs/stream/1#{name}": _mapping("arn:table/jobs/stream/1", name)
                 for name in ("publish_ended", "archive_history")
@@ -141,7 +145,7 @@ class Account:
     versioning: str = "Enabled"
     secrets: dict[str, str | ClientError] = field(
         default_factory=lambda: {
-            **{name: f"{name}-secret" for kind in CONTRACTS for name in kind.needs.secrets},
+            **{name: f"{name}-secret" for kind in CONTRACTS for name in kind.resources.secrets},
             "stripe": "sk_live_secret",
             "hubspot": "any-secret",
         }
@@ -166,24 +170,26 @@ class Account:
         }
     )
     missing_alarms: set[str] = field(default_factory=set)
-    orders_without_a_shard: list[list[str]] = field(default_factory=lambda: [[]])  # by page
+    unsharded_orders: list[list[str]] = field(default_factory=lambda: [[]])  # by page
     subscriptions: list[dict[str, str]] = field(
         default_factory=lambda: [{"SubscriptionArn": "arn:sub:1", "Endpoint": "ops@example.com"}]
     )
     objects: dict[str, bytes] = field(default_factory=dict)  # of the archive
-    world: World = field(default_factory=World)
-    hubspot: KeyCheck = field(default_factory=lambda: KeyCheck(accepted=True))
+    world: InMemoryStack = field(default_factory=InMemoryStack)
+    hubspot: ApiKeyCheck = field(default_factory=lambda: ApiKeyCheck(accepted=True))
 
-    def place(self, **changes: Any) -> FakePlace:  # noqa: ANN401  # fields by name
+    def connection(self, **changes: Any) -> FakeStackConnection:  # noqa: ANN401  # fields by name
         services = (
             *("cloudformation", "cloudwatch", "dynamodb", "lambda", "s3", "scheduler"),
             *("secretsmanager", "sesv2", "sns", "sqs", "stepfunctions"),
         )
         outputs = {
-            **{f"{camel(name)}QueueUrl": name for name in self.queues},
-            **{f"{camel(name)}TableName": name for name in self.tables},
+            **{f"{pascal_case(name)}QueueUrl": name for name in self.queues},
+            **{f"{pascal_case(name)}TableName": name for name in self.tables},
             **{
-                f"{camel(name)}SecretArn": name for kind in CONTRACTS for name in kind.needs.secrets
+                f"{pascal_case(name)}SecretArn": name
+                for kind in CONTRACTS
+                for name in kind.resources.secrets
             },
             "AdminUrl": "https://admin",
             "AlertTopicArn": "arn:topic",
@@ -193,15 +199,15 @@ class Account:
             "RowRetentionDays": "35",
         }
         clients: dict[str, Any] = dict.fromkeys(services, self)
-        given: dict[str, Any] = {"world": self.world, "clients": {**clients, "sts": Caller()}}
+        given: dict[str, Any] = {"world": self.world, "clients": {**clients, "sts": FakeSts()}}
         given["key_checks"] = {"hubspot": self.hubspot}
-        return FakePlace(**{**given, "outputs": outputs, **changes})
+        return FakeStackConnection(**{**given, "outputs": outputs, **changes})
 
     def describe_stacks(self, **_: str) -> dict[str, Any]:
         return {"Stacks": [self.stack]}
 
-    def get_paginator(self, operation: str) -> "Pages":
-        return Pages(self, operation)
+    def get_paginator(self, operation: str) -> "FakePaginator":
+        return FakePaginator(self, operation)
 
     def resources(self) -> Iterator[tuple[str, str]]:
         yield from (("AWS::Lambda::Function", name) for name in self.functions)
@@ -223,10 +229,12 @@ class Account:
         return {"AccountLimit": {"ConcurrentExecutions": self.concurrency_limit}}
 
     def get_account(self) -> dict[str, Any]:
-        return _answer(self.mail)
+        return _value_or_raise(self.mail)
 
     def get_email_identity(self, *, EmailIdentity: str) -> dict[str, Any]:  # noqa: N803  # boto3's
-        return _answer(self.identities.get(EmailIdentity, refused("NotFoundException")))
+        return _value_or_raise(
+            self.identities.get(EmailIdentity, client_error("NotFoundException"))
+        )
 
     def get_event_source_mapping(self, *, UUID: str) -> dict[str, Any]:  # noqa: N803  # boto3's
         return self.mappings[UUID]
@@ -274,15 +282,15 @@ class Account:
 
 
 @dataclass(frozen=True)
-class Pages:
+class FakePaginator:
     """A paginator: everything on one page."""
 
-    account: Account
+    account: FakeAwsAccount
     operation: str
 
     def paginate(self, **_: object) -> Iterator[dict[str, Any]]:
         if self.operation == "scan":
-            for page in self.account.orders_without_a_shard:
+            for page in self.account.unsharded_orders:
                 items = [{"order_id": {"S": order_id}} for order_id in page]
                 yield {"ScannedCount": 1000, "Items": items}
             return
@@ -300,12 +308,12 @@ class Pages:
         }
 
 
-def _answer(value: dict[str, Any] | ClientError) -> dict[str, Any]:
+def _value_or_raise(value: dict[str, Any] | ClientError) -> dict[str, Any]:
     if isinstance(value, ClientError):
         raise value
     return value
 
 
-def refused(code: str) -> ClientError:
+def client_error(code: str) -> ClientError:
     """What boto3 raises."""
     return ClientError({"Error": {"Code": code, "Message": "no"}}, "GetSecretValue")

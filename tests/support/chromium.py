@@ -8,7 +8,7 @@ from typing import Final
 
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.support.engines import missing
+from tests.support.engines import skip_or_fail
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 # A container has no user namespaces, no graphics card and a small /dev/shm.
@@ -20,7 +20,7 @@ def running_chromium() -> Iterator[Browser]:
     """A browser without a window; `CHROMIUM` names another than the machine's own."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:
-        missing("no Chromium: install it, or set CHROMIUM to its path")
+        skip_or_fail("no Chromium: install it, or set CHROMIUM to its path")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
         yield browser

@@ -7,21 +7,29 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from oncely.adapters.hubspot_paths import is_contact_id, leads_elsewhere
-from oncely.domain.answers import Answer, Done, NotSent, Odd, Refused, Unclear, Unreachable
-from oncely.domain.profiles import DAILY_LIMIT_CHECK
-from oncely.domain.times import until_next
+from oncely.adapters.hubspot_paths import is_contact_id, is_path_traversal
+from oncely.domain.answers import (
+    Ambiguous,
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    LookupFailed,
+    NotSent,
+    Succeeded,
+)
+from oncely.domain.profiles import DAILY_LIMIT_RECHECK_INTERVAL
+from oncely.domain.times import time_until_next
 from oncely.domain.writes import Json
-from oncely.providers import CrmRecord, Gone, Page, Taken
+from oncely.providers import CrmConflict, CrmPage, CrmRecord, RecordNotFound
 from tests.support.fakes import FakeClock
-from tests.support.payments import Fault
+from tests.support.payments import PaymentFault
 
-PAGE: Final = 100
+PAGE_SIZE: Final = 100
 # A property whose name begins like this is one that the CRM does not know, here and in the sandbox.
 UNKNOWN_PROPERTY: Final = "no_such_"
 
 # What goes wrong with one call; a NotSent, such as a limited rate, is answered as it is.
-Trouble = Fault | NotSent
+CrmFault = PaymentFault | NotSent
 
 
 @dataclass
@@ -33,12 +41,12 @@ class FakeCrm:
     contacts: dict[str, CrmRecord] = field(default_factory=dict)
     writes: Counter[str] = field(default_factory=Counter)  # pushes that landed, by contact
     calls: list[tuple[str, str]] = field(default_factory=list)  # step, what it was asked about
-    faults: dict[str, deque[Trouble]] = field(default_factory=dict)  # by step
+    faults: dict[str, deque[CrmFault]] = field(default_factory=dict)  # by step
     lock: threading.RLock = field(default_factory=threading.RLock)
-    daily_limit_is_spent: bool = False
-    names_what_collided: bool = False  # HubSpot does it in some of its answers only
+    daily_limit_exhausted: bool = False
+    reports_conflicting_property: bool = False  # HubSpot does it in some of its answers only
 
-    def fails(self, step: str, *faults: Trouble) -> None:
+    def fail_next(self, step: str, *faults: CrmFault) -> None:
         """The next calls of `step` go wrong like this, one after the other."""
         self.faults.setdefault(step, deque()).extend(faults)
 
@@ -46,7 +54,7 @@ class FakeCrm:
         """A contact that somebody made in the CRM; gives its id."""
         with self.lock:
             record_id = str(len(self.contacts) + 1)
-            self._put(record_id, properties, created=_in_words(self.clock.now()))
+            self._put(record_id, properties, created=_format_timestamp(self.clock.now()))
             return record_id
 
     def add_contacts(self, number: int) -> list[str]:
@@ -68,68 +76,74 @@ class FakeCrm:
             body = {**held.body, "archived": True}
             self.contacts[record_id] = replace(held, archived=True, body=body)
 
-    def fetch(self, record_id: str) -> CrmRecord | Gone | NotSent:
+    def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
         with self.lock:
-            return self._unread("fetch", record_id) or self._standing(record_id)
+            return self._read_fault("get_contact", record_id) or self._active_contact(record_id)
 
-    def page(self, *, after: str | None) -> Page | NotSent:
+    def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
         with self.lock:
-            return self._unread("page", after or "") or self._page(since=None, after=after)
+            return self._read_fault("list_contacts", after or "") or self._page(
+                since=None, after=after
+            )
 
-    def changed(self, *, since: datetime, after: str | None) -> Page | NotSent:
+    def list_changed(self, *, since: datetime, after: str | None) -> CrmPage | NotSent:
         with self.lock:
-            return self._unread("changed", after or "") or self._page(since=since, after=after)
+            return self._read_fault("list_changed", after or "") or self._page(
+                since=since, after=after
+            )
 
-    def push(
+    def upsert_contact(
         self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
-    ) -> Answer | Taken | Gone:
+    ) -> EffectOutcome | CrmConflict | RecordNotFound:
         with self.lock:
-            if odd := _odd_id(external_id, crm_id):
+            if odd := _invalid_id(external_id, crm_id):
                 return odd
-            self.calls.append(("push", external_id))
-            match self._fault("push"):
-                case Fault.TIMEOUT_BEFORE:
-                    return Unclear("timeout")
-                case Fault.TIMEOUT_AFTER:
+            self.calls.append(("upsert_contact", external_id))
+            match self._fault("upsert_contact"):
+                case PaymentFault.TIMEOUT_BEFORE:
+                    return Ambiguous("timeout")
+                case PaymentFault.TIMEOUT_AFTER:
                     self._write(external_id, properties, crm_id)
-                    return Unclear("timeout")
+                    return Ambiguous("timeout")
                 case None:
                     return self._write(external_id, properties, crm_id)
                 case fault:
                     return _not_sent(fault)
 
-    def find(
+    def find_by_external_id(
         self, external_id: str, *, crm_id: str | None = None
-    ) -> CrmRecord | Gone | Unreachable | Odd:
+    ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
         with self.lock:
-            if odd := _odd_id(external_id, crm_id):
+            if odd := _invalid_id(external_id, crm_id):
                 return odd
-            unread = self._unread("find", crm_id or external_id)
+            unread = self._read_fault("find_by_external_id", crm_id or external_id)
             if unread is not None:
-                return Unreachable(unread.reason, unread.retry_after)
-            found = self._standing(crm_id or self._holder(self.id_property, external_id) or "")
-            if isinstance(found, Gone):
+                return LookupFailed(unread.reason, unread.retry_after)
+            found = self._active_contact(
+                crm_id or self._holder(self.id_property, external_id) or ""
+            )
+            if isinstance(found, RecordNotFound):
                 return found
             ours = _properties(found).get(self.id_property)
             return replace(found, external_id=None if ours is None else str(ours))
 
-    def _unread(self, step: str, about: str) -> NotSent | None:
+    def _read_fault(self, step: str, about: str) -> NotSent | None:
         self.calls.append((step, about))
         fault = self._fault(step)
         return None if fault is None else _not_sent(fault)
 
-    def _fault(self, step: str) -> Trouble | None:
-        if self.daily_limit_is_spent:
-            wait = until_next(self.clock.now(), DAILY_LIMIT_CHECK)
-            return NotSent("429: the daily limit is spent", wait, alarm=True)
+    def _fault(self, step: str) -> CrmFault | None:
+        if self.daily_limit_exhausted:
+            wait = time_until_next(self.clock.now(), DAILY_LIMIT_RECHECK_INTERVAL)
+            return NotSent("429: the daily limit is spent", wait, credentials_rejected=True)
         waiting = self.faults.get(step)
         return waiting.popleft() if waiting else None
 
-    def _standing(self, record_id: str) -> CrmRecord | Gone:
+    def _active_contact(self, record_id: str) -> CrmRecord | RecordNotFound:
         held = self.contacts.get(record_id)
-        return Gone() if held is None or held.archived else held
+        return RecordNotFound() if held is None or held.archived else held
 
-    def _page(self, *, since: datetime | None, after: str | None) -> Page:
+    def _page(self, *, since: datetime | None, after: str | None) -> CrmPage:
         behind = int(after or 0)
         found = [
             one
@@ -138,20 +152,20 @@ class FakeCrm:
             and int(one.record_id) > behind
             and (since is None or one.updated_at >= since)
         ]
-        shown = tuple(found[:PAGE])
-        return Page(shown, after=shown[-1].record_id if len(found) > PAGE else None)
+        shown = tuple(found[:PAGE_SIZE])
+        return CrmPage(shown, after=shown[-1].record_id if len(found) > PAGE_SIZE else None)
 
     def _write(
         self, external_id: str, properties: Mapping[str, str], crm_id: str | None
-    ) -> Answer | Taken | Gone:
+    ) -> EffectOutcome | CrmConflict | RecordNotFound:
         unknown = [name for name in properties if name.startswith(UNKNOWN_PROPERTY)]
         if unknown:
-            return Refused(f"no property {unknown[0]}", code="VALIDATION_ERROR")
-        if crm_id is not None and isinstance(self._standing(crm_id), Gone):
-            return Gone()
+            return Declined(f"no property {unknown[0]}", code="VALIDATION_ERROR")
+        if crm_id is not None and isinstance(self._active_contact(crm_id), RecordNotFound):
+            return RecordNotFound()
         own = {**properties, self.id_property: external_id}
         record_id = crm_id or self._holder(self.id_property, external_id)
-        if taken := self._taken(own, record_id):
+        if taken := self._conflict(own, record_id):
             return taken
         if record_id is None:
             record_id = self.add(**own)
@@ -159,14 +173,18 @@ class FakeCrm:
             self.update(record_id, **own)
         self.writes[record_id] += 1
         result: dict[str, Json] = {"crm_id": record_id}
-        return Done(f"pushed as contact {record_id}", record_id, result)
+        return Succeeded(f"pushed as contact {record_id}", record_id, result)
 
-    def _taken(self, own: Mapping[str, str], record_id: str | None) -> Taken | None:
+    def _conflict(self, own: Mapping[str, str], record_id: str | None) -> CrmConflict | None:
         for name in (self.id_property, "email"):
             holder = self._holder(name, own.get(name, ""))
             if holder not in {None, record_id}:
-                by = frozenset({name} - {self.id_property}) if self.names_what_collided else None
-                return Taken(f"contact {holder} exists already", holder, by or frozenset())
+                by = (
+                    frozenset({name} - {self.id_property})
+                    if self.reports_conflicting_property
+                    else None
+                )
+                return CrmConflict(f"contact {holder} exists already", holder, by or frozenset())
         return None
 
     def _holder(self, name: str, value: str) -> str | None:
@@ -186,7 +204,7 @@ class FakeCrm:
             "id": record_id,
             "properties": {**properties, "hs_object_id": record_id},
             "createdAt": created,
-            "updatedAt": _in_words(at),
+            "updatedAt": _format_timestamp(at),
             "archived": False,
         }
         self.contacts[record_id] = CrmRecord(
@@ -194,9 +212,9 @@ class FakeCrm:
         )
 
 
-def _odd_id(external_id: str, crm_id: str | None) -> Odd | None:
-    odd = leads_elsewhere(external_id) or not (crm_id is None or is_contact_id(crm_id))
-    return Odd(f"no such id can be asked for: {external_id}, {crm_id}") if odd else None
+def _invalid_id(external_id: str, crm_id: str | None) -> Anomalous | None:
+    odd = is_path_traversal(external_id) or not (crm_id is None or is_contact_id(crm_id))
+    return Anomalous(f"no such id can be asked for: {external_id}, {crm_id}") if odd else None
 
 
 def _properties(record: CrmRecord) -> dict[str, Json]:
@@ -205,15 +223,15 @@ def _properties(record: CrmRecord) -> dict[str, Json]:
     return held
 
 
-def _not_sent(fault: Trouble) -> NotSent:
+def _not_sent(fault: CrmFault) -> NotSent:
     match fault:
         case NotSent():
             return fault
-        case Fault.UNAUTHORIZED:
-            return NotSent("401: our token is refused", alarm=True)
+        case PaymentFault.UNAUTHORIZED:
+            return NotSent("401: our token is refused", credentials_rejected=True)
         case _:
             return NotSent(f"the CRM could not be read: {fault}")
 
 
-def _in_words(moment: datetime) -> str:
+def _format_timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -20,11 +20,11 @@ def sql_blocks(section: str) -> list[str]:
     ]
 
 
-def query(folder: Path, *, place: int, **instead: str) -> list[dict[str, Any]]:
+def query(folder: Path, *, index: int, **replacements: str) -> list[dict[str, Any]]:
     """Run the page's view and then one of its queries; `instead` changes what it asks for."""
     view, *queries = sql_blocks("Query with DuckDB")
-    asked = queries[place]
-    for old, new in instead.items():
+    asked = queries[index]
+    for old, new in replacements.items():
         assert old in asked
         asked = asked.replace(old, new)
     with chdir(folder), duckdb.connect() as connection:
@@ -45,4 +45,4 @@ def download(client: Any, bucket: str, folder: Path) -> None:  # noqa: ANN401  #
             path.write_bytes(client.get_object(Bucket=bucket, Key=one["Key"])["Body"].read())
 
 
-ABOUT_AN_ORDER, BY_AN_OPERATOR, ENDED = range(3)
+ORDER_QUERY, OPERATOR_QUERY, ENDED_QUERY = range(3)

@@ -15,15 +15,22 @@ import boto3
 from botocore.config import Config
 
 from infra.local.engine import REGION
-from infra.table_plans import JOBS, PLANS, TTL, Index, Key, Plan
+from infra.table_plans import (
+    JOBS,
+    TABLE_SCHEMAS,
+    TTL_ATTRIBUTE,
+    IndexSchema,
+    KeySchema,
+    TableSchema,
+)
 from oncely.adapters.aws import DYNAMODB
-from oncely.adapters.business_tables import DynamoTable
+from oncely.adapters.business_tables import DynamoBusinessTable
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
-from oncely.adapters.dynamodb_windows import DynamoWindows
-from oncely.adapters.job_finder import DynamoJobFinder
-from oncely.adapters.job_rows import Attributes, attribute, serialized
+from oncely.adapters.dynamodb_windows import DynamoUniqueWindows
+from oncely.adapters.job_finder import DynamoJobIndex
+from oncely.adapters.job_rows import Attributes, serialize, serialize_field
 from oncely.domain.keys import JobKey
-from oncely.domain.writes import LocalWrite
+from oncely.domain.writes import BusinessWrite
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -56,33 +63,33 @@ def client_for(url: str, *, config: Config = DYNAMODB) -> "DynamoDBClient":
 
 
 @dataclass
-class Calls:
+class CallRecorder:
     """What a client asks, by operation, and how often each question went over the wire."""
 
-    asked: list[str] = field(default_factory=list)
-    tries: list[str] = field(default_factory=list)
+    operations: list[str] = field(default_factory=list)
+    attempts: list[str] = field(default_factory=list)
 
     def watch(self, client: "DynamoDBClient") -> None:
         events = client.meta.events
-        events.register("before-call.dynamodb", self._asks)
-        events.register_first("before-send.dynamodb", self._tries)
+        events.register("before-call.dynamodb", self._record_operation)
+        events.register_first("before-send.dynamodb", self._record_attempt)
 
     def by_operation(self) -> dict[str, int]:
-        return dict(Counter(self.asked))
+        return dict(Counter(self.operations))
 
-    def forget(self) -> None:
-        self.asked.clear()
-        self.tries.clear()
+    def reset(self) -> None:
+        self.operations.clear()
+        self.attempts.clear()
 
-    def _asks(self, event_name: str, **_: object) -> None:
-        self.asked.append(event_name.rpartition(".")[2])
+    def _record_operation(self, event_name: str, **_: object) -> None:
+        self.operations.append(event_name.rpartition(".")[2])
 
-    def _tries(self, event_name: str, **_: object) -> None:
-        self.tries.append(event_name.rpartition(".")[2])
+    def _record_attempt(self, event_name: str, **_: object) -> None:
+        self.attempts.append(event_name.rpartition(".")[2])
 
 
 @dataclass(frozen=True, kw_only=True)
-class DynamoRows:
+class DynamoBusinessRows:
     """Business rows, read by the adapter that workers have."""
 
     reader: "DynamoDBClient"
@@ -90,46 +97,48 @@ class DynamoRows:
     tables: Mapping[str, str]
 
     def put(self, table: str, key: Mapping[str, str], row: Mapping[str, object]) -> None:
-        item = {name: serialized(value) for name, value in {**key, **row}.items()}
+        item = {name: serialize(value) for name, value in {**key, **row}.items()}
         self.writer.put_item(TableName=self.tables[table], Item=item)
 
     def get(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None:
         return self._table(table).get(key)
 
-    def waiting(
+    def query_index(
         self,
         table: str,
         index: str,
         *,
         partitions: tuple[str, Sequence[str]],
-        up_to: tuple[str, str],
+        max_sort_key: tuple[str, str],
     ) -> Iterable[Mapping[str, object]]:
-        return self._table(table).waiting(index, partitions=partitions, up_to=up_to)
+        return self._table(table).query_index(
+            index, partitions=partitions, max_sort_key=max_sort_key
+        )
 
-    def update(self, write: LocalWrite) -> bool:
+    def update(self, write: BusinessWrite) -> bool:
         return self._table(write.table).update(write)
 
-    def _table(self, name: str) -> DynamoTable:
-        return DynamoTable(self.reader, self.tables[name])
+    def _table(self, name: str) -> DynamoBusinessTable:
+        return DynamoBusinessTable(self.reader, self.tables[name])
 
 
-class Dynamo:
+class DynamoFixture:
     """A job table and an orders table of one test; close it when the test is over."""
 
     def __init__(self, url: str) -> None:
         name = uuid.uuid4().hex
         self.url = url
         self.jobs_table = f"jobs-{name}"
-        self.tables = {short: f"{short}-{name}" for short in PLANS if short != JOBS}
+        self.tables = {short: f"{short}-{name}" for short in TABLE_SCHEMAS if short != JOBS}
         self._clients: list[DynamoDBClient] = []
         self._watchers: list[Callable[[DynamoDBClient], None]] = []
         # Arranges and looks, so that only what is under test is counted.
-        self.admin = self.another_client(config=_PATIENT)
-        self.client = self.another_client()
-        self.calls = Calls()
+        self.admin = self.separate_client(config=_PATIENT)
+        self.client = self.separate_client()
+        self.calls = CallRecorder()
         self.calls.watch(self.client)
-        for short, plan in PLANS.items():
-            self._make({JOBS: self.jobs_table, **self.tables}[short], plan)
+        for short, plan in TABLE_SCHEMAS.items():
+            self._create_table({JOBS: self.jobs_table, **self.tables}[short], plan)
 
     def store(
         self,
@@ -142,27 +151,29 @@ class Dynamo:
             client=client or self.client, table=self.jobs_table, tables=self.tables, sleep=sleep
         )
 
-    def windows(self, client: "DynamoDBClient | None" = None) -> DynamoWindows:
-        return DynamoWindows(client or self.client, self.store(client))
+    def windows(self, client: "DynamoDBClient | None" = None) -> DynamoUniqueWindows:
+        return DynamoUniqueWindows(client or self.client, self.store(client))
 
-    def finder(self, client: "DynamoDBClient | None" = None) -> DynamoJobFinder:
-        return DynamoJobFinder(client or self.client, self.jobs_table)
+    def finder(self, client: "DynamoDBClient | None" = None) -> DynamoJobIndex:
+        return DynamoJobIndex(client or self.client, self.jobs_table)
 
-    def rows(self, client: "DynamoDBClient | None" = None) -> DynamoRows:
-        return DynamoRows(reader=client or self.client, writer=self.admin, tables=self.tables)
+    def rows(self, client: "DynamoDBClient | None" = None) -> DynamoBusinessRows:
+        return DynamoBusinessRows(
+            reader=client or self.client, writer=self.admin, tables=self.tables
+        )
 
-    def another_client(self, *, config: Config = DYNAMODB) -> "DynamoDBClient":
+    def separate_client(self, *, config: Config = DYNAMODB) -> "DynamoDBClient":
         """What another worker would have; nothing of it is shared or counted."""
         client = client_for(self.url, config=config)
         client.meta.events.register(
-            "before-parameter-build.dynamodb.TransactWriteItems", self._of_this_test
+            "before-parameter-build.dynamodb.TransactWriteItems", self._scope_to_test
         )
         self._clients.append(client)
         for watch in self._watchers:
             watch(client)
         return client
 
-    def on_new_client(self, watch: "Callable[[DynamoDBClient], None]") -> None:
+    def watch_new_clients(self, watch: "Callable[[DynamoDBClient], None]") -> None:
         """Show every client but the admin to a watcher, those that are made later as well."""
         self._watchers.append(watch)
         for client in self._clients:
@@ -174,10 +185,10 @@ class Dynamo:
         answer = self.admin.get_item(TableName=self.jobs_table, Key=_key(key), ConsistentRead=True)
         return dict(answer["Item"]) if "Item" in answer else None
 
-    def add_to_row(self, key: JobKey, **attributes: object) -> None:
+    def set_attributes(self, key: JobKey, **attributes: object) -> None:
         """Set attributes of a row behind the store's back."""
         row = self.row(key) or _key(key)
-        added = {name: serialized(value) for name, value in attributes.items()}
+        added = {name: serialize(value) for name, value in attributes.items()}
         self.admin.put_item(TableName=self.jobs_table, Item={**row, **added})
 
     def remove_row(self, key: JobKey) -> None:
@@ -199,12 +210,12 @@ class Dynamo:
         for client in self._clients:
             client.close()
 
-    def _of_this_test(self, params: dict[str, Any], **_: object) -> None:
+    def _scope_to_test(self, params: dict[str, Any], **_: object) -> None:
         # An engine that outlives a test remembers tokens, and owners may be named alike in two.
         token = f"{self.jobs_table}:{params.get('ClientRequestToken', uuid.uuid4())}"
         params["ClientRequestToken"] = hashlib.sha256(token.encode()).hexdigest()[:36]
 
-    def _make(self, table: str, plan: Plan) -> None:
+    def _create_table(self, table: str, plan: TableSchema) -> None:
         """The same keys and indexes as the stack's own table."""
         keys = [plan.key, *(index.key for index in plan.indexes)]
         indexes: Any = [
@@ -225,20 +236,20 @@ class Dynamo:
             BillingMode="PAY_PER_REQUEST",
             **({"GlobalSecondaryIndexes": indexes} if indexes else {}),
         )
-        if plan.expires:
+        if plan.has_ttl:
             self.admin.update_time_to_live(
                 TableName=table,
-                TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL},
+                TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL_ATTRIBUTE},
             )
 
 
-def _projection(index: Index) -> Any:  # noqa: ANN401  # the SDK's own form
+def _projection(index: IndexSchema) -> Any:  # noqa: ANN401  # the SDK's own form
     if not index.include:
         return {"ProjectionType": "KEYS_ONLY"}
     return {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(index.include)}
 
 
-def _schema(key: Key) -> Any:  # noqa: ANN401  # the SDK's own form
+def _schema(key: KeySchema) -> Any:  # noqa: ANN401  # the SDK's own form
     kinds = ("HASH", "RANGE")
     return [
         {"AttributeName": name, "KeyType": kind}
@@ -247,4 +258,4 @@ def _schema(key: Key) -> Any:  # noqa: ANN401  # the SDK's own form
 
 
 def _key(key: JobKey) -> dict[str, Any]:
-    return {"job_key": attribute("job_key", key)}
+    return {"job_key": serialize_field("job_key", key)}

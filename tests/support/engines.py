@@ -28,7 +28,7 @@ MOTO_URL: Final = "https://dynamodb.us-east-1.amazonaws.com"
 START_SECONDS: Final = 30.0
 
 
-class Kind(StrEnum):
+class EngineKind(StrEnum):
     """Where a store can be; `ENGINE=dynamodb-local` opts in to the last."""
 
     MEMORY = "memory"
@@ -37,25 +37,27 @@ class Kind(StrEnum):
     DYNAMODB_LOCAL = "dynamodb-local"  # AWS's own; its licence keeps it out of `make test`
 
 
-def opted_in() -> tuple[Kind, ...]:
+def requested_engines() -> tuple[EngineKind, ...]:
     """The engines that the person who runs the tests asked for."""
     wanted = os.environ.get("ENGINE")
     if not wanted:
         return ()
-    if wanted != Kind.DYNAMODB_LOCAL:
-        raise pytest.UsageError(f"ENGINE={wanted} is not known; only {Kind.DYNAMODB_LOCAL} is")
-    return (Kind.DYNAMODB_LOCAL,)
+    if wanted != EngineKind.DYNAMODB_LOCAL:
+        raise pytest.UsageError(
+            f"ENGINE={wanted} is not known; only {EngineKind.DYNAMODB_LOCAL} is"
+        )
+    return (EngineKind.DYNAMODB_LOCAL,)
 
 
 # Of several DynamoDBs, every one must keep the same promises.
-DYNAMODBS: Final = (Kind.MOTO, Kind.MINISTACK, *opted_in())
+DYNAMODB_ENGINES: Final = (EngineKind.MOTO, EngineKind.MINISTACK, *requested_engines())
 
 
-def missing(why: str) -> NoReturn:
+def skip_or_fail(reason: str) -> NoReturn:
     """Skip on a laptop; a build that cannot run a suite must not look as if it had."""
     if os.environ.get("CI") == "true":
-        pytest.fail(why)
-    pytest.skip(why)
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 @contextlib.contextmanager
@@ -69,7 +71,7 @@ def moto() -> Iterator[str]:
 def ministack(log: Path) -> Iterator[str]:
     """A local AWS; gives its address."""
     if not ENGINE_ENVIRONMENT.exists():
-        missing("MiniStack is not installed: `make setup` does it")
+        skip_or_fail("MiniStack is not installed: `make setup` does it")
     with running_engine(log) as engine:
         yield engine.url
 
@@ -129,13 +131,13 @@ def _in_node_modules() -> list[Path]:
 
 def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not _answers(port):
+    while not _is_listening(port):
         if process.poll() is not None or time.monotonic() > deadline:
             pytest.fail(f"DynamoDB Local did not start\n{log.read_text(errors='replace')}")
         time.sleep(0.05)
 
 
-def _answers(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     connection = http.client.HTTPConnection(HOST, port, timeout=1)
     try:
         connection.request("GET", "/")

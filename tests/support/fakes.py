@@ -20,49 +20,49 @@ class FakeClock:
     def now(self) -> datetime:
         return self.time
 
-    def move(self, **by: float) -> None:
+    def advance(self, **by: float) -> None:
         self.time += timedelta(**by)
 
 
 @dataclass
-class FakeAlerts:
-    told: list[Alert] = field(default_factory=list)
-    broken: bool = False
+class FakeNotifier:
+    sent: list[Alert] = field(default_factory=list)
+    fails: bool = False
 
-    def tell(self, alert: Alert) -> bool:
-        if not self.broken:
-            self.told.append(alert)
-        return not self.broken
+    def notify(self, alert: Alert) -> bool:
+        if not self.fails:
+            self.sent.append(alert)
+        return not self.fails
 
 
 @dataclass
-class FakeInbox:
+class FakeMessageSource:
     """Remembers what became of each message."""
 
-    shown_again: dict[str, timedelta] = field(default_factory=dict)
+    redelivered: dict[str, timedelta] = field(default_factory=dict)
     rejected: list[tuple[str, str]] = field(default_factory=list)
 
-    def show_again(self, receipt: str, *, after: timedelta) -> None:
-        self.shown_again[receipt] = after
+    def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
+        self.redelivered[receipt] = delay
 
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
         self.rejected.append((body, reason))
 
 
 @dataclass
-class FakeOutbox:
+class FakeMessageSender:
     """A queue to look into; `refuses` bodies at these places, as a throttled SQS does."""
 
     sent: list[str] = field(default_factory=list)
-    refuses: frozenset[int] = frozenset()
+    fails_at: frozenset[int] = frozenset()
 
     def send(self, bodies: Sequence[str]) -> list[bool]:
-        taken = [index not in self.refuses for index in range(len(bodies))]
+        taken = [index not in self.fails_at for index in range(len(bodies))]
         self.sent += [body for body, ok in zip(bodies, taken, strict=True) if ok]
         return taken
 
 
-class Tokens:
+class SequentialTokens:
     """Owner tokens that a test can read."""
 
     def __init__(self) -> None:

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
-class Loss(Enum):
+class NetworkFault(Enum):
     """What becomes of one try on the wire."""
 
     NONE = auto()  # it arrives, and so does its reply
-    REPLY_IN_TIME = auto()  # performed; the reply does not come in time
-    REPLY = auto()  # performed; the connection breaks before the reply
-    REQUEST = auto()  # never performed; the connection breaks, and the caller cannot know
-    CONNECTION = auto()  # never performed; nobody listens
+    REPLY_TIMEOUT = auto()  # performed; the reply does not come in time
+    REPLY_LOST = auto()  # performed; the connection breaks before the reply
+    REQUEST_LOST = auto()  # never performed; the connection breaks, and the caller cannot know
+    CONNECTION_REFUSED = auto()  # never performed; nobody listens
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ServiceError:
     """An error that DynamoDB answers with; most mean that it has not performed the request."""
 
     code: str
@@ -49,7 +49,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Page:
+class ProxyErrorPage:
     """An answer of something that stands before DynamoDB, and does not speak its language."""
 
     status: int
@@ -60,43 +60,45 @@ class Page:
 
 
 @dataclass
-class FaultyAws:
+class FaultInjector:
     """Sits before a client's wire; each operation meets its own faults, one a try."""
 
     client: "DynamoDBClient"
-    plans: dict[str, deque[Loss | Refusal | Page]] = field(default_factory=dict)
+    queued_faults: dict[str, deque[NetworkFault | ServiceError | ProxyErrorPage]] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         # The stubs do not know that an answer given here is taken for the wire's own.
-        self.client.meta.events.register("before-send.dynamodb", self._meet)  # type: ignore[arg-type]
+        self.client.meta.events.register("before-send.dynamodb", self._inject_next)  # type: ignore[arg-type]
 
-    def on(self, operation: str, *faults: Loss | Refusal | Page) -> None:
+    def inject(self, operation: str, *faults: NetworkFault | ServiceError | ProxyErrorPage) -> None:
         """The next tries of `operation` go like this; those after them arrive."""
-        self.plans.setdefault(operation, deque()).extend(faults)
+        self.queued_faults.setdefault(operation, deque()).extend(faults)
 
     @property
-    def all_met(self) -> bool:
+    def all_used(self) -> bool:
         """Whether every fault happened, so that the test tested what it says."""
-        return not any(self.plans.values())
+        return not any(self.queued_faults.values())
 
-    def _meet(
+    def _inject_next(
         self, request: AWSPreparedRequest, event_name: str, **_: object
     ) -> AWSResponse | None:
-        plan = self.plans.get(event_name.rpartition(".")[2])
-        match plan.popleft() if plan else Loss.NONE:
-            case Loss.NONE:
+        plan = self.queued_faults.get(event_name.rpartition(".")[2])
+        match plan.popleft() if plan else NetworkFault.NONE:
+            case NetworkFault.NONE:
                 return None
-            case Loss.REQUEST:
+            case NetworkFault.REQUEST_LOST:
                 raise ConnectionClosedError(endpoint_url=request.url)
-            case Loss.CONNECTION:
+            case NetworkFault.CONNECTION_REFUSED:
                 raise EndpointConnectionError(endpoint_url=request.url, error="said the test")
-            case Loss.REPLY:
+            case NetworkFault.REPLY_LOST:
                 self._perform(request)
                 raise ConnectionClosedError(endpoint_url=request.url)
-            case Loss.REPLY_IN_TIME:
+            case NetworkFault.REPLY_TIMEOUT:
                 self._perform(request)
                 raise ReadTimeoutError(endpoint_url=request.url, error="said the test")
-            case Refusal() | Page() as answer:
+            case ServiceError() | ProxyErrorPage() as answer:
                 if answer.performed:
                     self._perform(request)
                 return _response(request, answer.status, answer.body())

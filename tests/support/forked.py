@@ -21,43 +21,45 @@ _CONTEXT: Final = multiprocessing.get_context("forkserver")
 
 
 def run_command(
-    words: Sequence[str],
+    arguments: Sequence[str],
     *,
     env: Mapping[str, str],
     cwd: Path,
-    typed: str = "",
+    stdin_text: str = "",
     timeout: float = 120,
 ) -> "CompletedProcess[str]":
     """Run `oncely …` or `aws …` as a shell would, with nothing but this environment."""
     _CONTEXT.set_forkserver_preload(list(_PRELOADED))
     with TemporaryDirectory() as folder:
         streams = Path(folder)
-        (streams / "in").write_text(typed)
-        process = _CONTEXT.Process(target=_begin, args=(list(words), dict(env), cwd, streams))
+        (streams / "in").write_text(stdin_text)
+        process = _CONTEXT.Process(
+            target=_start_process, args=(list(arguments), dict(env), cwd, streams)
+        )
         process.start()
         process.join(timeout)
         if process.exitcode is None:
             process.kill()
             process.join()
-            raise TimeoutError(f"{' '.join(words)} took more than {timeout:.0f} s")
+            raise TimeoutError(f"{' '.join(arguments)} took more than {timeout:.0f} s")
         said = [(streams / name).read_text(encoding="utf-8") for name in ("out", "err")]
-        return CompletedProcess(list(words), process.exitcode, *said)
+        return CompletedProcess(list(arguments), process.exitcode, *said)
 
 
-def _begin(words: list[str], env: dict[str, str], cwd: Path, streams: Path) -> None:
+def _start_process(arguments: list[str], env: dict[str, str], cwd: Path, streams: Path) -> None:
     set_by_awscli = {name: os.environ[name] for name in _SET_BY_AWSCLI if name in os.environ}
     os.environ.clear()
     os.environ.update(env | set_by_awscli)
     os.chdir(cwd)
-    sys.argv = words
+    sys.argv = arguments
     sys.stdin = (streams / "in").open(encoding="utf-8")
     for number, name in ((1, "out"), (2, "err")):
         file = (streams / name).open("w", encoding="utf-8")
         os.dup2(file.fileno(), number)
         setattr(sys, f"std{name}", file)
     try:
-        main = importlib.import_module(_MODULES[words[0]])
-        sys.exit(main.run() if words[0] == "oncely" else main.main())
+        main = importlib.import_module(_MODULES[arguments[0]])
+        sys.exit(main.run() if arguments[0] == "oncely" else main.main())
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -27,7 +27,7 @@ from localstripe.server import app
 web.run_app(app, host=sys.argv[1], port=int(sys.argv[2]), print=None)
 """
 # What Stripe has learned since: it refuses a request that says any of these.
-_NOT_KNOWN: Final = (
+_UNSUPPORTED_PARAMS: Final = (
     "automatic_payment_methods",
     "off_session",
     "error_on_requires_action",
@@ -38,7 +38,7 @@ _NOT_KNOWN: Final = (
 _LIST: Final = "/v1/payment_intents"
 
 
-class OlderApi(stripe.RequestsClient):
+class ApiTranslator(stripe.RequestsClient):
     """Translates what Stripe has learned since; our adapter is used as it is."""
 
     def request(
@@ -50,7 +50,9 @@ class OlderApi(stripe.RequestsClient):
         **_more: Any,  # noqa: ANN401  # as inherited
     ) -> tuple[Any, int, Mapping[str, str]]:
         if post_data:
-            said = (pair for pair in post_data.split("&") if not pair.startswith(_NOT_KNOWN))
+            said = (
+                pair for pair in post_data.split("&") if not pair.startswith(_UNSUPPORTED_PARAMS)
+            )
             post_data = "&".join(said)
         address, asked = urlsplit(url), dict(parse_qsl(urlsplit(url).query))
         # It lists the payments of all customers only.
@@ -74,7 +76,7 @@ class LocalStripe:
         self.client = stripe.StripeClient(
             "sk_test_localstripe",
             base_addresses={"api": url},
-            http_client=OlderApi(),
+            http_client=ApiTranslator(),
             max_network_retries=0,
         )
         self.payments = StripePayments(self.client, "localstripe")
@@ -105,7 +107,7 @@ def running_localstripe() -> Iterator[LocalStripe]:
     )
     try:
         until = time.monotonic() + START_SECONDS
-        while not _answers(port):
+        while not _is_listening(port):
             assert process.poll() is None, "localstripe ended before it answered"
             assert time.monotonic() < until, "localstripe does not answer"
             time.sleep(0.05)
@@ -115,7 +117,7 @@ def running_localstripe() -> Iterator[LocalStripe]:
         process.wait()
 
 
-def _answers(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     connection = HTTPConnection(HOST, port, timeout=1)
     try:
         connection.request("GET", "/js.stripe.com/v3/")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import boto3
 from botocore.config import Config
 
-from oncely.adapters.ses_mail import ONCE, SesMailer
-from oncely.domain.answers import Answer, Done, NotSent, Refused, Unclear
-from oncely.domain.keys import ProviderKey
-from oncely.providers import Mail
-from tests.support.payments import Fault
+from oncely.adapters.ses_mail import NO_RETRIES, SesMailer
+from oncely.domain.answers import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
+from oncely.domain.keys import IdempotencyKey
+from oncely.providers import Email
+from tests.support.payments import PaymentFault
 
 if TYPE_CHECKING:
     from mypy_boto3_sesv2 import SESV2Client
@@ -21,51 +21,51 @@ if TYPE_CHECKING:
 SENDER: Final = "receipts@oncely.example"
 
 # What goes wrong with one call; an answer, such as a limited rate, is given as it is.
-Trouble = Fault | NotSent | Refused
+MailFault = PaymentFault | NotSent | Declined
 
 
 @dataclass
 class FakeMailer:
     """`sent` is the truth that tests compare with: what reached somebody's mailbox."""
 
-    sent: list[Mail] = field(default_factory=list)
-    calls: list[ProviderKey] = field(default_factory=list)
+    sent: list[Email] = field(default_factory=list)
+    calls: list[IdempotencyKey] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
-    faults: deque[Trouble] = field(default_factory=deque)
+    faults: deque[MailFault] = field(default_factory=deque)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def fails(self, *faults: Trouble) -> None:
+    def fail_next(self, *faults: MailFault) -> None:
         """The next mails go wrong like this, one after the other."""
         self.faults.extend(faults)
 
-    def send(self, mail: Mail, *, key: ProviderKey, tag: str) -> Answer:
+    def send(self, email: Email, *, idempotency_key: IdempotencyKey, tag: str) -> EffectOutcome:
         with self.lock:
-            self.calls.append(key)
+            self.calls.append(idempotency_key)
             self.tags.append(tag)
             match self.faults.popleft() if self.faults else None:
                 case None:
-                    return self._sent(mail)
-                case Fault.TIMEOUT_BEFORE:
-                    return Unclear("timeout")
-                case Fault.TIMEOUT_AFTER:
-                    self._sent(mail)
-                    return Unclear("timeout")
-                case Fault.REFUSED_CONNECTION:
+                    return self._sent(email)
+                case PaymentFault.TIMEOUT_BEFORE:
+                    return Ambiguous("timeout")
+                case PaymentFault.TIMEOUT_AFTER:
+                    self._sent(email)
+                    return Ambiguous("timeout")
+                case PaymentFault.REFUSED_CONNECTION:
                     return NotSent("connection refused")
-                case Fault.DECLINED:
-                    return Refused("the mail is refused", code="MessageRejected")
-                case Fault.UNAUTHORIZED:
-                    return NotSent("our credentials are refused", alarm=True)
+                case PaymentFault.DECLINED:
+                    return Declined("the mail is refused", code="MessageRejected")
+                case PaymentFault.UNAUTHORIZED:
+                    return NotSent("our credentials are refused", credentials_rejected=True)
                 case answer:
                     return answer
 
-    def _sent(self, mail: Mail) -> Done:
-        self.sent.append(mail)
+    def _sent(self, email: Email) -> Succeeded:
+        self.sent.append(email)
         ref = f"mail_{len(self.sent)}"
-        return Done(f"sent to {mail.to} as {ref}", ref, {"message_id": ref})
+        return Succeeded(f"sent to {email.to} as {ref}", ref, {"message_id": ref})
 
 
-def ses_mailer(url: str, *, sender: str = SENDER, config: Config = ONCE) -> SesMailer:
+def ses_mailer(url: str, *, sender: str = SENDER, config: Config = NO_RETRIES) -> SesMailer:
     """The mailer that the functions use, for an SES at another address."""
     return SesMailer(new_client=lambda: ses_client(url, config=config), sender=sender)
 

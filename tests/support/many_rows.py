@@ -6,51 +6,51 @@ from itertools import islice
 from typing import Any
 
 from oncely.adapters.due_index import DynamoDueIndex
-from oncely.adapters.job_rows import Attributes, to_attributes
-from oncely.domain.jobs import Job, enqueued
+from oncely.adapters.job_rows import Attributes, serialize_job
+from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
-from oncely.services.find_due import Finder, Sweep
+from oncely.services.find_due import DueWorkFinder, SweepRequest
 from oncely.testing.memory import MemorySweepLeases
-from tests.support.dynamo import Dynamo
+from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START
-from tests.support.world import World
+from tests.support.world import InMemoryStack
 
 
-def fill_with_due(dynamo: Dynamo, number: int) -> None:
+def add_due_jobs(dynamo: DynamoFixture, number: int) -> None:
     """Add jobs that a sweep must find."""
-    fill(dynamo, (to_attributes(_job(one)) for one in range(number)))
+    write_rows(dynamo, (serialize_job(_job(one)) for one in range(number)))
 
 
-def fill_with_ended(dynamo: Dynamo, first: int, last: int) -> None:
+def add_archived_jobs(dynamo: DynamoFixture, first: int, last: int) -> None:
     """Add jobs that are published and archived: without a due time, so not in the index."""
-    fill(dynamo, (_ended(one) for one in range(first, last)))
+    write_rows(dynamo, (_archived_job(one) for one in range(first, last)))
 
 
-def items_read(dynamo: Dynamo) -> tuple[int, int]:
+def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
     """How many items one sweep finds, and how many DynamoDB reads for it."""
     read: list[int] = []
-    client = dynamo.another_client()
+    client = dynamo.separate_client()
     client.meta.events.register(
         "after-call.dynamodb.Query", lambda parsed, **_: read.append(parsed["ScannedCount"])
     )
-    world = World(store=dynamo.store(), rows=dynamo.rows())
-    world.clock.move(hours=1)
-    finder = Finder(
+    world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
+    world.clock.advance(hours=1)
+    finder = DueWorkFinder(
         registry=world.registry,
-        tools=world.tools,
+        dependencies=world.dependencies,
         store=dynamo.store(),
         index=DynamoDueIndex(client, dynamo.jobs_table),
         leases=MemorySweepLeases(),
         clock=world.clock,
-        guard=world.table,
+        guard=world.table_guard,
     )
-    found = finder.find(Sweep.of({"job_type": "payment.charge"}))
+    found = finder.find(SweepRequest.parse({"job_type": "payment.charge"}))
     return len(found.items), sum(read)
 
 
 def _job(number: int) -> Job:
-    return enqueued(
+    return new_job(
         job_key("payment.charge", str(number), prefix="order_"),
         "payment.charge",
         {"job": "payment.charge", "v": 1, "order_id": str(number)},
@@ -61,14 +61,14 @@ def _job(number: int) -> Job:
     )
 
 
-def _ended(number: int) -> Attributes:
+def _archived_job(number: int) -> Attributes:
     return {
         "job_key": {"S": f"{_job(0).job_key}{number}"},
         "status": {"S": Status.FINISHED},
     }
 
 
-def fill(dynamo: Dynamo, rows: Iterator[Attributes]) -> None:
+def write_rows(dynamo: DynamoFixture, rows: Iterator[Attributes]) -> None:
     """Write rows, a batch at a time."""
 
     def write(batch: list[Attributes]) -> None:

@@ -5,6 +5,6 @@ import os
 FULL_SIZE = os.environ.get("ONCELY_TEST_SIZE") == "full"
 
 
-def sized(usual: int, *, full: int) -> int:
+def choose_size(default: int, *, full: int) -> int:
     """How many of something a mass test uses; it is marked `mass`, so `make soak` runs it too."""
-    return full if FULL_SIZE else usual
+    return full if FULL_SIZE else default

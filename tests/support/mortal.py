@@ -5,49 +5,49 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-class DiedError(BaseException):
+class SimulatedCrashError(BaseException):
     """Not an Exception: nothing may catch a SIGKILL."""
 
 
 @dataclass
-class Fate:
+class CrashPlan:
     """Counts the calls to all ports of one worker, and ends it at one of them."""
 
-    call: int | str  # the how-manieth of all, or the first of this name
-    after: bool
+    crash_at: int | str  # the how-manieth of all, or the first of this name
+    crash_after: bool
     calls: list[str] = field(default_factory=list)
-    died: bool = False
+    has_crashed: bool = False
 
-    def meet(self, name: str, perform: Callable[[], object]) -> object:
+    def intercept(self, name: str, perform: Callable[[], object]) -> object:
         self.calls.append(name)
-        its_time = self.call in (len(self.calls), name) and not self.died
-        if its_time and not self.after:
-            self._die(name)
+        its_time = self.crash_at in (len(self.calls), name) and not self.has_crashed
+        if its_time and not self.crash_after:
+            self._crash(name)
         answer = perform()
         if its_time:
-            self._die(name)
+            self._crash(name)
         return answer
 
-    def _die(self, name: str) -> None:
-        self.died = True
-        raise DiedError(name)
+    def _crash(self, name: str) -> None:
+        self.has_crashed = True
+        raise SimulatedCrashError(name)
 
 
-class Mortal:
+class CrashingPort:
     """A port whose every call is a moment at which its worker may die."""
 
-    def __init__(self, port: object, fate: Fate) -> None:
+    def __init__(self, port: object, plan: CrashPlan) -> None:
         self._port = port
-        self._fate = fate
+        self._plan = plan
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # it stands for any port
         found = getattr(self._port, name)
         if not callable(found):
             return found
-        return lambda *args, **named: self._fate.meet(name, lambda: found(*args, **named))
+        return lambda *args, **named: self._plan.intercept(name, lambda: found(*args, **named))
 
 
-class Meanwhile:
+class InterruptingPort:
     """A port during one of whose calls something else happens, as it does to a slow worker."""
 
     def __init__(self, port: object, name: str, action: Callable[[], object]) -> None:

@@ -7,24 +7,24 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from oncely.domain.answers import (
-    Absent,
-    Answer,
-    Done,
+    Ambiguous,
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    LookupFailed,
+    NotFound,
     NotSent,
-    Odd,
+    Pending,
     Prepared,
-    Processing,
-    Refused,
     StillOpen,
-    Unclear,
-    Unreachable,
+    Succeeded,
 )
-from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.writes import Json
 from oncely.providers import Payment
 
 
-class Fault(StrEnum):
+class PaymentFault(StrEnum):
     """What goes wrong with one call."""
 
     TIMEOUT_BEFORE = "timeout_before"  # not performed, and we cannot know
@@ -35,7 +35,7 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True)
-class Intent:
+class FakeIntent:
     ref: str
     payment: Payment
     status: str = "requires_confirmation"
@@ -46,59 +46,61 @@ class Intent:
 class FakePayments:
     """Intents and the money they moved; `charges` is the truth that tests compare with."""
 
-    honours_keys: bool = True
+    honors_idempotency_keys: bool = True
     declines: bool = False
     processes: bool = False
     account: str = "test"
-    intents: dict[str, Intent] = field(default_factory=dict)
+    intents: dict[str, FakeIntent] = field(default_factory=dict)
     charges: list[str] = field(default_factory=list)  # the intent of each
     calls: list[tuple[str, str]] = field(default_factory=list)  # step, key
-    faults: dict[str, deque[Fault]] = field(default_factory=dict)  # by step
+    faults: dict[str, deque[PaymentFault]] = field(default_factory=dict)  # by step
     lock: threading.RLock = field(default_factory=threading.RLock)
-    _by_key: dict[str, Prepared | Answer] = field(default_factory=dict)
+    _by_key: dict[str, Prepared | EffectOutcome] = field(default_factory=dict)
 
-    def fails(self, step: str, *faults: Fault) -> None:
+    def fail_next(self, step: str, *faults: PaymentFault) -> None:
         """The next calls of `step` go wrong like this, one after the other."""
         self.faults.setdefault(step, deque()).extend(faults)
 
-    def settle(self, ref: str, *, status: str) -> None:
+    def complete(self, ref: str, *, status: str) -> None:
         """End an intent from the provider's side."""
         self._become(ref, status)
 
-    def scope(self) -> str:
+    def key_scope(self) -> str:
         return self.account
 
-    def prepare(self, payment: Payment, *, key: ProviderKey) -> Prepared | Answer:
+    def prepare(
+        self, payment: Payment, *, idempotency_key: IdempotencyKey
+    ) -> Prepared | EffectOutcome:
         with self.lock:
-            return self._step("prepare", key, lambda: self._create(payment))
+            return self._step("prepare", idempotency_key, lambda: self._create(payment))
 
     def execute(
-        self, ref: str, payment: Payment, *, key: ProviderKey, verified: bool = False
-    ) -> Answer:
+        self, ref: str, payment: Payment, *, idempotency_key: IdempotencyKey, verified: bool = False
+    ) -> EffectOutcome:
         with self.lock:
             if not verified:
                 self.calls.append(("verify", ref))
                 known = self._state(ref, payment)
-                if not isinstance(known, Absent):
+                if not isinstance(known, NotFound):
                     return known
-            answer = self._step("execute", key, lambda: self._confirm(ref))
+            answer = self._step("execute", idempotency_key, lambda: self._confirm(ref))
             if isinstance(answer, Prepared):
-                return Unclear("garbled")
+                return Ambiguous("garbled")
             # A decline that the key replays is an error: the intent's own state is the answer.
             return self._state(ref, payment) if isinstance(answer, StillOpen) else answer
 
-    def look_up(self, ref: str, payment: Payment) -> Answer:
+    def lookup(self, ref: str, payment: Payment) -> EffectOutcome:
         with self.lock:
-            self.calls.append(("look_up", ref))
-            if self._fault("look_up"):
-                return Unreachable("timeout")
-            return self._with_others(self._state(ref, payment), ref, payment)
+            self.calls.append(("lookup", ref))
+            if self._fault("lookup"):
+                return LookupFailed("timeout")
+            return self._flag_duplicates(self._state(ref, payment), ref, payment)
 
-    def find(self, payment: Payment) -> Prepared | Answer:
+    def find(self, payment: Payment) -> Prepared | EffectOutcome:
         with self.lock:
             self.calls.append(("find", payment.job_key))
             if self._fault("find"):
-                return Unreachable("timeout")
+                return LookupFailed("timeout")
             ours = (payment.deployment, payment.job_key)
             made = [
                 one
@@ -106,43 +108,45 @@ class FakePayments:
                 if (one.payment.deployment, one.payment.job_key) == ours
             ]
             if not made:
-                return Absent("the customer has no payment of this job", proved=True)
+                return NotFound("the customer has no payment of this job", conclusive=True)
             far = {"succeeded": 0, "processing": 0, "requires_confirmation": 2}
             return Prepared(min(made, key=lambda one: far.get(one.status, 1)).ref)
 
-    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> Answer:
+    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> EffectOutcome:
         with self.lock:
             self.calls.append(("close", ref))
             fault = self._fault("close")
-            if fault is Fault.REFUSED_CONNECTION:
+            if fault is PaymentFault.REFUSED_CONNECTION:
                 return NotSent("connection refused")
-            if fault is Fault.TIMEOUT_BEFORE:
-                return Unclear("timeout on close")
+            if fault is PaymentFault.TIMEOUT_BEFORE:
+                return Ambiguous("timeout on close")
             known = self._state(ref, payment)
-            if isinstance(known, StillOpen | Absent):
+            if isinstance(known, StillOpen | NotFound):
                 self._become(ref, "canceled")
                 known = self._state(ref, payment)
-            return Unclear("timeout on close") if fault is Fault.TIMEOUT_AFTER else known
+            return Ambiguous("timeout on close") if fault is PaymentFault.TIMEOUT_AFTER else known
 
-    def ask_closed(self, ref: str, *, job_key: JobKey, deployment: str | None = None) -> Answer:
+    def lookup_closed(
+        self, ref: str, *, job_key: JobKey, deployment: str | None = None
+    ) -> EffectOutcome:
         with self.lock:
-            self.calls.append(("ask_closed", ref))
+            self.calls.append(("lookup_closed", ref))
             intent = self.intents[ref]
-            if self._fault("ask_closed"):
-                return Unreachable("timeout")
+            if self._fault("lookup_closed"):
+                return LookupFailed("timeout")
             if (intent.payment.deployment, intent.payment.job_key) != (deployment, job_key):
-                return Refused(f"{ref} is not this job's payment", code="not_ours")
+                return Declined(f"{ref} is not this job's payment", code="not_ours")
             match intent.status:
                 case "refunded":
-                    answer: Answer = Refused(f"{ref} was refunded in full", code="refunded")
+                    answer: EffectOutcome = Declined(f"{ref} was refunded in full", code="refunded")
                 case "requires_confirmation":
                     answer = StillOpen(f"{ref} was not confirmed", "requires_confirmation")
                 case _:
                     answer = self._state(ref, intent.payment)
-            closed = isinstance(answer, Refused)
-            return self._with_others(answer, ref, intent.payment) if closed else answer
+            closed = isinstance(answer, Declined)
+            return self._flag_duplicates(answer, ref, intent.payment) if closed else answer
 
-    def _with_others(self, answer: Answer, ref: str, payment: Payment) -> Answer:
+    def _flag_duplicates(self, answer: EffectOutcome, ref: str, payment: Payment) -> EffectOutcome:
         """The same job may have moved money through another intent as well."""
         others = [
             one.ref
@@ -152,41 +156,44 @@ class FakePayments:
             and one.payment.deployment == payment.deployment
             and one.status in {"succeeded", "processing"}
         ]
-        if not others or isinstance(answer, Odd | Processing):
+        if not others or isinstance(answer, Anomalous | Pending):
             return answer
-        return Odd(f"{answer.reason}; and {', '.join(others)} was made as well", ref)
+        return Anomalous(f"{answer.reason}; and {', '.join(others)} was made as well", ref)
 
     def _step(
-        self, step: str, key: ProviderKey, perform: Callable[[], Prepared | Answer]
-    ) -> Prepared | Answer:
-        self.calls.append((step, key))
+        self,
+        step: str,
+        idempotency_key: IdempotencyKey,
+        perform: Callable[[], Prepared | EffectOutcome],
+    ) -> Prepared | EffectOutcome:
+        self.calls.append((step, idempotency_key))
         fault = self._fault(step)
-        if fault is Fault.REFUSED_CONNECTION:
+        if fault is PaymentFault.REFUSED_CONNECTION:
             return NotSent("connection refused")
-        if fault is Fault.UNAUTHORIZED:
-            return NotSent("401: our key is refused", alarm=True)
-        if fault is Fault.DECLINED:
-            return Refused("card_declined: generic_decline", code="card_declined")
-        if fault is Fault.TIMEOUT_BEFORE:
-            return Unclear("timeout")
-        if self.honours_keys and key in self._by_key:
-            answer = self._by_key[key]
+        if fault is PaymentFault.UNAUTHORIZED:
+            return NotSent("401: our key is refused", credentials_rejected=True)
+        if fault is PaymentFault.DECLINED:
+            return Declined("card_declined: generic_decline", code="card_declined")
+        if fault is PaymentFault.TIMEOUT_BEFORE:
+            return Ambiguous("timeout")
+        if self.honors_idempotency_keys and idempotency_key in self._by_key:
+            answer = self._by_key[idempotency_key]
             if isinstance(answer, Prepared):
                 answer = replace(answer, replayed=True)
         else:
-            answer = self._by_key[key] = perform()
-        return Unclear("timeout") if fault is Fault.TIMEOUT_AFTER else answer
+            answer = self._by_key[idempotency_key] = perform()
+        return Ambiguous("timeout") if fault is PaymentFault.TIMEOUT_AFTER else answer
 
-    def _fault(self, step: str) -> Fault | None:
+    def _fault(self, step: str) -> PaymentFault | None:
         waiting = self.faults.get(step)
         return waiting.popleft() if waiting else None
 
     def _create(self, payment: Payment) -> Prepared:
         ref = f"pi_{len(self.intents) + 1}"
-        self.intents[ref] = Intent(ref, payment)
+        self.intents[ref] = FakeIntent(ref, payment)
         return Prepared(ref)
 
-    def _confirm(self, ref: str) -> Answer:
+    def _confirm(self, ref: str) -> EffectOutcome:
         intent = self.intents[ref]
         if intent.status == "requires_confirmation":
             if self.declines:
@@ -205,10 +212,10 @@ class FakePayments:
         if status == "succeeded":
             self.charges.append(ref)
 
-    def _state(self, ref: str, payment: Payment) -> Answer:
+    def _state(self, ref: str, payment: Payment) -> EffectOutcome:
         intent = self.intents[ref]
         if _belongs_to(intent.payment) != _belongs_to(payment):
-            return Odd(f"{ref} is not this job's payment", ref)
+            return Anomalous(f"{ref} is not this job's payment", ref)
         match intent.status:
             case "succeeded":
                 result: dict[str, Json] = {
@@ -217,19 +224,19 @@ class FakePayments:
                     "amount": payment.money.amount,
                     "currency": payment.money.currency,
                 }
-                return Done(f"charged {payment.money} as ch_{ref}", ref, result)
+                return Succeeded(f"charged {payment.money} as ch_{ref}", ref, result)
             case "processing":
-                return Processing(f"{ref} is processing")
+                return Pending(f"{ref} is processing")
             case "declined":
                 return StillOpen("card_declined: generic_decline", code="card_declined")
             case "canceled" if intent.declined:
-                return Refused("card_declined: generic_decline", code="card_declined")
+                return Declined("card_declined: generic_decline", code="card_declined")
             case "canceled":
-                return Refused("canceled", code="canceled")
+                return Declined("canceled", code="canceled")
             case "refunded":
-                return Odd(f"{ref} was charged and refunded", ref)
+                return Anomalous(f"{ref} was charged and refunded", ref)
             case _:
-                return Absent(f"{ref} was not confirmed, so nothing was charged")
+                return NotFound(f"{ref} was not confirmed, so nothing was charged")
 
 
 def _belongs_to(payment: Payment) -> tuple[object, ...]:

@@ -5,51 +5,53 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 from oncely.services.repair_order import (
-    Outcome,
-    RepairOrder,
+    RepairOutcome,
+    RepairRequest,
 )
-from tests.support.payments import Fault
-from tests.support.world import World, charge
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = JobKey("payment.charge:order_18452")
-ADA = "ada@example.com"
+OPERATOR = "ada@example.com"
 REASON = "the customer called"
 
 
-def repair(world: World, what: Repair, *, key: JobKey = KEY, **more: object) -> Outcome:
-    seen = {"version": world.job(key).version, "reason": REASON, "actor": ADA}
-    order = RepairOrder(key=key, repair=what, **{**seen, **more})  # type: ignore[arg-type]  # fields by name
+def repair_job(
+    world: InMemoryStack, what: Repair, *, key: JobKey = KEY, **more: object
+) -> RepairOutcome:
+    seen = {"version": world.job(key).version, "reason": REASON, "actor": OPERATOR}
+    order = RepairRequest(key=key, repair=what, **{**seen, **more})  # type: ignore[arg-type]  # fields by name
     return world.repairer().repair(order)
 
 
-def unknown(fault: Fault = Fault.TIMEOUT_AFTER) -> World:
-    world = World()
+def world_with_unknown_job(fault: PaymentFault = PaymentFault.TIMEOUT_AFTER) -> InMemoryStack:
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", fault)
-    world.run(charge())
+    world.payments.fail_next("execute", fault)
+    world.run(charge_message())
     assert world.job(KEY).status is Status.UNKNOWN
     return world
 
 
-def in_review(fault: Fault = Fault.TIMEOUT_AFTER) -> World:
+def world_with_review_job(fault: PaymentFault = PaymentFault.TIMEOUT_AFTER) -> InMemoryStack:
     """Nobody could say for a day what became of it."""
-    world = unknown(fault)
-    world.clock.move(hours=25)
-    world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
+    world = world_with_unknown_job(fault)
+    world.clock.advance(hours=25)
+    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
     world.reconcile(KEY)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
     return world
 
 
-def declined() -> World:
-    world = World()
+def world_with_declined_job() -> InMemoryStack:
+    world = InMemoryStack()
     world.add_order()
     world.payments.declines = True
-    world.run(charge())
+    world.run(charge_message())
     assert world.job(KEY).status is Status.FAILED
     world.payments.declines = False
     return world
 
 
-def untouched(world: World, before: Job) -> bool:
+def is_unchanged(world: InMemoryStack, before: Job) -> bool:
     return world.job(before.job_key) == before

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from oncely.adapters.job_rows import to_attributes
+from oncely.adapters.job_rows import serialize_job
 from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event
@@ -33,8 +33,8 @@ class FakeS3:
         ]
 
 
-def record(
-    old: Job | None, new: Job | None, *, number: int = 1, at: datetime = NOW, by: str = ""
+def stream_record(
+    old: Job | None, new: Job | None, *, number: int = 1, at: datetime = NOW, removed_by: str = ""
 ) -> dict[str, Any]:
     """As Lambda hands it over; `by` removed the row."""
     job = new or old
@@ -43,15 +43,15 @@ def record(
     return {
         "eventSource": "aws:dynamodb",
         "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/jobs/stream/2026",
-        **({"userIdentity": {"type": "Service", "principalId": by}} if by else {}),
+        **({"userIdentity": {"type": "Service", "principalId": removed_by}} if removed_by else {}),
         "dynamodb": {
             "ApproximateCreationDateTime": at.timestamp(),
             "Keys": {"job_key": {"S": job.job_key}},
             "SequenceNumber": f"{number:021d}",
-            **{name: to_attributes(row) for name, row in images.items() if row is not None},
+            **{name: serialize_job(row) for name, row in images.items() if row is not None},
         },
     }
 
 
-def finished(job: Job, at: datetime = NOW) -> Job:
+def finish_job(job: Job, at: datetime = NOW) -> Job:
     return job.apply(Event.CONFIRM, now=at, actor="worker", reason="paid")

@@ -21,56 +21,58 @@ from oncely.adapters.system import SystemClock
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey, job_key
 from oncely.services.deadline import Deadline
-from oncely.services.set_up_table import FirstSetup
-from oncely.services.work_batch import BatchWorker, Delivery, Worked
+from oncely.services.set_up_table import TableInitializer
+from oncely.services.work_batch import BatchProcessor, Delivery, ProcessedDelivery
 from oncely.telemetry import SERVICE
-from tests.support.dynamo import NO_PROFILE, Dynamo
-from tests.support.fakes import FakeClock, FakeInbox
-from tests.support.world import World, charge
-from work_queue.handler import handler, worker
+from tests.support.dynamo import NO_PROFILE, DynamoFixture
+from tests.support.fakes import FakeClock, FakeMessageSource
+from tests.support.world import InMemoryStack, charge_message
+from work_queue.handler import get_worker, handler
 
-BOUND: Final = 5
+BATCH_CONCURRENCY: Final = 5
 MAX_RECEIVES: Final = 5
 KEY: Final = JobKey("payment.charge:order_18452")
 
 
 @dataclass(kw_only=True)
-class Bench:
+class BatchHarness:
     """A batch worker over a world without AWS."""
 
-    world: World
-    inbox: Any = field(default_factory=FakeInbox)
-    spread: float = 0.0
+    world: InMemoryStack
+    inbox: Any = field(default_factory=FakeMessageSource)
+    jitter: float = 0.0
 
-    def work(
+    def process(
         self,
         *deliveries: Delivery,
         seconds_left: float = 60,
-    ) -> list[Worked]:
+    ) -> list[ProcessedDelivery]:
         clock = self.world.clock
-        worker = BatchWorker(
+        worker = BatchProcessor(
             runner=self.world.runner(),
-            inbox=self.inbox,
+            message_source=self.inbox,
             clock=clock,
-            spread=lambda: self.spread,
-            side_by_side=BOUND,
-            max_receives=MAX_RECEIVES,
+            jitter=lambda: self.jitter,
+            concurrency=BATCH_CONCURRENCY,
+            max_receive_count=MAX_RECEIVES,
         )
         deadline = Deadline(clock.now() + timedelta(seconds=seconds_left), clock)
-        return worker.work(deliveries, deadline=deadline)
+        return worker.process(deliveries, deadline=deadline)
 
 
-def delivery(body: object, *, receives: int = 1, receipt: str = "") -> Delivery:
+def make_delivery(body: object, *, receives: int = 1, receipt: str = "") -> Delivery:
     name = uuid.uuid4().hex
     return Delivery(
         message_id=name,
         body=body if isinstance(body, str) else json.dumps(body),
         receipt=receipt or f"receipt of {name}",
-        receives=receives,
+        receive_count=receives,
     )
 
 
-def held_elsewhere(world: World, *, lease: timedelta, order_id: str = "18452") -> None:
+def lease_to_other_worker(
+    world: InMemoryStack, *, lease: timedelta, order_id: str = "18452"
+) -> None:
     """Another worker has the payment of this order."""
     now = world.clock.now()
     world.store.claim(
@@ -80,7 +82,7 @@ def held_elsewhere(world: World, *, lease: timedelta, order_id: str = "18452") -
             owner="another",
             now=now,
             lease_until=now + lease,
-            message=charge(order_id),  # type: ignore[arg-type]  # plain JSON
+            message=charge_message(order_id),  # type: ignore[arg-type]  # plain JSON
         )
     )
 
@@ -99,15 +101,15 @@ class FakeContext:
         return int(self.seconds * 1000)
 
 
-class Stage:
+class WorkerHarness:
     """What the stack puts around the worker of `payments`, on a local AWS; fresh for each test."""
 
-    def __init__(self, dynamo: Dynamo, stripe: StripeSandbox) -> None:
+    def __init__(self, dynamo: DynamoFixture, stripe: StripeSandbox) -> None:
         self._name = uuid.uuid4().hex
         self.dynamo = dynamo
         self.stripe = stripe
         dynamo.protect()
-        FirstSetup(DynamoTableIdentity(dynamo.admin, dynamo.jobs_table), new_identity).run()
+        TableInitializer(DynamoTableIdentity(dynamo.admin, dynamo.jobs_table), new_identity).run()
         session = boto3.Session(
             aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION
         )
@@ -140,12 +142,12 @@ class Stage:
             "STRIPE_API_BASE": self.stripe.url,
         }
 
-    def world(self) -> World:
+    def world(self) -> InMemoryStack:
         """The same tables and the same provider, for a test to arrange and to look at."""
-        return World(
+        return InMemoryStack(
             store=self.dynamo.store(),
             rows=self.dynamo.rows(),
-            payments=StripePayments.with_key("sk_test_oncely", api_base=self.stripe.url),
+            payments=StripePayments.from_api_key("sk_test_oncely", api_base=self.stripe.url),
             clock=FakeClock(SystemClock().now()),
         )
 
@@ -161,18 +163,20 @@ class Stage:
             self.sqs.send_message(QueueUrl=self.queue, MessageBody=body)
         return self.receive(len(bodies))
 
-    def receive(self, most: int = 10) -> dict[str, Any]:
+    def receive(self, max_messages: int = 10) -> dict[str, Any]:
         """The next event; in the order in which its messages were sent."""
-        return {"Records": [event_record(message) for message in self._read(self.queue, most)]}
+        return {
+            "Records": [event_record(message) for message in self._read(self.queue, max_messages)]
+        }
 
-    def forget_acked(self, event: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+    def delete_acked(self, event: Mapping[str, Any], response: Mapping[str, Any]) -> None:
         """Delete what the function did not name, as Lambda does."""
-        kept = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        kept = {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
         for record in event["Records"]:
             if record["messageId"] not in kept:
                 self.sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=record["receiptHandle"])
 
-    def left_in_queue(self) -> int:
+    def remaining_messages(self) -> int:
         """How many messages the queue still has, visible or not."""
         found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=["All"])
         names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
@@ -202,12 +206,12 @@ class Stage:
         wanted = self.sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])
         return wanted["Attributes"]["QueueArn"]
 
-    def _read(self, queue: str, most: int = 10) -> list[Any]:
+    def _read(self, queue: str, max_messages: int = 10) -> list[Any]:
         found: list[Any] = []
-        while len(found) < most:
+        while len(found) < max_messages:
             answer = self.sqs.receive_message(
                 QueueUrl=queue,
-                MaxNumberOfMessages=min(10, most - len(found)),
+                MaxNumberOfMessages=min(10, max_messages - len(found)),
                 MessageAttributeNames=["All"],
                 MessageSystemAttributeNames=["All"],
             )
@@ -218,19 +222,21 @@ class Stage:
 
 
 @contextmanager
-def staged(dynamo: Dynamo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def worker_harness(
+    dynamo: DynamoFixture, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[WorkerHarness]:
     """A stage whose function has just been deployed."""
     with StripeSandbox() as stripe:
-        stage = Stage(dynamo, stripe)
+        stage = WorkerHarness(dynamo, stripe)
         for name, value in stage.environment().items():
             monkeypatch.setenv(name, value)
-        worker.cache_clear()
+        get_worker.cache_clear()
         yield stage
-        worker.cache_clear()
+        get_worker.cache_clear()
         stage.close()
 
 
-def invoke(event: dict[str, Any], *, seconds: float = 60) -> dict[str, Any]:
+def invoke_handler(event: dict[str, Any], *, seconds: float = 60) -> dict[str, Any]:
     """Call the function as Lambda does."""
     for output in logging.getLogger(SERVICE).handlers:
         # Powertools keeps the standard output of the first test that logged.

@@ -10,29 +10,35 @@ from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.writes import LocalWrite
-from oncely.ports import Alerts, JobStore, Outbox, Table, TableGuard, TableOpen
+from oncely.domain.writes import BusinessWrite
+from oncely.ports import BusinessTable, JobStore, MessageSender, Notifier, TableGuard, TableOpen
 from oncely.providers import Crm, Mailer, PaymentProvider
-from oncely.registry import Registry
+from oncely.registry import ContractRegistry
 from oncely.services.deadline import Deadline
 from oncely.services.enqueue import Enqueuer
-from oncely.services.inspect import Inspector
-from oncely.services.outcomes import Outcome
-from oncely.services.publish import Publisher
+from oncely.services.inspect import JobQueries
+from oncely.services.outcomes import RunOutcome
+from oncely.services.publish import EndedJobPublisher
 from oncely.services.reconcile import Reconciler, Resolution
 from oncely.services.repair import Repairer
 from oncely.services.run_job import JobRunner
-from oncely.services.tell import Teller
+from oncely.services.tell import ReviewAlerter
 from oncely.testing.memory import (
     MemoryDueIndex,
     MemoryFinishedJobs,
-    MemoryGuard,
-    MemoryJobFinder,
+    MemoryJobIndex,
     MemoryJobStore,
-    MemoryWindows,
+    MemoryTableGuard,
+    MemoryUniqueWindows,
 )
 from tests.support.crm import FakeCrm
-from tests.support.fakes import FakeAlerts, FakeBus, FakeClock, FakeOutbox, Tokens
+from tests.support.fakes import (
+    FakeBus,
+    FakeClock,
+    FakeMessageSender,
+    FakeNotifier,
+    SequentialTokens,
+)
 from tests.support.mail import FakeMailer
 from tests.support.orders import order_row
 from tests.support.payments import FakePayments
@@ -40,64 +46,66 @@ from tests.support.payments import FakePayments
 ROW_RETENTION = timedelta(days=90)
 
 
-class Rows(Protocol):
+class BusinessRows(Protocol):
     """Business rows of any engine."""
 
     def put(self, table: str, key: Mapping[str, str], row: Mapping[str, object]) -> None: ...
 
     def get(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None: ...
 
-    def waiting(
+    def query_index(
         self,
         table: str,
         index: str,
         *,
         partitions: tuple[str, Sequence[str]],
-        up_to: tuple[str, str],
+        max_sort_key: tuple[str, str],
     ) -> Iterable[Mapping[str, object]]: ...
 
-    def update(self, write: LocalWrite) -> bool: ...
+    def update(self, write: BusinessWrite) -> bool: ...
 
 
 @dataclass(frozen=True)
 class _Table:
-    rows: Rows
+    rows: BusinessRows
     name: str
 
     def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
         return self.rows.get(self.name, key)
 
-    def waiting(
-        self, index: str, *, partitions: tuple[str, Sequence[str]], up_to: tuple[str, str]
+    def query_index(
+        self, index: str, *, partitions: tuple[str, Sequence[str]], max_sort_key: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
-        found = self.rows.waiting(self.name, index, partitions=partitions, up_to=up_to)
+        found = self.rows.query_index(
+            self.name, index, partitions=partitions, max_sort_key=max_sort_key
+        )
         return iter(found)
 
-    def update(self, write: LocalWrite) -> bool:
+    def update(self, write: BusinessWrite) -> bool:
         return self.rows.update(write)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FakeTools:
+class FakeDependencies:
     """What contracts are built from, over the ports of one world."""
 
     store: JobStore
-    rows: Rows
+    rows: BusinessRows
     provider: PaymentProvider
-    queue: Outbox
+    queue: MessageSender
     contacts: Crm
     mail: Mailer | None
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> BusinessTable:
         return _Table(self.rows, name)
 
-    def jobs(self) -> JobStore:
+    def job_store(self) -> JobStore:
         return self.store
 
     def secret(self, name: str) -> str:
         return f"secret of {name}"
 
-    def outbox(self, queue: str) -> Outbox:
+    def message_sender(self, queue: str) -> MessageSender:
         return self.queue
 
     def payments(self) -> PaymentProvider:
@@ -115,31 +123,31 @@ def _memory() -> MemoryJobStore:
 
 
 @dataclass(kw_only=True)
-class World:
+class InMemoryStack:
     """Orders, jobs, a provider, and the services between them."""
 
     store: Any = field(default_factory=_memory)
-    rows: Rows | None = None
+    rows: BusinessRows | None = None
     payments: Any = field(default_factory=FakePayments)
     crm: Any = field(default_factory=FakeCrm)
     mail: Any = field(default_factory=FakeMailer)
     bus: FakeBus = field(default_factory=FakeBus)
     clock: FakeClock = field(default_factory=FakeClock)
-    alerts: FakeAlerts = field(default_factory=FakeAlerts)
-    outbox: FakeOutbox = field(default_factory=FakeOutbox)
+    alerts: FakeNotifier = field(default_factory=FakeNotifier)
+    outbox: FakeMessageSender = field(default_factory=FakeMessageSender)
     contracts: tuple[type[AnyContract], ...] = CONTRACTS
-    tokens: Tokens = field(default_factory=Tokens)
+    tokens: SequentialTokens = field(default_factory=SequentialTokens)
     deployment: str | None = None  # the identity that rows and provider keys carry
     guard: TableGuard | None = None  # of a test that closes the table; else it is open
 
     def __post_init__(self) -> None:
         if self.rows is None:
-            self.rows = self.store.business
+            self.rows = self.store.business_rows
 
     @property
-    def tools(self) -> FakeTools:
+    def dependencies(self) -> FakeDependencies:
         assert self.rows is not None
-        return FakeTools(
+        return FakeDependencies(
             store=self.store,
             rows=self.rows,
             provider=self.payments,
@@ -149,30 +157,30 @@ class World:
         )
 
     @property
-    def table(self) -> TableGuard:
-        return self.guard or MemoryGuard(TableOpen(deployment=self.deployment))
+    def table_guard(self) -> TableGuard:
+        return self.guard or MemoryTableGuard(TableOpen(deployment=self.deployment))
 
     @property
-    def registry(self) -> Registry:
-        return Registry(self.contracts)
+    def registry(self) -> ContractRegistry:
+        return ContractRegistry(self.contracts)
 
     def runner(
         self, *, store: JobStore | None = None, provider: PaymentProvider | None = None
     ) -> JobRunner:
         """A worker; with ports of its own, such as ones that die."""
         store = store or self.store
-        tools = replace(self.tools, store=store, provider=provider or self.payments)
-        alerts: Alerts = self.alerts
+        tools = replace(self.dependencies, store=store, provider=provider or self.payments)
+        alerts: Notifier = self.alerts
         return JobRunner(
             registry=self.registry,
-            tools=tools,
+            dependencies=tools,
             store=store,
-            alerts=alerts,
+            notifier=alerts,
             clock=self.clock,
             new_token=self.tokens,
-            spread=lambda: 0.0,
+            jitter=lambda: 0.0,
             stack="Oncely-test",
-            guard=self.table,
+            guard=self.table_guard,
             row_retention=ROW_RETENTION,
         )
 
@@ -182,20 +190,20 @@ class World:
         *,
         seconds_left: float = 60,
         runner: JobRunner | None = None,
-    ) -> Outcome:
+    ) -> RunOutcome:
         """Deliver a message to a worker that has this much time."""
         body = message if isinstance(message, str) else json.dumps(message)
         deadline = Deadline(self.clock.now() + timedelta(seconds=seconds_left), self.clock)
         return (runner or self.runner()).run(body, deadline=deadline)
 
-    def publisher(self, *, store: JobStore | None = None) -> Publisher:
+    def publisher(self, *, store: JobStore | None = None) -> EndedJobPublisher:
         """What follows an end."""
-        return Publisher(
+        return EndedJobPublisher(
             registry=self.registry,
-            tools=self.tools,
+            dependencies=self.dependencies,
             store=store or self.store,
-            bus=self.bus,
-            outbox=lambda _queue: self.outbox,
+            event_bus=self.bus,
+            sender_for_queue=lambda _queue: self.outbox,
             clock=self.clock,
             row_retention=ROW_RETENTION,
         )
@@ -204,13 +212,13 @@ class World:
         """The reconciler over this world's ports."""
         return Reconciler(
             registry=self.registry,
-            tools=self.tools,
+            dependencies=self.dependencies,
             store=self.store,
             clock=self.clock,
-            spread=lambda: 0.0,
-            outbox=lambda _queue: self.outbox,
+            jitter=lambda: 0.0,
+            sender_for_queue=lambda _queue: self.outbox,
             publisher=self.publisher(),
-            guard=self.table,
+            guard=self.table_guard,
         )
 
     def enqueuer(self) -> Enqueuer:
@@ -218,20 +226,20 @@ class World:
         return Enqueuer(
             registry=self.registry,
             store=self.store,
-            windows=MemoryWindows(self.store),
-            outbox=lambda _queue: self.outbox,
+            windows=MemoryUniqueWindows(self.store),
+            sender_for_queue=lambda _queue: self.outbox,
             clock=self.clock,
             new_token=self.tokens,
         )
 
-    def inspector(self) -> Inspector:
+    def inspector(self) -> JobQueries:
         """What people read with, on a memory store."""
-        return Inspector(
+        return JobQueries(
             registry=self.registry,
             store=self.store,
-            finder=MemoryJobFinder(self.store),
-            index=MemoryDueIndex(self.store),
-            finished=MemoryFinishedJobs(self.store),
+            job_index=MemoryJobIndex(self.store),
+            due_index=MemoryDueIndex(self.store),
+            finished_jobs=MemoryFinishedJobs(self.store),
             clock=self.clock,
         )
 
@@ -242,21 +250,21 @@ class World:
     def reconcile(self, key: JobKey | str, *, dry_run: bool = False) -> Resolution:
         """One item of a sweep, with the branch that the state machine takes."""
         done = self.reconciler().resolve(JobKey(key), dry_run=dry_run)
-        if done.alert:
-            self.teller().tell(done.key)
+        if done.needs_alert:
+            self.alerter().alert_if_due(done.key)
         return done
 
-    def teller(self, *, store: JobStore | None = None) -> Teller:
+    def alerter(self, *, store: JobStore | None = None) -> ReviewAlerter:
         """What tells a person of a review."""
-        return Teller(
+        return ReviewAlerter(
             store=store or self.store,
-            alerts=self.alerts,
+            notifier=self.alerts,
             clock=self.clock,
             actor="reconciler",
             stack="Oncely-test",
         )
 
-    def until_quiet(self, key: JobKey | str, *, steps: int = 30) -> Job:
+    def run_until_idle(self, key: JobKey | str, *, steps: int = 30) -> Job:
         """Let time pass, reconcile and deliver what is sent, until the job rests."""
         for _ in range(steps):
             job = self.job(key)
@@ -275,14 +283,14 @@ class World:
 
     def add_order(self, order_id: str = "18452", **changes: object) -> None:
         """An order that can be charged."""
-        self.tools.rows.put("orders", {"order_id": order_id}, order_row(**changes))
+        self.dependencies.rows.put("orders", {"order_id": order_id}, order_row(**changes))
 
     def order(self, order_id: str = "18452") -> Mapping[str, object]:
-        row = self.tools.rows.get("orders", {"order_id": order_id})
+        row = self.dependencies.rows.get("orders", {"order_id": order_id})
         assert row is not None, f"there is no order {order_id}"
         return row
 
 
-def charge(order_id: str = "18452", **more: object) -> dict[str, object]:
+def charge_message(order_id: str = "18452", **more: object) -> dict[str, object]:
     """A payment.charge message."""
     return {"job": "payment.charge", "v": 1, "order_id": order_id, **more}

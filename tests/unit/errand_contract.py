@@ -4,15 +4,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from oncely.contract import Call, Contract, Message, Needs, Proceed, Standing, Words
-from oncely.domain.answers import Answer, Done, Prepared
+from oncely.contract import (
+    Contract,
+    Description,
+    EffectCall,
+    Message,
+    PrecheckResult,
+    Proceed,
+    Resources,
+)
+from oncely.domain.answers import EffectOutcome, Prepared, Succeeded
 from oncely.domain.keys import JobKey, job_key
-from oncely.domain.profiles import Safety
-from tests.support.world import World
+from oncely.domain.profiles import RetrySafety
+from tests.support.world import InMemoryStack
 from tests.unit.samples import TERMS
 
 FACTS = "where to go"
-READY_TO_GO: Proceed[str] = Proceed(facts=FACTS, values={"to": "the bank"})
+PROCEED: Proceed[str] = Proceed(facts=FACTS, values={"to": "the bank"})
 
 
 class ErrandMessage(Message):
@@ -24,29 +32,31 @@ class ErrandMessage(Message):
 class Errand(Contract[ErrandMessage, str]):
     job_type = "errand.run"
     message = ErrandMessage
-    terms = TERMS
-    needs = Needs(queue="errands")
-    words = Words(outside="an errand.", rows="none.", success="it is run.", failure="never.")
+    policy = TERMS
+    resources = Resources(queue="errands")
+    description = Description(
+        effect="an errand.", business_rows="none.", success="it is run.", failure="never."
+    )
 
-    checks: Callable[[], Standing[str]]
-    prepares: Callable[[], Prepared | Answer | None]
-    acts: Callable[[Call[str]], Answer]
-    asks: Callable[[Call[str]], Answer]
+    checks: Callable[[], PrecheckResult[str]]
+    prepares: Callable[[], Prepared | EffectOutcome | None]
+    acts: Callable[[EffectCall[str]], EffectOutcome]
+    asks: Callable[[EffectCall[str]], EffectOutcome]
 
     @classmethod
     def key(cls, message: ErrandMessage) -> JobKey:
         return job_key(cls.job_type, message.errand_id)
 
-    def check(self, message: ErrandMessage) -> Standing[str]:
+    def precheck(self, message: ErrandMessage) -> PrecheckResult[str]:
         return self.checks()
 
-    def prepare(self, call: Call[str]) -> Prepared | Answer | None:
+    def prepare(self, call: EffectCall[str]) -> Prepared | EffectOutcome | None:
         return self.prepares()
 
-    def act(self, call: Call[str]) -> Answer:
+    def execute(self, call: EffectCall[str]) -> EffectOutcome:
         return self.acts(call)
 
-    def ask(self, call: Call[str]) -> Answer:
+    def lookup(self, call: EffectCall[str]) -> EffectOutcome:
         return self.asks(call)
 
 
@@ -54,24 +64,26 @@ MESSAGE = ErrandMessage(job="errand.run", v=1, errand_id="7")
 KEY = Errand.key(MESSAGE)
 
 
-def errand_type(safety: Safety = Safety.KEYED, **steps: Callable[..., object]) -> type[Errand]:
+def errand_type(
+    safety: RetrySafety = RetrySafety.KEYED, **steps: Callable[..., object]
+) -> type[Errand]:
     """An errand that goes well, but for these steps."""
     going_well: dict[str, Callable[..., object]] = {
-        "checks": lambda: READY_TO_GO,
+        "checks": lambda: PROCEED,
         "prepares": lambda: None,
-        "acts": lambda _: Done("run"),
-        "asks": lambda _: Done("was run"),
+        "acts": lambda _: Succeeded("run"),
+        "asks": lambda _: Succeeded("was run"),
     }
     members = {name: staticmethod(step) for name, step in {**going_well, **steps}.items()}
-    return type("AnErrand", (Errand,), {"terms": replace(TERMS, safety=safety), **members})
+    return type("AnErrand", (Errand,), {"policy": replace(TERMS, safety=safety), **members})
 
 
-def errand(safety: Safety = Safety.KEYED, **steps: Callable[..., object]) -> Errand:
+def make_errand(safety: RetrySafety = RetrySafety.KEYED, **steps: Callable[..., object]) -> Errand:
     """The same, ready to run."""
-    return errand_type(safety, **steps)(World().tools)
+    return errand_type(safety, **steps)(InMemoryStack().dependencies)
 
 
-def raising(error: Exception) -> Callable[..., Any]:
+def raising_step(error: Exception) -> Callable[..., Any]:
     """A step that fails like this."""
 
     def fail(*_: object) -> None:

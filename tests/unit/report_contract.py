@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from oncely.contract import Call, Contract, Message, Needs, Proceed, Words
-from oncely.domain.answers import Done
+from oncely.contract import Contract, Description, EffectCall, Message, Proceed, Resources
+from oncely.domain.answers import Succeeded
 from oncely.domain.keys import JobKey, token_key
-from oncely.domain.profiles import Safety, Terms
+from oncely.domain.profiles import RetryPolicy, RetrySafety
 from tests.unit.samples import PROFILE
 
 
@@ -20,25 +20,27 @@ class ReportMessage(Message):
 class ReportBuild(Contract[ReportMessage, None]):
     job_type = "report.build"
     message = ReportMessage
-    terms = Terms(safety=Safety.NATURAL, profile=PROFILE)
-    needs = Needs(queue="reports", sends_to=("mail",))
-    words = Words(outside="a file.", rows="none.", success="it is there.", failure="never.")
+    policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=PROFILE)
+    resources = Resources(queue="reports", sends_to=("mail",))
+    description = Description(
+        effect="a file.", business_rows="none.", success="it is there.", failure="never."
+    )
 
     @classmethod
     def key(cls, message: ReportMessage) -> JobKey:
         return token_key(cls.job_type, message.token)
 
     @classmethod
-    def window_name(cls, message: ReportMessage) -> str:
+    def uniqueness_key(cls, message: ReportMessage) -> str:
         return f"report.build:{message.list_id}"
 
-    def check(self, message: ReportMessage) -> Proceed[None]:
+    def precheck(self, message: ReportMessage) -> Proceed[None]:
         return Proceed(facts=None, values={"list_id": message.list_id})
 
-    def act(self, call: Call[None]) -> Done:
-        return Done("built")
+    def execute(self, call: EffectCall[None]) -> Succeeded:
+        return Succeeded("built")
 
 
-def report(token: str, list_id: str = "7", **more: object) -> dict[str, object]:
+def report_message(token: str, list_id: str = "7", **more: object) -> dict[str, object]:
     """A report.build message."""
     return {"job": "report.build", "v": 1, "list_id": list_id, "token": token, **more}

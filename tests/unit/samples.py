@@ -5,27 +5,27 @@ from datetime import timedelta
 from typing import Any, Final
 
 from oncely.domain.claims import Claim
-from oncely.domain.jobs import Evidence, Job
+from oncely.domain.jobs import EvidenceEntry, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import Profile, Safety, StopRules, Terms
+from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from oncely.services.outcomes import (
-    Broken,
+    AwaitingResolution,
     Conflict,
     Continued,
     Duplicate,
     Failed,
-    Fenced,
     Finished,
-    HeldElsewhere,
-    Invalid,
+    InternalError,
+    InvalidMessage,
+    LeasedElsewhere,
     NeedsReview,
-    NothingSent,
+    NotAttempted,
     NotStarted,
-    Orphaned,
-    Outcome,
     OwnershipLost,
-    Parked,
+    RowMissing,
+    RunOutcome,
+    TableFenced,
     Unknown,
 )
 from tests.support.fakes import START
@@ -34,14 +34,14 @@ NOW: Final = START
 KEY: Final = JobKey("payment.charge:order_18452")
 TICK: Final = timedelta(microseconds=1)
 
-PROFILE: Final = Profile(
+PROFILE: Final = ProviderProfile(
     name="Acme",
     request_timeout=timedelta(seconds=10),
-    calls=2,
-    key_window=timedelta(hours=24),
+    max_calls=2,
+    key_ttl=timedelta(hours=24),
     lookup_lag=timedelta(seconds=30),
 )
-TERMS: Final = Terms(safety=Safety.KEYED, profile=PROFILE, stop=StopRules())
+TERMS: Final = RetryPolicy(safety=RetrySafety.KEYED, profile=PROFILE, limits=RetryLimits())
 
 _STARTED: Final = Job(
     job_key=KEY,
@@ -72,48 +72,48 @@ _CLAIM: Final = Claim(
     customer_id="customer_7",
     key_scope="live",
 )
-_ENTRY: Final = Evidence(
+_ENTRY: Final = EvidenceEntry(
     at=NOW,
-    event=Event.WAIT,
-    old=Status.UNKNOWN,
-    new=Status.UNKNOWN,
+    event=Event.RECHECK,
+    from_status=Status.UNKNOWN,
+    to_status=Status.UNKNOWN,
     reason="still processing",
     actor="reconciler",
 )
 
 
-def a_job(**changes: object) -> Job:
+def make_job(**changes: object) -> Job:
     """A job that one worker holds, but for what is said here."""
     return replace(_STARTED, **changes)  # type: ignore[arg-type]  # fields by name
 
 
-def a_claim(**changes: object) -> Claim:
+def make_claim(**changes: object) -> Claim:
     """A second worker's claim on the same job."""
     return replace(_CLAIM, **changes)  # type: ignore[arg-type]  # fields by name
 
 
-def an_entry(**changes: object) -> Evidence:
+def make_entry(**changes: object) -> EvidenceEntry:
     """A line of evidence."""
     return replace(_ENTRY, **changes)  # type: ignore[arg-type]  # fields by name
 
 
-_OF: Final[dict[str, Any]] = {"job_key": KEY, "job_type": "payment.charge"}
+_JOB_FIELDS: Final[dict[str, Any]] = {"job_key": KEY, "job_type": "payment.charge"}
 
-OUTCOMES: Final[tuple[Outcome, ...]] = (
-    Finished(**_OF, result={"charge_id": "ch_1"}),
-    Failed(**_OF, reason="declined", result={}),
-    Duplicate(**_OF, status=Status.FINISHED, result={"charge_id": "ch_1"}),
-    Unknown(**_OF, reason="timeout"),
-    NeedsReview(**_OF, reason="two were found"),
-    Parked(**_OF, status=Status.UNKNOWN),
-    HeldElsewhere(**_OF, until=NOW + timedelta(seconds=60)),
-    NothingSent(**_OF, until=NOW + timedelta(seconds=15), reason="connection refused"),
-    Continued(**_OF, progress={"page": 3}, sent=True),
-    OwnershipLost(**_OF, reason="overtaken"),
-    Orphaned(**_OF, reason="its row is gone, and now: charged"),
-    NotStarted(**_OF),
-    Fenced(**_OF, reason="the job table was restored"),
-    Conflict(**_OF, reason="other amount"),
-    Invalid("no JSON"),
-    Broken(RuntimeError("no table")),
+OUTCOMES: Final[tuple[RunOutcome, ...]] = (
+    Finished(**_JOB_FIELDS, result={"charge_id": "ch_1"}),
+    Failed(**_JOB_FIELDS, reason="declined", result={}),
+    Duplicate(**_JOB_FIELDS, status=Status.FINISHED, result={"charge_id": "ch_1"}),
+    Unknown(**_JOB_FIELDS, reason="timeout"),
+    NeedsReview(**_JOB_FIELDS, reason="two were found"),
+    AwaitingResolution(**_JOB_FIELDS, status=Status.UNKNOWN),
+    LeasedElsewhere(**_JOB_FIELDS, until=NOW + timedelta(seconds=60)),
+    NotAttempted(**_JOB_FIELDS, until=NOW + timedelta(seconds=15), reason="connection refused"),
+    Continued(**_JOB_FIELDS, progress={"page": 3}, sent=True),
+    OwnershipLost(**_JOB_FIELDS, reason="overtaken"),
+    RowMissing(**_JOB_FIELDS, reason="its row is gone, and now: charged"),
+    NotStarted(**_JOB_FIELDS),
+    TableFenced(**_JOB_FIELDS, reason="the job table was restored"),
+    Conflict(**_JOB_FIELDS, reason="other amount"),
+    InvalidMessage("no JSON"),
+    InternalError(RuntimeError("no table")),
 )

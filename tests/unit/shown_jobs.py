@@ -6,20 +6,20 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from tests.support.fakes import START
-from tests.support.world import World, charge
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = JobKey("payment.charge:order_18452")
 
 
-def paid(order_id: str = "18452", **order: object) -> World:
-    world = World()
+def world_with_paid_job(order_id: str = "18452", **order: object) -> InMemoryStack:
+    world = InMemoryStack()
     world.add_order(order_id, **order)
-    world.run(charge(order_id))
+    world.run(charge_message(order_id))
     return world
 
 
-def many(number: int, *, apart: timedelta = timedelta(seconds=1)) -> World:
-    world = World()
+def many_reviews(number: int, *, apart: timedelta = timedelta(seconds=1)) -> InMemoryStack:
+    world = InMemoryStack()
     for index in range(number):
         at = START + apart * index
         job_type = "payment.charge" if index % 10 else "sync.push"

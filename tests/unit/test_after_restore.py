@@ -5,51 +5,57 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.answers import CannotAsk
-from oncely.domain.jobs import Job, enqueued
+from oncely.domain.answers import LookupUnsupported
+from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import Safety
+from oncely.domain.profiles import RetrySafety
 from oncely.domain.repairs import Repair
 from oncely.ports import TableOpen
-from oncely.services.asking import heard_about
-from oncely.services.outcomes import Failed, Finished, Parked
-from oncely.services.repair_order import NoAnswer, NotAllowed, Outcome, Repaired, RepairOrder
-from oncely.testing.memory import MemoryGuard
+from oncely.services.asking import lookup_effect
+from oncely.services.outcomes import AwaitingResolution, Failed, Finished
+from oncely.services.repair_order import (
+    NotAllowed,
+    ProviderUnavailable,
+    Repaired,
+    RepairOutcome,
+    RepairRequest,
+)
+from oncely.testing.memory import MemoryTableGuard
 from tests.support.fakes import START
-from tests.support.payments import FakePayments, Fault
-from tests.support.world import World, charge
-from tests.unit.errand_contract import MESSAGE, errand
-from tests.unit.samples import a_job
+from tests.support.payments import FakePayments, PaymentFault
+from tests.support.world import InMemoryStack, charge_message
+from tests.unit.errand_contract import MESSAGE, make_errand
+from tests.unit.samples import make_job
 
 KEY = JobKey("payment.charge:order_18452")
 
 
-def after_restore(payments: FakePayments) -> World:
+def world_after_restore(payments: FakePayments) -> InMemoryStack:
     """The row is lost; what was done at Stripe is not."""
-    world = World(payments=payments, deployment="dev")
+    world = InMemoryStack(payments=payments, deployment="dev")
     until = world.clock.now() + timedelta(days=18)
-    world.guard = MemoryGuard(TableOpen(deployment="dev", replays_until=until))
+    world.guard = MemoryTableGuard(TableOpen(deployment="dev", replays_until=until))
     world.add_order()
     return world
 
 
-def charged_before(**faults: Fault) -> FakePayments:
-    before = World(deployment="dev")
+def payments_charged_before(**faults: PaymentFault) -> FakePayments:
+    before = InMemoryStack(deployment="dev")
     before.add_order()
     for step, fault in faults.items():
-        before.payments.fails(step, fault)
-    before.run(charge())
+        before.payments.fail_next(step, fault)
+    before.run(charge_message())
     payments: FakePayments = before.payments
-    payments.honours_keys = False  # Stripe has forgotten them
+    payments.honors_idempotency_keys = False  # Stripe has forgotten them
     payments.calls.clear()
     return payments
 
 
 def test_replay_of_lost_job_finds_payment_without_charging() -> None:
-    world = after_restore(charged_before())
+    world = world_after_restore(payments_charged_before())
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, Finished)
     assert outcome.result["charge_id"] == "ch_pi_1"
@@ -59,9 +65,9 @@ def test_replay_of_lost_job_finds_payment_without_charging() -> None:
 
 
 def test_replay_continues_with_prepared_payment() -> None:
-    world = after_restore(charged_before(execute=Fault.REFUSED_CONNECTION))
+    world = world_after_restore(payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION))
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, Finished)
     assert [*world.payments.intents] == ["pi_1"]
@@ -69,26 +75,26 @@ def test_replay_continues_with_prepared_payment() -> None:
 
 
 def test_new_job_is_charged_when_lookup_finds_nothing() -> None:
-    world = after_restore(FakePayments())
+    world = world_after_restore(FakePayments())
 
-    assert isinstance(world.run(charge()), Finished)
+    assert isinstance(world.run(charge_message()), Finished)
     assert [step for step, _ in world.payments.calls] == ["find", "prepare", "execute"]
 
 
 def test_job_retries_later_when_payments_cannot_be_listed() -> None:
-    world = after_restore(FakePayments())
-    world.payments.fails("find", Fault.TIMEOUT_BEFORE)
+    world = world_after_restore(FakePayments())
+    world.payments.fail_next("find", PaymentFault.TIMEOUT_BEFORE)
 
-    world.run(charge())
+    world.run(charge_message())
 
     assert world.job(KEY).status is Status.READY
     assert world.payments.intents == {}
-    assert world.until_quiet(KEY).status is Status.FINISHED
+    assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
 
 
 def test_receipt_needs_review_as_lookup_is_unsupported() -> None:
-    world = after_restore(FakePayments())
+    world = world_after_restore(FakePayments())
     world.add_order(status="paid", charge_id="ch_1")
 
     world.run({"job": "receipt.send", "v": 1, "order_id": "18452"})
@@ -98,33 +104,33 @@ def test_receipt_needs_review_as_lookup_is_unsupported() -> None:
 
 
 def test_declined_job_fails_on_replay() -> None:
-    before = World(deployment="dev", payments=FakePayments(declines=True))
+    before = InMemoryStack(deployment="dev", payments=FakePayments(declines=True))
     before.add_order()
-    assert isinstance(before.run(charge()), Failed)
-    world = after_restore(before.payments)
+    assert isinstance(before.run(charge_message()), Failed)
+    world = world_after_restore(before.payments)
 
-    assert isinstance(world.run(charge()), Failed)
+    assert isinstance(world.run(charge_message()), Failed)
     assert world.payments.charges == []
 
 
 def test_two_payments_of_one_job_need_review() -> None:
-    payments = charged_before()
+    payments = payments_charged_before()
     payments.intents["pi_2"] = replace(payments.intents["pi_1"], ref="pi_2")
     payments.charges.append("pi_2")
-    world = after_restore(payments)
+    world = world_after_restore(payments)
 
-    world.run(charge())
+    world.run(charge_message())
 
     assert world.job(KEY).status is Status.NEEDS_REVIEW
     assert len(payments.charges) == 2
 
 
-def a_restored_row(world: World, **changes: object) -> Job:
+def add_restored_row(world: InMemoryStack, **changes: object) -> Job:
     """As `oncely restore-proofs` writes it: unknown, due now, perhaps without its claim."""
-    row = enqueued(
+    row = new_job(
         KEY,
         "payment.charge",
-        charge(),  # type: ignore[arg-type]  # plain JSON
+        charge_message(),  # type: ignore[arg-type]  # plain JSON
         now=START,
         due_at=START,
         actor="producer",
@@ -137,8 +143,8 @@ def a_restored_row(world: World, **changes: object) -> Job:
 
 
 def test_reconciler_finds_payment_of_row_without_reference() -> None:
-    world = after_restore(charged_before())
-    a_restored_row(world)
+    world = world_after_restore(payments_charged_before())
+    add_restored_row(world)
 
     world.reconcile(KEY)
 
@@ -148,9 +154,9 @@ def test_reconciler_finds_payment_of_row_without_reference() -> None:
 
 
 def test_surviving_order_keeps_its_payment() -> None:
-    world = after_restore(charged_before())
+    world = world_after_restore(payments_charged_before())
     world.add_order(status="paid", charge_id="ch_pi_1")
-    a_restored_row(world)
+    add_restored_row(world)
 
     world.reconcile(KEY)
 
@@ -159,9 +165,9 @@ def test_surviving_order_keeps_its_payment() -> None:
 
 
 def test_order_paid_by_other_charge_needs_review() -> None:
-    world = after_restore(charged_before())
+    world = world_after_restore(payments_charged_before())
     world.add_order(status="paid", charge_id="ch_by_hand")
-    a_restored_row(world)
+    add_restored_row(world)
 
     world.reconcile(KEY)
 
@@ -169,12 +175,12 @@ def test_order_paid_by_other_charge_needs_review() -> None:
 
 
 def test_reconciler_saves_reference_of_prepared_payment() -> None:
-    world = after_restore(charged_before(execute=Fault.REFUSED_CONNECTION))
-    a_restored_row(world, fence=1)
+    world = world_after_restore(payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION))
+    add_restored_row(world, fence=1)
 
     world.reconcile(KEY)
     assert world.job(KEY).provider_ref == "pi_1"
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
@@ -182,24 +188,24 @@ def test_reconciler_saves_reference_of_prepared_payment() -> None:
 
 
 def test_declined_payment_is_closed_before_restored_row_fails() -> None:
-    payments = charged_before(execute=Fault.REFUSED_CONNECTION)
-    payments.settle("pi_1", status="declined")
-    world = after_restore(payments)
-    a_restored_row(world, fence=1)
+    payments = payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION)
+    payments.complete("pi_1", status="declined")
+    world = world_after_restore(payments)
+    add_restored_row(world, fence=1)
 
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.FAILED
     assert payments.intents["pi_1"].status == "canceled"
 
 
 def test_closing_payment_is_not_charged_after_restore() -> None:
-    payments = charged_before(execute=Fault.REFUSED_CONNECTION)
-    world = after_restore(payments)
+    payments = payments_charged_before(execute=PaymentFault.REFUSED_CONNECTION)
+    world = world_after_restore(payments)
     closing = {"reason": "paid by hand", "code": "ruled_by_a_person", "result": {}}
-    a_restored_row(world, fence=1, provider_ref="pi_1", closing=closing)
+    add_restored_row(world, fence=1, provider_ref="pi_1", closing=closing)
 
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.FAILED
     assert payments.charges == []
@@ -207,44 +213,48 @@ def test_closing_payment_is_not_charged_after_restore() -> None:
 
 
 def test_message_for_restored_row_waits_for_reconciler() -> None:
-    world = after_restore(charged_before())
-    a_restored_row(world)
+    world = world_after_restore(payments_charged_before())
+    add_restored_row(world)
 
-    assert isinstance(world.run(charge()), Parked)
+    assert isinstance(world.run(charge_message()), AwaitingResolution)
 
 
 def test_new_row_after_replay_window_skips_lookup() -> None:
-    world = after_restore(FakePayments())
-    world.clock.move(days=19)
+    world = world_after_restore(FakePayments())
+    world.clock.advance(days=19)
 
-    assert isinstance(world.run(charge()), Finished)
+    assert isinstance(world.run(charge_message()), Finished)
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
 def test_restored_row_is_looked_up_after_replay_window() -> None:
-    world = after_restore(charged_before())
-    a_restored_row(world)
-    world.clock.move(days=400)
+    world = world_after_restore(payments_charged_before())
+    add_restored_row(world)
+    world.clock.advance(days=400)
 
     world.reconcile(KEY)
 
     assert world.job(KEY).status is Status.FINISHED
 
 
-SETTLING = TableOpen(deployment="dev", replays_until=START + timedelta(days=18))
+REPLAYS_OPEN = TableOpen(deployment="dev", replays_until=START + timedelta(days=18))
 
 
-@pytest.mark.parametrize(("safety", "review"), [(Safety.KEYED, True), (Safety.NATURAL, False)])
-def test_unsupported_lookup_retries_only_natural_effects(safety: Safety, *, review: bool) -> None:
-    contract = errand(safety, asks=lambda _: CannotAsk())
+@pytest.mark.parametrize(
+    ("safety", "review"), [(RetrySafety.KEYED, True), (RetrySafety.NATURAL, False)]
+)
+def test_unsupported_lookup_retries_only_natural_effects(
+    safety: RetrySafety, *, review: bool
+) -> None:
+    contract = make_errand(safety, asks=lambda _: LookupUnsupported())
 
-    heard = heard_about(a_job(created_at=START), contract, MESSAGE, SETTLING)
+    heard = lookup_effect(make_job(created_at=START), contract, MESSAGE, REPLAYS_OPEN)
 
-    assert isinstance(heard.answer, CannotAsk) is not review
+    assert isinstance(heard.outcome, LookupUnsupported) is not review
 
 
-def repaired(world: World, repair: Repair, *, dry_run: bool = False) -> Outcome:
-    order = RepairOrder(
+def repair_job(world: InMemoryStack, repair: Repair, *, dry_run: bool = False) -> RepairOutcome:
+    order = RepairRequest(
         key=KEY,
         repair=repair,
         version=world.job(KEY).version,
@@ -255,35 +265,35 @@ def repaired(world: World, repair: Repair, *, dry_run: bool = False) -> Outcome:
     return world.repairer().repair(order)
 
 
-@pytest.mark.parametrize("repair", [Repair.RETURN, Repair.FAIL])
+@pytest.mark.parametrize("repair", [Repair.REOPEN, Repair.MARK_FAILED])
 def test_repair_saves_lost_reference_first(repair: Repair) -> None:
-    world = after_restore(charged_before())
-    a_restored_row(world, fence=1, deployment=None)
+    world = world_after_restore(payments_charged_before())
+    add_restored_row(world, fence=1, deployment=None)
     world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
 
-    first = repaired(world, repair)
+    first = repair_job(world, repair)
     job = world.job(KEY)
 
     assert isinstance(first, Repaired)
-    assert "pi_1 was found" in first.said
+    assert "pi_1 was found" in first.summary
     assert (job.status, job.provider_ref) == (Status.NEEDS_REVIEW, "pi_1")
-    assert isinstance(repaired(world, repair), NotAllowed), "it was charged"
+    assert isinstance(repair_job(world, repair), NotAllowed), "it was charged"
 
 
 def test_repair_applies_when_job_never_reached_provider() -> None:
-    world = after_restore(FakePayments())
-    a_restored_row(world, fence=1)
+    world = world_after_restore(FakePayments())
+    add_restored_row(world, fence=1)
     world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
 
-    assert isinstance(repaired(world, Repair.FAIL), Repaired)
+    assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
     assert world.job(KEY).status is Status.FAILED
 
 
 def test_repair_changes_nothing_when_provider_is_unreachable() -> None:
-    world = after_restore(charged_before())
-    a_restored_row(world, fence=1)
+    world = world_after_restore(payments_charged_before())
+    add_restored_row(world, fence=1)
     world.store.jobs[KEY] = replace(world.job(KEY), status=Status.NEEDS_REVIEW, due_at=None)
-    world.payments.fails("find", Fault.TIMEOUT_BEFORE)
+    world.payments.fail_next("find", PaymentFault.TIMEOUT_BEFORE)
 
-    assert isinstance(repaired(world, Repair.FAIL), NoAnswer)
+    assert isinstance(repair_job(world, Repair.MARK_FAILED), ProviderUnavailable)
     assert world.job(KEY).status is Status.NEEDS_REVIEW

@@ -7,52 +7,52 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.domain.answers import (
-    Absent,
-    Answer,
-    CannotAsk,
-    Done,
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    InProgress,
+    LookupUnsupported,
+    NotFound,
     NotSent,
-    Odd,
-    Refused,
     StillOpen,
-    Unfinished,
+    Succeeded,
 )
-from oncely.domain.claims import Claim, claimed
-from oncely.domain.decide import ask_not_before, before_effect, decide
-from oncely.domain.jobs import MAX_EVIDENCE, Job
+from oncely.domain.claims import Claim, apply_claim
+from oncely.domain.decide import absence_conclusive_at, decide, guard_before_effect
+from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, Job
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.domain.moves import Decision
-from oncely.domain.profiles import Profile, Safety, StopRules, Terms
+from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.grid import ANSWERS, FRAUD
-from tests.unit.samples import NOW, a_job
+from tests.unit.samples import NOW, make_job
 
 COUNTS = st.integers(0, 5) | st.integers(0, 40)
 SPANS = st.timedeltas(timedelta(0), timedelta(days=3))
 MOMENTS = st.builds(lambda ago: NOW - ago, SPANS) | st.builds(lambda later: NOW + later, SPANS)
 PROFILES = st.builds(
-    Profile,
+    ProviderProfile,
     name=st.just("Any"),
     request_timeout=st.timedeltas(timedelta(seconds=1), timedelta(minutes=2)),
-    calls=st.integers(1, 4),
-    key_window=st.none() | SPANS,
-    key_margin=st.timedeltas(timedelta(0), timedelta(hours=2)),
+    max_calls=st.integers(1, 4),
+    key_ttl=st.none() | SPANS,
+    key_ttl_margin=st.timedeltas(timedelta(0), timedelta(hours=2)),
     lookup_lag=st.none() | st.timedeltas(timedelta(0), timedelta(minutes=5)),
 )
 TERMS = st.builds(
-    Terms,
-    safety=st.sampled_from(Safety),
+    RetryPolicy,
+    safety=st.sampled_from(RetrySafety),
     profile=PROFILES,
-    stop=st.builds(
-        StopRules,
-        attempts=st.integers(1, 20),
-        timeouts_in_a_row=st.integers(1, 20),
-        age=st.timedeltas(timedelta(minutes=1), timedelta(days=30)),
-        person_looks_at=st.just(frozenset({FRAUD})),
+    limits=st.builds(
+        RetryLimits,
+        max_attempts=st.integers(1, 20),
+        max_consecutive_timeouts=st.integers(1, 20),
+        max_age=st.timedeltas(timedelta(minutes=1), timedelta(days=30)),
+        review_codes=st.just(frozenset({FRAUD})),
     ),
-    rows_may_move=st.booleans(),
+    tolerates_row_changes=st.booleans(),
 )
 ROWS = st.builds(
-    a_job,
+    make_job,
     status=st.sampled_from([Status.STARTED, Status.UNKNOWN]),
     created_at=st.builds(lambda ago: NOW - ago, SPANS),
     first_sent_at=st.none() | MOMENTS,
@@ -65,35 +65,39 @@ ROWS = st.builds(
     key_scope=st.sampled_from(["live", "live", "live", "test", None]),
     provider_ref=st.sampled_from([None, "pi_0"]),
 )
-SPREADS = st.floats(0, 1, exclude_max=True)
+JITTERS = st.floats(0, 1, exclude_max=True)
 # Most orders of answers end at once: these are the ones that do not.
-UNENDING = st.sampled_from([one for one in ANSWERS if not isinstance(one, Done | Refused | Odd)])
+UNENDING = st.sampled_from(
+    [one for one in ANSWERS if not isinstance(one, Succeeded | Declined | Anomalous)]
+)
 
 
 @dataclass(frozen=True)
-class Case:
+class GeneratedCase:
     job: Job
-    terms: Terms
-    answer: Answer
+    policy: RetryPolicy
+    answer: EffectOutcome
     decision: Decision
 
     @property
     def after(self) -> Job:
-        return self.decision.on(self.job, now=NOW, actor="worker")
+        return self.decision.apply_to(self.job, now=NOW, actor="worker")
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> list[Case]:
+def situations(draw: st.DrawFn) -> list[GeneratedCase]:
     """One row under one set of terms, with every answer that there is."""
-    job, terms, spread = draw(ROWS), draw(TERMS), draw(SPREADS)
+    job, terms, spread = draw(ROWS), draw(TERMS), draw(JITTERS)
     return [
-        Case(job, terms, one, decide(job, terms, one, now=NOW, scope="live", spread=spread))
+        GeneratedCase(
+            job, terms, one, decide(job, terms, one, now=NOW, key_scope="live", jitter=spread)
+        )
         for one in ANSWERS
     ]
 
 
 @given(cases=situations())
-def test_every_decision_is_transition_that_table_allows(cases: list[Case]) -> None:
+def test_every_decision_is_transition_that_table_allows(cases: list[GeneratedCase]) -> None:
     for case in cases:
         after = case.after
         assert TRANSITIONS[case.job.status, case.decision.event] is after.status, case
@@ -103,46 +107,48 @@ def test_every_decision_is_transition_that_table_allows(cases: list[Case]) -> No
 
 
 @given(cases=situations())
-def test_only_definite_outcome_ends_job(cases: list[Case]) -> None:
+def test_only_definite_outcome_ends_job(cases: list[GeneratedCase]) -> None:
     for case in cases:
-        plain_no = isinstance(case.answer, Refused) and case.answer.code != FRAUD
-        definite = isinstance(case.answer, Done) or plain_no
+        plain_no = isinstance(case.answer, Declined) and case.answer.code != FRAUD
+        definite = isinstance(case.answer, Succeeded) or plain_no
         assert (case.after.status in ENDED) is definite, case
 
 
 @given(cases=situations())
-def test_key_number_rises_by_one_only_with_proof_of_absence(cases: list[Case]) -> None:
+def test_key_number_rises_by_one_only_with_proof_of_absence(cases: list[GeneratedCase]) -> None:
     for case in cases:
-        proof = isinstance(case.answer, Absent) and case.decision.event is Event.RETURN
+        proof = isinstance(case.answer, NotFound) and case.decision.event is Event.REQUEUE
         assert case.after.key_number - case.job.key_number == int(proof), case
-        if proof and isinstance(case.answer, Absent):
-            assert case.answer.proved or ask_not_before(case.job, case.terms) <= NOW, case
+        if proof and isinstance(case.answer, NotFound):
+            assert case.answer.conclusive or absence_conclusive_at(case.job, case.policy) <= NOW, (
+                case
+            )
 
 
 @given(cases=situations())
 def test_unknown_job_returns_to_ready_only_when_resend_is_safe(
-    cases: list[Case],
+    cases: list[GeneratedCase],
 ) -> None:
     for case in cases:
-        if case.decision.event is not Event.RETURN:
+        if case.decision.event is not Event.REQUEUE:
             continue
-        job, terms = case.job, case.terms
+        job, terms = case.job, case.policy
         if isinstance(case.answer, StillOpen):
             assert case.after.closing, "the next run only closes it"
             continue
-        assert terms.safety is not Safety.AT_MOST_ONCE, case
-        assert isinstance(case.answer, Absent | CannotAsk), case
-        if isinstance(case.answer, CannotAsk) and terms.safety is not Safety.NATURAL:
-            window = terms.profile.key_window
-            assert terms.safety is Safety.KEYED, case
+        assert terms.safety is not RetrySafety.AT_MOST_ONCE, case
+        assert isinstance(case.answer, NotFound | LookupUnsupported), case
+        if isinstance(case.answer, LookupUnsupported) and terms.safety is not RetrySafety.NATURAL:
+            window = terms.profile.key_ttl
+            assert terms.safety is RetrySafety.KEYED, case
             assert job.key_scope == "live", case
             assert window is not None, case
             assert job.first_sent_at is not None, case
-            assert job.first_sent_at + window - terms.profile.key_margin > NOW, case
+            assert job.first_sent_at + window - terms.profile.key_ttl_margin > NOW, case
 
 
 @given(cases=situations())
-def test_decision_never_loses_known_values(cases: list[Case]) -> None:
+def test_decision_never_loses_known_values(cases: list[GeneratedCase]) -> None:
     for case in cases:
         job, after = case.job, case.after
         assert after.provider_ref or not job.provider_ref, case
@@ -151,34 +157,36 @@ def test_decision_never_loses_known_values(cases: list[Case]) -> None:
         assert job.attempts - 1 <= after.attempts <= job.attempts, case
 
 
-@given(terms=TERMS, answers=st.lists(UNENDING, max_size=40), spread=SPREADS)
+@given(terms=TERMS, answers=st.lists(UNENDING, max_size=40), spread=JITTERS)
 def test_job_never_exceeds_attempt_limit(
-    terms: Terms, answers: list[Answer], spread: float
+    terms: RetryPolicy, answers: list[EffectOutcome], spread: float
 ) -> None:
     """Claims and answers in any order; what nothing was sent for is given back."""
     now, acted, row = NOW, 0, None
     for number, answer in enumerate(answers):
         if row is None or row.status is Status.READY:
-            row = claimed(row, a_claim(f"owner-{number}", now))
+            row = apply_claim(row, make_claim(f"owner-{number}", now))
             assert row is not None
-            forbidden = before_effect(row, terms, scope="live", now=now)
+            forbidden = guard_before_effect(row, terms, key_scope="live", now=now)
             if forbidden is not None:
-                assert forbidden.on(row, now=now, actor="worker").status is Status.NEEDS_REVIEW
+                assert (
+                    forbidden.apply_to(row, now=now, actor="worker").status is Status.NEEDS_REVIEW
+                )
                 break
-            acted += not isinstance(answer, NotSent | Unfinished)
+            acted += not isinstance(answer, NotSent | InProgress)
         if row.status not in {Status.STARTED, Status.UNKNOWN}:
             break
-        decision = decide(row, terms, answer, now=now, scope="live", spread=spread)
-        after = decision.on(row, now=now, actor="worker")
+        decision = decide(row, terms, answer, now=now, key_scope="live", jitter=spread)
+        after = decision.apply_to(row, now=now, actor="worker")
         assert after.version == row.version + 1
         row, now = after, max(now, after.due_at or now) + timedelta(seconds=1)
 
-    assert acted <= terms.stop.attempts
-    assert row is None or len(row.evidence) <= MAX_EVIDENCE
+    assert acted <= terms.limits.max_attempts
+    assert row is None or len(row.evidence) <= MAX_EVIDENCE_ENTRIES
 
 
-def a_claim(owner: str, at: datetime) -> Claim:
-    sample = a_job()
+def make_claim(owner: str, at: datetime) -> Claim:
+    sample = make_job()
     return Claim(
         job_key=sample.job_key,
         job_type=sample.job_type,

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.contract import AnyContract, Message, body_of
+from oncely.contract import AnyContract, Message, encode_message
 from oncely.contracts import CONTRACTS
-from oncely.domain.errors import BadInputError
-from oncely.domain.keys import MAX_KEY
-from oncely.registry import Registry
+from oncely.domain.errors import InvalidInputError
+from oncely.domain.keys import MAX_KEY_LENGTH
+from oncely.registry import ContractRegistry
 
-REGISTRY = Registry(CONTRACTS)
+REGISTRY = ContractRegistry(CONTRACTS)
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 ANYTHING = st.one_of(
     st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
@@ -42,15 +42,15 @@ def messages(draw: st.DrawFn) -> dict[str, Any]:
     fields = sorted(contract.message.model_fields.keys() - {"job"})
     said = {name: draw(LIKELY.get(name, IDS)) for name in fields if draw(st.booleans())}
     odd = draw(st.dictionaries(st.sampled_from(fields), ANYTHING, max_size=1))
-    return {**contract.example.as_json(), **said, **(odd if draw(st.booleans()) else {})}
+    return {**contract.example.to_dict(), **said, **(odd if draw(st.booleans()) else {})}
 
 
-def parsed(body: str) -> tuple[type[AnyContract], Message] | str:
+def parse_body(body: str) -> tuple[type[AnyContract], Message] | str:
     """What a worker makes of it: a job, or the reason that it is refused with."""
     try:
-        contract, message = REGISTRY.parse(body)
+        contract, message = REGISTRY.parse_body(body)
         contract.key(message)
-    except BadInputError as error:
+    except InvalidInputError as error:
         return str(error)
     return contract, message
 
@@ -58,7 +58,7 @@ def parsed(body: str) -> tuple[type[AnyContract], Message] | str:
 @given(body=st.binary(max_size=200))
 def test_any_bytes_are_rejected_with_printable_reason(body: bytes) -> None:
     for text in (body.decode(errors="surrogateescape"), body.decode("latin-1")):
-        reason = parsed(text)
+        reason = parse_body(text)
         assert isinstance(reason, str)
         assert reason.isprintable()
 
@@ -72,7 +72,7 @@ def test_reject_reason_never_repeats_invalid_value(contract: type[AnyContract], 
     wrong = (secret * 20, [secret], {"card": secret}, {"id": "4419", "updatedAt": secret})
 
     for value in wrong:
-        reason = parsed(json.dumps({**contract.example.as_json(), name: value}))
+        reason = parse_body(json.dumps({**contract.example.to_dict(), name: value}))
         assert isinstance(reason, str)
         # Which job it would be must be said; it is cut short.
         assert secret not in reason or name == "job"
@@ -82,7 +82,7 @@ def test_reject_reason_never_repeats_invalid_value(contract: type[AnyContract], 
 def test_accepted_message_has_valid_job_key(
     message: dict[str, Any],
 ) -> None:
-    found = parsed(json.dumps(message))
+    found = parse_body(json.dumps(message))
 
     if isinstance(found, str):
         assert found.isprintable()
@@ -91,16 +91,16 @@ def test_accepted_message_has_valid_job_key(
         key = contract.key(taken)
         assert key.isascii()
         assert key.isprintable()
-        assert len(key) <= MAX_KEY
+        assert len(key) <= MAX_KEY_LENGTH
         assert key.startswith(f"{contract.job_type}:")
 
 
 @given(message=messages())
 def test_accepted_message_is_unchanged_when_resent_from_row(message: dict[str, Any]) -> None:
-    found = parsed(json.dumps(message))
+    found = parse_body(json.dumps(message))
 
     if not isinstance(found, str):
-        assert parsed(body_of(found[1].as_json())) == found
+        assert parse_body(encode_message(found[1].to_dict())) == found
 
 
 @given(message=messages(), ascii_only=st.booleans(), spaces=st.booleans())
@@ -111,5 +111,5 @@ def test_json_spelling_does_not_change_job(
         dict(reversed(message.items())), ensure_ascii=ascii_only, indent=3 if spaces else None
     )
 
-    one, other = parsed(spelled), parsed(json.dumps(message))
+    one, other = parse_body(spelled), parse_body(json.dumps(message))
     assert one == other or (isinstance(one, str) and isinstance(other, str))

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.errors import InvalidMessageError
-from oncely.registry import Registry
-from tests.support.world import charge
+from oncely.registry import ContractRegistry
+from tests.support.world import charge_message
 
-REGISTRY = Registry([PaymentCharge])
+REGISTRY = ContractRegistry([PaymentCharge])
 FIELDS = ("v", "order_id", "amount", "currency", "customer_id", "attempt", "something_else")
 # What a log or a reason must never repeat.
 SECRET = "4242-s3cr3t"
@@ -23,10 +23,10 @@ ANY_JSON = st.recursive(
 )
 
 
-def refusal(body: str) -> str:
+def error_text(body: str) -> str:
     """The reason that a message is refused with; empty when it is taken."""
     try:
-        REGISTRY.parse(body)
+        REGISTRY.parse_body(body)
     except InvalidMessageError as error:
         return str(error)
     return ""
@@ -34,12 +34,12 @@ def refusal(body: str) -> str:
 
 @given(body=ANY_TEXT)
 def test_any_text_gets_printable_reject_reason(body: str) -> None:
-    assert refusal(body).isprintable()
+    assert error_text(body).isprintable()
 
 
 @given(value=ANY_JSON, ascii_only=st.booleans())
 def test_any_json_gets_printable_reject_reason(value: object, *, ascii_only: bool) -> None:
-    assert refusal(json.dumps(value, ensure_ascii=ascii_only)).isprintable()
+    assert error_text(json.dumps(value, ensure_ascii=ascii_only)).isprintable()
 
 
 @given(
@@ -49,9 +49,9 @@ def test_any_json_gets_printable_reject_reason(value: object, *, ascii_only: boo
 def test_any_extra_field_is_rejected_with_printable_reason(
     more: dict[str, object], *, ascii_only: bool
 ) -> None:
-    body = json.dumps({**charge(), **more}, ensure_ascii=ascii_only)
+    body = json.dumps({**charge_message(), **more}, ensure_ascii=ascii_only)
 
-    reason = refusal(body)
+    reason = error_text(body)
 
     assert reason.isprintable()
     assert bool(reason) is bool(more)
@@ -59,7 +59,7 @@ def test_any_extra_field_is_rejected_with_printable_reason(
 
 @given(name=st.sampled_from(FIELDS), value=ANY_JSON)
 def test_any_field_value_is_accepted_or_rejected_by_field_name(name: str, value: object) -> None:
-    reason = refusal(json.dumps({**charge(), name: value}))
+    reason = error_text(json.dumps({**charge_message(), name: value}))
 
     assert reason.isprintable()
     # Of a document that cannot be read or stored, only that is said.
@@ -73,7 +73,7 @@ def test_reject_reason_never_repeats_invalid_value(name: str, before: str, after
     wrong: tuple[object, ...] = (too_long, [SECRET], {"card": SECRET})
 
     for value in wrong:
-        reason = refusal(json.dumps({**charge(), name: value}))
+        reason = error_text(json.dumps({**charge_message(), name: value}))
 
         assert reason
         assert SECRET not in reason
@@ -84,22 +84,22 @@ def test_any_nesting_depth_gets_printable_reject_reason(depth: int, opening: str
     closing = "]" if opening == "[" else "}"
     nested = opening * depth + "1" + closing * depth
 
-    assert refusal(nested).isprintable()
-    assert refusal(f'{{"job":"payment.charge","v":1,"order_id":"1","x":{nested}}}')
+    assert error_text(nested).isprintable()
+    assert error_text(f'{{"job":"payment.charge","v":1,"order_id":"1","x":{nested}}}')
 
 
 @given(digits=st.integers(1, 60_000))
 def test_any_number_of_digits_gets_printable_reject_reason(digits: int) -> None:
     body = f'{{"job":"payment.charge","v":1,"order_id":"1","amount":{"9" * digits}}}'
 
-    assert refusal(body).isprintable()
+    assert error_text(body).isprintable()
 
 
 def test_lone_surrogate_is_rejected_in_any_spelling() -> None:
     for half in ("\ud800", "\\ud800", "\udfff\ud800"):
-        assert refusal(f'{{"job":"payment.charge","v":1,"order_id":"{half}"}}')
-        assert refusal(f'{{"job":"{half}"}}').isprintable()
+        assert error_text(f'{{"job":"payment.charge","v":1,"order_id":"{half}"}}')
+        assert error_text(f'{{"job":"{half}"}}').isprintable()
 
 
 def test_oversized_message_is_rejected_with_its_size() -> None:
-    assert refusal("x" * 200_000) == "the message has 200000 bytes, 65536 are allowed"
+    assert error_text("x" * 200_000) == "the message has 200000 bytes, 65536 are allowed"

@@ -12,17 +12,17 @@ from archive_history.handler import handler
 from oncely.adapters.s3_history import S3HistoryStore
 from oncely.adapters.stream_gaps import gap_from_failure
 from oncely.adapters.stream_records import batch_name, row_changes
-from oncely.adapters.table_generation import TableGeneration
+from oncely.adapters.table_generation import TableGenerationReader
 from oncely.domain.errors import UnavailableError
-from oncely.domain.gaps import Gap
-from oncely.domain.history import HistoryLine, Record
+from oncely.domain.gaps import HistoryGap
+from oncely.domain.history import HistoryLine, HistoryRecordType
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.services.archive_history import HistoryWriter
-from tests.support.stream import FakeS3, finished, record
-from tests.unit.samples import NOW, a_job
+from tests.support.stream import FakeS3, finish_job, stream_record
+from tests.unit.samples import NOW, make_job
 
-undressed: Any = vars(handler)["__wrapped__"]
+unwrapped_handler: Any = vars(handler)["__wrapped__"]
 TABLE = "0a1b2c3d-table"
 
 
@@ -43,14 +43,14 @@ def write(writer: HistoryWriter, records: list[dict[str, Any]]) -> int:
 
 
 def test_batch_is_one_object_per_day_and_type(writer: HistoryWriter, s3: FakeS3) -> None:
-    charge = a_job()
-    mail = a_job(job_key=JobKey("receipt.send:order_1"), job_type="receipt.send")
+    charge = make_job()
+    mail = make_job(job_key=JobKey("receipt.send:order_1"), job_type="receipt.send")
     tomorrow = NOW + timedelta(days=1)
     records = [
-        record(None, charge),
-        record(charge, finished(charge), number=2),
-        record(mail, finished(mail), number=3),
-        record(charge, finished(charge, tomorrow), number=4),
+        stream_record(None, charge),
+        stream_record(charge, finish_job(charge), number=2),
+        stream_record(mail, finish_job(mail), number=3),
+        stream_record(charge, finish_job(charge, tomorrow), number=4),
     ]
 
     assert write(writer, records) == 3
@@ -66,7 +66,7 @@ def test_batch_is_one_object_per_day_and_type(writer: HistoryWriter, s3: FakeS3)
 def test_day_is_in_utc(writer: HistoryWriter, s3: FakeS3) -> None:
     at = datetime.fromisoformat("2026-05-18T01:30:00+02:00")
 
-    write(writer, [record(None, a_job(updated_at=at))])
+    write(writer, [stream_record(None, make_job(updated_at=at))])
 
     (name,) = s3.objects
     assert name.startswith("history/day=2026-05-17/job_type=payment.charge/233000-233000-0a1b2c3d-")
@@ -74,9 +74,9 @@ def test_day_is_in_utc(writer: HistoryWriter, s3: FakeS3) -> None:
 
 def test_batch_is_split_when_it_spans_two_hours(writer: HistoryWriter, s3: FakeS3) -> None:
     first = datetime(2026, 5, 17, 9, 59, 58, tzinfo=UTC)
-    rows = [a_job(updated_at=first + timedelta(seconds=step)) for step in (5, 1, 0)]
+    rows = [make_job(updated_at=first + timedelta(seconds=step)) for step in (5, 1, 0)]
 
-    write(writer, [record(None, row, number=place) for place, row in enumerate(rows)])
+    write(writer, [stream_record(None, row, number=place) for place, row in enumerate(rows)])
 
     assert sorted(name.rpartition("/")[2][:13] for name in s3.objects) == [
         "095958-095959",
@@ -85,7 +85,7 @@ def test_batch_is_split_when_it_spans_two_hours(writer: HistoryWriter, s3: FakeS
 
 
 def test_retried_batch_overwrites_itself(writer: HistoryWriter, s3: FakeS3) -> None:
-    records = [record(None, a_job())]
+    records = [stream_record(None, make_job())]
     write(writer, records)
     first = dict(s3.objects)
 
@@ -95,8 +95,8 @@ def test_retried_batch_overwrites_itself(writer: HistoryWriter, s3: FakeS3) -> N
 
 
 def test_bisected_batch_gets_other_object_names(writer: HistoryWriter, s3: FakeS3) -> None:
-    old = a_job()
-    records = [record(None, old), record(old, finished(old), number=2)]
+    old = make_job()
+    records = [stream_record(None, old), stream_record(old, finish_job(old), number=2)]
 
     for half in (records, records[:1], records[1:]):
         write(writer, half)
@@ -106,10 +106,10 @@ def test_bisected_batch_gets_other_object_names(writer: HistoryWriter, s3: FakeS
 
 @pytest.mark.parametrize(("by", "kept"), [("dynamodb.amazonaws.com", "expired"), ("", "deleted")])
 def test_removed_row_is_recorded(writer: HistoryWriter, s3: FakeS3, by: str, kept: str) -> None:
-    old = a_job(status=Status.FINISHED)
+    old = make_job(status=Status.FINISHED)
     at = NOW + timedelta(days=400)
 
-    write(writer, [record(old, None, at=at, by=by)])
+    write(writer, [stream_record(old, None, at=at, removed_by=by)])
 
     (line,) = s3.lines()
     assert (line.record, line.old_status, line.at) == (kept, "finished", at)
@@ -126,22 +126,22 @@ def test_removed_row_is_recorded(writer: HistoryWriter, s3: FakeS3, by: str, kep
 def test_unreadable_row_is_recorded_and_blocks_nothing(
     writer: HistoryWriter, s3: FakeS3, broken: dict[str, Any]
 ) -> None:
-    row = a_job(version=7)
-    bad = record(row, finished(row))
+    row = make_job(version=7)
+    bad = stream_record(row, finish_job(row))
     bad["dynamodb"]["NewImage"].update(broken)
-    other = a_job(job_key=JobKey("payment.charge:order_2"))
+    other = make_job(job_key=JobKey("payment.charge:order_2"))
 
-    write(writer, [bad, record(None, other, number=2)])
+    write(writer, [bad, stream_record(None, other, number=2)])
 
     unreadable, readable = s3.lines()
-    assert (unreadable.record, unreadable.job_key) == (Record.UNREADABLE, row.job_key)
+    assert (unreadable.record, unreadable.job_key) == (HistoryRecordType.UNREADABLE, row.job_key)
     assert (unreadable.version, readable.job_key) == (8, other.job_key)
 
 
 def test_unreadable_row_without_version_is_recorded_by_key(
     writer: HistoryWriter, s3: FakeS3
 ) -> None:
-    bad = record(None, a_job())
+    bad = stream_record(None, make_job())
     bad["dynamodb"]["NewImage"] = {"job_key": {"S": "payment.charge:x"}, "version": {"S": "one"}}
 
     write(writer, [bad])
@@ -150,8 +150,8 @@ def test_unreadable_row_without_version_is_recorded_by_key(
 
 
 def test_new_row_is_recorded_when_old_one_is_unreadable(writer: HistoryWriter, s3: FakeS3) -> None:
-    old = a_job()
-    fixed = record(old, finished(old))
+    old = make_job()
+    fixed = stream_record(old, finish_job(old))
     fixed["dynamodb"]["OldImage"]["status"] = {"S": "paused"}
 
     write(writer, [fixed])
@@ -161,7 +161,7 @@ def test_new_row_is_recorded_when_old_one_is_unreadable(writer: HistoryWriter, s
 
 @pytest.mark.parametrize("key", ["deployment:identity", "unique:payment.charge:1", "sweep:3"])
 def test_items_other_than_jobs_are_left_out(writer: HistoryWriter, s3: FakeS3, key: str) -> None:
-    item = record(None, a_job())
+    item = stream_record(None, make_job())
     item["dynamodb"]["Keys"] = {"job_key": {"S": key}}
 
     assert write(writer, [item]) == 0
@@ -176,10 +176,13 @@ def test_failed_object_fails_whole_batch(s3: FakeS3) -> None:
             super().put(day, job_type, name, lines)
 
     client: Any = s3
-    mail = a_job(job_key=JobKey("receipt.send:order_1"), job_type="receipt.send")
+    mail = make_job(job_key=JobKey("receipt.send:order_1"), job_type="receipt.send")
 
     with pytest.raises(UnavailableError):
-        write(HistoryWriter(Breaks(client, "archive")), [record(None, a_job()), record(None, mail)])
+        write(
+            HistoryWriter(Breaks(client, "archive")),
+            [stream_record(None, make_job()), stream_record(None, mail)],
+        )
 
 
 FAILURE = {
@@ -202,7 +205,7 @@ def test_gap_names_shard_reason_and_time_of_lost_changes() -> None:
     assert gap.shard == "shardId-00000001573689847184-864758bb"
     assert (gap.records, gap.reason) == (31, "RetryAttemptsExhausted")
     assert gap.first_at == datetime(2026, 5, 14, 0, 13, 19, tzinfo=UTC)
-    assert Gap.from_dict(json.loads(json.dumps(gap.to_dict()))) == gap
+    assert HistoryGap.from_dict(json.loads(json.dumps(gap.to_dict()))) == gap
 
 
 @pytest.mark.parametrize("body", ["", "{}", "[]", '{"DDBStreamBatchInfo": {}}'])
@@ -236,16 +239,16 @@ def test_gap_name_is_stable_and_unique_per_shard() -> None:
 def test_gap_is_closed_only_by_scan_that_covers_it(
     *, scanned: timedelta, rows_from: timedelta | None, closed: bool
 ) -> None:
-    gap = Gap(name="gap", recorded_at=NOW, first_at=NOW - timedelta(hours=22))
+    gap = HistoryGap(name="gap", recorded_at=NOW, first_at=NOW - timedelta(hours=22))
     since = None if rows_from is None or gap.first_at is None else gap.first_at + rows_from
 
-    assert gap.closed_by(scanned_since=NOW + scanned, rows_from=since) is closed
+    assert gap.is_closed_by(scanned_since=NOW + scanned, rows_from=since) is closed
     unknown = replace(gap, first_at=None)
-    assert unknown.closed_by(scanned_since=NOW, rows_from=NOW - timedelta(days=99)) is False
+    assert unknown.is_closed_by(scanned_since=NOW, rows_from=NOW - timedelta(days=99)) is False
 
 
 @dataclass
-class FakeTable:
+class FakeStreamTable:
     """As much of DynamoDB's client as a generation is read with."""
 
     stream: str = "arn:aws:dynamodb:eu-west-1:1:table/jobs/stream/2026"
@@ -257,30 +260,32 @@ class FakeTable:
 
 
 def test_generation_is_table_id_and_is_read_once() -> None:
-    table: Any = FakeTable()
-    generation = TableGeneration(table, "jobs")
+    table: Any = FakeStreamTable()
+    generation = TableGenerationReader(table, "jobs")
 
     assert [generation(table.stream) for _ in range(3)] == [TABLE] * 3
     assert table.calls == 1
 
 
 def test_stream_of_replaced_table_has_its_own_generation() -> None:
-    table: Any = FakeTable()
+    table: Any = FakeStreamTable()
 
-    assert TableGeneration(table, "jobs")("arn:…/stream/2025") == "stream-2025"
+    assert TableGenerationReader(table, "jobs")("arn:…/stream/2025") == "stream-2025"
 
 
 def test_handler_writes_lines_from_stream_and_gaps_from_queue(
     writer: HistoryWriter, s3: FakeS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table: Any = FakeTable()
-    monkeypatch.setattr("archive_history.handler.writer", lambda: writer)
-    monkeypatch.setattr("archive_history.handler.generation", lambda: TableGeneration(table, "j"))
+    table: Any = FakeStreamTable()
+    monkeypatch.setattr("archive_history.handler.get_history_writer", lambda: writer)
+    monkeypatch.setattr(
+        "archive_history.handler.get_table_generation", lambda: TableGenerationReader(table, "j")
+    )
     failure = {"eventSource": "aws:sqs", "body": json.dumps(FAILURE)}
 
-    for event in ({}, {"Records": [record(None, a_job())]}, {"Records": [failure]}):
-        assert undressed(event, None) == {"batchItemFailures": []}
+    for event in ({}, {"Records": [stream_record(None, make_job())]}, {"Records": [failure]}):
+        assert unwrapped_handler(event, None) == {"batchItemFailures": []}
 
     assert [line.generation for line in s3.lines()] == [TABLE]
     (gap,) = (body for name, body in s3.objects.items() if name.startswith("history/gaps/"))
-    assert Gap.from_dict(json.loads(gap)).records == 31
+    assert HistoryGap.from_dict(json.loads(gap)).records == 31

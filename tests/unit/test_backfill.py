@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 
 from oncely.domain.errors import UnavailableError
-from oncely.domain.gaps import BackfillProgress, Gap
-from oncely.domain.history import Record
+from oncely.domain.gaps import BackfillProgress, HistoryGap
+from oncely.domain.history import HistoryRecordType
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.ports import RowPage
-from oncely.services.backfill import Backfill, Backfilled
+from oncely.services.backfill import Backfill, BackfillResult
 from oncely.testing.history import MemoryHistory
 from tests.support.fakes import FakeClock
-from tests.unit.samples import NOW, a_job
+from tests.unit.samples import NOW, make_job
 
 TABLE = "table-1"
 DAY = timedelta(days=1)
@@ -26,14 +26,14 @@ class FakeScan:
     """Two rows a page; it may break before a page."""
 
     rows: list[Job]
-    breaks_before: int | None = None
+    fails_before: int | None = None
     unreadable: tuple[tuple[str, int | None], ...] = ()
 
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
         keys = [row.job_key for row in self.rows]
         first = 0 if after is None else keys.index(JobKey(after)) + 1
         for place in range(first, len(self.rows), 2):
-            if self.breaks_before == place:
+            if self.fails_before == place:
                 raise UnavailableError("DynamoDB gave no answer")
             part = self.rows[place : place + 2]
             last = place + 2 >= len(self.rows)
@@ -44,9 +44,9 @@ class FakeScan:
             )
 
 
-def rows(count: int) -> list[Job]:
+def make_rows(count: int) -> list[Job]:
     return [
-        a_job(job_key=JobKey(f"payment.charge:order_{number}"), updated_at=NOW - number * DAY)
+        make_job(job_key=JobKey(f"payment.charge:order_{number}"), updated_at=NOW - number * DAY)
         for number in range(count)
     ]
 
@@ -56,13 +56,15 @@ def history() -> MemoryHistory:
     return MemoryHistory()
 
 
-def backfill(history: MemoryHistory, scan: FakeScan, *, at_once: int = 2) -> Backfill:
+def make_backfill(history: MemoryHistory, scan: FakeScan, *, at_once: int = 2) -> Backfill:
     clock = FakeClock(NOW)
-    return Backfill(scan=scan, store=history, reader=history, clock=clock, lines_at_once=at_once)
+    return Backfill(
+        scan=scan, store=history, reader=history, clock=clock, max_buffered_lines=at_once
+    )
 
 
-def run(history: MemoryHistory, scan: FakeScan) -> Backfilled:
-    return backfill(history, scan).run(generation=TABLE)
+def run(history: MemoryHistory, scan: FakeScan) -> BackfillResult:
+    return make_backfill(history, scan).run(generation=TABLE)
 
 
 def keys(history: MemoryHistory) -> list[str]:
@@ -71,15 +73,15 @@ def keys(history: MemoryHistory) -> list[str]:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 6])
 def test_every_row_gets_line(history: MemoryHistory, count: int) -> None:
-    done = run(history, FakeScan(rows(count)))
+    done = run(history, FakeScan(make_rows(count)))
 
     assert keys(history) == [str(number) for number in range(count)]
-    assert {line.record for line in history.newest().values()} <= {Record.BACKFILL}
+    assert {line.record for line in history.newest().values()} <= {HistoryRecordType.BACKFILL}
     assert (done.progress.rows, done.progress.lines, done.progress.done) == (count, count, True)
 
 
 def test_line_is_stored_under_day_of_its_change(history: MemoryHistory) -> None:
-    run(history, FakeScan(rows(3)))
+    run(history, FakeScan(make_rows(3)))
 
     assert all(
         line.at.date() == day for (day, _, _), lines in history.objects.items() for line in lines
@@ -87,22 +89,22 @@ def test_line_is_stored_under_day_of_its_change(history: MemoryHistory) -> None:
 
 
 def test_unreadable_row_is_recorded(history: MemoryHistory) -> None:
-    run(history, FakeScan(rows(1), unreadable=(("payment.charge:bad", 4),)))
+    run(history, FakeScan(make_rows(1), unreadable=(("payment.charge:bad", 4),)))
 
-    assert history.newest()["payment.charge:bad"].record is Record.UNREADABLE
+    assert history.newest()["payment.charge:bad"].record is HistoryRecordType.UNREADABLE
 
 
 def test_interrupted_scan_resumes_and_closes_only_older_gaps(
     history: MemoryHistory,
 ) -> None:
-    history.record_gap(Gap(name="old", recorded_at=NOW - DAY))
-    scan = FakeScan(rows(6), breaks_before=4)
+    history.record_gap(HistoryGap(name="old", recorded_at=NOW - DAY))
+    scan = FakeScan(make_rows(6), fails_before=4)
     with pytest.raises(UnavailableError):
         run(history, scan)
     assert [gap.name for gap in history.open_gaps()] == ["old"]
-    history.record_gap(Gap(name="new", recorded_at=NOW + timedelta(seconds=1)))
+    history.record_gap(HistoryGap(name="new", recorded_at=NOW + timedelta(seconds=1)))
 
-    late = backfill(history, FakeScan(rows(6)))
+    late = make_backfill(history, FakeScan(make_rows(6)))
     done = replace(late, clock=FakeClock(NOW + DAY)).run(generation=TABLE)
 
     assert keys(history) == list("012345")
@@ -129,15 +131,15 @@ def test_scan_starts_over_when_saved_progress_does_not_match(
 ) -> None:
     history.save_backfill(earlier)
 
-    run(history, FakeScan(rows(4)))
+    run(history, FakeScan(make_rows(4)))
 
     assert keys(history) == list("0123")
 
 
 def test_only_rows_changed_since_start_are_written(history: MemoryHistory) -> None:
-    gap = Gap(name="gap", recorded_at=NOW, first_at=NOW - 2 * DAY)
+    gap = HistoryGap(name="gap", recorded_at=NOW, first_at=NOW - 2 * DAY)
     history.record_gap(gap)
-    service = backfill(history, FakeScan(rows(6)))
+    service = make_backfill(history, FakeScan(make_rows(6)))
 
     done = service.run(generation=TABLE, rows_from=NOW - DAY)
     assert (keys(history), done.closed) == (["0", "1"], ())
@@ -147,11 +149,11 @@ def test_only_rows_changed_since_start_are_written(history: MemoryHistory) -> No
 
 
 def test_dry_run_writes_nothing(history: MemoryHistory) -> None:
-    gap = Gap(name="gap", recorded_at=NOW - DAY)
+    gap = HistoryGap(name="gap", recorded_at=NOW - DAY)
     history.record_gap(gap)
     seen: list[BackfillProgress] = []
 
-    done = backfill(history, FakeScan(rows(5))).run(
+    done = make_backfill(history, FakeScan(make_rows(5))).run(
         generation=TABLE, dry_run=True, report=seen.append
     )
 

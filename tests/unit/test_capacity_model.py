@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.table_plans import Index, Key, Plan
+from infra.table_plans import IndexSchema, KeySchema, TableSchema
 from tests.bench.capacity import (
     TABLE,
     item_bytes,
@@ -14,11 +14,11 @@ from tests.bench.capacity import (
     write_units,
 )
 
-PLAN = Plan(
-    key=Key(partition="id"),
+PLAN = TableSchema(
+    key=KeySchema(partition="id"),
     indexes=(
-        Index(name="due", key=Key(partition="shard", sort="due_at")),
-        Index(name="listed", key=Key(partition="status"), include=("note",)),
+        IndexSchema(name="due", key=KeySchema(partition="shard", sort="due_at")),
+        IndexSchema(name="listed", key=KeySchema(partition="status"), include=("note",)),
     ),
 )
 
@@ -87,9 +87,9 @@ def test_index_units_follow_entry_changes(
 
 
 def test_index_entry_is_rounded_up_by_its_own_size() -> None:
-    plan = Plan(
-        key=Key(partition="id"),
-        indexes=(Index(name="all", key=Key(partition="status"), include=("note",)),),
+    plan = TableSchema(
+        key=KeySchema(partition="id"),
+        indexes=(IndexSchema(name="all", key=KeySchema(partition="status"), include=("note",)),),
     )
     large = item(status="a", note="x" * 1500)
 

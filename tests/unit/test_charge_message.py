@@ -6,15 +6,15 @@ import pytest
 
 from oncely.contracts.payment_charge import ChargeMessage, PaymentCharge
 from oncely.domain.errors import InvalidMessageError
-from oncely.registry import Registry
-from tests.support.world import charge
+from oncely.registry import ContractRegistry
+from tests.support.world import charge_message
 
-REGISTRY = Registry([PaymentCharge])
+REGISTRY = ContractRegistry([PaymentCharge])
 
 
-def refusal(message: dict[str, object]) -> str:
+def error_text(message: dict[str, object]) -> str:
     with pytest.raises(InvalidMessageError) as caught:
-        REGISTRY.parse(json.dumps(message))
+        REGISTRY.parse_body(json.dumps(message))
     return str(caught.value)
 
 
@@ -48,7 +48,7 @@ def refusal(message: dict[str, object]) -> str:
     ],
 )
 def test_invalid_field_is_rejected_by_name(field: str, wrong: object, why: str) -> None:
-    reason = refusal({**charge(), field: wrong})
+    reason = error_text({**charge_message(), field: wrong})
 
     assert reason.startswith(f"not a valid payment.charge message: {field} ")
     assert why in reason
@@ -56,26 +56,26 @@ def test_invalid_field_is_rejected_by_name(field: str, wrong: object, why: str) 
 
 @pytest.mark.parametrize("field", ["v", "order_id"])
 def test_missing_field_is_rejected_by_name(field: str) -> None:
-    message = charge()
+    message = charge_message()
     del message[field]
 
-    assert refusal(message) == f"not a valid payment.charge message: {field} is missing"
+    assert error_text(message) == f"not a valid payment.charge message: {field} is missing"
 
 
 def test_message_without_job_type_is_rejected_with_example() -> None:
-    assert '"job": "payment.charge"' in refusal({"v": 1, "order_id": "18452"})
+    assert '"job": "payment.charge"' in error_text({"v": 1, "order_id": "18452"})
 
 
 def test_all_faults_of_message_are_reported_at_once() -> None:
-    reason = refusal(charge(amount=-1, currency="euro", tip=1))
+    reason = error_text(charge_message(amount=-1, currency="euro", tip=1))
 
     assert all(f" {field} " in reason for field in ("amount", "currency", "tip"))
 
 
 def test_omitted_fields_stay_out_of_row() -> None:
-    _, message = REGISTRY.parse(json.dumps(charge(amount=None)))
+    _, message = REGISTRY.parse_body(json.dumps(charge_message(amount=None)))
 
-    assert message.as_json() == charge()
+    assert message.to_dict() == charge_message()
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_omitted_fields_stay_out_of_row() -> None:
     ],
 )
 def test_job_key_depends_only_on_order_and_attempt(more: dict[str, object], key: str) -> None:
-    _, message = REGISTRY.parse(json.dumps({**charge(), **more}))
+    _, message = REGISTRY.parse_body(json.dumps({**charge_message(), **more}))
 
     assert isinstance(message, ChargeMessage)
     assert PaymentCharge.key(message) == key

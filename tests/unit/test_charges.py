@@ -2,20 +2,20 @@
 
 import pytest
 
-from oncely.domain.charges import Charges
+from oncely.domain.charges import ChargeSummary
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
-from tests.unit.samples import a_job
+from tests.unit.samples import make_job
 
 FAILED, OPEN, REVIEW = Status.FAILED, Status.UNKNOWN, Status.NEEDS_REVIEW
 
 
-def job(what: Status | str) -> Job:
+def charge_job(what: Status | str) -> Job:
     """A job of this status, or one that is done by this charge."""
     if isinstance(what, Status):
-        return a_job(status=what, amount=1250, currency="eur")
+        return make_job(status=what, amount=1250, currency="eur")
     result = {"charge_id": what}
-    return a_job(status=Status.FINISHED, amount=1250, currency="eur", result=result)
+    return make_job(status=Status.FINISHED, amount=1250, currency="eur", result=result)
 
 
 @pytest.mark.parametrize(
@@ -33,45 +33,55 @@ def job(what: Status | str) -> Job:
     ],
 )
 def test_summary_follows_jobs_of_order(jobs: list[Status | str], answer: str | None) -> None:
-    charges = Charges.of(map(job, jobs))
+    charges = ChargeSummary.from_jobs(map(charge_job, jobs))
 
-    assert charges.sentence == answer
-    assert charges.twice is (jobs == ["ch_1", "ch_2"])
+    assert charges.summary == answer
+    assert charges.is_duplicate is (jobs == ["ch_1", "ch_2"])
 
 
 def test_charge_named_by_operator_and_found_later_counts_once() -> None:
-    ruled = a_job(status=Status.FINISHED, provider_ref="pi_1", result={"reference": "ch_9"})
-    found = job("ch_9")
+    ruled = make_job(status=Status.FINISHED, provider_ref="pi_1", result={"reference": "ch_9"})
+    found = charge_job("ch_9")
 
-    assert not Charges.of([ruled, found]).twice
+    assert not ChargeSummary.from_jobs([ruled, found]).is_duplicate
 
 
 @pytest.mark.parametrize("first", [{"provider_ref": "pi_1"}, {"result": {"charge_id": "ch_1"}}])
 def test_order_found_paid_without_charge_id_is_not_second_charge(
     first: dict[str, object],
 ) -> None:
-    charged = a_job(status=Status.FINISHED, **first)
+    charged = make_job(status=Status.FINISHED, **first)
 
-    assert not Charges.of([charged, job("")]).twice
-    assert Charges.of([job("")]).sentence == "charged once, 12.50 EUR"
+    assert not ChargeSummary.from_jobs([charged, charge_job("")]).is_duplicate
+    assert ChargeSummary.from_jobs([charge_job("")]).summary == "charged once, 12.50 EUR"
 
 
 def test_two_charges_stay_two_when_third_job_finds_order_paid() -> None:
-    charges = Charges.of([job("ch_1"), job("ch_2"), job("")])
+    charges = ChargeSummary.from_jobs([charge_job("ch_1"), charge_job("ch_2"), charge_job("")])
 
-    assert charges.twice
-    assert set(charges.done) == {"ch_1", "ch_2"}
+    assert charges.is_duplicate
+    assert set(charges.succeeded) == {"ch_1", "ch_2"}
 
 
 def test_declined_and_open_jobs_are_each_counted_once() -> None:
-    charges = Charges.of([job(FAILED), job(FAILED), job(OPEN), job(REVIEW), job(OPEN)])
+    charges = ChargeSummary.from_jobs(
+        [
+            charge_job(FAILED),
+            charge_job(FAILED),
+            charge_job(OPEN),
+            charge_job(REVIEW),
+            charge_job(OPEN),
+        ]
+    )
 
-    assert (charges.refused, charges.open) == (2, 3)
-    assert Charges() == Charges.of([])
+    assert (charges.declined, charges.unresolved) == (2, 3)
+    assert ChargeSummary() == ChargeSummary.from_jobs([])
 
 
 @pytest.mark.parametrize("recorded", [{}, {"amount": 1250}, {"currency": "eur"}])
 def test_charge_is_reported_without_recorded_amount(recorded: dict[str, object]) -> None:
-    charged = Charges.of([a_job(status=Status.FINISHED, provider_ref="pi_1", **recorded)])
+    charged = ChargeSummary.from_jobs(
+        [make_job(status=Status.FINISHED, provider_ref="pi_1", **recorded)]
+    )
 
-    assert charged.sentence == "charged once, of an amount that is not recorded"
+    assert charged.summary == "charged once, of an amount that is not recorded"

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from oncely.adapters.job_rows import to_attributes
+from oncely.adapters.job_rows import serialize_job
 from oncely.adapters.s3_history import S3HistoryStore
 from oncely.adapters.stream_records import row_changes
-from oncely.domain.gaps import Gap
+from oncely.domain.gaps import HistoryGap
 from oncely.services.archive_history import HistoryWriter
-from tests.support.command import FakePlace, oncely
-from tests.support.stream import FakeS3, finished, record
-from tests.unit.samples import KEY, NOW, a_job
+from tests.support.command import FakeStackConnection, run_cli
+from tests.support.stream import FakeS3, finish_job, stream_record
+from tests.unit.samples import KEY, NOW, make_job
 
 TABLE = {"TableId": "table-1", "LatestStreamArn": "arn:…/stream/1"}
 
@@ -70,100 +70,111 @@ def bucket() -> Bucket:
 
 
 @pytest.fixture
-def place(bucket: Bucket) -> FakePlace:
-    table = JobTable([to_attributes(a_job()), {"job_key": {"S": "deployment:identity"}}])
+def place(bucket: Bucket) -> FakeStackConnection:
+    table = JobTable([serialize_job(make_job()), {"job_key": {"S": "deployment:identity"}}])
     outputs = {"ArchiveBucketName": "archive", "JobsTableName": "jobs"}
-    return FakePlace(clients={"s3": bucket, "dynamodb": table}, outputs=outputs)
+    return FakeStackConnection(clients={"s3": bucket, "dynamodb": table}, outputs=outputs)
 
 
-def with_gap(bucket: Bucket, **fields: Any) -> None:  # noqa: ANN401  # of a gap
+def add_gap(bucket: Bucket, **fields: Any) -> None:  # noqa: ANN401  # of a gap
     client: Any = bucket
     S3HistoryStore(client, "archive").record_gap(
-        Gap(name="gap", **{"recorded_at": NOW, "first_at": NOW, "records": 31, **fields})
+        HistoryGap(name="gap", **{"recorded_at": NOW, "first_at": NOW, "records": 31, **fields})
     )
 
 
-def test_history_of_order_is_shown_oldest_first(bucket: Bucket, place: FakePlace) -> None:
-    old = a_job(subject="18452")
-    records = [record(old, finished(old, NOW + timedelta(hours=1))), record(None, old)]
+def test_history_of_order_is_shown_oldest_first(bucket: Bucket, place: FakeStackConnection) -> None:
+    old = make_job(subject="18452")
+    records = [
+        stream_record(old, finish_job(old, NOW + timedelta(hours=1))),
+        stream_record(None, old),
+    ]
     client: Any = bucket
     writer = HistoryWriter(S3HistoryStore(client, "archive"))
     for batch in ("a", "b"):  # at least once
         writer.write(row_changes(records), generation="table-1", batch=batch)
 
-    said = oncely("archive", "about", "18452", "--json", place=place)
+    said = run_cli("archive", "about", "18452", "--json", connection=place)
 
     lines = [json.loads(line) for line in said.stdout.splitlines()]
     assert [line["status"] for line in lines] == ["started", "finished"]
-    assert KEY in oncely("archive", "about", "18452", place=place).stdout
-    assert oncely("archive", "about", "18452", "--to", "2020-01-01", place=place).exit_code == 1
+    assert KEY in run_cli("archive", "about", "18452", connection=place).stdout
+    assert (
+        run_cli("archive", "about", "18452", "--to", "2020-01-01", connection=place).exit_code == 1
+    )
 
 
-def test_unmatched_id_suggests_find_command(place: FakePlace) -> None:
-    said = oncely("archive", "about", "nobody", place=place)
+def test_unmatched_id_suggests_find_command(place: FakeStackConnection) -> None:
+    said = run_cli("archive", "about", "nobody", connection=place)
 
     assert said.exit_code == 1
     assert "oncely find" in said.stderr
 
 
-def test_dates_in_wrong_order_are_rejected(place: FakePlace) -> None:
+def test_dates_in_wrong_order_are_rejected(place: FakeStackConnection) -> None:
     days = ("--from", "2026-11-18", "--to", "2026-11-17")
 
-    said = oncely("archive", "about", "18452", *days, place=place)
+    said = run_cli("archive", "about", "18452", *days, connection=place)
 
     assert said.exit_code == 2
     assert "--to (2026-11-17) is before --from (2026-11-18)" in said.stderr
 
 
-def test_open_gaps_set_attention_exit_code(bucket: Bucket, place: FakePlace) -> None:
-    assert oncely("archive", "gaps", place=place).stdout == "The history has no open gap.\n"
-    with_gap(bucket)
+def test_open_gaps_set_attention_exit_code(bucket: Bucket, place: FakeStackConnection) -> None:
+    assert run_cli("archive", "gaps", connection=place).stdout == "The history has no open gap.\n"
+    add_gap(bucket)
 
-    said = oncely("archive", "gaps", place=place)
+    said = run_cli("archive", "gaps", connection=place)
 
     assert said.exit_code == 4
     assert "31" in said.stdout
-    (gap,) = oncely("archive", "gaps", "--json", place=place).stdout.splitlines()
+    (gap,) = run_cli("archive", "gaps", "--json", connection=place).stdout.splitlines()
     assert json.loads(gap)["records"] == 31
 
 
-def test_backfill_writes_lines_and_closes_gaps(bucket: Bucket, place: FakePlace) -> None:
-    with_gap(bucket)
+def test_backfill_writes_lines_and_closes_gaps(bucket: Bucket, place: FakeStackConnection) -> None:
+    add_gap(bucket)
 
-    dry = oncely("archive", "backfill", "--dry-run", place=place)
+    dry = run_cli("archive", "backfill", "--dry-run", connection=place)
     assert (dry.exit_code, bucket.lines()) == (0, [])
     assert "Read 1 rows, would write 1 lines." in dry.stdout
-    done = oncely("archive", "backfill", "--json", place=place)
+    done = run_cli("archive", "backfill", "--json", connection=place)
 
     assert json.loads(done.stdout)["closed"] == ["gap"]
     assert [line.job_key for line in bucket.lines()] == [KEY]
-    assert oncely("archive", "gaps", place=place).exit_code == 0
+    assert run_cli("archive", "gaps", connection=place).exit_code == 0
 
 
 @pytest.mark.parametrize("declared", ["table-0", None])
 def test_restored_table_closes_no_gap(
-    bucket: Bucket, place: FakePlace, declared: str | None
+    bucket: Bucket, place: FakeStackConnection, declared: str | None
 ) -> None:
-    with_gap(bucket)
+    add_gap(bucket)
     place.clients["dynamodb"].declared = declared
 
-    said = oncely("archive", "backfill", place=place)
+    said = run_cli("archive", "backfill", connection=place)
 
     assert said.exit_code == 1
     assert "Scan the table that it replaces" in said.stderr
-    assert oncely("archive", "gaps", place=place).exit_code == 4, "restore-proofs still refuses"
+    assert run_cli("archive", "gaps", connection=place).exit_code == 4, (
+        "restore-proofs still refuses"
+    )
 
 
-def test_gap_older_than_requested_rows_stays_open(bucket: Bucket, place: FakePlace) -> None:
-    with_gap(bucket)
+def test_gap_older_than_requested_rows_stays_open(
+    bucket: Bucket, place: FakeStackConnection
+) -> None:
+    add_gap(bucket)
 
-    said = oncely("archive", "backfill", "--from", f"{NOW + timedelta(days=1):%F}", place=place)
+    said = run_cli(
+        "archive", "backfill", "--from", f"{NOW + timedelta(days=1):%F}", connection=place
+    )
 
     assert said.exit_code == 4
     assert "1 gaps are still open" in said.stderr
 
 
-def test_stack_without_archive_is_reported(place: FakePlace) -> None:
+def test_stack_without_archive_is_reported(place: FakeStackConnection) -> None:
     place.outputs = {}
 
-    assert "no output ArchiveBucketName" in oncely("archive", "gaps", place=place).stderr
+    assert "no output ArchiveBucketName" in run_cli("archive", "gaps", connection=place).stderr

@@ -5,24 +5,24 @@ import re
 
 from oncely.contracts import CONTRACTS
 from oncely.contracts.payment_charge import PaymentCharge
-from tests.support.command import oncely
+from tests.support.command import run_cli
 
 
 def test_contract_is_printed_as_it_describes_itself() -> None:
-    said = oncely("contracts", "payment.charge")
+    said = run_cli("contracts", "payment.charge")
 
     assert said.exit_code == 0
     assert said.stdout.startswith(PaymentCharge.describe())
 
 
 def test_every_contract_is_printed() -> None:
-    said = oncely("contracts").stdout
+    said = run_cli("contracts").stdout
 
     assert all(kind.describe() in said for kind in CONTRACTS)
 
 
 def test_json_output_includes_message_schema() -> None:
-    lines = oncely("contracts", "--json").stdout.splitlines()
+    lines = run_cli("contracts", "--json").stdout.splitlines()
 
     told = {one["job_type"]: one for one in map(json.loads, lines)}
     assert told.keys() == {kind.job_type for kind in CONTRACTS}
@@ -30,7 +30,7 @@ def test_json_output_includes_message_schema() -> None:
 
 
 def test_unknown_job_type_lists_known_ones() -> None:
-    said = oncely("contracts", "no.such")
+    said = run_cli("contracts", "no.such")
 
     assert said.exit_code == 1
     assert re.search(r"known here: .*payment\.charge", said.stderr)

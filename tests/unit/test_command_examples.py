@@ -11,7 +11,7 @@ import typer.main
 
 from infra.local.engine import REPOSITORY
 from ops_cli.main import app
-from tests.support.command import oncely
+from tests.support.command import run_cli
 
 PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), REPOSITORY / "README.md"]
 _INLINE = re.compile(r"`(oncely [a-z][^`]*)`")
@@ -25,14 +25,14 @@ def examples(page: Path) -> Iterator[str]:
         yield from (found for found in _INLINE.findall(line) if "…" not in found)
 
 
-WRITTEN = sorted({line for page in PAGES for line in examples(page)})
+DOCUMENTED_COMMANDS = sorted({line for page in PAGES for line in examples(page)})
 
 
 def test_docs_contain_examples() -> None:
-    assert len(WRITTEN) > 20
+    assert len(DOCUMENTED_COMMANDS) > 20
 
 
-@pytest.mark.parametrize("line", WRITTEN)
+@pytest.mark.parametrize("line", DOCUMENTED_COMMANDS)
 def test_example_is_valid_command_as_written(line: str) -> None:
     _, *words = shlex.split(line, comments=True)
     group: Any = typer.main.get_command(app)
@@ -47,7 +47,7 @@ def test_example_is_valid_command_as_written(line: str) -> None:
 
 
 def test_command_prints_its_version() -> None:
-    said = oncely("--version")
+    said = run_cli("--version")
 
     assert said.exit_code == 0
     assert re.fullmatch(r"oncely \d+\.\d+\.\d+\n", said.stdout)

@@ -7,25 +7,27 @@ import pytest
 
 from oncely.domain.keys import JobKey
 from oncely.services import inspect
-from tests.support.command import HOSTILE, FakePlace, oncely
-from tests.support.world import World, charge
+from tests.support.command import HOSTILE, FakeStackConnection, run_cli
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 
 
 @pytest.fixture
-def paid() -> FakePlace:
+def paid() -> FakeStackConnection:
     """An order that was paid, and asked for three times."""
-    world = World()
+    world = InMemoryStack()
     world.add_order()
     for _ in range(3):
-        world.run(charge())
-    return FakePlace(world)
+        world.run(charge_message())
+    return FakeStackConnection(world)
 
 
 @pytest.mark.parametrize("asked", ["18452", "#18452", "order_18452", "customer_7", KEY, " 18452 "])
-def test_find_answers_whether_charged_twice_in_first_line(paid: FakePlace, asked: str) -> None:
-    said = oncely("find", asked, place=paid)
+def test_find_answers_whether_charged_twice_in_first_line(
+    paid: FakeStackConnection, asked: str
+) -> None:
+    said = run_cli("find", asked, connection=paid)
 
     assert said.exit_code == 0
     assert said.stdout.splitlines()[0] == "18452: charged once, 12.50 EUR."
@@ -34,83 +36,83 @@ def test_find_answers_whether_charged_twice_in_first_line(paid: FakePlace, asked
     assert len(said.stdout.splitlines()) < 24
 
 
-def test_provider_reference_finds_job(paid: FakePlace) -> None:
+def test_provider_reference_finds_job(paid: FakeStackConnection) -> None:
     reference = paid.world.job(KEY).provider_ref
     assert reference is not None
 
-    assert KEY in oncely("find", reference, place=paid).stdout
+    assert KEY in run_cli("find", reference, connection=paid).stdout
 
 
-def test_receipt_does_not_count_as_second_charge(paid: FakePlace) -> None:
+def test_receipt_does_not_count_as_second_charge(paid: FakeStackConnection) -> None:
     paid.world.run({"job": "receipt.send", "v": 1, "order_id": "18452"})
 
-    said = oncely("find", "18452", place=paid)
+    said = run_cli("find", "18452", connection=paid)
 
     assert "receipt.send:order_18452" in said.stdout
     assert said.stdout.splitlines()[0] == "18452: charged once, 12.50 EUR."
 
 
 def test_double_charge_is_reported_in_first_line() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.run(charge())
+    world.run(charge_message())
     twin = world.job(KEY)
     second = JobKey(f"{KEY}:2")
     world.store.jobs[second] = replace(twin, job_key=second, result={"charge_id": "ch_2"})
 
-    said = oncely("find", "18452", place=FakePlace(world))
+    said = run_cli("find", "18452", connection=FakeStackConnection(world))
 
     assert said.stdout.splitlines()[0] == "18452: charged 2 times: 12.50 EUR, 12.50 EUR."
 
 
 def test_unfinished_charge_is_shown_as_pending() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    place = FakePlace(world)
-    oncely("send", "payment.charge", "order_id=18452", place=place)
+    place = FakeStackConnection(world)
+    run_cli("send", "payment.charge", "order_id=18452", connection=place)
 
-    said = oncely("show", KEY, place=place)
+    said = run_cli("show", KEY, connection=place)
 
     assert "pending (ready)" in said.stdout
     assert "You may resend" in said.stdout
 
 
-def test_unmatched_id_has_its_own_exit_code(paid: FakePlace) -> None:
-    said = oncely("find", "99999", place=paid)
+def test_unmatched_id_has_its_own_exit_code(paid: FakeStackConnection) -> None:
+    said = run_cli("find", "99999", connection=paid)
 
     assert said.exit_code == 1
     assert "No job is known of '99999'" in said.stderr
 
 
-def test_json_output_includes_labels_and_timeline(paid: FakePlace) -> None:
-    found = json.loads(oncely("find", "18452", "--json", place=paid).stdout)
-    shown = json.loads(oncely("show", KEY, "--json", place=paid).stdout)
+def test_json_output_includes_labels_and_timeline(paid: FakeStackConnection) -> None:
+    found = json.loads(run_cli("find", "18452", "--json", connection=paid).stdout)
+    shown = json.loads(run_cli("show", KEY, "--json", connection=paid).stdout)
 
     assert (found["query"], found["jobs"][0]["found_by"]) == ("18452", "order")
-    assert found["jobs"][0]["amount_words"] == "12.50 EUR"
+    assert found["jobs"][0]["amount_label"] == "12.50 EUR"
     assert shown["status_words"] == "done"
     assert shown["timeline"][-1]["event"] == "confirm"
 
 
-def test_show_prints_job_with_timeline_and_contract(paid: FakePlace) -> None:
-    said = oncely("show", KEY, place=paid).stdout
+def test_show_prints_job_with_timeline_and_contract(paid: FakeStackConnection) -> None:
+    said = run_cli("show", KEY, connection=paid).stdout
 
     for part in (KEY, "12.50 EUR", "customer_7", "a worker took it", "oncely contracts payment"):
         assert part in said
 
 
-def test_missing_job_key_is_reported(paid: FakePlace) -> None:
-    said = oncely("show", "payment.charge:order_1", place=paid)
+def test_missing_job_key_is_reported(paid: FakeStackConnection) -> None:
+    said = run_cli("show", "payment.charge:order_1", connection=paid)
 
     assert (said.exit_code, said.stdout) == (1, "")
     assert "There is no job 'payment.charge:order_1'" in said.stderr
 
 
-def test_list_filters_by_status_type_and_time(paid: FakePlace) -> None:
-    paid.world.run(charge("nobody"))
+def test_list_filters_by_status_type_and_time(paid: FakeStackConnection) -> None:
+    paid.world.run(charge_message("nobody"))
 
     def keys(*options: str) -> list[str]:
-        said = oncely("list", "--json", *options, place=paid)
+        said = run_cli("list", "--json", *options, connection=paid)
         assert said.exit_code == 0, said.output
         return [json.loads(line)["job_key"] for line in said.stdout.splitlines()]
 
@@ -122,18 +124,18 @@ def test_list_filters_by_status_type_and_time(paid: FakePlace) -> None:
     assert len(keys("--since", "2020-01-01T00:00")) == 1
 
 
-def test_empty_list_of_done_jobs_suggests_find_command(paid: FakePlace) -> None:
-    said = oncely("list", "--status", "finished", "--type", "sync.push", place=paid)
+def test_empty_list_of_done_jobs_suggests_find_command(paid: FakeStackConnection) -> None:
+    said = run_cli("list", "--status", "finished", "--type", "sync.push", connection=paid)
 
     assert "No job is in this list" in said.stdout
     assert "`oncely find` finds each" in said.stderr
 
 
-def test_list_reports_that_there_is_more(paid: FakePlace) -> None:
-    paid.world.run(charge("nobody"))
-    paid.world.run(charge("another"))
+def test_list_reports_that_there_is_more(paid: FakeStackConnection) -> None:
+    paid.world.run(charge_message("nobody"))
+    paid.world.run(charge_message("another"))
 
-    said = oncely("list", "--limit", "1", place=paid)
+    said = run_cli("list", "--limit", "1", connection=paid)
 
     assert "There are more: --limit 4" in said.stderr
 
@@ -146,27 +148,27 @@ def test_list_reports_that_there_is_more(paid: FakePlace) -> None:
     ],
 )
 def test_invalid_list_option_names_valid_ones(
-    paid: FakePlace, options: tuple[str, ...], sentence: str
+    paid: FakeStackConnection, options: tuple[str, ...], sentence: str
 ) -> None:
-    said = oncely("list", *options, place=paid)
+    said = run_cli("list", *options, connection=paid)
 
     assert said.exit_code == 2
     assert sentence in said.stderr
 
 
 def test_list_of_rare_type_stops_early_and_suggests_narrowing(
-    paid: FakePlace, monkeypatch: pytest.MonkeyPatch
+    paid: FakeStackConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inspect, "MOST_READ", 1)
-    monkeypatch.setattr(inspect, "MOST_LOOKED_AT", 2)
-    paid.world.run(charge("nobody"))
+    monkeypatch.setattr(inspect, "MAX_ROWS_READ", 1)
+    monkeypatch.setattr(inspect, "MAX_ENTRIES_SCANNED", 2)
+    paid.world.run(charge_message("nobody"))
     first = paid.world.job("payment.charge:order_nobody")
     for number in range(10):
         key = JobKey(f"payment.charge:order_x{number}")
         paid.world.store.jobs[key] = replace(first, job_key=key)
 
     for json_or_not in ((), ("--json",)):
-        said = oncely("list", "--type", "sync.push", *json_or_not, place=paid)
+        said = run_cli("list", "--type", "sync.push", *json_or_not, connection=paid)
 
         assert said.exit_code == 0
         assert "narrow it with --since and --until" in said.stderr
@@ -174,19 +176,19 @@ def test_list_of_rare_type_stops_early_and_suggests_narrowing(
 
 
 def test_empty_list_of_unknown_type_names_known_ones(
-    paid: FakePlace,
+    paid: FakeStackConnection,
 ) -> None:
-    said = oncely("list", "--type", "payment.chrage", place=paid)
+    said = run_cli("list", "--type", "payment.chrage", connection=paid)
 
     assert said.exit_code == 0
     assert "'payment.chrage' is not one of payment.charge, " in said.stderr
 
 
-def test_printed_command_targets_same_stack(paid: FakePlace) -> None:
-    paid.options = " --stack Oncely-prod"
-    paid.world.run(charge("nobody"))
+def test_printed_command_targets_same_stack(paid: FakeStackConnection) -> None:
+    paid.cli_options = " --stack Oncely-prod"
+    paid.world.run(charge_message("nobody"))
 
-    said = oncely("show", "payment.charge:order_nobody", place=paid)
+    said = run_cli("show", "payment.charge:order_nobody", connection=paid)
 
     assert (
         "oncely repair payment.charge:order_nobody ACTION --reason … --stack Oncely-prod"
@@ -194,25 +196,25 @@ def test_printed_command_targets_same_stack(paid: FakePlace) -> None:
     )
 
 
-def test_long_list_is_read_page_by_page(paid: FakePlace) -> None:
+def test_long_list_is_read_page_by_page(paid: FakeStackConnection) -> None:
     one = paid.world.job(KEY)
     keys = [JobKey(f"payment.charge:order_{number}") for number in range(10_000)]
     paid.world.store.jobs |= {key: replace(one, job_key=key) for key in keys}
 
-    said = oncely("list", "--status", "finished", "--json", "--limit", "250", place=paid)
+    said = run_cli("list", "--status", "finished", "--json", "--limit", "250", connection=paid)
 
     assert len({json.loads(line)["job_key"] for line in said.stdout.splitlines()}) == 250
 
 
 def test_hostile_customer_input_is_printed_as_text() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order(HOSTILE, customer_id=HOSTILE)
-    world.run(charge(HOSTILE))
+    world.run(charge_message(HOSTILE))
     (key,) = world.store.jobs
-    place = FakePlace(world)
+    place = FakeStackConnection(world)
 
     for words in (("find", HOSTILE), ("show", key), ("list", "--status", "finished")):
-        said = oncely(*words, place=place)
+        said = run_cli(*words, connection=place)
         assert said.exit_code == 0, said.output
         assert "\x1b" not in said.output
         assert "\u202e" not in said.output
@@ -221,9 +223,9 @@ def test_hostile_customer_input_is_printed_as_text() -> None:
 
 
 def test_find_prints_answer_then_jobs_then_timelines(
-    paid: FakePlace,
+    paid: FakeStackConnection,
 ) -> None:
-    said = oncely("find", "18452", place=paid)
+    said = run_cli("find", "18452", connection=paid)
 
     lines = said.stdout.splitlines()
     alone = lines.index(KEY)
@@ -232,8 +234,8 @@ def test_find_prints_answer_then_jobs_then_timelines(
     assert said.stderr == ""
 
 
-def test_complete_list_gives_no_hint(paid: FakePlace) -> None:
-    said = oncely("list", "--status", "finished", place=paid)
+def test_complete_list_gives_no_hint(paid: FakeStackConnection) -> None:
+    said = run_cli("list", "--status", "finished", connection=paid)
 
     assert KEY in said.stdout
     assert said.stderr == ""

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ops_cli.exits import CommandError, Exit
-from ops_cli.moments import ago, moment, span
+from ops_cli.exits import CommandError, ExitCode
+from ops_cli.moments import format_age, parse_duration, parse_time_argument
 from tests.unit.samples import NOW
 
 
@@ -20,23 +20,23 @@ from tests.unit.samples import NOW
     ],
 )
 def test_time_span_is_number_with_unit(text: str, length: timedelta) -> None:
-    assert span(text) == length
-    assert moment(text, now=NOW) == NOW - length
+    assert parse_duration(text) == length
+    assert parse_time_argument(text, now=NOW) == NOW - length
 
 
 @pytest.mark.parametrize("text", ["", "24", "h", "-1h", "1.5h", "24 h", "1234567s"])
 def test_any_other_text_is_not_time_span(text: str) -> None:
     with pytest.raises(CommandError, match="is no time span") as caught:
-        span(text)
+        parse_duration(text)
 
-    assert caught.value.code is Exit.USAGE
+    assert caught.value.code is ExitCode.USAGE
 
 
 def test_moment_is_utc_and_clamps_huge_time_span() -> None:
-    assert moment(" 2026-11-16T03:00 ", now=NOW) == NOW
-    assert moment("999999w", now=NOW) == datetime.min.replace(tzinfo=UTC)
+    assert parse_time_argument(" 2026-11-16T03:00 ", now=NOW) == NOW
+    assert parse_time_argument("999999w", now=NOW) == datetime.min.replace(tzinfo=UTC)
     with pytest.raises(CommandError, match="is no time: write"):
-        moment("yesterday", now=NOW)
+        parse_time_argument("yesterday", now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_moment_is_utc_and_clamps_huge_time_span() -> None:
     ],
 )
 def test_age_is_shown_in_largest_unit_that_fits(seconds: int, words: str) -> None:
-    assert ago(NOW - timedelta(seconds=seconds), now=NOW) == words
+    assert format_age(NOW - timedelta(seconds=seconds), now=NOW) == words

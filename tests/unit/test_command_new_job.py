@@ -10,9 +10,9 @@ import pytest
 
 from infra.local.engine import REPOSITORY
 from ops_cli.exits import CommandError
-from ops_cli.new_job import Does
-from ops_cli.registry_line import registered
-from tests.support.command import oncely
+from ops_cli.new_job import SafetyOption
+from ops_cli.registry_line import add_to_registry
+from tests.support.command import run_cli
 
 REGISTRY = Path("functions/oncely/contracts/__init__.py")
 
@@ -30,8 +30,8 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_new_jobs_of_every_safety_class_pass_tests_and_linter(clone: Path) -> None:
-    for number, safety in enumerate(Does):
-        written = oncely("new-job", f"refund.number_{'abcd'[number]}", "--safety", safety)
+    for number, safety in enumerate(SafetyOption):
+        written = run_cli("new-job", f"refund.number_{'abcd'[number]}", "--safety", safety)
         assert written.exit_code == 0, written.output
 
     assert "RefundNumberD,\n" in (clone / REGISTRY).read_text()
@@ -56,10 +56,10 @@ def run(clone: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_existing_job_is_not_overwritten(clone: Path) -> None:
-    oncely("new-job", "refund.issue")
+    run_cli("new-job", "refund.issue")
     before = (clone / REGISTRY).read_text()
 
-    again = oncely("new-job", "refund.issue")
+    again = run_cli("new-job", "refund.issue")
 
     assert again.exit_code == 1
     assert "is there already; nothing was written" in again.stderr
@@ -68,7 +68,7 @@ def test_existing_job_is_not_overwritten(clone: Path) -> None:
 
 @pytest.mark.parametrize("name", ["refund", "Refund.Issue", "refund issue", "../evil.job", "a.b;c"])
 def test_invalid_job_type_is_rejected(clone: Path, name: str) -> None:
-    said = oncely("new-job", name)
+    said = run_cli("new-job", name)
 
     assert said.exit_code == 2
     assert "write it like refund.issue" in said.stderr
@@ -76,4 +76,4 @@ def test_invalid_job_type_is_rejected(clone: Path, name: str) -> None:
 
 def test_unrecognized_registry_is_left_to_edit_by_hand() -> None:
     with pytest.raises(CommandError, match="by hand"):
-        registered("CONTRACTS = ()\n", module="refund_issue", name="RefundIssue")
+        add_to_registry("CONTRACTS = ()\n", module="refund_issue", name="RefundIssue")

@@ -19,28 +19,28 @@ from botocore.exceptions import (
 from botocore.stub import Stubber
 
 from infra.local.engine import REPOSITORY
-from ops_cli.local_state import STATE, LocalState
-from ops_cli.place import AwsPlace, Where
-from ops_cli.trouble import sentence
-from tests.support.command import FakePlace, oncely, where_of
+from ops_cli.local_state import STATE_FILE, LocalState
+from ops_cli.place import AwsStackConnection, StackSelector
+from ops_cli.trouble import describe_aws_error
+from tests.support.command import FakeStackConnection, run_cli, selector_for
 
 NO_PROFILE = {"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
 
 
 def test_options_select_stack() -> None:
-    given = where_of("list", "--stack", "Mine", "--profile", "p", "--region", "eu-west-1")
+    given = selector_for("list", "--stack", "Mine", "--profile", "p", "--region", "eu-west-1")
 
-    assert given == Where(stack="Mine", profile="p", region="eu-west-1", local=False)
+    assert given == StackSelector(stack="Mine", profile="p", region="eu-west-1", local=False)
 
 
 def test_environment_selects_stack_without_option(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert where_of("list").stack == "Oncely-dev"
+    assert selector_for("list").stack == "Oncely-dev"
 
     monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
 
-    assert where_of("list").stack == "Oncely-prod"
+    assert selector_for("list").stack == "Oncely-prod"
 
 
 def client_error(code: str, message: str = "said AWS") -> ClientError:
@@ -67,13 +67,13 @@ def client_error(code: str, message: str = "said AWS") -> ClientError:
 def test_aws_error_is_one_sentence_with_exit_code(
     error: ClientError | BotoCoreError, said: str
 ) -> None:
-    assert sentence(error).startswith(said) or said in sentence(error)
+    assert describe_aws_error(error).startswith(said) or said in describe_aws_error(error)
 
-    class Broken(FakePlace):
-        def desk(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
+    class Broken(FakeStackConnection):
+        def services(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
             raise error
 
-    answer = oncely("list", place=Broken())
+    answer = run_cli("list", connection=Broken())
 
     assert answer.exit_code == 3
     assert said in " ".join(answer.stderr.split())
@@ -81,11 +81,11 @@ def test_aws_error_is_one_sentence_with_exit_code(
 
 
 def test_missing_provider_sdk_says_how_to_install_it() -> None:
-    class WithoutStripe(FakePlace):
-        def desk(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
+    class WithoutStripe(FakeStackConnection):
+        def services(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
             raise ModuleNotFoundError("No module named 'stripe'", name="stripe")
 
-    said = oncely("list", place=WithoutStripe())
+    said = run_cli("list", connection=WithoutStripe())
 
     assert said.exit_code == 3
     assert "The package stripe is not installed" in said.stderr
@@ -103,11 +103,11 @@ def test_missing_stack_says_how_to_name_it(monkeypatch: pytest.MonkeyPatch) -> N
     stub.add_client_error(
         "describe_stacks", "ValidationError", "Stack with id Oncely-dev does not exist"
     )
-    monkeypatch.setattr(AwsPlace, "client", lambda _self, _service: client)
+    monkeypatch.setattr(AwsStackConnection, "client", lambda _self, _service: client)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
 
     with stub:
-        said = oncely("find", "18452", "--region", "eu-west-1")
+        said = run_cli("find", "18452", "--region", "eu-west-1")
 
     assert said.exit_code == 3
     assert "There is no stack Oncely-dev in eu-west-1: name yours with --stack" in said.stderr
@@ -116,19 +116,19 @@ def test_missing_stack_says_how_to_name_it(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("where", "options"),
     [
-        (Where(), ""),
-        (Where(stack="Oncely-prod"), " --stack Oncely-prod"),
-        (Where(profile="shop", region="eu-west-1"), " --profile shop --region eu-west-1"),
+        (StackSelector(), ""),
+        (StackSelector(stack="Oncely-prod"), " --stack Oncely-prod"),
+        (StackSelector(profile="shop", region="eu-west-1"), " --profile shop --region eu-west-1"),
     ],
 )
 def test_stack_knows_options_for_printed_commands(
-    monkeypatch: pytest.MonkeyPatch, where: Where, options: str
+    monkeypatch: pytest.MonkeyPatch, where: StackSelector, options: str
 ) -> None:
     monkeypatch.delenv("ONCELY_STACK", raising=False)
-    assert AwsPlace(where).options == options
+    assert AwsStackConnection(where).cli_options == options
 
     monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
-    assert AwsPlace(Where(stack="Oncely-prod")).options == ""
+    assert AwsStackConnection(StackSelector(stack="Oncely-prod")).cli_options == ""
 
 
 def test_missing_credentials_are_reported_without_traceback() -> None:
@@ -150,12 +150,12 @@ def test_missing_credentials_are_reported_without_traceback() -> None:
 def test_local_stack_is_found_by_state_file_in_clone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(a_clone(tmp_path))
-    (tmp_path / STATE).write_text(json.dumps({"endpoint": "http://127.0.0.1:4599"}))
+    monkeypatch.chdir(make_clone(tmp_path))
+    (tmp_path / STATE_FILE).write_text(json.dumps({"endpoint": "http://127.0.0.1:4599"}))
 
     state = LocalState.read()
 
-    assert state.environment()["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4599"
+    assert state.boto3_env()["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4599"
     assert state.stack == "Oncely-local"
 
 
@@ -166,11 +166,11 @@ def test_local_stack_is_found_by_state_file_in_clone(
 def test_missing_local_stack_says_how_to_start_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str | None
 ) -> None:
-    monkeypatch.chdir(a_clone(tmp_path))
+    monkeypatch.chdir(make_clone(tmp_path))
     if left is not None:
-        (tmp_path / STATE).write_text(left)
+        (tmp_path / STATE_FILE).write_text(left)
 
-    said = oncely("list", "--local")
+    said = run_cli("list", "--local")
 
     assert said.exit_code == 3
     assert "start one with `make local`" in said.stderr
@@ -180,29 +180,29 @@ def test_missing_local_stack_says_how_to_start_one(
 def test_clone_commands_are_passed_on_with_their_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.chdir(a_clone(tmp_path))
+    monkeypatch.chdir(make_clone(tmp_path))
     (tmp_path / "infra" / "local").mkdir()
     (tmp_path / "infra" / "local" / "__main__.py").write_text(
         "import pathlib, sys; pathlib.Path('asked').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
     )
 
-    said = oncely(what, "--jobs", "5", "more", "--help")
+    said = run_cli(what, "--jobs", "5", "more", "--help")
 
     assert said.exit_code == 7
     assert (tmp_path / "asked").read_text() == f"{what} --jobs 5 more --help"
 
 
-def a_clone(folder: Path) -> Path:
+def make_clone(folder: Path) -> Path:
     """As much of a clone as the command looks for."""
     (folder / "infra").mkdir()
     (folder / "infra" / "stack.py").touch()
     (folder / "functions" / "oncely").mkdir(parents=True)
-    (folder / STATE.parent).mkdir()
+    (folder / STATE_FILE.parent).mkdir()
     return folder
 
 
 def test_help_lists_commands_and_exit_codes() -> None:
-    said = oncely("--help", COLUMNS="200")
+    said = run_cli("--help", COLUMNS="200")
 
     assert said.exit_code == 0
     for word in ("find", "show", "list", "repair", "redrive", "doctor", "new-job", "Exit codes"):
@@ -226,7 +226,7 @@ def test_help_loads_no_sdk() -> None:
 
 def test_shell_completes_commands_and_job_types() -> None:
     def completed(typed: str) -> str:
-        return oncely(
+        return run_cli(
             _ONCELY_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" "))
         ).stdout
 

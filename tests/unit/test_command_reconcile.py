@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ops_cli import reconcile
-from tests.support.command import FakePlace, Machine, oncely
+from tests.support.command import FakeStackConnection, FakeStateMachine, run_cli
 
 ARN = "arn:aws:states:us-east-1:1:stateMachine:Reconciler"
 JOB = {
@@ -20,21 +20,25 @@ JOB = {
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconcile, "_EVERY", 0.0)
+    monkeypatch.setattr(reconcile, "_POLL_SECONDS", 0.0)
 
 
-def place_with(status: str = "SUCCEEDED", **ended: Any) -> tuple[FakePlace, Machine]:  # noqa: ANN401  # as boto3 says it
-    machine = Machine({"status": status, **ended})
-    return FakePlace(clients={"stepfunctions": machine}, outputs={"ReconcilerArn": ARN}), machine
+def connection_with(
+    status: str = "SUCCEEDED", **ended: Any
+) -> tuple[FakeStackConnection, FakeStateMachine]:  # as boto3 says it
+    machine = FakeStateMachine({"status": status, **ended})
+    return FakeStackConnection(
+        clients={"stepfunctions": machine}, outputs={"ReconcilerArn": ARN}
+    ), machine
 
 
 def test_sweep_input_matches_options() -> None:
-    place, machine = place_with(output='{"counts": {}, "jobs": []}')
+    place, machine = connection_with(output='{"counts": {}, "jobs": []}')
 
-    said = oncely(
+    said = run_cli(
         *("reconcile", "--type", "payment.charge", "--from", "2026-11-16", "--limit", "5"),
         *("--dry-run",),
-        place=place,
+        connection=place,
     )
 
     assert (said.exit_code, said.stdout) == (0, "Nothing is due.\n")
@@ -49,9 +53,9 @@ def test_sweep_input_matches_options() -> None:
 
 def test_resolution_of_each_job_is_printed() -> None:
     output = json.dumps({"counts": {"finished": 1}, "jobs": [JOB]})
-    place, machine = place_with(output=output)
+    place, machine = connection_with(output=output)
 
-    said = oncely("reconcile", JOB["key"], place=place)
+    said = run_cli("reconcile", JOB["key"], connection=place)
 
     assert said.exit_code == 0
     assert json.loads(machine.started[0]["input"])["key"] == JOB["key"]
@@ -72,9 +76,9 @@ def test_resolution_of_each_job_is_printed() -> None:
 def test_sweep_that_needs_attention_has_its_own_exit_code(
     status: str, ended: dict[str, str]
 ) -> None:
-    place, _ = place_with(status, **ended)
+    place, _ = connection_with(status, **ended)
 
-    said = oncely("reconcile", place=place)
+    said = run_cli("reconcile", connection=place)
 
     assert said.exit_code == 4
     assert said.stderr
@@ -82,18 +86,20 @@ def test_sweep_that_needs_attention_has_its_own_exit_code(
 
 
 def test_missing_job_is_reported() -> None:
-    place, _ = place_with(output='{"counts": {"gone": 1}, "jobs": []}')
+    place, _ = connection_with(output='{"counts": {"gone": 1}, "jobs": []}')
 
-    said = oncely("reconcile", "payment.charge:order_none", place=place)
+    said = run_cli("reconcile", "payment.charge:order_none", connection=place)
 
     assert said.exit_code == 1
     assert "There is no job 'payment.charge:order_none'" in said.stderr
 
 
 def test_json_output_is_passed_through() -> None:
-    place, _ = place_with(output=json.dumps({"counts": {"finished": 1}, "jobs": [JOB], "new": 1}))
+    place, _ = connection_with(
+        output=json.dumps({"counts": {"finished": 1}, "jobs": [JOB], "new": 1})
+    )
 
-    answer = json.loads(oncely("reconcile", "--json", place=place).stdout)
+    answer = json.loads(run_cli("reconcile", "--json", connection=place).stdout)
 
     assert answer == {
         "execution": "arn:one",
@@ -105,9 +111,9 @@ def test_json_output_is_passed_through() -> None:
 
 
 def test_reconcile_reports_shards_busy_with_other_sweep() -> None:
-    place, _ = place_with(output='{"counts": {}, "jobs": [], "busy_shards": 3}')
+    place, _ = connection_with(output='{"counts": {}, "jobs": [], "busy_shards": 3}')
 
-    said = oncely("reconcile", place=place)
+    said = run_cli("reconcile", connection=place)
 
     assert said.exit_code == 0
     assert "at work on 3 shards" in said.stdout
@@ -115,21 +121,21 @@ def test_reconcile_reports_shards_busy_with_other_sweep() -> None:
 
 
 def test_reconcile_reports_number_of_unlisted_jobs() -> None:
-    place, _ = place_with(output='{"counts": {"finished": 9}, "jobs": [], "not_listed": 9}')
+    place, _ = connection_with(output='{"counts": {"finished": 9}, "jobs": [], "not_listed": 9}')
 
-    assert "9 more jobs are not listed" in oncely("reconcile", place=place).stdout
+    assert "9 more jobs are not listed" in run_cli("reconcile", connection=place).stdout
 
 
 def test_no_wait_option_returns_after_start() -> None:
-    place, _ = place_with()
+    place, _ = connection_with()
 
-    said = oncely("reconcile", "--no-wait", place=place)
+    said = run_cli("reconcile", "--no-wait", connection=place)
 
     assert (said.exit_code, said.stdout) == (0, "started: arn:one\n")
 
 
 def test_stack_without_reconciler_names_fix() -> None:
-    said = oncely("reconcile", place=FakePlace())
+    said = run_cli("reconcile", connection=FakeStackConnection())
 
     assert said.exit_code == 3
     assert "deploy it again" in said.stderr

@@ -10,29 +10,31 @@ from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from ops_cli import repair as repair_command
-from tests.support.command import FakePlace, oncely
-from tests.support.fakes import FakeOutbox
-from tests.support.payments import Fault
-from tests.support.world import World, charge
+from tests.support.command import FakeStackConnection, run_cli
+from tests.support.fakes import FakeMessageSender
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
-WHY = ("--reason", "the customer showed me the bank's page")
+REASON = ("--reason", "the customer showed me the bank's page")
 
 
 @pytest.fixture
-def review() -> FakePlace:
+def review() -> FakeStackConnection:
     """A job that a person must decide: its order was missing, and is there now."""
-    world = World()
-    world.run(charge())
+    world = InMemoryStack()
+    world.run(charge_message())
     world.add_order()
     assert world.job(KEY).status is Status.NEEDS_REVIEW
-    return FakePlace(world)
+    return FakeStackConnection(world)
 
 
 def test_repair_records_aws_identity_and_reason(
-    review: FakePlace,
+    review: FakeStackConnection,
 ) -> None:
-    said = oncely("repair", KEY, "finish", *WHY, "--reference", "ch_9", "--yes", place=review)
+    said = run_cli(
+        "repair", KEY, "finish", *REASON, "--provider-ref", "ch_9", "--yes", connection=review
+    )
 
     assert said.exit_code == 0, said.output
     assert "It is now done." in said.stdout
@@ -42,24 +44,24 @@ def test_repair_records_aws_identity_and_reason(
     assert review.world.order()["status"] == "paid"
 
 
-def test_given_name_does_not_hide_aws_identity(review: FakePlace) -> None:
-    oncely("repair", KEY, "fail", *WHY, "--yes", "--as", "grace", place=review)
+def test_given_name_does_not_hide_aws_identity(review: FakeStackConnection) -> None:
+    run_cli("repair", KEY, "fail", *REASON, "--yes", "--as", "grace", connection=review)
 
     assert review.world.job(KEY).evidence[-1].actor == "person:grace (signed in as ada@example.com)"
 
 
-def test_long_given_name_does_not_displace_aws_identity(review: FakePlace) -> None:
+def test_long_given_name_does_not_displace_aws_identity(review: FakeStackConnection) -> None:
     forged = "boss (signed in as boss)".ljust(200, "_")
 
-    oncely("repair", KEY, "fail", *WHY, "--yes", "--as", forged, place=review)
+    run_cli("repair", KEY, "fail", *REASON, "--yes", "--as", forged, connection=review)
 
     assert review.world.job(KEY).evidence[-1].actor.endswith("(signed in as ada@example.com)")
 
 
-def test_dry_run_shows_result_and_changes_nothing(review: FakePlace) -> None:
+def test_dry_run_shows_result_and_changes_nothing(review: FakeStackConnection) -> None:
     before = review.world.job(KEY)
 
-    said = oncely("repair", KEY, "fail", *WHY, "--dry-run", place=review)
+    said = run_cli("repair", KEY, "fail", *REASON, "--dry-run", connection=review)
 
     assert said.exit_code == 0
     assert "A dry run, nothing was changed. It would be failed." in said.stdout
@@ -67,10 +69,10 @@ def test_dry_run_shows_result_and_changes_nothing(review: FakePlace) -> None:
     assert review.world.order()["status"] == "payment_pending"
 
 
-def test_repair_needs_yes_option_without_terminal(review: FakePlace) -> None:
+def test_repair_needs_yes_option_without_terminal(review: FakeStackConnection) -> None:
     before = review.world.job(KEY)
 
-    said = oncely("repair", KEY, "fail", *WHY, place=review)
+    said = run_cli("repair", KEY, "fail", *REASON, connection=review)
 
     assert said.exit_code == 2
     assert "Pass --yes or --dry-run" in said.stderr
@@ -86,17 +88,21 @@ def test_repair_needs_yes_option_without_terminal(review: FakePlace) -> None:
     ],
 )
 def test_repair_needs_confirmation_on_terminal(
-    review: FakePlace, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, status: Status
+    review: FakeStackConnection,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    code: int,
+    status: Status,
 ) -> None:
-    monkeypatch.setattr(repair_command, "_is_a_terminal", lambda: True)
+    monkeypatch.setattr(repair_command, "_is_terminal", lambda: True)
 
-    said = oncely("repair", KEY, "fail", *WHY, place=review, typed=answer)
+    said = run_cli("repair", KEY, "fail", *REASON, connection=review, stdin_text=answer)
 
     assert (said.exit_code, review.world.job(KEY).status) == (code, status)
 
 
-def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakePlace) -> None:
-    said = oncely("repair", KEY, "again", *WHY, "--yes", place=review)
+def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakeStackConnection) -> None:
+    said = run_cli("repair", KEY, "again", *REASON, "--yes", connection=review)
 
     assert said.exit_code == 1
     assert "Try again as a new attempt is not possible: only a job that has failed" in said.stderr
@@ -104,16 +110,16 @@ def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakePlace) ->
 
 
 def test_job_changed_since_shown_is_not_repaired(
-    review: FakePlace, monkeypatch: pytest.MonkeyPatch
+    review: FakeStackConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def changed_while_the_person_is_asked() -> bool:
         job = review.world.job(KEY)
         review.world.store.jobs[JobKey(KEY)] = replace(job, version=job.version + 1)
         return True
 
-    monkeypatch.setattr(repair_command, "_is_a_terminal", changed_while_the_person_is_asked)
+    monkeypatch.setattr(repair_command, "_is_terminal", changed_while_the_person_is_asked)
 
-    said = oncely("repair", KEY, "fail", *WHY, place=review, typed="y\n")
+    said = run_cli("repair", KEY, "fail", *REASON, connection=review, stdin_text="y\n")
 
     assert said.exit_code == 1
     assert "the job has changed, it is needs_review now. Look again: oncely show" in said.stderr
@@ -121,18 +127,18 @@ def test_job_changed_since_shown_is_not_repaired(
 
 
 @pytest.fixture
-def unknown() -> FakePlace:
+def unknown() -> FakeStackConnection:
     """The customer is charged, and the answer was lost."""
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
     assert world.job(KEY).status is Status.UNKNOWN
-    return FakePlace(world)
+    return FakeStackConnection(world)
 
 
-def test_lookup_prints_provider_outcome_beside_job(unknown: FakePlace) -> None:
-    said = oncely("repair", KEY, "ask", *WHY, "--yes", place=unknown)
+def test_lookup_prints_provider_outcome_beside_job(unknown: FakeStackConnection) -> None:
+    said = run_cli("repair", KEY, "ask", *REASON, "--yes", connection=unknown)
 
     assert said.exit_code == 0, said.output
     assert "Stripe says: " in said.stdout
@@ -140,18 +146,18 @@ def test_lookup_prints_provider_outcome_beside_job(unknown: FakePlace) -> None:
     assert len(unknown.world.payments.charges) == 1
 
 
-def test_failed_lookup_has_its_own_exit_code(unknown: FakePlace) -> None:
-    unknown.world.payments.fails("look_up", Fault.TIMEOUT_BEFORE)
+def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> None:
+    unknown.world.payments.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
 
-    said = oncely("repair", KEY, "ask", *WHY, "--yes", place=unknown)
+    said = run_cli("repair", KEY, "ask", *REASON, "--yes", connection=unknown)
 
     assert said.exit_code == 3, said.output
     assert "The provider could not say" in said.stderr
     assert unknown.world.job(KEY).status is Status.UNKNOWN
 
 
-def test_json_output_shows_repaired_job(review: FakePlace) -> None:
-    said = oncely("repair", KEY, "fail", *WHY, "--yes", "--json", place=review)
+def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
+    said = run_cli("repair", KEY, "fail", *REASON, "--yes", "--json", connection=review)
 
     answer = json.loads(said.stdout)
     assert (answer["job"]["status"], answer["dry_run"]) == ("failed", False)
@@ -160,29 +166,29 @@ def test_json_output_shows_repaired_job(review: FakePlace) -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ((KEY, "explode", *WHY), 2),
+        ((KEY, "explode", *REASON), 2),
         ((KEY, "fail"), 2),
-        (("payment.charge:order_1", "fail", *WHY, "--yes"), 1),
+        (("payment.charge:order_1", "fail", *REASON, "--yes"), 1),
         ((KEY, "fail", "--reason", " ", "--yes"), 1),
-        ((KEY, "finish", *WHY, "--yes"), 1),  # it needs the provider's reference
+        ((KEY, "finish", *REASON, "--yes"), 1),  # it needs the provider's reference
     ],
 )
 def test_incomplete_repair_is_rejected(
-    review: FakePlace, words: tuple[str, ...], code: int
+    review: FakeStackConnection, words: tuple[str, ...], code: int
 ) -> None:
     before = review.world.job(KEY)
 
-    said = oncely("repair", *words, place=review)
+    said = run_cli("repair", *words, connection=review)
 
     assert (said.exit_code, review.world.job(KEY)) == (code, before), said.output
 
 
 @pytest.fixture
-def stranded() -> FakePlace:
+def stranded() -> FakeStackConnection:
     """Three jobs from the dead letters, and one that merely waits."""
-    place = FakePlace()
+    place = FakeStackConnection()
     for order in ("1", "2", "3", "4"):
-        oncely("send", "payment.charge", f"order_id={order}", place=place)
+        run_cli("send", "payment.charge", f"order_id={order}", connection=place)
     world = place.world
     for order in ("1", "2", "3"):
         key = JobKey(f"payment.charge:order_{order}")
@@ -191,8 +197,8 @@ def stranded() -> FakePlace:
     return place
 
 
-def test_redrive_sends_all_dead_letters(stranded: FakePlace) -> None:
-    said = oncely("redrive", "--yes", place=stranded)
+def test_redrive_sends_all_dead_letters(stranded: FakeStackConnection) -> None:
+    said = run_cli("redrive", "--yes", connection=stranded)
 
     assert said.exit_code == 0, said.output
     assert said.stdout.count("sent ") == 3
@@ -201,7 +207,7 @@ def test_redrive_sends_all_dead_letters(stranded: FakePlace) -> None:
     assert job.evidence[-1].reason == "redriven from the dead letters"
 
 
-class _BusyAtFirst(FakeOutbox):
+class _ThrottledOnceSender(FakeMessageSender):
     """A queue behind a row that met a busy moment once."""
 
     busy = True
@@ -213,10 +219,10 @@ class _BusyAtFirst(FakeOutbox):
         return super().send(bodies)
 
 
-def test_busy_queue_does_not_stop_other_redrives(stranded: FakePlace) -> None:
-    stranded.world.outbox = _BusyAtFirst()
+def test_busy_queue_does_not_stop_other_redrives(stranded: FakeStackConnection) -> None:
+    stranded.world.outbox = _ThrottledOnceSender()
 
-    said = oncely("redrive", "--yes", place=stranded)
+    said = run_cli("redrive", "--yes", connection=stranded)
 
     assert said.exit_code == 1
     assert "not sent" in said.stdout
@@ -224,29 +230,29 @@ def test_busy_queue_does_not_stop_other_redrives(stranded: FakePlace) -> None:
     assert len(stranded.world.outbox.sent) == 2
 
 
-def test_dry_redrive_sends_nothing(stranded: FakePlace) -> None:
-    said = oncely("redrive", "--dry-run", place=stranded)
+def test_dry_redrive_sends_nothing(stranded: FakeStackConnection) -> None:
+    said = run_cli("redrive", "--dry-run", connection=stranded)
 
     assert said.stdout.count("would send") == 3
     assert stranded.world.outbox.sent == []
 
 
-def test_one_job_is_redriven_by_its_key(stranded: FakePlace) -> None:
-    said = oncely("redrive", "payment.charge:order_4", "--yes", "--json", place=stranded)
+def test_one_job_is_redriven_by_its_key(stranded: FakeStackConnection) -> None:
+    said = run_cli("redrive", "payment.charge:order_4", "--yes", "--json", connection=stranded)
 
     assert json.loads(said.stdout)["sent"] is True
     assert len(stranded.world.outbox.sent) == 1
 
 
-def test_job_that_is_not_ready_is_not_redriven(review: FakePlace) -> None:
-    said = oncely("redrive", KEY, "--yes", place=review)
+def test_job_that_is_not_ready_is_not_redriven(review: FakeStackConnection) -> None:
+    said = run_cli("redrive", KEY, "--yes", connection=review)
 
     assert said.exit_code == 1
     assert "only a job that is ready is sent" in said.stdout
 
 
 def test_empty_redrive_succeeds() -> None:
-    said = oncely("redrive", place=FakePlace())
+    said = run_cli("redrive", connection=FakeStackConnection())
 
     assert said.exit_code == 0
     assert "No job waits after the dead letters." in said.stderr

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from oncely.adapters.job_rows import to_attributes
+from oncely.adapters.job_rows import serialize_job
 from oncely.domain.lifecycle import Status
-from oncely.domain.times import instant
-from tests.support.command import Caller, FakePlace, oncely
-from tests.unit.samples import a_job
+from oncely.domain.times import parse_time
+from tests.support.command import FakeStackConnection, FakeSts, run_cli
+from tests.unit.samples import make_job
 from tests.unit.test_command_archive import Bucket
 
 DAY = 24 * 60 * 60
@@ -24,8 +24,8 @@ class RestoredTable:
     identity: dict[str, Any] = field(
         default_factory=lambda: {"identity": {"S": "dev"}, "table_id": {"S": "T1"}}
     )
-    written: list[dict[str, Any]] = field(default_factory=list)
-    moved: list[dict[str, Any]] = field(default_factory=list)
+    puts: list[dict[str, Any]] = field(default_factory=list)
+    updates: list[dict[str, Any]] = field(default_factory=list)
 
     def get_item(self, **_: object) -> dict[str, Any]:
         return {"Item": self.identity}
@@ -41,27 +41,27 @@ class RestoredTable:
         return {"ContinuousBackupsDescription": {"PointInTimeRecoveryDescription": recovery}}
 
     def scan(self, **_: object) -> dict[str, Any]:
-        return {"Items": [to_attributes(a_job(status=Status.STARTED))]}
+        return {"Items": [serialize_job(make_job(status=Status.STARTED))]}
 
     def update_item(self, **asked: Any) -> dict[str, Any]:  # noqa: ANN401  # boto3's
-        self.moved.append(asked)
+        self.updates.append(asked)
         return {}
 
     def put_item(self, *, Item: dict[str, Any], **_: object) -> dict[str, Any]:  # noqa: N803  # boto3's
-        self.written.append(Item)
+        self.puts.append(Item)
         return {}
 
 
 @dataclass(frozen=True)
-class Queues:
+class FakeQueues:
     def get_queue_attributes(self, *, QueueUrl: str, **_: object) -> dict[str, Any]:  # noqa: N803  # boto3's
         days = 14 if QueueUrl == "dead" else 4
         return {"Attributes": {"MessageRetentionPeriod": str(days * DAY)}}
 
 
-def place(table: RestoredTable) -> FakePlace:
-    return FakePlace(
-        clients={"sts": Caller(), "dynamodb": table, "s3": Bucket(), "sqs": Queues()},
+def make_connection(table: RestoredTable) -> FakeStackConnection:
+    return FakeStackConnection(
+        clients={"sts": FakeSts(), "dynamodb": table, "s3": Bucket(), "sqs": FakeQueues()},
         outputs={
             "JobsTableName": "jobs",
             "ArchiveBucketName": "archive",
@@ -77,41 +77,43 @@ def place(table: RestoredTable) -> FakePlace:
 def test_replacement_keeps_identity_and_says_when_jobs_resume() -> None:
     table = RestoredTable()
 
-    said = oncely("restore-proofs", "--replacement", "--yes", place=place(table))
+    said = run_cli("restore-proofs", "--replacement", "--yes", connection=make_connection(table))
 
     assert said.exit_code == 0, said.output
     assert "Read 1 rows, wrote 1, left 1 to ask providers about." in said.stdout
     assert "The identity is dev." in said.stdout
     assert "Jobs resume at" in said.stdout
-    (item,) = table.written
+    (item,) = table.puts
     assert (item["identity"]["S"], item["table_id"]["S"]) == ("dev", "T2")
-    assert len(table.moved) == 1
+    assert len(table.updates) == 1
 
 
 def test_replay_window_covers_queue_and_dead_letter_retention() -> None:
     table = RestoredTable()
 
-    oncely("restore-proofs", "--replacement", "--yes", place=place(table))
+    run_cli("restore-proofs", "--replacement", "--yes", connection=make_connection(table))
 
-    (item,) = table.written
-    window = instant(item["replays_until"]["S"]) - datetime.now(UTC)
+    (item,) = table.puts
+    window = parse_time(item["replays_until"]["S"]) - datetime.now(UTC)
     assert timedelta(days=17) < window <= timedelta(days=18)
 
 
 def test_copy_rejects_given_identity() -> None:
     table = RestoredTable()
 
-    said = oncely("restore-proofs", "--copy", "--identity", "dev", "--yes", place=place(table))
+    said = run_cli(
+        "restore-proofs", "--copy", "--identity", "dev", "--yes", connection=make_connection(table)
+    )
 
     assert said.exit_code == 2
     assert "a copy gets a new identity" in said.stderr
-    assert table.written == []
+    assert table.puts == []
 
 
 def test_copy_gets_new_identity() -> None:
     table = RestoredTable()
 
-    said = oncely("restore-proofs", "--copy", "--yes", "--json", place=place(table))
+    said = run_cli("restore-proofs", "--copy", "--yes", "--json", connection=make_connection(table))
 
     done = json.loads(said.stdout)
     assert done["identity"] != "dev"
@@ -121,15 +123,17 @@ def test_copy_gets_new_identity() -> None:
 def test_dry_run_writes_nothing() -> None:
     table = RestoredTable()
 
-    said = oncely("restore-proofs", "--replacement", "--dry-run", place=place(table))
+    said = run_cli(
+        "restore-proofs", "--replacement", "--dry-run", connection=make_connection(table)
+    )
 
     assert "would write 1" in said.stdout
-    assert table.written == table.moved == []
+    assert table.puts == table.updates == []
 
 
 @pytest.mark.parametrize("options", [(), ("--replacement", "--copy")])
 def test_exactly_one_of_replacement_and_copy_is_required(options: tuple[str, ...]) -> None:
-    said = oncely("restore-proofs", *options, "--yes", place=place(RestoredTable()))
+    said = run_cli("restore-proofs", *options, "--yes", connection=make_connection(RestoredTable()))
 
     assert said.exit_code == 2
     assert "either --replacement" in said.stderr
@@ -138,17 +142,17 @@ def test_exactly_one_of_replacement_and_copy_is_required(options: tuple[str, ...
 def test_table_with_own_identity_is_left_unchanged() -> None:
     table = RestoredTable(identity={"identity": {"S": "dev"}, "table_id": {"S": "T2"}})
 
-    said = oncely("restore-proofs", "--replacement", "--yes", place=place(table))
+    said = run_cli("restore-proofs", "--replacement", "--yes", connection=make_connection(table))
 
     assert said.exit_code == 1
     assert "nothing to declare" in said.stderr
-    assert table.written == []
+    assert table.puts == []
 
 
 def test_stack_without_queue_outputs_fails() -> None:
-    nowhere = place(RestoredTable())
+    nowhere = make_connection(RestoredTable())
     nowhere.outputs = {"JobsTableName": "jobs", "ArchiveBucketName": "archive"}
 
-    said = oncely("restore-proofs", "--replacement", "--yes", place=nowhere)
+    said = run_cli("restore-proofs", "--replacement", "--yes", connection=nowhere)
 
     assert said.exit_code == 3

@@ -5,29 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import HOSTILE, FakePlace, oncely
-from tests.support.world import charge
+from tests.support.command import HOSTILE, FakeStackConnection, run_cli
+from tests.support.world import charge_message
 
 KEY = "payment.charge:order_18452"
 
 
 def test_fields_become_message_with_types_of_contract() -> None:
-    place = FakePlace()
+    place = FakeStackConnection()
 
-    said = oncely("send", "payment.charge", "order_id=18452", "amount=1250", place=place)
+    said = run_cli("send", "payment.charge", "order_id=18452", "amount=1250", connection=place)
 
     assert said.exit_code == 0
     assert said.stdout == f"created    {KEY}\n"
-    assert json.loads(place.world.outbox.sent[0]) == charge(amount=1250)
+    assert json.loads(place.world.outbox.sent[0]) == charge_message(amount=1250)
 
 
 def test_same_message_is_duplicate_and_changed_one_conflicts() -> None:
-    place = FakePlace()
-    first = json.dumps(charge(amount=1250))
-    oncely("send", first, place=place)
+    place = FakeStackConnection()
+    first = json.dumps(charge_message(amount=1250))
+    run_cli("send", first, connection=place)
 
-    again = oncely("send", first, place=place)
-    other = oncely("send", json.dumps(charge(amount=9)), place=place)
+    again = run_cli("send", first, connection=place)
+    other = run_cli("send", json.dumps(charge_message(amount=9)), connection=place)
 
     assert (again.exit_code, again.stdout) == (0, f"duplicate  {KEY}  it is pending\n")
     assert other.exit_code == 1
@@ -36,10 +36,12 @@ def test_same_message_is_duplicate_and_changed_one_conflicts() -> None:
 
 
 def test_file_is_sent_line_by_line_and_summarized(tmp_path: Path) -> None:
-    place, file = FakePlace(), tmp_path / "jobs.jsonl"
-    file.write_text("\n".join(json.dumps(charge(str(n % 200))) for n in range(250)) + "\n\n")
+    place, file = FakeStackConnection(), tmp_path / "jobs.jsonl"
+    file.write_text(
+        "\n".join(json.dumps(charge_message(str(n % 200))) for n in range(250)) + "\n\n"
+    )
 
-    said = oncely("send", "--file", str(file), place=place)
+    said = run_cli("send", "--file", str(file), connection=place)
 
     assert said.exit_code == 0
     assert said.stdout.splitlines()[-1] == "200 created, 50 duplicate"
@@ -47,10 +49,10 @@ def test_file_is_sent_line_by_line_and_summarized(tmp_path: Path) -> None:
 
 
 def test_one_invalid_line_stops_whole_file() -> None:
-    place = FakePlace()
-    lines = [json.dumps(charge()), '{"job": "payment.charge", "v": 1}', "not JSON"]
+    place = FakeStackConnection()
+    lines = [json.dumps(charge_message()), '{"job": "payment.charge", "v": 1}', "not JSON"]
 
-    said = oncely("send", "--file", "-", place=place, typed="\n".join(lines))
+    said = run_cli("send", "--file", "-", connection=place, stdin_text="\n".join(lines))
 
     assert said.exit_code == 1
     assert "line 2: not a valid payment.charge message: order_id is missing" in said.stderr
@@ -61,7 +63,7 @@ def test_one_invalid_line_stops_whole_file() -> None:
 
 
 def test_json_output_has_one_line_per_message() -> None:
-    said = oncely("send", "--json", json.dumps(charge()), place=FakePlace())
+    said = run_cli("send", "--json", json.dumps(charge_message()), connection=FakeStackConnection())
 
     assert [json.loads(line) for line in said.stdout.splitlines()] == [
         {"job_key": KEY, "fate": "created", "status": "ready", "conflict": None}
@@ -69,10 +71,10 @@ def test_json_output_has_one_line_per_message() -> None:
 
 
 def test_message_not_queued_is_reported_as_kept() -> None:
-    place = FakePlace()
-    place.world.outbox.refuses = frozenset({0})
+    place = FakeStackConnection()
+    place.world.outbox.fails_at = frozenset({0})
 
-    said = oncely("send", json.dumps(charge()), place=place)
+    said = run_cli("send", json.dumps(charge_message()), connection=place)
 
     assert said.exit_code == 0
     assert "kept" in said.stdout
@@ -97,7 +99,7 @@ def test_message_not_queued_is_reported_as_kept() -> None:
 def test_unsendable_input_is_reported_in_one_sentence(
     words: tuple[str, ...], code: int, sentence: str
 ) -> None:
-    said = oncely("send", *words, place=FakePlace())
+    said = run_cli("send", *words, connection=FakeStackConnection())
 
     assert said.exit_code == code
     assert sentence in said.stderr
@@ -105,9 +107,14 @@ def test_unsendable_input_is_reported_in_one_sentence(
 
 
 def test_hostile_input_cannot_forge_or_color_lines() -> None:
-    place = FakePlace()
+    place = FakeStackConnection()
 
-    said = oncely("send", json.dumps(charge(HOSTILE)), json.dumps(charge(HOSTILE)), place=place)
+    said = run_cli(
+        "send",
+        json.dumps(charge_message(HOSTILE)),
+        json.dumps(charge_message(HOSTILE)),
+        connection=place,
+    )
 
     assert said.exit_code == 0
     assert "\x1b" not in said.output
@@ -125,10 +132,10 @@ def test_hostile_input_cannot_forge_or_color_lines() -> None:
     ids=["number", "nested", "nested for ever", "properties"],
 )
 def test_message_that_no_row_can_hold_is_rejected(record: str, why: str) -> None:
-    place = FakePlace()
+    place = FakeStackConnection()
     fields = ("source=hubspot", "source_id=1", "event_id=evt-1", f"record={record}")
 
-    said = oncely("send", "sync.contact", *fields, place=place)
+    said = run_cli("send", "sync.contact", *fields, connection=place)
 
     assert said.exit_code == 1
     assert why in said.stderr

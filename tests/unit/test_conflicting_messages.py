@@ -3,8 +3,8 @@
 import pytest
 
 from oncely.services.outcomes import Conflict, Finished
-from tests.support.mortal import DiedError, Fate, Mortal
-from tests.support.world import World, charge
+from tests.support.mortal import CrashingPort, CrashPlan, SimulatedCrashError
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 OTHER = ({"amount": 9900}, {"currency": "usd"}, {"customer_id": "somebody_else"})
@@ -14,63 +14,63 @@ OTHER = ({"amount": 9900}, {"currency": "usd"}, {"customer_id": "somebody_else"}
 def test_message_that_differs_from_order_conflicts_on_first_run(
     other: dict[str, object],
 ) -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
 
-    outcome = world.run({**charge(), **other})
+    outcome = world.run({**charge_message(), **other})
 
     assert isinstance(outcome, Conflict)
     assert world.store.get(KEY) is None
     assert world.payments.calls == []
-    assert world.alerts.told
+    assert world.alerts.sent
 
 
 @pytest.mark.parametrize("other", OTHER)
 def test_conflicting_message_leaves_ended_job_unchanged(
     other: dict[str, object],
 ) -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.run(charge())
+    world.run(charge_message())
     before = world.job(KEY)
 
-    outcome = world.run({**charge(), **other})
+    outcome = world.run({**charge_message(), **other})
 
     assert isinstance(outcome, Conflict)
     assert world.job(KEY) == before
 
 
 def test_changed_order_conflicts_on_takeover() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    mortal = Mortal(world.payments, Fate(call="execute", after=True))
-    with pytest.raises(DiedError):
-        world.run(charge(), runner=world.runner(provider=mortal))
+    mortal = CrashingPort(world.payments, CrashPlan(crash_at="execute", crash_after=True))
+    with pytest.raises(SimulatedCrashError):
+        world.run(charge_message(), runner=world.runner(provider=mortal))
     world.add_order(amount=9900)
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
     before = world.job(KEY)
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, Conflict)
     assert world.job(KEY) == before
-    assert world.alerts.told
+    assert world.alerts.sent
 
 
 def test_ready_row_with_other_values_is_not_claimed() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    mortal = Mortal(world.payments, Fate(call="execute", after=False))
-    with pytest.raises(DiedError):
-        world.run(charge(), runner=world.runner(provider=mortal))
-    world.clock.move(hours=1)
+    mortal = CrashingPort(world.payments, CrashPlan(crash_at="execute", crash_after=False))
+    with pytest.raises(SimulatedCrashError):
+        world.run(charge_message(), runner=world.runner(provider=mortal))
+    world.clock.advance(hours=1)
     world.reconcile(KEY)
     world.reconcile(KEY)
     world.outbox.sent.clear()
     assert world.job(KEY).status == "ready"
     world.add_order(amount=9900)
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, Conflict)
     assert world.job(KEY).status == "ready"
@@ -81,11 +81,11 @@ def test_ready_row_with_other_values_is_not_claimed() -> None:
     "same", [{"amount": 1250}, {"currency": "EUR"}, {"customer_id": "customer_7"}, {"attempt": 1}]
 )
 def test_optional_fields_do_not_change_job(same: dict[str, object]) -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    first = world.run(charge())
+    first = world.run(charge_message())
 
-    second = world.run({**charge(), **same})
+    second = world.run({**charge_message(), **same})
 
     assert isinstance(first, Finished)
     assert not isinstance(second, Conflict)
@@ -93,11 +93,11 @@ def test_optional_fields_do_not_change_job(same: dict[str, object]) -> None:
 
 
 def test_conflict_reports_failed_alert() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.alerts.broken = True
+    world.alerts.fails = True
 
-    outcome = world.run({**charge(), "amount": 9900})
+    outcome = world.run({**charge_message(), "amount": 9900})
 
     assert isinstance(outcome, Conflict)
-    assert not outcome.told
+    assert not outcome.alerted

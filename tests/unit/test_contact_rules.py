@@ -7,14 +7,14 @@ import pytest
 
 from oncely.contracts.sync_contact import SyncContact
 from oncely.services.outcomes import Finished
-from tests.support.world import World
-from tests.unit.samples import a_job
+from tests.support.world import InMemoryStack
+from tests.unit.samples import make_job
 
 EARLY, SAME, LATE = "2026-11-16T01:00:00Z", "2026-11-16T02:00:00Z", "2026-11-16T02:30:00Z"
 SOURCE = {"source": "hubspot", "source_id": "4419"}
 
 
-def run(world: World, event_id: str, record: dict[str, object] | None = None) -> object:
+def run(world: InMemoryStack, event_id: str, record: dict[str, object] | None = None) -> object:
     """Work one event; gives what it did."""
     given = {} if record is None else {"record": record}
     outcome = world.run({"job": "sync.contact", "v": 1, **SOURCE, "event_id": event_id, **given})
@@ -22,59 +22,59 @@ def run(world: World, event_id: str, record: dict[str, object] | None = None) ->
     return outcome.result["result"]
 
 
-def contact(at: str, *, archived: bool = False) -> dict[str, object]:
+def make_contact(at: str, *, archived: bool = False) -> dict[str, object]:
     return {"id": "4419", "properties": {}, "updatedAt": at, "archived": archived}
 
 
-def stored(world: World) -> Any:  # noqa: ANN401  # a row of any columns
-    return world.tools.rows.get("records", {"record_id": "hubspot#4419"})
+def stored_record(world: InMemoryStack) -> Any:  # noqa: ANN401  # a row of any columns
+    return world.dependencies.rows.get("records", {"record_id": "hubspot#4419"})
 
 
 @pytest.mark.parametrize(
     ("at", "result"), [(EARLY, "skipped_stale"), (SAME, "gone"), (LATE, "gone")]
 )
 def test_archived_contact_is_gone_unless_newer_one_is_stored(at: str, result: str) -> None:
-    world = World()
-    run(world, "1", contact(SAME))
+    world = InMemoryStack()
+    run(world, "1", make_contact(SAME))
 
-    assert run(world, "2", contact(at, archived=True)) == result
-    assert stored(world)["gone"] is (result == "gone")
+    assert run(world, "2", make_contact(at, archived=True)) == result
+    assert stored_record(world)["gone"] is (result == "gone")
 
 
 def test_archived_record_applies_after_later_lookup() -> None:
-    world = World()
-    run(world, "1", contact(EARLY))
+    world = InMemoryStack()
+    run(world, "1", make_contact(EARLY))
     run(world, "2")
 
-    assert run(world, "3", contact(SAME, archived=True)) == "gone"
-    assert stored(world)["source_updated_at"].startswith("2026-11-16T02:00:00")
+    assert run(world, "3", make_contact(SAME, archived=True)) == "gone"
+    assert stored_record(world)["source_updated_at"].startswith("2026-11-16T02:00:00")
 
 
 def test_contact_missing_twice_is_marked_once() -> None:
-    world = World()
-    run(world, "1", contact(SAME))
+    world = InMemoryStack()
+    run(world, "1", make_contact(SAME))
 
     results = [run(world, event) for event in ("2", "3")]
 
     assert results == ["gone", "gone"]
-    assert (stored(world)["gone"], stored(world)["version"]) == (True, 2)
+    assert (stored_record(world)["gone"], stored_record(world)["version"]) == (True, 2)
 
 
 def test_contact_merged_into_another_is_gone() -> None:
-    world = World()
+    world = InMemoryStack()
     merged = world.crm.add(email="ada@example.com")
     world.crm.contacts["4419"] = replace(world.crm.contacts[merged], record_id=merged)
 
     assert run(world, "1") == "gone"
-    assert stored(world)["gone"] is True
+    assert stored_record(world)["gone"] is True
 
 
 def test_marker_of_missing_contact_names_its_source() -> None:
-    world = World()
+    world = InMemoryStack()
 
     run(world, "1")
 
-    row = stored(world)
+    row = stored_record(world)
     assert {name: row[name] for name in SOURCE} == SOURCE
     assert (row["gone"], row["version"]) == (True, 1)
     assert row["gone_at"] == "2026-11-16T03:00:00.000Z"
@@ -89,4 +89,4 @@ def test_marker_of_missing_contact_names_its_source() -> None:
     ],
 )
 def test_success_summary_names_result(result: dict[str, str] | None, words: str) -> None:
-    assert SyncContact.done_words(a_job(result=result)) == words
+    assert SyncContact.success_summary(make_job(result=result)) == words

@@ -5,26 +5,29 @@ import pytest
 from oncely.contract import AnyContract
 from oncely.contracts.payment_charge import PaymentCharge
 from oncely.contracts.receipt_send import ReceiptSend
-from oncely.domain.answers import Done, Refused
+from oncely.domain.answers import Declined, Succeeded
 from oncely.domain.lifecycle import Event
-from oncely.domain.writes import LocalWrite
-from tests.unit.errand_contract import FACTS, KEY, MESSAGE, Errand, errand
-from tests.unit.samples import a_job
+from oncely.domain.writes import BusinessWrite
+from tests.unit.errand_contract import FACTS, KEY, MESSAGE, Errand, make_errand
+from tests.unit.samples import make_job
 
-BROUGHT = LocalWrite(table="errands", key={"id": "7"}, set={"page": 3})
-BY_SUCCESS = LocalWrite(table="errands", key={"id": "7"}, set={"run": True})
-BY_FAILURE = LocalWrite(table="errands", key={"id": "7"}, set={"run": False})
+BROUGHT = BusinessWrite(table="errands", key={"id": "7"}, set={"page": 3})
+BY_SUCCESS = BusinessWrite(table="errands", key={"id": "7"}, set={"run": True})
+BY_FAILURE = BusinessWrite(table="errands", key={"id": "7"}, set={"run": False})
 
 
 def test_minimal_contract_has_no_follow_ups_and_key_as_window() -> None:
-    plain = errand()
+    plain = make_errand()
 
-    assert (plain.follow_ups(a_job()), list(plain.unserved(now=a_job().created_at))) == ((), [])
-    assert Errand.window_name(MESSAGE) == KEY
-    assert (Errand.subject(MESSAGE), Errand.another_attempt(MESSAGE)) == (None, None)
-    assert list(Errand.keys_of("7")) == []
-    assert Errand.done_words(a_job()) == "Done: it is run."
-    assert plain.scope() == ""
+    assert (plain.follow_ups(make_job()), list(plain.missing_jobs(now=make_job().created_at))) == (
+        (),
+        [],
+    )
+    assert Errand.uniqueness_key(MESSAGE) == KEY
+    assert (Errand.subject(MESSAGE), Errand.resubmission(MESSAGE)) == (None, None)
+    assert list(Errand.keys_for_subject("7")) == []
+    assert Errand.success_summary(make_job()) == "Done: it is run."
+    assert plain.key_scope() == ""
 
 
 @pytest.mark.parametrize(
@@ -33,29 +36,29 @@ def test_minimal_contract_has_no_follow_ups_and_key_as_window() -> None:
 def test_contract_detects_missing_jobs_only_if_implemented(
     contract: type[AnyContract], *, looks: bool
 ) -> None:
-    assert contract.looks_for_unserved() is looks
+    assert contract.detects_missing_jobs() is looks
 
 
 @pytest.mark.parametrize(
     ("event", "writes"),
     [
         (Event.CONFIRM, (BY_SUCCESS, BROUGHT)),
-        (Event.RULE_FINISHED, (BY_SUCCESS, BROUGHT)),
-        (Event.REFUSE, (BY_FAILURE,)),
-        (Event.RULE_FAILED, (BY_FAILURE,)),
+        (Event.RESOLVE_FINISHED, (BY_SUCCESS, BROUGHT)),
+        (Event.DECLINE, (BY_FAILURE,)),
+        (Event.RESOLVE_FAILED, (BY_FAILURE,)),
         (Event.ESCALATE, ()),
-        (Event.LOSE, ()),
+        (Event.MARK_UNKNOWN, ()),
     ],
 )
 def test_business_writes_follow_only_ended_jobs(
-    event: Event, writes: tuple[LocalWrite, ...]
+    event: Event, writes: tuple[BusinessWrite, ...]
 ) -> None:
-    contract = errand(
+    contract = make_errand(
         on_success=lambda *_: (BY_SUCCESS,),
         on_failure=lambda *_: (BY_FAILURE,),
     )
-    answer = Done("run", writes=(BROUGHT,))
+    answer = Succeeded("run", writes=(BROUGHT,))
 
-    assert contract.local_writes(event, FACTS, a_job(), answer) == writes
+    assert contract.business_writes(event, FACTS, make_job(), answer) == writes
     without = tuple(write for write in writes if write is not BROUGHT)
-    assert contract.local_writes(event, FACTS, a_job(), Refused("no", "no")) == without
+    assert contract.business_writes(event, FACTS, make_job(), Declined("no", "no")) == without

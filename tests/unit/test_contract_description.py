@@ -8,7 +8,7 @@ import pytest
 from oncely.contract import COMMIT_BUDGET
 from oncely.contracts import CONTRACTS
 from oncely.contracts.payment_charge import PaymentCharge
-from oncely.domain.profiles import STRIPE, Safety, StopRules, Terms
+from oncely.domain.profiles import STRIPE, RetryLimits, RetryPolicy, RetrySafety
 
 PAYMENT_CHARGE = """\
 payment.charge (queue payments)
@@ -46,27 +46,27 @@ def test_every_contract_describes_effect_rows_and_outcomes(contract: type[Paymen
 @pytest.mark.parametrize(
     ("safety", "promise"),
     [
-        (Safety.NATURAL, "it is simply run again"),
-        (Safety.KEYED, "while the provider still remembers it"),
-        (Safety.LOOKUP, "only when it certainly did not happen."),
-        (Safety.AT_MOST_ONCE, "a person decides"),
+        (RetrySafety.NATURAL, "it is simply run again"),
+        (RetrySafety.KEYED, "while the provider still remembers it"),
+        (RetrySafety.LOOKUP, "only when it certainly did not happen."),
+        (RetrySafety.AT_MOST_ONCE, "a person decides"),
     ],
 )
-def test_description_of_retry_follows_safety_class(safety: Safety, promise: str) -> None:
-    assert promise in _with(Terms(safety=safety, profile=STRIPE)).describe()
+def test_description_of_retry_follows_safety_class(safety: RetrySafety, promise: str) -> None:
+    assert promise in _with_terms(RetryPolicy(safety=safety, profile=STRIPE)).describe()
 
 
 def test_description_states_limits_in_numbers() -> None:
-    stop = StopRules(attempts=3, timeouts_in_a_row=2, age=timedelta(minutes=90))
+    stop = RetryLimits(max_attempts=3, max_consecutive_timeouts=2, max_age=timedelta(minutes=90))
 
-    text = _with(replace(PaymentCharge.terms, stop=stop)).describe()
+    text = _with_terms(replace(PaymentCharge.policy, limits=stop)).describe()
 
     assert "after 2 timeouts in a row, 3 attempts, or 1.5 hours without an outcome" in text
 
 
 def test_run_time_covers_every_call_and_commit() -> None:
-    assert PaymentCharge.time_needed() == STRIPE.request_timeout * STRIPE.calls + COMMIT_BUDGET
+    assert PaymentCharge.max_duration() == STRIPE.request_timeout * STRIPE.max_calls + COMMIT_BUDGET
 
 
-def _with(terms: Terms) -> type[PaymentCharge]:
-    return type("Other", (PaymentCharge,), {"terms": terms})
+def _with_terms(terms: RetryPolicy) -> type[PaymentCharge]:
+    return type("Other", (PaymentCharge,), {"policy": terms})

@@ -6,38 +6,40 @@ from dataclasses import replace
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.moves import STRANDED_WAIT
-from oncely.services.dead_letters import DeadLetters, Fate, Received
+from oncely.domain.moves import DEAD_LETTER_RETRY_DELAY
+from oncely.services.dead_letters import DeadLetterHandler, DeadLetterOutcome, HandledDeadLetter
 from oncely.services.outcomes import Finished
-from tests.support.fakes import FakeInbox
-from tests.support.mortal import Meanwhile
-from tests.support.payments import Fault
-from tests.support.world import World, charge
+from tests.support.fakes import FakeMessageSource
+from tests.support.mortal import InterruptingPort
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = JobKey("payment.charge:order_18452")
 
 
-def receive(world: World, *bodies: str, inbox: FakeInbox | None = None) -> list[Received]:
-    letters = DeadLetters(
+def handle_dead_letters(
+    world: InMemoryStack, *bodies: str, inbox: FakeMessageSource | None = None
+) -> list[HandledDeadLetter]:
+    letters = DeadLetterHandler(
         registry=world.registry,
         store=world.store,
-        alerts=world.alerts,
-        inbox=inbox or FakeInbox(),
+        notifier=world.alerts,
+        message_source=inbox or FakeMessageSource(),
         clock=world.clock,
-        guard=world.table,
+        guard=world.table_guard,
     )
-    return letters.receive_all({str(number): body for number, body in enumerate(bodies)})
+    return letters.handle_batch({str(number): body for number, body in enumerate(bodies)})
 
 
 def test_unclaimed_message_becomes_ready_row_that_is_due() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
 
-    (letter,) = receive(world, json.dumps(charge()))
+    (letter,) = handle_dead_letters(world, json.dumps(charge_message()))
     job = world.job(KEY)
-    finished = world.until_quiet(KEY)
+    finished = world.run_until_idle(KEY)
 
-    assert letter.fate is Fate.KEPT
+    assert letter.outcome is DeadLetterOutcome.RETRY_SCHEDULED
     assert job.status is Status.READY
     assert job.message["order_id"] == "18452"
     assert finished.status is Status.FINISHED
@@ -45,200 +47,213 @@ def test_unclaimed_message_becomes_ready_row_that_is_due() -> None:
 
 
 def test_ready_row_is_retried_later() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
-    world.run(charge())
+    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.run(charge_message())
     due = world.job(KEY).due_at
 
-    (letter,) = receive(world, json.dumps(charge()))
+    (letter,) = handle_dead_letters(world, json.dumps(charge_message()))
 
-    assert letter.fate is Fate.KEPT
+    assert letter.outcome is DeadLetterOutcome.RETRY_SCHEDULED
     assert due is not None
     assert (world.job(KEY).due_at or due) > due
 
 
 def test_dead_letter_of_ended_job_changes_nothing() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.run(charge())
+    world.run(charge_message())
     before = world.job(KEY)
 
-    (letter,) = receive(world, json.dumps(charge()))
+    (letter,) = handle_dead_letters(world, json.dumps(charge_message()))
 
-    assert letter.fate is Fate.CARRIED
+    assert letter.outcome is DeadLetterOutcome.ALREADY_TRACKED
     assert world.job(KEY) == before
 
 
 def test_repeated_dead_letter_without_claim_needs_review() -> None:
-    world = World()
-    receive(world, json.dumps(charge()))
-    world.clock.move(hours=7)
+    world = InMemoryStack()
+    handle_dead_letters(world, json.dumps(charge_message()))
+    world.clock.advance(hours=7)
 
-    (letter,) = receive(world, json.dumps(charge()))
+    (letter,) = handle_dead_letters(world, json.dumps(charge_message()))
 
-    assert letter.fate is Fate.REVIEW
+    assert letter.outcome is DeadLetterOutcome.NEEDS_REVIEW
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
 def test_outage_of_some_hours_needs_no_review() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
     for _ in range(5):
-        receive(world, json.dumps(charge()))
-        world.clock.move(hours=1)
+        handle_dead_letters(world, json.dumps(charge_message()))
+        world.clock.advance(hours=1)
 
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.FINISHED
 
 
 def test_claim_between_dead_letters_restarts_outage() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    receive(world, json.dumps(charge()))
-    world.clock.move(hours=7)
-    world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
-    world.run(charge())
+    handle_dead_letters(world, json.dumps(charge_message()))
+    world.clock.advance(hours=7)
+    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.run(charge_message())
 
-    (letter,) = receive(world, json.dumps(charge()))
+    (letter,) = handle_dead_letters(world, json.dumps(charge_message()))
 
-    assert letter.fate is Fate.KEPT
-    assert isinstance(world.run(charge()), Finished)
+    assert letter.outcome is DeadLetterOutcome.RETRY_SCHEDULED
+    assert isinstance(world.run(charge_message()), Finished)
 
 
 def test_invalid_message_goes_to_rejects_queue() -> None:
-    world = World()
-    inbox = FakeInbox()
+    world = InMemoryStack()
+    inbox = FakeMessageSource()
 
-    (letter,) = receive(world, "not JSON", inbox=inbox)
+    (letter,) = handle_dead_letters(world, "not JSON", inbox=inbox)
 
-    assert letter.fate is Fate.REJECTED
+    assert letter.outcome is DeadLetterOutcome.REJECTED
     assert inbox.rejected[0][0] == "not JSON"
 
 
 def test_dead_letter_is_redelivered_when_alert_fails() -> None:
-    world = World()
-    inbox = FakeInbox()
-    world.alerts.broken = True
-    first = receive(world, json.dumps(charge()), "not JSON", inbox=inbox)
+    world = InMemoryStack()
+    inbox = FakeMessageSource()
+    world.alerts.fails = True
+    first = handle_dead_letters(world, json.dumps(charge_message()), "not JSON", inbox=inbox)
     row = world.job(KEY)
-    world.clock.move(minutes=6)
-    world.alerts.broken = False
+    world.clock.advance(minutes=6)
+    world.alerts.fails = False
 
-    again = receive(world, json.dumps(charge()), "not JSON", inbox=inbox)
+    again = handle_dead_letters(world, json.dumps(charge_message()), "not JSON", inbox=inbox)
 
-    assert [letter.fate for letter in first] == [Fate.LEFT, Fate.LEFT]
-    assert [letter.fate for letter in again] == [Fate.CARRIED, Fate.REJECTED]
+    assert [letter.outcome for letter in first] == [
+        DeadLetterOutcome.LEFT_IN_QUEUE,
+        DeadLetterOutcome.LEFT_IN_QUEUE,
+    ]
+    assert [letter.outcome for letter in again] == [
+        DeadLetterOutcome.ALREADY_TRACKED,
+        DeadLetterOutcome.REJECTED,
+    ]
     assert world.job(KEY) == row
     assert len(inbox.rejected) == 1
-    assert [alert.subject for alert in world.alerts.told] == ["Oncely: 2 dead letters"]
+    assert [alert.subject for alert in world.alerts.sent] == ["Oncely: 2 dead letters"]
 
 
 def test_dead_letter_after_resend_waits_from_now() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    receive(world, json.dumps(charge()))
-    world.clock.move(minutes=30)
+    handle_dead_letters(world, json.dumps(charge_message()))
+    world.clock.advance(minutes=30)
     world.reconcile(KEY)
 
-    (letter,) = receive(world, json.dumps(charge()))
+    (letter,) = handle_dead_letters(world, json.dumps(charge_message()))
 
-    assert letter.fate is Fate.KEPT
-    assert world.job(KEY).due_at == world.clock.now() + STRANDED_WAIT
+    assert letter.outcome is DeadLetterOutcome.RETRY_SCHEDULED
+    assert world.job(KEY).due_at == world.clock.now() + DEAD_LETTER_RETRY_DELAY
 
 
 def test_dead_letter_stays_without_alert_when_store_fails() -> None:
-    world = World()
-    world.store = Meanwhile(world.store, "get", _no_answer)
+    world = InMemoryStack()
+    world.store = InterruptingPort(world.store, "get", _no_answer)
 
-    (letter,) = receive(world, json.dumps(charge()))
+    (letter,) = handle_dead_letters(world, json.dumps(charge_message()))
 
-    assert letter.fate is Fate.LEFT
-    assert world.alerts.told == []
+    assert letter.outcome is DeadLetterOutcome.LEFT_IN_QUEUE
+    assert world.alerts.sent == []
 
 
 def test_unreadable_row_does_not_block_other_dead_letters() -> None:
-    world = World()
+    world = InMemoryStack()
     rows = iter(["unreadable"])
 
     def read() -> None:
         if next(rows, None):
             raise ValueError("no such status")
 
-    world.store = Meanwhile(world.store, "get", read)
+    world.store = InterruptingPort(world.store, "get", read)
 
-    poisoned, *neighbours = receive(world, *(json.dumps(charge(one)) for one in ("1", "2", "3")))
+    poisoned, *neighbours = handle_dead_letters(
+        world, *(json.dumps(charge_message(one)) for one in ("1", "2", "3"))
+    )
 
-    assert poisoned.fate is Fate.LEFT
+    assert poisoned.outcome is DeadLetterOutcome.LEFT_IN_QUEUE
     assert "no such status" in poisoned.reason
-    assert [letter.fate for letter in neighbours] == [Fate.KEPT, Fate.KEPT]
-    assert len(world.alerts.told) == 1
+    assert [letter.outcome for letter in neighbours] == [
+        DeadLetterOutcome.RETRY_SCHEDULED,
+        DeadLetterOutcome.RETRY_SCHEDULED,
+    ]
+    assert len(world.alerts.sent) == 1
 
 
 def test_review_sends_one_alert_of_its_own() -> None:
-    world = World()
-    receive(world, json.dumps(charge()))
-    world.clock.move(hours=7)
-    world.alerts.told.clear()
+    world = InMemoryStack()
+    handle_dead_letters(world, json.dumps(charge_message()))
+    world.clock.advance(hours=7)
+    world.alerts.sent.clear()
 
-    receive(world, json.dumps(charge()))
+    handle_dead_letters(world, json.dumps(charge_message()))
 
-    assert [alert.subject for alert in world.alerts.told] == [f"Oncely: {KEY} needs review"]
+    assert [alert.subject for alert in world.alerts.sent] == [f"Oncely: {KEY} needs review"]
 
 
 def test_batch_sends_one_alert() -> None:
-    world = World()
+    world = InMemoryStack()
 
-    receive(world, *[json.dumps(charge(str(number))) for number in range(10)])
+    handle_dead_letters(world, *[json.dumps(charge_message(str(number))) for number in range(10)])
 
-    assert len(world.alerts.told) == 1
+    assert len(world.alerts.sent) == 1
 
 
 def _no_answer() -> None:
     raise UnavailableError("DynamoDB gave no answer")
 
 
-class _FullRejects(FakeInbox):
+class _FailingRejectSource(FakeMessageSource):
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
         raise OSError("the rejects queue does not answer")
 
 
 def test_failed_reject_does_not_block_other_dead_letters() -> None:
-    world = World()
+    world = InMemoryStack()
 
-    bad, good = receive(world, "not JSON", json.dumps(charge()), inbox=_FullRejects())
+    bad, good = handle_dead_letters(
+        world, "not JSON", json.dumps(charge_message()), inbox=_FailingRejectSource()
+    )
 
-    assert bad.fate is Fate.LEFT
-    assert good.fate is Fate.KEPT
+    assert bad.outcome is DeadLetterOutcome.LEFT_IN_QUEUE
+    assert good.outcome is DeadLetterOutcome.RETRY_SCHEDULED
 
 
 def test_alert_names_job_by_key_and_other_message_by_id() -> None:
-    world = World()
+    world = InMemoryStack()
 
-    receive(world, json.dumps(charge()), "not JSON")
+    handle_dead_letters(world, json.dumps(charge_message()), "not JSON")
 
-    (alert,) = world.alerts.told
+    (alert,) = world.alerts.sent
     names = [line.rpartition(": ")[0] for line in alert.text.splitlines()[:2]]
     assert names[0] == KEY
     assert names[1].startswith("1: ")
 
 
 def test_dead_letter_stays_in_queue_when_row_keeps_changing() -> None:
-    world = World()
-    receive(world, json.dumps(charge()))
-    world.clock.move(hours=1)
+    world = InMemoryStack()
+    handle_dead_letters(world, json.dumps(charge_message()))
+    world.clock.advance(hours=1)
     world.reconcile(KEY)
-    world.alerts.told.clear()
+    world.alerts.sent.clear()
     store, reads = world.store, iter(range(99))
 
     def somebody_else_owns_it() -> None:
         store.jobs[KEY] = replace(store.jobs[KEY], owner=f"owner-{next(reads)}")
 
-    world.store = Meanwhile(store, "get", somebody_else_owns_it)
+    world.store = InterruptingPort(store, "get", somebody_else_owns_it)
 
-    (letter,) = receive(world, json.dumps(charge()))
+    (letter,) = handle_dead_letters(world, json.dumps(charge_message()))
 
-    assert (letter.fate, next(reads)) == (Fate.LEFT, 5)
+    assert (letter.outcome, next(reads)) == (DeadLetterOutcome.LEFT_IN_QUEUE, 5)
     assert "kept changing" in letter.reason
-    assert world.alerts.told == []
+    assert world.alerts.sent == []

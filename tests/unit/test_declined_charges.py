@@ -3,24 +3,24 @@
 import pytest
 
 from oncely.domain.lifecycle import Event, Status
-from oncely.services.outcomes import Failed, Finished, NothingSent, Unknown
-from tests.support.payments import Fault
-from tests.support.world import World, charge
+from oncely.services.outcomes import Failed, Finished, NotAttempted, Unknown
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 
 
-def declining() -> World:
-    world = World()
+def declining_world() -> InMemoryStack:
+    world = InMemoryStack()
     world.add_order()
     world.payments.declines = True
     return world
 
 
 def test_declined_payment_is_closed_before_job_fails() -> None:
-    world = declining()
+    world = declining_world()
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, Failed)
     assert outcome.result["code"] == "card_declined"
@@ -28,14 +28,14 @@ def test_declined_payment_is_closed_before_job_fails() -> None:
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute", "close"]
 
 
-@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_ambiguous_close_leaves_job_unknown_until_closed(fault: Fault) -> None:
-    world = declining()
-    world.payments.fails("close", fault)
+@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+def test_ambiguous_close_leaves_job_unknown_until_closed(fault: PaymentFault) -> None:
+    world = declining_world()
+    world.payments.fail_next("close", fault)
 
-    assert isinstance(world.run(charge()), Unknown)
+    assert isinstance(world.run(charge_message()), Unknown)
     assert world.order()["status"] == "payment_pending"
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.FAILED
     assert world.payments.intents["pi_1"].status == "canceled"
@@ -43,14 +43,14 @@ def test_ambiguous_close_leaves_job_unknown_until_closed(fault: Fault) -> None:
 
 
 def test_unsent_close_is_retried_by_next_run() -> None:
-    world = declining()
-    world.payments.fails("close", Fault.REFUSED_CONNECTION)
+    world = declining_world()
+    world.payments.fail_next("close", PaymentFault.REFUSED_CONNECTION)
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
     row = world.job(KEY)
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
-    assert isinstance(outcome, NothingSent)
+    assert isinstance(outcome, NotAttempted)
     assert row.status is Status.READY
     assert row.closing
     assert job.status is Status.FAILED
@@ -61,15 +61,15 @@ def test_unsent_close_is_retried_by_next_run() -> None:
 
 
 def test_decline_found_by_reconciler_is_closed_by_worker() -> None:
-    world = declining()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
+    world = declining_world()
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
     assert world.job(KEY).status is Status.UNKNOWN
 
     world.reconcile(KEY)
 
     row = world.job(KEY)
-    assert (row.status, row.evidence[-1].event) == (Status.READY, Event.RETURN)
+    assert (row.status, row.evidence[-1].event) == (Status.READY, Event.REQUEUE)
     assert world.payments.intents["pi_1"].status == "declined", "the reconciler closes nothing"
     outcome = world.run(world.outbox.sent.pop())
     assert isinstance(outcome, Failed)
@@ -78,11 +78,11 @@ def test_decline_found_by_reconciler_is_closed_by_worker() -> None:
 
 
 def test_payment_that_succeeds_after_decline_finishes_job() -> None:
-    world = declining()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
+    world = declining_world()
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
     world.reconcile(KEY)
-    world.payments.settle("pi_1", status="succeeded")
+    world.payments.complete("pi_1", status="succeeded")
 
     outcome = world.run(world.outbox.sent.pop())
 
@@ -91,23 +91,23 @@ def test_payment_that_succeeds_after_decline_finishes_job() -> None:
 
 
 def test_pending_payment_delays_close_until_definite() -> None:
-    world = declining()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
+    world = declining_world()
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
     world.reconcile(KEY)
-    world.payments.settle("pi_1", status="processing")
+    world.payments.complete("pi_1", status="processing")
 
     assert isinstance(world.run(world.outbox.sent.pop()), Unknown)
-    world.payments.settle("pi_1", status="succeeded")
-    job = world.until_quiet(KEY)
+    world.payments.complete("pi_1", status="succeeded")
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.FINISHED
 
 
 def test_closing_job_is_closed_after_key_scope_changes() -> None:
-    world = declining()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
+    world = declining_world()
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
     world.reconcile(KEY)
     world.payments.account = "another"
 

@@ -7,46 +7,46 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.adapters.system import new_token
+from oncely.adapters.system import new_owner_token
 from oncely.contracts.payment_charge import PaymentCharge
-from oncely.domain.due import Step, due_step
+from oncely.domain.due import SweepStep, sweep_step
 from oncely.domain.errors import InvalidKeyError, InvalidMessageError, NotConfiguredError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.moves import MESSAGE_GRACE
-from oncely.ports import Outbox
-from oncely.registry import Registry
-from oncely.services.enqueue import Enqueued, Enqueuer
-from oncely.testing.memory import MemoryJobStore, MemoryWindows
-from tests.support.fakes import FakeClock, FakeOutbox
-from tests.support.mortal import DiedError, Fate, Mortal
-from tests.support.world import charge
-from tests.unit.report_contract import ReportBuild, report
-from tests.unit.samples import KEY, a_claim
+from oncely.ports import MessageSender
+from oncely.registry import ContractRegistry
+from oncely.services.enqueue import Enqueuer, EnqueueResult
+from oncely.testing.memory import MemoryJobStore, MemoryUniqueWindows
+from tests.support.fakes import FakeClock, FakeMessageSender
+from tests.support.mortal import CrashingPort, CrashPlan, SimulatedCrashError
+from tests.support.world import charge_message
+from tests.unit.report_contract import ReportBuild, report_message
+from tests.unit.samples import KEY, make_claim
 
 
 @dataclass
 class Producer:
     store: MemoryJobStore = field(default_factory=MemoryJobStore)
-    outbox: FakeOutbox = field(default_factory=FakeOutbox)
+    outbox: FakeMessageSender = field(default_factory=FakeMessageSender)
     clock: FakeClock = field(default_factory=FakeClock)
     queues: list[str] = field(default_factory=list)
     unknown: frozenset[str] = frozenset()
 
-    def enqueuer(self, outbox: Outbox | None = None) -> Enqueuer:
-        def queue(name: str) -> Outbox:
+    def enqueuer(self, outbox: MessageSender | None = None) -> Enqueuer:
+        def queue(name: str) -> MessageSender:
             if name in self.unknown:
                 raise NotConfiguredError(f"no address is given for queue {name!r}")
             self.queues.append(name)
             return outbox or self.outbox
 
         return Enqueuer(
-            registry=Registry([PaymentCharge, ReportBuild]),
+            registry=ContractRegistry([PaymentCharge, ReportBuild]),
             store=self.store,
-            windows=MemoryWindows(self.store),
-            outbox=queue,
+            windows=MemoryUniqueWindows(self.store),
+            sender_for_queue=queue,
             clock=self.clock,
-            new_token=new_token,
+            new_token=new_owner_token,
         )
 
     @property
@@ -60,43 +60,43 @@ def producer() -> Producer:
 
 
 def test_new_job_has_ready_row_and_message(producer: Producer) -> None:
-    answer = producer.enqueuer().enqueue(charge(amount=1250))
+    answer = producer.enqueuer().enqueue(charge_message(amount=1250))
 
     row = producer.store.jobs[KEY]
-    assert answer == Enqueued(job_key=KEY, status=Status.READY, created=True, sent=True)
+    assert answer == EnqueueResult(job_key=KEY, status=Status.READY, created=True, sent=True)
     assert (row.status, row.due_at) == (Status.READY, producer.clock.now() + MESSAGE_GRACE)
-    assert producer.sent == [row.message] == [charge(amount=1250)]
+    assert producer.sent == [row.message] == [charge_message(amount=1250)]
     assert producer.queues == ["payments"]
 
 
 def test_row_is_due_for_resend_when_producer_dies_before_send(
     producer: Producer,
 ) -> None:
-    dying: Outbox = Mortal(producer.outbox, Fate(call=1, after=False))
+    dying: MessageSender = CrashingPort(producer.outbox, CrashPlan(crash_at=1, crash_after=False))
 
-    with pytest.raises(DiedError):
-        producer.enqueuer(dying).enqueue(charge())
+    with pytest.raises(SimulatedCrashError):
+        producer.enqueuer(dying).enqueue(charge_message())
 
     row = producer.store.jobs[KEY]
     assert producer.sent == []
-    assert due_step(row, producer.clock.now()) is Step.NOTHING
-    assert due_step(row, producer.clock.now() + MESSAGE_GRACE) is Step.SEND
+    assert sweep_step(row, producer.clock.now()) is SweepStep.NONE
+    assert sweep_step(row, producer.clock.now() + MESSAGE_GRACE) is SweepStep.RESEND
 
 
 def test_duplicate_returns_first_job_and_sends_nothing(producer: Producer) -> None:
-    producer.enqueuer().enqueue(charge())
-    producer.store.claim(a_claim(now=producer.clock.now()))
+    producer.enqueuer().enqueue(charge_message())
+    producer.store.claim(make_claim(now=producer.clock.now()))
 
-    again = producer.enqueuer().enqueue(charge())
+    again = producer.enqueuer().enqueue(charge_message())
 
-    assert again == Enqueued(job_key=KEY, status=Status.STARTED, created=False, sent=False)
+    assert again == EnqueueResult(job_key=KEY, status=Status.STARTED, created=False, sent=False)
     assert len(producer.sent) == 1
 
 
 def test_conflicting_amount_is_named_and_not_sent(producer: Producer) -> None:
-    producer.enqueuer().enqueue(charge(amount=1250))
+    producer.enqueuer().enqueue(charge_message(amount=1250))
 
-    again = producer.enqueuer().enqueue(charge(amount=9900, currency="eur"))
+    again = producer.enqueuer().enqueue(charge_message(amount=9900, currency="eur"))
 
     assert again.conflict == "amount was 1250 in the first message, is 9900 now"
     assert (again.created, again.sent, len(producer.sent)) == (False, False, 1)
@@ -104,18 +104,18 @@ def test_conflicting_amount_is_named_and_not_sent(producer: Producer) -> None:
 
 
 def test_message_with_more_fields_is_sent_for_worker_to_check(producer: Producer) -> None:
-    producer.enqueuer().enqueue(charge())
+    producer.enqueuer().enqueue(charge_message())
 
-    again = producer.enqueuer().enqueue(charge(amount=1250))
+    again = producer.enqueuer().enqueue(charge_message(amount=1250))
 
     assert (again.created, again.sent, again.conflict) == (False, True, None)
     assert producer.sent[-1]["amount"] == 1250
 
 
 def test_message_with_fewer_fields_is_duplicate_and_not_sent(producer: Producer) -> None:
-    producer.enqueuer().enqueue(charge(amount=1250))
+    producer.enqueuer().enqueue(charge_message(amount=1250))
 
-    again = producer.enqueuer().enqueue(charge())
+    again = producer.enqueuer().enqueue(charge_message())
 
     assert (again.sent, again.conflict) == (False, None)
 
@@ -123,7 +123,7 @@ def test_message_with_fewer_fields_is_duplicate_and_not_sent(producer: Producer)
 def test_results_keep_order_of_messages(producer: Producer) -> None:
     orders = [str(number) for number in range(30)]
 
-    answers = producer.enqueuer().enqueue_many([charge(order) for order in orders])
+    answers = producer.enqueuer().enqueue_many([charge_message(order) for order in orders])
 
     assert [answer.job_key for answer in answers] == [
         f"payment.charge:order_{order}" for order in orders
@@ -133,21 +133,23 @@ def test_results_keep_order_of_messages(producer: Producer) -> None:
 
 
 def test_messages_go_to_their_own_queues_in_one_call(producer: Producer) -> None:
-    answers = producer.enqueuer().enqueue_many([charge("1"), report("a"), charge("2")])
+    answers = producer.enqueuer().enqueue_many(
+        [charge_message("1"), report_message("a"), charge_message("2")]
+    )
 
     assert producer.queues == ["payments", "reports"]
     assert [answer.sent for answer in answers] == [True, True, True]
 
 
 def test_iterator_of_messages_is_enqueued_completely(producer: Producer) -> None:
-    answers = producer.enqueuer().enqueue_many(charge(order) for order in ("1", "2"))
+    answers = producer.enqueuer().enqueue_many(charge_message(order) for order in ("1", "2"))
 
     assert [answer.sent for answer in answers] == [True, True]
     assert [message["order_id"] for message in producer.sent] == ["1", "2"]
 
 
 def test_two_equal_messages_in_one_call_are_sent_once(producer: Producer) -> None:
-    answers = producer.enqueuer().enqueue_many([charge(), charge()])
+    answers = producer.enqueuer().enqueue_many([charge_message(), charge_message()])
 
     assert sorted(answer.created for answer in answers) == [False, True]
     assert len(producer.sent) == 1
@@ -156,9 +158,11 @@ def test_two_equal_messages_in_one_call_are_sent_once(producer: Producer) -> Non
 def test_unsent_message_leaves_ready_row_that_is_due(
     producer: Producer,
 ) -> None:
-    producer.outbox.refuses = frozenset({1})
+    producer.outbox.fails_at = frozenset({1})
 
-    answers = producer.enqueuer().enqueue_many([charge("1"), charge("2"), charge("3")])
+    answers = producer.enqueuer().enqueue_many(
+        [charge_message("1"), charge_message("2"), charge_message("3")]
+    )
 
     assert [(answer.created, answer.sent) for answer in answers] == [
         (True, True),
@@ -166,17 +170,18 @@ def test_unsent_message_leaves_ready_row_that_is_due(
         (True, True),
     ]
     row = producer.store.jobs[JobKey("payment.charge:order_2")]
-    assert due_step(row, producer.clock.now() + timedelta(minutes=15)) is Step.SEND
+    assert sweep_step(row, producer.clock.now() + timedelta(minutes=15)) is SweepStep.RESEND
 
 
 @pytest.mark.parametrize(
-    ("bad", "error"), [(charge(amount=-1), InvalidMessageError), (charge(" "), InvalidKeyError)]
+    ("bad", "error"),
+    [(charge_message(amount=-1), InvalidMessageError), (charge_message(" "), InvalidKeyError)],
 )
 def test_one_invalid_message_stops_all_before_any_write(
     bad: dict[str, object], error: type[Exception], producer: Producer
 ) -> None:
     with pytest.raises(error):
-        producer.enqueuer().enqueue_many([charge("1"), bad])
+        producer.enqueuer().enqueue_many([charge_message("1"), bad])
 
     assert (producer.store.jobs, producer.sent) == ({}, [])
 
@@ -187,14 +192,14 @@ def test_unconfigured_queue_stops_all_before_any_write(
     producer.unknown = frozenset({"reports"})
 
     with pytest.raises(NotConfiguredError):
-        producer.enqueuer().enqueue_many([charge("1"), report("a")])
+        producer.enqueuer().enqueue_many([charge_message("1"), report_message("a")])
     with pytest.raises(NotConfiguredError):
-        producer.enqueuer().enqueue(report("a"))
+        producer.enqueuer().enqueue(report_message("a"))
 
     assert (producer.store.jobs, producer.sent) == ({}, [])
 
 
-class ForbiddenOutbox:
+class ForbiddenSender:
     """A queue that is gone, or that this role may not send to."""
 
     def send(self, bodies: Sequence[str]) -> list[bool]:
@@ -205,7 +210,7 @@ def test_forbidden_queue_error_says_that_job_is_stored(
     producer: Producer,
 ) -> None:
     with pytest.raises(NotConfiguredError, match=r"AccessDenied.*the job is written all the same"):
-        producer.enqueuer(ForbiddenOutbox()).enqueue(charge())
+        producer.enqueuer(ForbiddenSender()).enqueue(charge_message())
 
     row = producer.store.jobs[KEY]
-    assert due_step(row, producer.clock.now() + MESSAGE_GRACE) is Step.SEND
+    assert sweep_step(row, producer.clock.now() + MESSAGE_GRACE) is SweepStep.RESEND

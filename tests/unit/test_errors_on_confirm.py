@@ -8,8 +8,8 @@ import pytest
 import stripe
 
 from oncely.adapters.stripe_payments import StripePayments
-from oncely.domain.answers import Done, NotSent, Unclear
-from oncely.domain.keys import JobKey, ProviderKey
+from oncely.domain.answers import Ambiguous, NotSent, Succeeded
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 from oncely.providers import Payment
 
@@ -23,7 +23,7 @@ PAYMENT = Payment(
 REFUSED = {401: "invalid_api_key", 403: "more_permissions_required"}
 
 
-def intent(status: str) -> dict[str, object]:
+def intent_body(status: str) -> dict[str, object]:
     return {
         "id": "pi_1",
         "object": "payment_intent",
@@ -47,7 +47,7 @@ class ScriptedStripe(stripe.HTTPClient):
     def __init__(self, status: int, code: str, state: str | None) -> None:
         super().__init__()
         self.error = json.dumps({"error": {"code": code, "message": code}}), status
-        self.read = self.error if state is None else (json.dumps(intent(state)), 200)
+        self.read = self.error if state is None else (json.dumps(intent_body(state)), 200)
 
     def request(
         self,
@@ -63,39 +63,41 @@ class ScriptedStripe(stripe.HTTPClient):
         return body, status, {}
 
 
-def confirmed(status: int, code: str, state: str | None) -> object:
+def confirm_outcome(status: int, code: str, state: str | None) -> object:
     http = ScriptedStripe(status, code, state)
     client = stripe.StripeClient("sk_test_1", http_client=http, max_network_retries=0)
     provider = StripePayments(client, livemode=False)
-    return provider.execute("pi_1", PAYMENT, key=ProviderKey("confirm:1"), verified=True)
+    return provider.execute(
+        "pi_1", PAYMENT, idempotency_key=IdempotencyKey("confirm:1"), verified=True
+    )
 
 
 @pytest.mark.parametrize(("status", "code"), REFUSED.items())
 def test_rejected_api_key_means_success_when_payment_succeeded(status: int, code: str) -> None:
-    assert isinstance(confirmed(status, code, "succeeded"), Done)
+    assert isinstance(confirm_outcome(status, code, "succeeded"), Succeeded)
 
 
 @pytest.mark.parametrize(("status", "code"), REFUSED.items())
 def test_rejected_api_key_means_not_sent_when_unconfirmed(status: int, code: str) -> None:
-    answer = confirmed(status, code, "requires_confirmation")
+    answer = confirm_outcome(status, code, "requires_confirmation")
 
     assert isinstance(answer, NotSent)
-    assert answer.alarm
+    assert answer.credentials_rejected
 
 
 @pytest.mark.parametrize(("status", "code"), REFUSED.items())
 def test_rejected_api_key_is_ambiguous_without_payment_state(status: int, code: str) -> None:
-    assert isinstance(confirmed(status, code, None), Unclear)
+    assert isinstance(confirm_outcome(status, code, None), Ambiguous)
 
 
-@pytest.mark.parametrize(("state", "expected"), [("succeeded", Done), (None, Unclear)])
+@pytest.mark.parametrize(("state", "expected"), [("succeeded", Succeeded), (None, Ambiguous)])
 def test_lock_timeout_is_resolved_by_payment_state(state: str | None, expected: type) -> None:
-    assert isinstance(confirmed(429, "lock_timeout", state), expected)
+    assert isinstance(confirm_outcome(429, "lock_timeout", state), expected)
 
 
 def test_lock_timeout_is_ambiguous_while_payment_is_unconfirmed() -> None:
-    assert isinstance(confirmed(429, "lock_timeout", "requires_confirmation"), Unclear)
+    assert isinstance(confirm_outcome(429, "lock_timeout", "requires_confirmation"), Ambiguous)
 
 
 def test_rate_limit_means_not_sent() -> None:
-    assert isinstance(confirmed(429, "rate_limit", None), NotSent)
+    assert isinstance(confirm_outcome(429, "rate_limit", None), NotSent)

@@ -3,52 +3,52 @@
 from dataclasses import replace
 from typing import get_args
 
-from oncely.domain.answers import Answer, Done, NotSent, Odd, Refused, StillOpen
+from oncely.domain.answers import Anomalous, Declined, EffectOutcome, NotSent, StillOpen, Succeeded
 from oncely.domain.decide import decide
-from oncely.domain.due import told
+from oncely.domain.due import mark_alerted
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
-from oncely.domain.text import MAX_REASON
-from tests.unit.grid import ANSWERS, FRAUD, answered, cases
-from tests.unit.samples import NOW, TERMS, a_job
+from oncely.domain.text import MAX_REASON_LENGTH
+from tests.unit.grid import ANSWERS, FRAUD, cases_with_outcome, decision_cases
+from tests.unit.samples import NOW, TERMS, make_job
 
 
 def test_grid_covers_every_effect_outcome() -> None:
-    assert {type(answer) for answer in ANSWERS} == set(get_args(Answer))
+    assert {type(answer) for answer in ANSWERS} == set(get_args(EffectOutcome))
 
 
 def test_every_decision_is_allowed_by_transition_table() -> None:
-    for case in cases():
+    for case in decision_cases():
         assert TRANSITIONS[case.status, case.decision.event] is case.after.status, case
 
 
 def test_every_decision_adds_version_and_evidence() -> None:
-    for case in cases():
+    for case in decision_cases():
         assert case.after.version == case.job.version + 1, case
         assert case.after.evidence[-1].event is case.decision.event, case
 
 
 def test_open_job_is_always_due_after_decision() -> None:
-    for case in cases():
+    for case in decision_cases():
         if not case.after.ended:
             assert case.after.due_at is not None, case
             assert case.after.due_at >= NOW, case
 
 
 def test_ended_job_keeps_its_due_time() -> None:
-    for case in cases():
+    for case in decision_cases():
         if case.after.ended:
             assert case.after.due_at == case.job.due_at, case
 
 
 def test_only_ready_job_has_run_time() -> None:
-    for case in cases():
+    for case in decision_cases():
         ready = case.after.status is Status.READY
         assert (case.decision.run_at is not None) is ready, case
         assert not (ready and case.after.lease_until), case
 
 
 def test_escalated_job_never_expires_and_is_due_for_alert() -> None:
-    for case in cases():
+    for case in decision_cases():
         if case.decision.event is Event.ESCALATE:
             assert case.decision.alert, case
             assert (case.after.due_at, case.after.expires_at) == (NOW, None), case
@@ -56,27 +56,29 @@ def test_escalated_job_never_expires_and_is_due_for_alert() -> None:
 
 
 def test_alerted_job_is_not_due_until_operator_resolves_it() -> None:
-    row = a_job(status=Status.NEEDS_REVIEW, due_at=NOW)
+    row = make_job(status=Status.NEEDS_REVIEW, due_at=NOW)
 
-    after = told().on(row, now=NOW, actor="reconciler")
+    after = mark_alerted().apply_to(row, now=NOW, actor="reconciler")
 
     assert (after.status, after.due_at) == (Status.NEEDS_REVIEW, None)
 
 
 def test_only_escalation_alerts() -> None:
-    for case in cases():
+    for case in decision_cases():
         assert case.decision.alert is (case.decision.event is Event.ESCALATE), case
 
 
 def test_alarm_is_raised_only_when_credentials_are_rejected() -> None:
-    for case in cases():
-        unsent = case.answer.unsent if isinstance(case.answer, StillOpen) else case.answer
-        expected = isinstance(unsent, NotSent) and unsent.alarm
-        assert case.decision.alarm is (expected and case.status is Status.STARTED), case
+    for case in decision_cases():
+        unsent = case.answer.close_failure if isinstance(case.answer, StillOpen) else case.answer
+        expected = isinstance(unsent, NotSent) and unsent.credentials_rejected
+        assert case.decision.credentials_rejected is (expected and case.status is Status.STARTED), (
+            case
+        )
 
 
 def test_success_always_finishes_job() -> None:
-    for case, answer in answered(Done):
+    for case, answer in cases_with_outcome(Succeeded):
         after = case.after
         assert case.decision.event is Event.CONFIRM, case
         assert (after.provider_ref, after.result) == (answer.ref or "pi_0", answer.result), case
@@ -84,37 +86,39 @@ def test_success_always_finishes_job() -> None:
 
 
 def test_decline_fails_job_unless_it_needs_review() -> None:
-    for case, answer in answered(Refused):
-        expected = Event.ESCALATE if answer.code == FRAUD else Event.REFUSE
+    for case, answer in cases_with_outcome(Declined):
+        expected = Event.ESCALATE if answer.code == FRAUD else Event.DECLINE
         assert case.decision.event is expected, case
         assert case.after.last_error == answer.reason, case
         assert (case.after.result or {})["request_id"] == "req_1", case
 
 
 def test_anomalous_outcome_always_escalates_with_its_findings() -> None:
-    for case, answer in answered(Odd):
+    for case, answer in cases_with_outcome(Anomalous):
         assert case.decision.event is Event.ESCALATE, case
         assert case.after.provider_ref == (answer.ref or "pi_0"), case
         assert case.after.result == (answer.result or None), case
 
 
 def test_review_keeps_previous_result_when_nothing_new_is_found() -> None:
-    job = a_job(result={"charge_id": "ch_1"})
+    job = make_job(result={"charge_id": "ch_1"})
 
-    for answer in (Odd("it was refunded"), Odd("two were found", "pi_2", {"count": 2})):
-        after = decide(job, TERMS, answer, now=NOW).on(job, now=NOW, actor="worker")
+    for answer in (Anomalous("it was refunded"), Anomalous("two were found", "pi_2", {"count": 2})):
+        after = decide(job, TERMS, answer, now=NOW).apply_to(job, now=NOW, actor="worker")
 
         assert after.result == (answer.result or {"charge_id": "ch_1"})
 
 
 def test_only_definite_outcomes_end_job() -> None:
-    for case in cases():
-        if not isinstance(case.answer, Done | Refused):
+    for case in decision_cases():
+        if not isinstance(case.answer, Succeeded | Declined):
             assert case.after.status not in ENDED, case
 
 
 def test_long_reason_is_cut_before_it_is_stored() -> None:
-    for case in cases():
-        after = replace(case, answer=replace(case.answer, reason="x" * (MAX_REASON + 1))).after
-        assert len(after.last_error or "") <= MAX_REASON, case
-        assert len(after.evidence[-1].reason) <= MAX_REASON, case
+    for case in decision_cases():
+        after = replace(
+            case, answer=replace(case.answer, reason="x" * (MAX_REASON_LENGTH + 1))
+        ).after
+        assert len(after.last_error or "") <= MAX_REASON_LENGTH, case
+        assert len(after.evidence[-1].reason) <= MAX_REASON_LENGTH, case

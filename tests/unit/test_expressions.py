@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.adapters.expressions import Expression, claim_update, local_update, swap_update
-from oncely.adapters.job_rows import attribute
+from oncely.adapters.expressions import (
+    Expression,
+    business_update,
+    claim_update,
+    compare_and_swap_update,
+)
+from oncely.adapters.job_rows import serialize_field
 from oncely.domain.lifecycle import Event
-from oncely.domain.writes import Expect, LocalWrite
-from tests.unit.samples import NOW, a_claim, a_job
+from oncely.domain.writes import BusinessWrite, Precondition
+from tests.unit.samples import NOW, make_claim, make_job
 
 WORDS = re.compile(r"[#:]?\w+")
 THE_LANGUAGES_OWN = {
@@ -30,7 +35,7 @@ ODD = st.sampled_from(["status", "size", "a.b", "a b", "#n0", ":v0", "x = y", "I
     min_size=1
 )
 PLAIN = st.text() | st.integers() | st.booleans() | st.none()
-BEFORE = a_job()
+BEFORE = make_job()
 
 
 def assert_only_placeholders(update: dict[str, Any]) -> None:
@@ -43,7 +48,7 @@ def assert_only_placeholders(update: dict[str, Any]) -> None:
 @pytest.mark.parametrize("fingerprint", ["of the order", None])
 @pytest.mark.parametrize("customer", ["customer_7", None])
 def test_claim_uses_only_placeholders(fingerprint: str | None, customer: str | None) -> None:
-    update = claim_update(a_claim(fingerprint=fingerprint, customer_id=customer))
+    update = claim_update(make_claim(fingerprint=fingerprint, customer_id=customer))
 
     assert_only_placeholders(update)
     assert ("fingerprint" in update["ExpressionAttributeNames"].values()) is bool(fingerprint)
@@ -52,25 +57,25 @@ def test_claim_uses_only_placeholders(fingerprint: str | None, customer: str | N
 def test_swap_expects_row_as_it_was_read() -> None:
     after = BEFORE.apply(Event.CONFIRM, now=NOW, actor="worker", reason="charged", due_at=None)
 
-    update = swap_update(BEFORE, after)
+    update = compare_and_swap_update(BEFORE, after)
 
     assert_only_placeholders(update)
     expected = _readable(update, "ConditionExpression")
     assert expected.startswith("attribute_exists(job_key)")
     for name in ("status", "version", "owner"):
-        assert f"{name} = {attribute(name, getattr(BEFORE, name))}" in expected
+        assert f"{name} = {serialize_field(name, getattr(BEFORE, name))}" in expected
 
 
 def test_swap_of_unowned_row_expects_no_owner() -> None:
     free = replace(BEFORE, owner=None)
 
-    update = swap_update(free, replace(free, version=2))
+    update = compare_and_swap_update(free, replace(free, version=2))
 
     assert "attribute_not_exists(owner)" in _readable(update, "ConditionExpression")
 
 
 def test_swap_sets_changed_fields_and_removes_missing_ones() -> None:
-    update = swap_update(BEFORE, replace(BEFORE, version=2, due_at=None))
+    update = compare_and_swap_update(BEFORE, replace(BEFORE, version=2, due_at=None))
 
     assert _readable(update, "UpdateExpression") == "SET version = {'N': '2'} REMOVE due_at, due"
 
@@ -90,16 +95,16 @@ def test_business_write_uses_placeholders_for_any_name_and_value(
     *,
     may_create: bool,
 ) -> None:
-    write = LocalWrite(
+    write = BusinessWrite(
         table="orders",
         key=key,
         set=values,
         remove=tuple(remove),
-        expect=tuple(Expect(name, tuple(one_of)) for name, one_of in expect),
+        preconditions=tuple(Precondition(name, tuple(one_of)) for name, one_of in expect),
         may_create=may_create,
     )
 
-    update = local_update(write)
+    update = business_update(write)
 
     assert_only_placeholders(update)
     names = {*values, *remove, *(name for name, _ in expect), *(() if may_create else key)}
@@ -107,15 +112,15 @@ def test_business_write_uses_placeholders_for_any_name_and_value(
 
 
 def test_business_write_changes_only_row_with_expected_values() -> None:
-    write = LocalWrite(
+    write = BusinessWrite(
         table="orders",
         key={"order_id": "18452"},
         set={"status": "paid"},
         remove=("charge_requested_at",),
-        expect=(Expect("status", ("payment_pending", "payment_failed")),),
+        preconditions=(Precondition("status", ("payment_pending", "payment_failed")),),
     )
 
-    update = local_update(write)
+    update = business_update(write)
 
     assert update["Key"] == {"order_id": {"S": "18452"}}
     assert _readable(update, "UpdateExpression") == (

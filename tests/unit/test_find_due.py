@@ -8,57 +8,57 @@ from typing import Any
 import pytest
 
 from oncely.contracts.payment_charge import CHARGE_SHARDS, charge_shard
-from oncely.domain.due import Action, due_shard
+from oncely.domain.due import DueAction, due_shard
 from oncely.domain.errors import InvalidMessageError
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
 from oncely.ports import JobStore
 from oncely.services.find_due import (
-    LOOKS,
-    PAGE_BYTES,
+    MAX_LOOKUPS,
+    MAX_PAGE_BYTES,
     PAGE_SIZE,
     SWEEP_LEASE,
-    Finder,
-    Found,
-    Item,
-    Sweep,
+    DueWork,
+    DueWorkFinder,
+    SweepItem,
+    SweepRequest,
 )
 from oncely.testing.memory import MemoryDueIndex, MemorySweepLeases
 from tests.support.fakes import START
-from tests.support.payments import Fault
-from tests.support.world import World, charge
-from tests.unit.report_contract import ReportBuild, ReportMessage, report
-from tests.unit.samples import a_job
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
+from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
+from tests.unit.samples import make_job
 
 KEY = "payment.charge:order_18452"
 
 
-def a_finder(world: World, **changes: Any) -> Finder:  # noqa: ANN401  # fields of a finder
-    made = Finder(
+def make_finder(world: InMemoryStack, **changes: Any) -> DueWorkFinder:  # noqa: ANN401  # fields of a finder
+    made = DueWorkFinder(
         registry=world.registry,
-        tools=world.tools,
+        dependencies=world.dependencies,
         store=world.store,
         index=MemoryDueIndex(world.store),
         leases=MemorySweepLeases(),
         clock=world.clock,
-        guard=world.table,
+        guard=world.table_guard,
     )
     return replace(made, **changes)
 
 
-def find(world: World, **sweep: object) -> Found:
-    return a_finder(world).find(Sweep.of(sweep))
+def find(world: InMemoryStack, **sweep: object) -> DueWork:
+    return make_finder(world).find(SweepRequest.parse(sweep))
 
 
-def keys(found: Found) -> list[str]:
+def keys(found: DueWork) -> list[str]:
     return [item.key for item in found.items]
 
 
 def test_unknown_job_is_found_when_due() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
 
     found = find(world)
 
@@ -66,9 +66,9 @@ def test_unknown_job_is_found_when_due() -> None:
 
 
 def test_requested_order_without_job_is_found_and_charged_once() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
 
     (item,) = find(world).items
     done = world.reconciler().resolve(item.key, message=item.message)
@@ -81,12 +81,12 @@ def test_requested_order_without_job_is_found_and_charged_once() -> None:
 
 
 def test_pending_order_without_request_is_never_charged() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
     row = {**world.order()}
     del row["charge_requested_at"]
-    world.tools.rows.put("orders", {"order_id": "18452"}, row)
-    world.clock.move(hours=1)
+    world.dependencies.rows.put("orders", {"order_id": "18452"}, row)
+    world.clock.advance(hours=1)
 
     found = find(world)
 
@@ -95,18 +95,18 @@ def test_pending_order_without_request_is_never_charged() -> None:
 
 @pytest.mark.parametrize("status", ["paid", "payment_processing"])
 def test_order_that_needs_no_charge_is_not_found(status: str) -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order(status=status)
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
 
     assert find(world).items == ()
 
 
 @pytest.mark.parametrize("shard", [str(number) for number in range(CHARGE_SHARDS)])
 def test_order_is_found_in_every_shard(shard: str) -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order(charge_shard=shard)
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
 
     assert keys(find(world)) == [KEY]
 
@@ -118,7 +118,7 @@ def test_orders_are_distributed_over_all_shards() -> None:
 
 
 def test_order_with_recent_request_is_not_found() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order(charge_requested_at="2026-11-16T02:59:30.000Z")
 
     found = find(world)
@@ -126,18 +126,20 @@ def test_order_with_recent_request_is_not_found() -> None:
     assert found.items == ()
 
 
-def _due(world: World, key: str, status: Status, *, minutes: int, **changes: object) -> JobKey:
+def _add_due(
+    world: InMemoryStack, key: str, status: Status, *, minutes: int, **changes: object
+) -> JobKey:
     """A row that has been due for so many minutes."""
     since = world.clock.now() - timedelta(minutes=minutes)
-    job = a_job(**{"job_key": JobKey(key), "status": status, "due_at": since, **changes})
+    job = make_job(**{"job_key": JobKey(key), "status": status, "due_at": since, **changes})
     world.store.create(job)
     return job.job_key
 
 
 def test_sweep_leaves_out_jobs_due_before_its_window() -> None:
-    world = World()
-    _due(world, "sync.contact:1", Status.READY, minutes=10)
-    later = _due(world, "sync.contact:2", Status.READY, minutes=5)
+    world = InMemoryStack()
+    _add_due(world, "sync.contact:1", Status.READY, minutes=10)
+    later = _add_due(world, "sync.contact:2", Status.READY, minutes=5)
 
     since = (world.clock.now() - timedelta(minutes=5)).isoformat()
 
@@ -145,17 +147,17 @@ def test_sweep_leaves_out_jobs_due_before_its_window() -> None:
 
 
 def test_sweep_of_one_key_finds_it_before_due_time() -> None:
-    found = find(World(), key=KEY)
+    found = find(InMemoryStack(), key=KEY)
 
-    item = Item(key=JobKey(KEY), asked_for=True)
-    assert found == Found(items=(item,))
+    item = SweepItem(key=JobKey(KEY), on_demand=True)
+    assert found == DueWork(items=(item,))
 
 
 def test_sweep_of_one_key_type_or_window_finds_only_that() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
 
     assert keys(find(world, key="other:key")) == ["other:key"]
     assert find(world, job_type="sync.contact").items == ()
@@ -178,50 +180,52 @@ def test_sweep_of_one_key_type_or_window_finds_only_that() -> None:
 )
 def test_invalid_sweep_is_rejected_with_reason(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidMessageError, match="not a valid sweep"):
-        Sweep.of(wrong)
+        SweepRequest.parse(wrong)
 
 
 def test_sweep_accepts_smallest_limit_and_shortest_key() -> None:
-    sweep = Sweep.of({"limit": 1, "key": "k"})
+    sweep = SweepRequest.parse({"limit": 1, "key": "k"})
 
     assert (sweep.limit, sweep.key, sweep.dry_run) == (1, "k", False)
 
 
 def test_sweep_without_limit_continues_after_its_page() -> None:
-    sweep = Sweep.of({"job_type": "sync.push"})
+    sweep = SweepRequest.parse({"job_type": "sync.push"})
     later = START + timedelta(minutes=1)
 
-    assert (Sweep.of({}).limit, PAGE_SIZE) == (None, 1000)
+    assert (SweepRequest.parse({}).limit, PAGE_SIZE) == (None, 1000)
     assert sweep.next_page(later) == {
         "job_type": "sync.push",
         "from": "2026-11-16T03:01:00.000Z",
     }
-    assert Sweep.of(sweep.next_page(later)).since == "2026-11-16T03:01:00.000Z"
+    assert SweepRequest.parse(sweep.next_page(later)).since == "2026-11-16T03:01:00.000Z"
 
 
 @pytest.mark.parametrize("by_hand", [{"limit": 5}, {"dry_run": True}])
 def test_sweep_by_hand_ends_after_one_page(by_hand: dict[str, object]) -> None:
-    assert Sweep.of(by_hand).next_page(START) is None
-    assert Sweep.of({}).next_page(None) is None
+    assert SweepRequest.parse(by_hand).next_page(START) is None
+    assert SweepRequest.parse({}).next_page(None) is None
 
 
 def test_invalid_order_does_not_stop_sweep() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order("é" * 60)
     world.add_order("x" * 300)
     world.add_order()
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
 
     assert keys(find(world)) == [KEY]
 
 
-class _LostReports(ReportBuild):
+class _MissingReportBuild(ReportBuild):
     """Ten reports that nobody enqueued, each almost as long as a message may be."""
 
-    def unserved(self, *, now: datetime) -> list[ReportMessage]:
+    def missing_jobs(self, *, now: datetime) -> list[ReportMessage]:
         del now
         long = "x" * 60_000
-        return [ReportMessage.model_validate(report(str(one), text=long)) for one in range(10)]
+        return [
+            ReportMessage.model_validate(report_message(str(one), text=long)) for one in range(10)
+        ]
 
 
 class _CountingStore:
@@ -236,73 +240,75 @@ class _CountingStore:
         return getattr(self.store, name)
 
 
-def _thousands_in_review(number: int) -> World:
+def _world_with_many_reviews(number: int) -> InMemoryStack:
     """Orders that asked for their payment, each with a job that waits for a person."""
-    world = World()
+    world = InMemoryStack()
     now = world.clock.now()
     for one in range(number):
         world.add_order(f"{one:05}")
-        job = a_job(
+        job = make_job(
             job_key=job_key("payment.charge", f"{one:05}", prefix="order_"),
             status=Status.NEEDS_REVIEW,
             due_at=None,
             created_at=now,
         )
         world.store.create(job)
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
     return world
 
 
 def test_orders_in_review_cost_bounded_number_of_reads() -> None:
-    world = _thousands_in_review(3000)
+    world = _world_with_many_reviews(3000)
     counting = _CountingStore(world.store)
-    world.store, world.rows = counting, world.store.business
+    world.store, world.rows = counting, world.store.business_rows
 
     found = find(world)
 
-    assert (found.items, found.asking) == ((), 3000)
-    assert counting.reads == LOOKS
+    assert (found.items, found.requested_count) == ((), 3000)
+    assert counting.reads == MAX_LOOKUPS
 
 
 def test_lost_order_among_many_in_review_is_found_in_time() -> None:
-    world = _thousands_in_review(1000)
+    world = _world_with_many_reviews(1000)
     world.store.expire(job_key("payment.charge", "00777", prefix="order_"))
 
     rounds: list[str] = []
-    for _ in range(1000 // LOOKS):
+    for _ in range(1000 // MAX_LOOKUPS):
         rounds += keys(find(world))
-        world.clock.move(minutes=1)
+        world.clock.advance(minutes=1)
 
     assert rounds == ["payment.charge:order_00777"]
 
 
 def test_sweep_of_one_type_finds_no_missing_jobs_of_another() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
 
     assert keys(find(world, job_type="payment.charge")) == [KEY]
     assert find(world, job_type="sync.contact").items == ()
 
 
 def test_large_messages_of_missing_jobs_fit_one_page() -> None:
-    world = World(contracts=(_LostReports,))
+    world = InMemoryStack(contracts=(_MissingReportBuild,))
 
     found = find(world)
 
     assert 0 < len(found.items) < 10
-    assert len(json.dumps([item.as_json() for item in found.items])) <= PAGE_BYTES
+    assert len(json.dumps([item.to_json() for item in found.items])) <= MAX_PAGE_BYTES
 
 
 @pytest.mark.parametrize("key", ["", "k" * 201])
 def test_impossible_job_key_is_rejected(key: str) -> None:
     with pytest.raises(InvalidMessageError, match="key"):
-        Sweep.of({"key": key})
+        SweepRequest.parse({"key": key})
 
 
-def _many(world: World, status: Status, number: int, *, minutes: int = 1) -> set[JobKey]:
+def _add_many(
+    world: InMemoryStack, status: Status, number: int, *, minutes: int = 1
+) -> set[JobKey]:
     return {
-        _due(world, f"sync.contact:{status}_{one:05}", status, minutes=minutes)
+        _add_due(world, f"sync.contact:{status}_{one:05}", status, minutes=minutes)
         for one in range(number)
     }
 
@@ -312,11 +318,11 @@ def test_unknown_job_is_on_first_page_despite_backlog(
     others: Status,
 ) -> None:
     """A stream that was dead for a day: its entries are older, and a hundred times as many."""
-    world = World(contracts=())
-    _many(world, others, 5000, minutes=24 * 60)
-    unknown = _many(world, Status.UNKNOWN, 50)
+    world = InMemoryStack(contracts=())
+    _add_many(world, others, 5000, minutes=24 * 60)
+    unknown = _add_many(world, Status.UNKNOWN, 50)
 
-    found = a_finder(world, page_size=100).find(Sweep())
+    found = make_finder(world, page_size=100).find(SweepRequest())
 
     assert unknown < set(keys(found))
     assert len(set(keys(found))) == 100
@@ -324,91 +330,93 @@ def test_unknown_job_is_on_first_page_despite_backlog(
 
 def test_ended_row_in_stale_partition_is_moved_by_hold() -> None:
     """The write that ends a job may leave its entry in the index alone, then it is found there."""
-    world = World(contracts=())
-    started = a_job(job_key=JobKey("sync.contact:1"), status=Status.STARTED, due_at=START)
+    world = InMemoryStack(contracts=())
+    started = make_job(job_key=JobKey("sync.contact:1"), status=Status.STARTED, due_at=START)
     world.store.create(started)
-    world.store.swap(started, replace(started, status=Status.FINISHED, version=2))
-    world.clock.move(minutes=1)
+    world.store.compare_and_swap(started, replace(started, status=Status.FINISHED, version=2))
+    world.clock.advance(minutes=1)
     index = MemoryDueIndex(world.store)
 
-    def partition(action: Action) -> list[str]:
+    def partition(action: DueAction) -> list[str]:
         found = (
             index.due(action, shard, since=None, until=world.clock.now()) for shard in range(8)
         )
         return [one.job_key for due in found for one in due]
 
-    assert (partition(Action.ASK), partition(Action.PUBLISH)) == ([started.job_key], [])
-    world.reconciler().hold(world.job(started.job_key))
-    world.clock.move(minutes=5)
-    assert (partition(Action.ASK), partition(Action.PUBLISH)) == ([], [started.job_key])
+    assert (partition(DueAction.LOOK_UP), partition(DueAction.PUBLISH)) == ([started.job_key], [])
+    world.reconciler().hold_row(world.job(started.job_key))
+    world.clock.advance(minutes=5)
+    assert (partition(DueAction.LOOK_UP), partition(DueAction.PUBLISH)) == ([], [started.job_key])
 
 
 def test_unknown_backlog_leaves_share_of_page_for_other_actions() -> None:
-    world = World()
-    _many(world, Status.UNKNOWN, 100, minutes=60)
-    ready = _many(world, Status.READY, 30)
-    ended = _many(world, Status.FINISHED, 30)
+    world = InMemoryStack()
+    _add_many(world, Status.UNKNOWN, 100, minutes=60)
+    ready = _add_many(world, Status.READY, 30)
+    ended = _add_many(world, Status.FINISHED, 30)
     for one in range(30):
         world.add_order(f"lost_{one}", charge_requested_at="2026-11-16T02:00:00Z")
 
-    found = a_finder(world, page_size=60).find(Sweep())
+    found = make_finder(world, page_size=60).find(SweepRequest())
 
     lost = [item for item in found.items if item.message is not None]
     assert len(found.items) == 60
     assert (len(ready & {*keys(found)}), len(ended & {*keys(found)}), len(lost)) == (10, 10, 10)
-    assert found.asking == 30
+    assert found.requested_count == 30
 
 
 def test_pages_continue_without_gaps_or_repeats() -> None:
-    world = World(contracts=())
-    due = [_due(world, f"sync.push:{one}", Status.UNKNOWN, minutes=100 - one) for one in range(25)]
-    finder = a_finder(world, page_size=10)
+    world = InMemoryStack(contracts=())
+    due = [
+        _add_due(world, f"sync.push:{one}", Status.UNKNOWN, minutes=100 - one) for one in range(25)
+    ]
+    finder = make_finder(world, page_size=10)
 
-    pages, sweep = [], Sweep()
+    pages, sweep = [], SweepRequest()
     while True:
         found = finder.find(sweep)
         pages.append(keys(found))
         following = sweep.next_page(found.resume_at)
         if following is None:
             break
-        sweep = Sweep.of(following)
+        sweep = SweepRequest.parse(following)
 
     assert pages == [due[:10], due[10:20], due[20:]]
 
 
 def test_second_sweep_skips_shards_leased_by_first() -> None:
-    world = World(contracts=())
-    _many(world, Status.UNKNOWN, 40)
-    finder = a_finder(world)
+    world = InMemoryStack(contracts=())
+    _add_many(world, Status.UNKNOWN, 40)
+    finder = make_finder(world)
 
-    first = finder.find(Sweep(), holder="one")
-    second = finder.find(Sweep(), holder="two")
-    looking = finder.find(Sweep())
+    first = finder.find(SweepRequest(), holder="one")
+    second = finder.find(SweepRequest(), holder="two")
+    looking = finder.find(SweepRequest())
 
-    assert (len(first.items), len(first.shards), first.busy) == (40, 8, 0)
-    assert (second.items, second.shards, second.busy) == ((), (), 8)
+    assert (len(first.items), len(first.shards), first.busy_shards) == (40, 8, 0)
+    assert (second.items, second.shards, second.busy_shards) == ((), (), 8)
     assert len(looking.items) == 40
 
 
 def test_sweep_leases_only_shards_with_due_rows() -> None:
-    world = World(contracts=())
-    key = _due(world, "sync.push:1", Status.UNKNOWN, minutes=1)
+    world = InMemoryStack(contracts=())
+    key = _add_due(world, "sync.push:1", Status.UNKNOWN, minutes=1)
     leases = MemorySweepLeases()
 
-    found = a_finder(world, leases=leases).find(Sweep(), holder="one")
+    found = make_finder(world, leases=leases).find(SweepRequest(), holder="one")
 
     assert found.shards == tuple(leases.held) == (due_shard(key, 8),)
 
 
 def test_lease_of_dead_sweep_blocks_others_until_it_expires() -> None:
-    world = World(contracts=())
-    _many(world, Status.UNKNOWN, 40)
-    finder = a_finder(world)
-    finder.find(Sweep(), holder="died")
+    world = InMemoryStack(contracts=())
+    _add_many(world, Status.UNKNOWN, 40)
+    finder = make_finder(world)
+    finder.find(SweepRequest(), holder="died")
 
     world.clock.time = START + SWEEP_LEASE - timedelta(microseconds=1)
-    early = finder.find(Sweep(), holder="next")
+    early = finder.find(SweepRequest(), holder="next")
     world.clock.time = START + SWEEP_LEASE
-    late = finder.find(Sweep(), holder="next")
+    late = finder.find(SweepRequest(), holder="next")
 
     assert (len(early.items), len(late.items)) == (0, 40)

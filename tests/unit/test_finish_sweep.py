@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oncely.domain.writes import Json
-from oncely.services.finish_sweep import Finish
+from oncely.services.finish_sweep import SweepFinisher
 from oncely.testing.memory import MemorySweepLeases
 from tests.unit.samples import NOW, TICK
 
@@ -23,51 +23,51 @@ class FakeSweeps:
         self.started.append(sweep)
 
 
-def a_sweep(**changes: object) -> dict[str, Any]:
+def make_sweep(**changes: object) -> dict[str, Any]:
     made = {"execution": "one", "shards": [0, 3], "busy": 0, "from": None, "next": None}
     return {**made, **changes}
 
 
-def finish(sweep: dict[str, Any], *results: Mapping[str, Any]) -> list[Mapping[str, Json]]:
+def finish_sweep(sweep: dict[str, Any], *results: Mapping[str, Any]) -> list[Mapping[str, Json]]:
     sweeps = FakeSweeps()
-    Finish(leases=MemorySweepLeases(), sweeps=sweeps).finish(sweep, results)
+    SweepFinisher(leases=MemorySweepLeases(), sweeps=sweeps).finish(sweep, results)
     return sweeps.started
 
 
 def test_finish_releases_own_leases_only() -> None:
     leases = MemorySweepLeases()
     for shard, holder in ((0, "one"), (1, "two"), (3, "one")):
-        leases.take(shard, holder=holder, now=NOW, until=NOW + TICK)
+        leases.acquire(shard, holder=holder, now=NOW, until=NOW + TICK)
 
-    Finish(leases=leases, sweeps=FakeSweeps()).finish(a_sweep(), [MOVED])
+    SweepFinisher(leases=leases, sweeps=FakeSweeps()).finish(make_sweep(), [MOVED])
 
     assert set(leases.held) == {1}
 
 
 @pytest.mark.parametrize("busy", [0, 2])
 def test_report_counts_shards_busy_with_other_sweep(busy: int) -> None:
-    finished = Finish(leases=MemorySweepLeases(), sweeps=FakeSweeps())
+    finished = SweepFinisher(leases=MemorySweepLeases(), sweeps=FakeSweeps())
 
-    told = finished.finish(a_sweep(busy=busy), [])
+    told = finished.finish(make_sweep(busy=busy), [])
 
     assert told == {"counts": {}, "jobs": [], **({"busy_shards": 2} if busy else {})}
 
 
 def test_complete_sweep_starts_no_other() -> None:
-    assert finish(a_sweep(), MOVED) == []
+    assert finish_sweep(make_sweep(), MOVED) == []
 
 
 def test_next_page_starts_where_this_one_stopped() -> None:
-    assert finish(a_sweep(next=NEXT), MOVED) == [NEXT]
+    assert finish_sweep(make_sweep(next=NEXT), MOVED) == [NEXT]
 
 
 @pytest.mark.parametrize("first", [None, "2026-11-16T02:00:00.000000Z"])
 def test_page_of_failing_jobs_does_not_hide_next_one(first: str | None) -> None:
-    assert finish(a_sweep(**{"next": NEXT, "from": first}), STUCK) == [NEXT]
+    assert finish_sweep(make_sweep(**{"next": NEXT, "from": first}), STUCK) == [NEXT]
 
 
 def test_page_with_same_start_continues_only_after_progress() -> None:
-    same = a_sweep(**{"next": NEXT, "from": NEXT["from"]})
+    same = make_sweep(**{"next": NEXT, "from": NEXT["from"]})
 
-    assert finish(same, STUCK) == []
-    assert finish(same, STUCK, MOVED) == [NEXT]
+    assert finish_sweep(same, STUCK) == []
+    assert finish_sweep(same, STUCK, MOVED) == [NEXT]

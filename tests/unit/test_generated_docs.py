@@ -9,20 +9,20 @@ from oncely.contract import AnyContract, Message
 from oncely.contracts import CONTRACTS
 from oncely.contracts.sync_contact import SyncContact
 from oncely.domain.errors import InvalidMessageError
-from oncely.domain.keys import MAX_KEY
-from oncely.registry import Registry
-from ops_cli.render_docs import pages, stale
+from oncely.domain.keys import MAX_KEY_LENGTH
+from oncely.registry import ContractRegistry
+from ops_cli.render_docs import find_stale, generated_files
 
 
 def test_generated_pages_match_code() -> None:
-    assert stale() == [], "run make docs"
+    assert find_stale() == [], "run make docs"
 
 
 @pytest.mark.parametrize("kind", CONTRACTS, ids=lambda kind: kind.job_type)
 def test_example_of_each_contract_is_valid_message(kind: type[AnyContract]) -> None:
     body = json.dumps(kind.example.model_dump(exclude_unset=True))
 
-    found, message = Registry(CONTRACTS).parse(body)
+    found, message = ContractRegistry(CONTRACTS).parse_body(body)
 
     assert found is kind
     assert message == kind.example
@@ -33,18 +33,20 @@ def test_record_schema_matches_worker_validation() -> None:
     schema = SyncContact.message.model_json_schema()["properties"]["record"]["anyOf"][0]
 
     assert schema["required"] == list(record)
-    assert parsed(SyncContact, record=record).as_json()["record"] == record
+    assert parse_example(SyncContact, record=record).to_dict()["record"] == record
     for name in schema["required"]:
         with pytest.raises(InvalidMessageError):
-            parsed(SyncContact, record={**record, name: None})
+            parse_example(SyncContact, record={**record, name: None})
 
 
 def test_message_page_explains_fields_to_producers() -> None:
-    page = pages()[Path("messages.md")]
+    page = generated_files()[Path("messages.md")]
 
-    for fact in ("minor units", "three letters", "a time, such as", f"at most {MAX_KEY}"):
+    for fact in ("minor units", "three letters", "a time, such as", f"at most {MAX_KEY_LENGTH}"):
         assert fact in page
 
 
-def parsed(kind: type[AnyContract], **fields: object) -> Message:
-    return Registry(CONTRACTS).parse(json.dumps({**kind.example.as_json(), **fields}))[1]
+def parse_example(kind: type[AnyContract], **fields: object) -> Message:
+    return ContractRegistry(CONTRACTS).parse_body(json.dumps({**kind.example.to_dict(), **fields}))[
+        1
+    ]

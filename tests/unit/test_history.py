@@ -9,41 +9,41 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.actors import person
-from oncely.domain.claims import claimed
+from oncely.domain.actors import operator_actor
+from oncely.domain.claims import apply_claim
 from oncely.domain.history import (
     MAX_FIELDS,
-    MAX_ID,
-    UNKNOWN_TYPE,
+    MAX_HISTORY_ID_LENGTH,
+    UNKNOWN_JOB_TYPE,
     HistoryLine,
-    Record,
+    HistoryRecordType,
     backfill_line,
-    deduplicated,
+    deduplicate,
     history_line,
     is_newer,
-    scalars,
+    scalar_fields,
     unreadable_line,
 )
-from oncely.domain.jobs import Evidence, Job, enqueued
+from oncely.domain.jobs import EvidenceEntry, Job, new_job
 from oncely.domain.lifecycle import Event, Status
-from tests.unit.samples import KEY, NOW, a_claim, a_job, an_entry
+from tests.unit.samples import KEY, NOW, make_claim, make_entry, make_job
 
 TABLE = "table-1"
 LATER = NOW + timedelta(minutes=3)
 
 
-def line_of(old: Job | None, new: Job | None, **more: Any) -> HistoryLine | None:  # noqa: ANN401  # as `history_line` takes them
+def line_for(old: Job | None, new: Job | None, **more: Any) -> HistoryLine | None:  # noqa: ANN401  # as `history_line` takes them
     return history_line(old, new, generation=TABLE, at=LATER, **more)
 
 
-def recorded(old: Job | None, new: Job | None, **more: Any) -> HistoryLine:  # noqa: ANN401  # the same
-    line = line_of(old, new, **more)
+def recorded_line(old: Job | None, new: Job | None, **more: Any) -> HistoryLine:  # noqa: ANN401  # the same
+    line = line_for(old, new, **more)
     assert line is not None
     return line
 
 
-def ready() -> Job:
-    return enqueued(
+def ready_job() -> Job:
+    return new_job(
         KEY,
         "payment.charge",
         {"job": "payment.charge", "v": 1, "order_id": "18452"},
@@ -55,23 +55,23 @@ def ready() -> Job:
 
 
 def test_first_row_is_recorded_with_its_event() -> None:
-    line = recorded(None, ready())
+    line = recorded_line(None, ready_job())
 
     assert (line.old_status, line.status, line.event) == (None, "ready", "enqueue")
     assert (line.actor, line.at, line.version, line.generation) == ("producer", NOW, 1, TABLE)
 
 
 def test_claim_is_recorded_without_evidence_entry() -> None:
-    old = ready()
+    old = ready_job()
 
-    line = recorded(old, claimed(old, a_claim(now=LATER)))
+    line = recorded_line(old, apply_claim(old, make_claim(now=LATER)))
 
     assert (line.old_status, line.status, line.event) == ("ready", "started", "claim")
     assert (line.actor, line.at, line.fence) == ("worker", LATER, 1)
 
 
 def test_ended_job_is_recorded_with_result_and_reference() -> None:
-    old = a_job()
+    old = make_job()
     new = old.apply(
         Event.CONFIRM,
         now=LATER,
@@ -84,7 +84,7 @@ def test_ended_job_is_recorded_with_result_and_reference() -> None:
         subject="18452",
     )
 
-    line = recorded(old, new)
+    line = recorded_line(old, new)
 
     assert (line.status, line.event, line.provider_ref) == ("finished", "confirm", "pi_1")
     assert line.result == {"charge_id": "ch_1", "live": True, "amount": 1200}
@@ -93,66 +93,76 @@ def test_ended_job_is_recorded_with_result_and_reference() -> None:
 
 
 def test_saved_reference_is_recorded_without_new_status() -> None:
-    old = a_job()
-    new = old.apply(Event.KEEP, now=LATER, actor="worker", reason="saved", provider_ref="pi_1")
+    old = make_job()
+    new = old.apply(
+        Event.CHECKPOINT, now=LATER, actor="worker", reason="saved", provider_ref="pi_1"
+    )
 
-    line = recorded(old, new)
+    line = recorded_line(old, new)
 
-    assert (line.status, line.old_status, line.event) == ("started", "started", "keep")
+    assert (line.status, line.old_status, line.event) == ("started", "started", "checkpoint")
     assert line.provider_ref == "pi_1"
 
 
-@pytest.mark.parametrize("event", [Event.NOTE, Event.WAIT])
+@pytest.mark.parametrize("event", [Event.NOTE, Event.RECHECK])
 def test_change_without_new_status_or_reference_is_not_recorded(event: Event) -> None:
-    old = a_job(status=Status.UNKNOWN, provider_ref="pi_1")
+    old = make_job(status=Status.UNKNOWN, provider_ref="pi_1")
 
-    assert line_of(old, old.apply(event, now=LATER, actor="reconciler", reason="later")) is None
+    assert line_for(old, old.apply(event, now=LATER, actor="reconciler", reason="later")) is None
 
 
 def test_operator_note_is_recorded_without_its_text() -> None:
-    old = a_job()
-    new = old.apply(Event.NOTE, now=LATER, actor=person("ada"), reason="Called the customer")
+    old = make_job()
+    new = old.apply(
+        Event.NOTE, now=LATER, actor=operator_actor("ada"), reason="Called the customer"
+    )
 
-    line = recorded(old, new)
+    line = recorded_line(old, new)
 
     assert (line.event, line.actor, line.status) == ("note", "person:ada", "started")
     assert "Called" not in json.dumps(line.to_dict())
 
 
 def test_repeated_operator_note_is_recorded() -> None:
-    note = an_entry(event=Event.NOTE, actor=person("ada"))
-    old = a_job(evidence=(note,))
+    note = make_entry(event=Event.NOTE, actor=operator_actor("ada"))
+    old = make_job(evidence=(note,))
     new = replace(old, evidence=(replace(note, count=2, last_at=LATER),), version=old.version + 1)
 
-    assert recorded(old, new).actor == "person:ada"
+    assert recorded_line(old, new).actor == "person:ada"
 
 
 def test_write_without_change_is_not_recorded() -> None:
-    assert line_of(a_job(), a_job()) is None
-    assert line_of(None, None) is None
+    assert line_for(make_job(), make_job()) is None
+    assert line_for(None, None) is None
 
 
 @pytest.mark.parametrize(("expired", "record"), [(True, "expired"), (False, "deleted")])
 def test_removed_row_is_recorded_as_its_own_version(*, expired: bool, record: str) -> None:
-    old = a_job(status=Status.FINISHED, version=4)
+    old = make_job(status=Status.FINISHED, version=4)
 
-    line = recorded(old, None, expired=expired)
+    line = recorded_line(old, None, expired=expired)
 
     assert (line.record, line.status, line.old_status) == (record, None, "finished")
     assert (line.version, line.at) == (5, LATER)
 
 
 def test_backfill_records_row_and_its_last_actor() -> None:
-    ended = a_job().apply(Event.CONFIRM, now=LATER, actor="worker", reason="paid")
+    ended = make_job().apply(Event.CONFIRM, now=LATER, actor="worker", reason="paid")
 
     line = backfill_line(ended, generation=TABLE)
 
-    assert (line.record, line.status, line.old_status) == (Record.BACKFILL, "finished", None)
+    assert (line.record, line.status, line.old_status) == (
+        HistoryRecordType.BACKFILL,
+        "finished",
+        None,
+    )
     assert (line.event, line.actor, line.at) == ("confirm", "worker", LATER)
 
 
 def test_backfill_names_no_event_older_than_row() -> None:
-    line = backfill_line(a_job(evidence=(an_entry(at=NOW),), updated_at=LATER), generation=TABLE)
+    line = backfill_line(
+        make_job(evidence=(make_entry(at=NOW),), updated_at=LATER), generation=TABLE
+    )
 
     assert (line.event, line.actor) == (None, None)
 
@@ -167,32 +177,32 @@ def test_unreadable_row_is_recorded_by_key() -> None:
 def test_job_type_of_broken_key_is_unknown(key: str) -> None:
     line = unreadable_line(key, generation=TABLE, at=NOW, version=3)
 
-    assert line.job_type == UNKNOWN_TYPE
+    assert line.job_type == UNKNOWN_JOB_TYPE
 
 
 def test_repeated_lines_are_merged_and_change_beats_backfill() -> None:
-    old = a_job()
+    old = make_job()
     new = old.apply(Event.CONFIRM, now=LATER, actor="worker", reason="paid")
-    change = recorded(old, new)
+    change = recorded_line(old, new)
     scanned = backfill_line(new, generation=TABLE)
 
-    assert deduplicated([scanned, change, change, scanned]) == [change]
+    assert deduplicate([scanned, change, change, scanned]) == [change]
 
 
 def test_lines_of_other_generation_version_or_row_are_kept() -> None:
-    line = backfill_line(a_job(), generation=TABLE)
+    line = backfill_line(make_job(), generation=TABLE)
     others = [
         replace(line, generation="table-2"),
         replace(line, version=7),
         replace(line, created_at=LATER),
     ]
 
-    assert deduplicated([line, *others]) == [line, *others]
+    assert deduplicate([line, *others]) == [line, *others]
 
 
 def test_newest_line_has_newest_row_then_version() -> None:
-    line = backfill_line(a_job(version=9), generation=TABLE)
-    change = replace(line, record=Record.CHANGE)
+    line = backfill_line(make_job(version=9), generation=TABLE)
+    change = replace(line, record=HistoryRecordType.CHANGE)
     second_row = replace(line, created_at=LATER, version=1)
 
     assert is_newer(line, None)
@@ -203,7 +213,7 @@ def test_newest_line_has_newest_row_then_version() -> None:
 
 
 def test_partial_message_and_result_are_marked() -> None:
-    job = a_job(message={"id": "1", "record": {"name": "Ada"}}, result={"told": "Hello Ada"})
+    job = make_job(message={"id": "1", "record": {"name": "Ada"}}, result={"told": "Hello Ada"})
 
     line = backfill_line(job, generation=TABLE)
 
@@ -213,28 +223,37 @@ def test_partial_message_and_result_are_marked() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["two words", "ada@example.com", "x" * (MAX_ID + 1), {}, [], 2**63, float("nan"), "Größe"],
+    [
+        "two words",
+        "ada@example.com",
+        "x" * (MAX_HISTORY_ID_LENGTH + 1),
+        {},
+        [],
+        2**63,
+        float("nan"),
+        "Größe",
+    ],
 )
 def test_values_other_than_ids_codes_and_numbers_are_left_out(value: object) -> None:
-    assert scalars({"field": value}) == ({}, False)
+    assert scalar_fields({"field": value}) == ({}, False)
 
 
 @pytest.mark.parametrize(
     "value", ["", "order_18452", "2026-11-16T03:00:00+01:00", "a/b=", 5, 1.5, None, True]
 )
 def test_ids_codes_times_and_numbers_are_kept(value: object) -> None:
-    assert scalars({"field": value}) == ({"field": value}, True)
+    assert scalar_fields({"field": value}) == ({"field": value}, True)
 
 
 def test_field_count_and_field_names_are_limited() -> None:
-    kept, whole = scalars({f"field_{number}": number for number in range(MAX_FIELDS + 1)})
+    kept, whole = scalar_fields({f"field_{number}": number for number in range(MAX_FIELDS + 1)})
 
     assert (len(kept), whole) == (MAX_FIELDS, False)
-    assert scalars({"free text": 1}) == ({}, False)
+    assert scalar_fields({"free text": 1}) == ({}, False)
 
 
 def test_too_long_id_is_left_out() -> None:
-    line = backfill_line(a_job(provider_ref="p" * (MAX_ID + 1)), generation=TABLE)
+    line = backfill_line(make_job(provider_ref="p" * (MAX_HISTORY_ID_LENGTH + 1)), generation=TABLE)
 
     assert line.provider_ref is None
 
@@ -248,16 +267,16 @@ NESTED = st.recursive(
 )
 DOCUMENTS = st.dictionaries(st.sampled_from(["note", "record", "name"]) | TEXTS, NESTED)
 ENTRIES = st.builds(
-    Evidence,
+    EvidenceEntry,
     at=st.sampled_from([NOW, LATER]),
     event=st.sampled_from(Event) | TEXTS,
-    old=st.none() | st.sampled_from(Status) | TEXTS,
-    new=st.sampled_from(Status) | TEXTS,
+    from_status=st.none() | st.sampled_from(Status) | TEXTS,
+    to_status=st.sampled_from(Status) | TEXTS,
     reason=TEXTS,
-    actor=st.sampled_from(["worker", person("ada")]),
+    actor=st.sampled_from(["worker", operator_actor("ada")]),
 )
 ROWS = st.builds(
-    a_job,
+    make_job,
     status=st.sampled_from(Status),
     version=st.integers(1, 9),
     fence=st.integers(0, 2),
@@ -271,7 +290,7 @@ ROWS = st.builds(
     evidence=st.lists(ENTRIES, max_size=3).map(tuple),
 )
 LINES = st.one_of(
-    st.builds(line_of, st.none() | ROWS, st.none() | ROWS, expired=st.booleans()),
+    st.builds(line_for, st.none() | ROWS, st.none() | ROWS, expired=st.booleans()),
     st.builds(backfill_line, ROWS, generation=st.just(TABLE)),
 ).filter(lambda line: line is not None)
 
@@ -287,6 +306,6 @@ def test_line_survives_json(line: HistoryLine) -> None:
 
 
 def test_unknown_fields_of_newer_version_are_ignored() -> None:
-    line = backfill_line(a_job(), generation=TABLE)
+    line = backfill_line(make_job(), generation=TABLE)
 
     assert HistoryLine.from_dict({**line.to_dict(), "new_field": 1}) == line

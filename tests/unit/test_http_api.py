@@ -8,27 +8,35 @@ from typing import Any
 
 import pytest
 
-from oncely.adapters.http_api import READERS, REPAIRERS, Person, Reply, Request, Route, answered
+from oncely.adapters.http_api import (
+    READER_GROUPS,
+    REPAIRER_GROUPS,
+    ApiRequest,
+    ApiResponse,
+    Route,
+    User,
+    handle_event,
+)
 from oncely.adapters.list_query import ListQuery
 from oncely.domain.errors import InvalidRequestError, UnavailableError
 
 
-def event(**claims: object) -> dict[str, Any]:
+def make_event(**claims: object) -> dict[str, Any]:
     found: dict[str, Any] = {"routeKey": "GET /api/x", "requestContext": {}}
     if claims:
         found["requestContext"] = {"authorizer": {"jwt": {"claims": claims}}}
     return found
 
 
-def who(**claims: object) -> Person | None:
-    seen: list[Request] = []
+def current_user(**claims: object) -> User | None:
+    seen: list[ApiRequest] = []
 
-    def look(request: Request) -> Reply:
+    def look(request: ApiRequest) -> ApiResponse:
         seen.append(request)
-        return Reply.of({})
+        return ApiResponse.json({})
 
-    answered(event(**claims), {"GET /api/x": Route(look)})
-    return seen[0].person
+    handle_event(make_event(**claims), {"GET /api/x": Route(look)})
+    return seen[0].user
 
 
 @pytest.mark.parametrize(
@@ -45,45 +53,45 @@ def who(**claims: object) -> Person | None:
     ],
 )
 def test_groups_are_read_from_claim_in_any_form(claim: object, groups: set[str]) -> None:
-    person = who(username="ada", **{"cognito:groups": claim})
+    person = current_user(username="ada", **{"cognito:groups": claim})
 
-    assert person == Person("ada", frozenset(groups))
+    assert person == User("ada", frozenset(groups))
 
 
 def test_user_name_comes_only_from_immutable_claim() -> None:
-    person = who(**{"cognito:username": "ada@example.com", "email": "boss@example.com"})
+    person = current_user(**{"cognito:username": "ada@example.com", "email": "boss@example.com"})
 
     assert person is not None
     assert person.name == "ada@example.com"
-    assert who(email="boss@example.com") is None
+    assert current_user(email="boss@example.com") is None
 
 
-def status(route: Route, **claims: object) -> int:
-    answer: int = answered(event(**claims), {"GET /api/x": route})["statusCode"]
+def route_status(route: Route, **claims: object) -> int:
+    answer: int = handle_event(make_event(**claims), {"GET /api/x": route})["statusCode"]
     return answer
 
 
 @pytest.mark.parametrize(
     ("groups", "claims", "expected"),
     [
-        (READERS, {}, 401),
-        (READERS, {"username": "a"}, 403),
-        (READERS, {"username": "a", "cognito:groups": "[other]"}, 403),
-        (READERS, {"username": "a", "cognito:groups": "[supporters]"}, 403),
-        (READERS, {"username": "a", "cognito:groups": "[support]"}, 200),
-        (READERS, {"username": "a", "cognito:groups": "[operator]"}, 200),
-        (REPAIRERS, {"username": "a", "cognito:groups": "[support]"}, 403),
-        (REPAIRERS, {"username": "a", "cognito:groups": "[operator]"}, 200),
+        (READER_GROUPS, {}, 401),
+        (READER_GROUPS, {"username": "a"}, 403),
+        (READER_GROUPS, {"username": "a", "cognito:groups": "[other]"}, 403),
+        (READER_GROUPS, {"username": "a", "cognito:groups": "[supporters]"}, 403),
+        (READER_GROUPS, {"username": "a", "cognito:groups": "[support]"}, 200),
+        (READER_GROUPS, {"username": "a", "cognito:groups": "[operator]"}, 200),
+        (REPAIRER_GROUPS, {"username": "a", "cognito:groups": "[support]"}, 403),
+        (REPAIRER_GROUPS, {"username": "a", "cognito:groups": "[operator]"}, 200),
     ],
 )
 def test_route_serves_only_its_groups(
     groups: frozenset[str], claims: dict[str, object], expected: int
 ) -> None:
-    assert status(Route(lambda _: Reply.of({}), groups), **claims) == expected
+    assert route_status(Route(lambda _: ApiResponse.json({}), groups), **claims) == expected
 
 
-def broken(error: Exception) -> Callable[[Request], Reply]:
-    def answer(_: Request) -> Reply:
+def failing_route(error: Exception) -> Callable[[ApiRequest], ApiResponse]:
+    def answer(_: ApiRequest) -> ApiResponse:
         raise error
 
     return answer
@@ -100,7 +108,7 @@ def broken(error: Exception) -> Callable[[Request], Reply]:
 def test_error_is_one_sentence_without_trace(
     error: Exception, expected: int, sentence: str
 ) -> None:
-    answer = answered(event(), {"GET /api/x": Route(broken(error))})
+    answer = handle_event(make_event(), {"GET /api/x": Route(failing_route(error))})
 
     assert answer["statusCode"] == expected
     assert json.loads(answer["body"])["error"].startswith(sentence)
@@ -108,11 +116,13 @@ def test_error_is_one_sentence_without_trace(
 
 
 def test_unknown_route_is_not_found() -> None:
-    assert answered(event(), {})["statusCode"] == HTTPStatus.NOT_FOUND
+    assert handle_event(make_event(), {})["statusCode"] == HTTPStatus.NOT_FOUND
 
 
 def test_every_response_has_strict_security_headers() -> None:
-    headers = answered(event(), {"GET /api/x": Route(lambda _: Reply.of({}))})["headers"]
+    headers = handle_event(make_event(), {"GET /api/x": Route(lambda _: ApiResponse.json({}))})[
+        "headers"
+    ]
 
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
@@ -131,10 +141,10 @@ def test_every_response_has_strict_security_headers() -> None:
     ],
 )
 def test_cached_response_is_not_sent_twice(known: str, status: int) -> None:
-    reply = Reply(body="the page", headers={"etag": '"one"', "cache-control": "no-cache"})
-    call = {**event(), "headers": {"if-none-match": known}}
+    reply = ApiResponse(body="the page", headers={"etag": '"one"', "cache-control": "no-cache"})
+    call = {**make_event(), "headers": {"if-none-match": known}}
 
-    answer = answered(call, {"GET /api/x": Route(lambda _: reply)})
+    answer = handle_event(call, {"GET /api/x": Route(lambda _: reply)})
 
     assert answer["statusCode"] == status
     assert answer["body"] == ("" if status == 304 else "the page")
@@ -142,17 +152,23 @@ def test_cached_response_is_not_sent_twice(known: str, status: int) -> None:
 
 
 def test_job_response_is_never_treated_as_cached() -> None:
-    call = {**event(), "headers": {"if-none-match": "None, *, "}}
+    call = {**make_event(), "headers": {"if-none-match": "None, *, "}}
 
-    answer = answered(call, {"GET /api/x": Route(lambda _: Reply.of({"job": 1}))})
+    answer = handle_event(call, {"GET /api/x": Route(lambda _: ApiResponse.json({"job": 1}))})
 
     assert answer["statusCode"] == 200
 
 
 def test_encoded_body_is_decoded() -> None:
-    call = {**event(), "body": base64.b64encode("é".encode()).decode(), "isBase64Encoded": True}
+    call = {
+        **make_event(),
+        "body": base64.b64encode("é".encode()).decode(),
+        "isBase64Encoded": True,
+    }
 
-    answer = answered(call, {"GET /api/x": Route(lambda request: Reply(body=request.body))})
+    answer = handle_event(
+        call, {"GET /api/x": Route(lambda request: ApiResponse(body=request.body))}
+    )
 
     assert answer["body"] == "é"
 
@@ -162,11 +178,13 @@ def test_encoded_body_is_decoded() -> None:
 )
 def test_invalid_list_query_is_rejected(query: dict[str, str]) -> None:
     with pytest.raises(InvalidRequestError):
-        ListQuery.of(query)
+        ListQuery.from_query_string(query)
 
 
 def test_empty_list_parameter_counts_as_missing() -> None:
-    asked = ListQuery.of({"status": "", "type": "", "from": "", "to": "", "cursor": ""})
+    asked = ListQuery.from_query_string(
+        {"status": "", "type": "", "from": "", "to": "", "cursor": ""}
+    )
 
     assert vars(asked) == {
         "status": None,
@@ -181,4 +199,4 @@ def test_empty_list_parameter_counts_as_missing() -> None:
 @pytest.mark.parametrize("time", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
 def test_time_beyond_utc_range_is_invalid_request(time: str) -> None:
     with pytest.raises(InvalidRequestError, match="is a time such as"):
-        ListQuery.of({"from": time})
+        ListQuery.from_query_string({"from": time})

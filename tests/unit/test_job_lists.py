@@ -11,30 +11,30 @@ from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ATTENTION, Event, Status
-from oncely.ports import Listed
+from oncely.ports import JobListEntry
 from oncely.services import inspect
-from oncely.services.page_cursor import Cursor
-from oncely.testing.memory import MemoryJobFinder
+from oncely.services.page_cursor import ListCursor
+from oncely.testing.memory import MemoryJobIndex
 from tests.support.fakes import START
-from tests.support.payments import Fault
-from tests.support.world import World, charge
-from tests.unit.shown_jobs import KEY, many, paid
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
+from tests.unit.shown_jobs import KEY, many_reviews, world_with_paid_job
 
 
 def test_window_that_ends_before_it_begins_is_rejected() -> None:
-    inspector, before = many(1).inspector(), START - timedelta(seconds=1)
+    inspector, before = many_reviews(1).inspector(), START - timedelta(seconds=1)
 
     with pytest.raises(InvalidRequestError, match="ends before it begins"):
-        inspector.page(since=START, until=before)
+        inspector.list_page(since=START, until=before)
     with pytest.raises(InvalidRequestError, match="ends before it begins"):
-        list(inspector.every(since=START, until=before))
+        list(inspector.iter_pages(since=START, until=before))
 
 
-def read_on(world: World, **asked: Any) -> list[list[JobKey]]:  # noqa: ANN401  # arguments of a page
+def read_all_pages(world: InMemoryStack, **asked: Any) -> list[list[JobKey]]:  # noqa: ANN401  # arguments of a page
     pages: list[list[JobKey]] = []
     cursor: str | None = None
     while len(pages) < 20:
-        page = world.inspector().page(status="needs_review", cursor=cursor, **asked)
+        page = world.inspector().list_page(status="needs_review", cursor=cursor, **asked)
         pages.append([view.job.job_key for view in page.jobs])
         cursor = page.cursor
         if cursor is None:
@@ -46,7 +46,7 @@ def read_on(world: World, **asked: Any) -> list[list[JobKey]]:  # noqa: ANN401  
 def test_pages_show_every_job_once_despite_equal_times(
     apart: timedelta,
 ) -> None:
-    pages = read_on(many(60, apart=apart), limit=25)
+    pages = read_all_pages(many_reviews(60, apart=apart), limit=25)
 
     shown = [key for page in pages for key in page]
     assert [len(page) for page in pages] == [25, 25, 10]
@@ -56,39 +56,39 @@ def test_pages_show_every_job_once_despite_equal_times(
 
 
 def test_page_continues_when_last_job_has_left_list() -> None:
-    world = many(30)
-    first = world.inspector().page(status="needs_review", limit=10)
+    world = many_reviews(30)
+    first = world.inspector().list_page(status="needs_review", limit=10)
     last = first.jobs[-1].job
-    gone = last.apply(Event.RULE_FAILED, now=START + timedelta(days=1), actor="ada", reason="x")
+    gone = last.apply(Event.RESOLVE_FAILED, now=START + timedelta(days=1), actor="ada", reason="x")
     world.store.jobs[last.job_key] = gone
 
-    second = world.inspector().page(status="needs_review", limit=10, cursor=first.cursor)
+    second = world.inspector().list_page(status="needs_review", limit=10, cursor=first.cursor)
 
     assert second.jobs[0].job.job_key == "payment.charge:order_19"
 
 
-class _Lagging(MemoryJobFinder):
+class _LaggingIndex(MemoryJobIndex):
     """An index that still shows everything where it was."""
 
-    def attention(self, statuses: Sequence[Status], **asked: Any) -> Iterator[Listed]:  # noqa: ANN401  # arguments of the port
-        return super().attention(tuple(Status), **asked)
+    def by_status(self, statuses: Sequence[Status], **asked: Any) -> Iterator[JobListEntry]:  # noqa: ANN401  # arguments of the port
+        return super().by_status(tuple(Status), **asked)
 
 
 def test_job_with_stale_index_status_is_left_out() -> None:
-    world = many(3)
+    world = many_reviews(3)
     key = next(iter(world.store.jobs))
     world.store.jobs[key] = replace(world.store.jobs[key], status=Status.FAILED)
-    lagging = replace(world.inspector(), finder=_Lagging(world.store))
+    lagging = replace(world.inspector(), job_index=_LaggingIndex(world.store))
 
-    assert len(lagging.page(status="needs_review").jobs) == 2
-    assert [len(page.jobs) for page in lagging.every(status="needs_review")] == [2]
+    assert len(lagging.list_page(status="needs_review").jobs) == 2
+    assert [len(page.jobs) for page in lagging.iter_pages(status="needs_review")] == [2]
 
 
 def test_list_filters_by_job_type_and_time() -> None:
-    world = many(60)
+    world = many_reviews(60)
 
-    pushes = world.inspector().page(job_type="sync.push")
-    some = world.inspector().page(
+    pushes = world.inspector().list_page(job_type="sync.push")
+    some = world.inspector().list_page(
         since=START + timedelta(seconds=5), until=START + timedelta(seconds=7)
     )
 
@@ -98,16 +98,16 @@ def test_list_filters_by_job_type_and_time() -> None:
 
 
 def test_rare_job_type_costs_page_bounded_number_of_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspect, "MOST_READ", 12)
+    monkeypatch.setattr(inspect, "MAX_ROWS_READ", 12)
 
-    pages = read_on(many(60), job_type="sync.push", limit=25)
+    pages = read_all_pages(many_reviews(60), job_type="sync.push", limit=25)
 
     assert sum(map(len, pages)) == 6
     assert len(pages) == 5
 
 
 def test_whole_list_is_returned_page_by_page() -> None:
-    pages = list(many(250).inspector().every(status="needs_review"))
+    pages = list(many_reviews(250).inspector().iter_pages(status="needs_review"))
 
     assert [len(page.jobs) for page in pages] == [100, 100, 50]
     assert len({view.job.job_key for page in pages for view in page.jobs}) == 250
@@ -117,16 +117,16 @@ def test_whole_list_is_returned_page_by_page() -> None:
 def test_whole_list_of_rare_type_is_cut_with_cursor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(inspect, "MOST_LOOKED_AT", 40)
-    world = many(60)
+    monkeypatch.setattr(inspect, "MAX_ENTRIES_SCANNED", 40)
+    world = many_reviews(60)
 
-    (none,) = world.inspector().every(job_type="receipt.send")
-    (some,) = world.inspector().every(job_type="sync.push")
+    (none,) = world.inspector().iter_pages(job_type="receipt.send")
+    (some,) = world.inspector().iter_pages(job_type="sync.push")
 
     assert none.jobs == ()
     assert len(some.jobs) == 4
     assert none.cursor == some.cursor
-    rest = world.inspector().page(job_type="sync.push", cursor=some.cursor)
+    rest = world.inspector().list_page(job_type="sync.push", cursor=some.cursor)
     assert len(rest.jobs) == 2
 
 
@@ -135,16 +135,16 @@ def test_whole_list_of_rare_type_is_cut_with_cursor(
 )
 def test_invalid_list_request_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError):
-        World().inspector().page(**wrong)
+        InMemoryStack().inspector().list_page(**wrong)
 
 
 def test_in_progress_lists_unresolved_jobs_longest_due_first() -> None:
-    world = many(6)
+    world = many_reviews(6)
     for number, (key, status) in enumerate(zip(list(world.store.jobs), Status, strict=True)):
         due_at = START + timedelta(minutes=10 - number)
         world.store.jobs[key] = replace(world.store.jobs[key], status=status, due_at=due_at)
 
-    page = world.inspector().page(status="in_progress")
+    page = world.inspector().list_page(status="in_progress")
 
     assert [view.job.status for view in page.jobs] == [
         Status.UNKNOWN,
@@ -154,15 +154,15 @@ def test_in_progress_lists_unresolved_jobs_longest_due_first() -> None:
 
 
 def test_pages_of_ready_jobs_show_every_job_once() -> None:
-    world = many(60)
+    world = many_reviews(60)
     for number, (key, job) in enumerate(world.store.jobs.items()):
         # Some are due in the same moment.
         due_at = START + timedelta(minutes=number // 7)
         world.store.jobs[key] = replace(job, status=Status.READY, due_at=due_at)
 
-    first = world.inspector().page(status="ready", limit=25)
-    second = world.inspector().page(status="ready", limit=25, cursor=first.cursor)
-    third = world.inspector().page(status="ready", limit=25, cursor=second.cursor)
+    first = world.inspector().list_page(status="ready", limit=25)
+    second = world.inspector().list_page(status="ready", limit=25, cursor=first.cursor)
+    third = world.inspector().list_page(status="ready", limit=25, cursor=second.cursor)
 
     shown = [view.job for page in (first, second, third) for view in page.jobs]
     assert (len(shown), third.cursor) == (60, None)
@@ -171,16 +171,16 @@ def test_pages_of_ready_jobs_show_every_job_once() -> None:
 
 
 def test_finished_jobs_are_listed_for_last_day() -> None:
-    world = paid()
+    world = world_with_paid_job()
     world.add_order("2")
-    world.clock.move(hours=20)
-    world.run(charge("2"))
+    world.clock.advance(hours=20)
+    world.run(charge_message("2"))
     inspector = world.inspector()
 
-    both = inspector.page(status="finished")
-    world.clock.move(hours=10)
-    today = inspector.page(status="finished")
-    earlier = inspector.page(status="finished", since=START, until=START + timedelta(hours=1))
+    both = inspector.list_page(status="finished")
+    world.clock.advance(hours=10)
+    today = inspector.list_page(status="finished")
+    earlier = inspector.list_page(status="finished", since=START, until=START + timedelta(hours=1))
 
     assert [view.job.job_key for view in both.jobs] == [f"{KEY[:-5]}2", KEY]
     assert [view.job.job_key for view in today.jobs] == [f"{KEY[:-5]}2"]
@@ -188,7 +188,7 @@ def test_finished_jobs_are_listed_for_last_day() -> None:
 
 
 def test_pages_of_finished_jobs_show_each_once() -> None:
-    world = many(60)
+    world = many_reviews(60)
     for number, (key, job) in enumerate(world.store.jobs.items()):
         status = Status.FINISHED if number % 5 else Status.FAILED
         at = START - timedelta(seconds=number // 7)
@@ -196,7 +196,7 @@ def test_pages_of_finished_jobs_show_each_once() -> None:
 
     shown, cursor = list[JobKey](), None
     for _ in range(10):
-        page = world.inspector().page(status="finished", limit=10, cursor=cursor)
+        page = world.inspector().list_page(status="finished", limit=10, cursor=cursor)
         shown += [view.job.job_key for view in page.jobs]
         cursor = page.cursor
         if cursor is None:
@@ -206,29 +206,29 @@ def test_pages_of_finished_jobs_show_each_once() -> None:
 
 
 def test_default_list_has_jobs_that_need_attention() -> None:
-    world = many(6)
+    world = many_reviews(6)
     for key, status in zip(list(world.store.jobs), Status, strict=True):
         world.store.jobs[key] = replace(world.store.jobs[key], status=status)
 
-    page = world.inspector().page()
+    page = world.inspector().list_page()
 
     assert {view.job.status for view in page.jobs} == ATTENTION
 
 
 def test_counts_follow_job_statuses() -> None:
-    world = paid()
+    world = world_with_paid_job()
     (first,) = world.store.jobs
     # As the stream does: an end that still owes its receipt would be counted as in progress.
     world.publisher().publish(first)
     world.add_order("2")
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge("2"))
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message("2"))
     world.add_order("3")
     world.payments.declines = True
-    world.run(charge("3"))
+    world.run(charge_message("3"))
 
     counts = world.inspector().counts()
-    world.clock.move(days=1)
+    world.clock.advance(days=1)
     tomorrow = world.inspector().counts()
 
     assert (counts.unknown, counts.pending, counts.needs_review) == (1, 1, 0)
@@ -237,7 +237,7 @@ def test_counts_follow_job_statuses() -> None:
 
 
 def test_counts_of_today_begin_at_midnight_utc() -> None:
-    world = World()
+    world = InMemoryStack()
     world.payments.declines = True
     midnight = world.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
     for order_id, moment in (
@@ -247,29 +247,29 @@ def test_counts_of_today_begin_at_midnight_utc() -> None:
     ):
         world.clock.time = moment
         world.add_order(order_id)
-        world.run(charge(order_id))
+        world.run(charge_message(order_id))
     world.clock.time = midnight + timedelta(hours=23, minutes=59, seconds=59, microseconds=5)
 
     assert world.inspector().counts().failed_today == 2
 
 
 def test_count_above_maximum_is_marked_as_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspect, "MOST_COUNTED", 10)
+    monkeypatch.setattr(inspect, "MAX_COUNT", 10)
 
-    counts = many(20).inspector().counts()
+    counts = many_reviews(20).inspector().counts()
 
-    assert (counts.needs_review, counts.more) == (10, ("needs_review",))
+    assert (counts.needs_review, counts.truncated) == (10, ("needs_review",))
 
 
 def test_pending_count_stops_at_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspect, "MOST_COUNTED", 10)
-    world = many(20)
+    monkeypatch.setattr(inspect, "MAX_COUNT", 10)
+    world = many_reviews(20)
     for key, job in list(world.store.jobs.items()):
         world.store.jobs[key] = replace(job, status=Status.STARTED, due_at=START)
 
     counts = world.inspector().counts()
 
-    assert (counts.pending, counts.more) == (10, ("pending",))
+    assert (counts.pending, counts.truncated) == (10, ("pending",))
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_pending_count_stops_at_maximum(monkeypatch: pytest.MonkeyPatch) -> None
 def test_oldest_unresolved_is_overdue_or_unknown(
     due_in: timedelta, unknown_for: timedelta | None, oldest: timedelta | None
 ) -> None:
-    world = many(2)
+    world = many_reviews(2)
     now = world.clock.now()
     ready, other = world.store.jobs.values()
     world.store.jobs[ready.job_key] = replace(ready, status=Status.READY, due_at=now + due_in)
@@ -298,10 +298,10 @@ def test_oldest_unresolved_is_overdue_or_unknown(
 
 
 def test_counts_are_serialized_by_name() -> None:
-    none = World().inspector().counts()
-    some = replace(none, pending=1, oldest_unresolved_at=START, more=("pending",))
+    none = InMemoryStack().inspector().counts()
+    some = replace(none, pending=1, oldest_unresolved_at=START, truncated=("pending",))
 
-    assert none.as_json() == {
+    assert none.to_json() == {
         "needs_review": 0,
         "unknown": 0,
         "pending": 0,
@@ -309,56 +309,56 @@ def test_counts_are_serialized_by_name() -> None:
         "oldest_unresolved_at": None,
         "more": [],
     }
-    assert some.as_json() == {
-        **none.as_json(),
+    assert some.to_json() == {
+        **none.to_json(),
         "pending": 1,
         "oldest_unresolved_at": "2026-11-16T03:00:00.000Z",
         "more": ["pending"],
     }
 
 
-@pytest.mark.parametrize("limit", [1, inspect.MOST_ON_A_PAGE])
+@pytest.mark.parametrize("limit", [1, inspect.MAX_PAGE_SIZE])
 def test_smallest_and_largest_page_sizes_are_allowed(limit: int) -> None:
-    assert len(many(150).inspector().page(limit=limit).jobs) == limit
+    assert len(many_reviews(150).inspector().list_page(limit=limit).jobs) == limit
 
 
 def test_window_of_one_moment_lists_jobs_changed_then() -> None:
     moment = START + timedelta(seconds=5)
 
-    page = many(10).inspector().page(since=moment, until=moment)
+    page = many_reviews(10).inspector().list_page(since=moment, until=moment)
 
     assert [view.job.job_key for view in page.jobs] == ["payment.charge:order_5"]
 
 
-class _Remembering(MemoryJobFinder):
+class _RecordingIndex(MemoryJobIndex):
     """An index that still lists a job whose row was deleted."""
 
-    def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
-        found = super().rows(keys)
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+        found = super().get_many(keys)
         found.pop(JobKey("payment.charge:order_1"))
         return found
 
 
 def test_deleted_job_in_stale_index_is_left_out() -> None:
-    world = many(3)
-    inspector = replace(world.inspector(), finder=_Remembering(world.store))
+    world = many_reviews(3)
+    inspector = replace(world.inspector(), job_index=_RecordingIndex(world.store))
 
-    shown = [view.job.job_key for view in inspector.page(status="needs_review").jobs]
+    shown = [view.job.job_key for view in inspector.list_page(status="needs_review").jobs]
 
     assert shown == ["payment.charge:order_2", "sync.push:order_0"]
 
 
 def test_cursor_names_only_jobs_shown_at_its_own_time() -> None:
     first, same, later = (
-        Listed(JobKey(key), START + timedelta(seconds=seconds))
+        JobListEntry(JobKey(key), START + timedelta(seconds=seconds))
         for key, seconds in (("a", 0), ("b", 0), ("c", 1))
     )
 
-    both = Cursor().past(first).past(same)
+    both = ListCursor().after(first).after(same)
 
-    assert both == Cursor(START, frozenset({JobKey("a"), JobKey("b")}))
-    assert both.past(later) == Cursor(later.at, frozenset({JobKey("c")}))
+    assert both == ListCursor(START, frozenset({JobKey("a"), JobKey("b")}))
+    assert both.after(later) == ListCursor(later.at, frozenset({JobKey("c")}))
 
 
 def test_page_has_25_jobs_by_default() -> None:
-    assert len(many(30).inspector().page().jobs) == 25
+    assert len(many_reviews(30).inspector().list_page().jobs) == 25

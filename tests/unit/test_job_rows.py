@@ -9,20 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.adapters.job_rows import attribute, from_attributes, plain, serialized, to_attributes
+from oncely.adapters.job_rows import (
+    deserialize_job,
+    deserialize_row,
+    serialize,
+    serialize_field,
+    serialize_job,
+)
 from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import Evidence, Job
+from oncely.domain.jobs import EvidenceEntry, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.story import words_of
-from oncely.domain.times import whole_milliseconds
-from tests.unit.samples import NOW, a_job, an_entry
+from oncely.domain.story import describe_event
+from oncely.domain.times import truncate_to_milliseconds
+from tests.unit.samples import NOW, make_entry, make_job
 
 ZONES = st.sampled_from(
     [UTC, timezone(timedelta(hours=5, minutes=45)), timezone(-timedelta(hours=8))]
 )
 TIMES = st.datetimes(datetime(1970, 1, 2), datetime(9998, 1, 1), timezones=ZONES).map(  # noqa: DTZ001  # hypothesis adds the zone
-    whole_milliseconds
+    truncate_to_milliseconds
 )
 SECONDS = TIMES.map(lambda at: at.replace(microsecond=0))
 COUNTS = st.integers(0, 10**9)
@@ -33,14 +39,14 @@ JSON = st.recursive(
 )
 OBJECTS = st.dictionaries(st.text(), JSON, max_size=3)
 ENTRIES = st.builds(
-    Evidence,
+    EvidenceEntry,
     at=TIMES,
     event=st.sampled_from(Event),
-    old=st.none() | st.sampled_from(Status),
-    new=st.sampled_from(Status),
+    from_status=st.none() | st.sampled_from(Status),
+    to_status=st.sampled_from(Status),
     reason=st.text(),
     actor=st.text(),
-) | st.builds(an_entry, count=st.integers(2, 10**6), last_at=TIMES)
+) | st.builds(make_entry, count=st.integers(2, 10**6), last_at=TIMES)
 MAYBE_TIMES = st.none() | TIMES
 MAYBE_TEXT = st.none() | st.text()
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
@@ -71,12 +77,12 @@ def test_samples_cover_every_field_of_job() -> None:
 
 @given(job=JOBS)
 def test_any_job_is_unchanged_after_round_trip(job: Job) -> None:
-    assert from_attributes(to_attributes(job)) == job
+    assert deserialize_job(serialize_job(job)) == job
 
 
 @given(job=JOBS)
 def test_row_is_plain_json_without_null_attribute(job: Job) -> None:
-    row = to_attributes(job)
+    row = serialize_job(job)
 
     assert json.loads(json.dumps(row)) == row
     assert {"NULL": True} not in row.values()
@@ -84,7 +90,7 @@ def test_row_is_plain_json_without_null_attribute(job: Job) -> None:
 
 @given(one=TIMES, other=TIMES)
 def test_times_sort_as_text(one: datetime, other: datetime) -> None:
-    texts = [attribute("due_at", at)["S"] for at in (one, other)]
+    texts = [serialize_field("due_at", at)["S"] for at in (one, other)]
 
     assert (texts[0] < texts[1]) is (one < other)
     assert all(
@@ -93,9 +99,11 @@ def test_times_sort_as_text(one: datetime, other: datetime) -> None:
 
 
 def test_row_attributes_match_stored_format() -> None:
-    job = a_job(provider_ref="pi_1", expires_at=NOW, evidence=(an_entry(count=3, last_at=NOW),))
+    job = make_job(
+        provider_ref="pi_1", expires_at=NOW, evidence=(make_entry(count=3, last_at=NOW),)
+    )
 
-    row = to_attributes(job)
+    row = serialize_job(job)
 
     assert row["job_key"] == {"S": "payment.charge:order_18452"}
     assert row["status"] == {"S": "started"}
@@ -109,7 +117,7 @@ def test_row_attributes_match_stored_format() -> None:
     assert json.loads(row["evidence"]["S"]) == [
         [
             "2026-11-16T03:00:00.000Z",
-            "wait",
+            "recheck",
             "unknown",
             "reconciler",
             "still processing",
@@ -119,13 +127,13 @@ def test_row_attributes_match_stored_format() -> None:
 
 
 def test_field_without_value_has_no_attribute() -> None:
-    row = to_attributes(a_job(due_at=None, owner=None))
+    row = serialize_job(make_job(due_at=None, owner=None))
 
     assert not {"due_at", "owner", "result", "expires_at"} & row.keys()
 
 
 def test_field_at_default_has_no_attribute_except_version() -> None:
-    row = to_attributes(a_job(fence=0, attempts=0, timeouts=0, key_number=1, version=1))
+    row = serialize_job(make_job(fence=0, attempts=0, timeouts=0, key_number=1, version=1))
 
     left_out = {"fence", "attempts", "timeouts", "unreachable", "paused_seconds", "key_number"}
     assert not (left_out | {"evidence"}) & row.keys()
@@ -133,27 +141,27 @@ def test_field_at_default_has_no_attribute_except_version() -> None:
 
 
 def test_attribute_of_later_version_is_ignored() -> None:
-    row: dict[str, Any] = {**to_attributes(a_job()), "later": {"S": "unheard of"}}
+    row: dict[str, Any] = {**serialize_job(make_job()), "later": {"S": "unheard of"}}
 
-    assert from_attributes(row) == a_job()
+    assert deserialize_job(row) == make_job()
 
 
 def test_numbers_of_business_row_are_whole_where_possible() -> None:
     row = {"amount": {"N": "1250"}, "rate": {"N": "0.5"}, "tags": {"L": [{"N": "1.0"}]}}
 
-    assert plain(row) == {"amount": 1250, "rate": 0.5, "tags": [1]}
+    assert deserialize_row(row) == {"amount": 1250, "rate": 0.5, "tags": [1]}
 
 
 @pytest.mark.parametrize("more", [[{"new": "paused"}], []], ids=["unusual", "usual there"])
 def test_evidence_of_newer_version_is_kept_unchanged(more: list[object]) -> None:
     line = ["2026-11-16T03:00:00.000Z", "hold", "unknown", "worker", "why", *more]
     evidence = json.dumps([line], separators=(",", ":"))
-    row = {**to_attributes(a_job()), "evidence": serialized(evidence)}
+    row = {**serialize_job(make_job()), "evidence": serialize(evidence)}
 
-    job = from_attributes(row)
+    job = deserialize_job(row)
 
-    assert to_attributes(job)["evidence"] == row["evidence"]
-    assert words_of(job.evidence[0].event) == "hold"
+    assert serialize_job(job)["evidence"] == row["evidence"]
+    assert describe_event(job.evidence[0].event) == "hold"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +169,7 @@ def test_evidence_of_newer_version_is_kept_unchanged(more: list[object]) -> None
 )
 def test_unreadable_row_error_names_job_and_fix(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
     with pytest.raises(UnreadableRowError, match=r"order_18452 .* deploy that version again"):
-        from_attributes({**to_attributes(a_job()), **spoiled})
+        deserialize_job({**serialize_job(make_job()), **spoiled})
 
 
 @pytest.mark.parametrize(
@@ -181,15 +189,15 @@ def test_unreadable_row_error_names_job_and_fix(spoiled: Any) -> None:  # noqa: 
 )
 def test_row_with_wrong_attribute_type_is_unreadable(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
     with pytest.raises(UnreadableRowError, match="order_18452"):
-        from_attributes({**to_attributes(a_job()), **spoiled})
+        deserialize_job({**serialize_job(make_job()), **spoiled})
 
 
 def test_time_without_zone_is_in_utc() -> None:
-    edited = {**to_attributes(a_job()), "due_at": {"S": "2026-01-01T00:00:00"}}
+    edited = {**serialize_job(make_job()), "due_at": {"S": "2026-01-01T00:00:00"}}
 
-    assert from_attributes(edited).due_at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert deserialize_job(edited).due_at == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_row_without_required_attributes_is_unreadable() -> None:
     with pytest.raises(UnreadableRowError):
-        from_attributes({"job_key": {"S": "payment.charge:order_18452"}})
+        deserialize_job({"job_key": {"S": "payment.charge:order_18452"}})

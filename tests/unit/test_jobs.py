@@ -4,29 +4,29 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.claims import claimed
+from oncely.domain.claims import apply_claim
 from oncely.domain.errors import IllegalTransitionError
-from oncely.domain.jobs import Job, enqueued
+from oncely.domain.jobs import Job, new_job
 from oncely.domain.lifecycle import Event, Status
-from tests.unit.samples import KEY, NOW, TICK, a_claim, a_job
+from tests.unit.samples import KEY, NOW, TICK, make_claim, make_job
 
 LATER = NOW + timedelta(minutes=5)
 
 
 def test_enqueued_job_is_ready_and_due() -> None:
-    job = enqueued(
+    job = new_job(
         KEY, "payment.charge", {"v": 1}, now=NOW, due_at=LATER, actor="producer", reason="enqueued"
     )
 
     assert (job.status, job.due_at, job.version) == (Status.READY, LATER, 1)
-    assert (job.fence, job.attempts, job.has_started) == (0, 0, False)
+    assert (job.fence, job.attempts, job.was_claimed) == (0, 0, False)
     assert [(entry.event, entry.actor) for entry in job.evidence] == [(Event.ENQUEUE, "producer")]
 
 
 def test_claim_creates_missing_row() -> None:
-    claim = a_claim()
+    claim = make_claim()
 
-    job = claimed(None, claim)
+    job = apply_claim(None, claim)
 
     assert job == Job(
         job_key=claim.job_key,
@@ -50,10 +50,10 @@ def test_claim_creates_missing_row() -> None:
 
 
 def test_claim_of_ready_row_is_counted_and_owned() -> None:
-    row = a_job(status=Status.READY, fence=3, version=9, attempts=2, owner="owner-1")
-    claim = a_claim(now=LATER, lease_until=LATER + timedelta(seconds=60))
+    row = make_job(status=Status.READY, fence=3, version=9, attempts=2, owner="owner-1")
+    claim = make_claim(now=LATER, lease_until=LATER + timedelta(seconds=60))
 
-    job = claimed(row, claim)
+    job = apply_claim(row, claim)
 
     assert job is not None
     assert (job.status, job.owner) == (Status.STARTED, "owner-2")
@@ -63,41 +63,43 @@ def test_claim_of_ready_row_is_counted_and_owned() -> None:
 
 
 def test_claim_keeps_known_values_of_row() -> None:
-    row = a_job(status=Status.READY, first_sent_at=NOW, key_scope="live", customer_id="customer_7")
-    claim = a_claim(
+    row = make_job(
+        status=Status.READY, first_sent_at=NOW, key_scope="live", customer_id="customer_7"
+    )
+    claim = make_claim(
         now=LATER, key_scope="test", customer_id="customer_8", message={"order_id": "other"}
     )
 
-    job = claimed(row, claim)
+    job = apply_claim(row, claim)
 
     assert job is not None
     assert (job.first_sent_at, job.key_scope, job.customer_id) == (NOW, "live", "customer_7")
     assert (job.message, job.fingerprint) == (row.message, row.fingerprint)
-    assert job.earlier_send_is_open
+    assert job.has_ambiguous_send
 
 
 def test_claim_fills_in_missing_values_of_row() -> None:
-    row = a_job(
+    row = make_job(
         status=Status.READY, first_sent_at=None, key_scope=None, customer_id=None, fingerprint=None
     )
 
-    job = claimed(row, a_claim(now=LATER))
+    job = apply_claim(row, make_claim(now=LATER))
 
     assert job is not None
     assert (job.first_sent_at, job.key_scope) == (LATER, "live")
     assert (job.customer_id, job.fingerprint) == ("customer_7", "of the order")
-    assert not job.earlier_send_is_open
+    assert not job.has_ambiguous_send
 
 
 def test_claim_without_resolved_values_keeps_fingerprint() -> None:
-    job = claimed(a_job(status=Status.READY), a_claim(fingerprint=None))
+    job = apply_claim(make_job(status=Status.READY), make_claim(fingerprint=None))
 
     assert job is not None
     assert job.fingerprint == "of the order"
 
 
 def test_empty_key_scope_is_kept() -> None:
-    job = claimed(a_job(status=Status.READY, key_scope=""), a_claim(key_scope="live"))
+    job = apply_claim(make_job(status=Status.READY, key_scope=""), make_claim(key_scope="live"))
 
     assert job is not None
     assert job.key_scope == ""
@@ -105,22 +107,22 @@ def test_empty_key_scope_is_kept() -> None:
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.READY}))
 def test_claim_fails_unless_row_is_ready(status: Status) -> None:
-    assert claimed(a_job(status=status), a_claim()) is None
+    assert apply_claim(make_job(status=status), make_claim()) is None
 
 
 def test_claim_with_other_business_values_fails() -> None:
-    assert claimed(a_job(status=Status.READY), a_claim(fingerprint="of another")) is None
+    assert apply_claim(make_job(status=Status.READY), make_claim(fingerprint="of another")) is None
 
 
 def test_lease_expires_exactly_at_its_end_time() -> None:
-    job = a_job(lease_until=LATER)
+    job = make_job(lease_until=LATER)
 
-    assert not job.lease_over(LATER - TICK)
-    assert job.lease_over(LATER)
+    assert not job.lease_expired(LATER - TICK)
+    assert job.lease_expired(LATER)
 
 
 def test_event_adds_version_and_evidence_entry() -> None:
-    job = a_job(version=4)
+    job = make_job(version=4)
 
     after = job.apply(
         Event.CONFIRM, now=LATER, actor="worker", reason="charged", result={"charge_id": "ch_1"}
@@ -130,10 +132,10 @@ def test_event_adds_version_and_evidence_entry() -> None:
     assert after.ended
     assert after.result == {"charge_id": "ch_1"}
     (entry,) = after.evidence
-    assert (entry.old, entry.new) == (Status.STARTED, Status.FINISHED)
+    assert (entry.from_status, entry.to_status) == (Status.STARTED, Status.FINISHED)
     assert (entry.at, entry.actor, entry.reason) == (LATER, "worker", "charged")
 
 
 def test_illegal_event_raises_error() -> None:
     with pytest.raises(IllegalTransitionError, match="finished cannot take the event claim"):
-        a_job(status=Status.FINISHED).apply(Event.CLAIM, now=NOW, actor="worker", reason="again")
+        make_job(status=Status.FINISHED).apply(Event.CLAIM, now=NOW, actor="worker", reason="again")

@@ -8,7 +8,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from oncely.domain.errors import InvalidKeyError
-from oncely.domain.keys import MAX_KEY, MAX_PART, findable, is_job_type, job_key, token_key
+from oncely.domain.keys import (
+    MAX_ID_LENGTH,
+    MAX_KEY_LENGTH,
+    indexable_id,
+    is_job_type,
+    job_key,
+    token_key,
+)
 
 # What keys are made of, and what might be mistaken for it.
 TRICKY = st.text("ab1:%~/ éÉ3A25\x00", min_size=1, max_size=6)
@@ -67,7 +74,7 @@ def test_token_never_shares_job_key_with_id(parts: list[str], token: str) -> Non
 def test_any_text_makes_job_key_or_is_rejected(parts: list[str], token: str, job_type: str) -> None:
     for kind in (job_type, "sync.contact"):
         with suppress(InvalidKeyError):
-            assert len(job_key(kind, *parts)) <= MAX_KEY
+            assert len(job_key(kind, *parts)) <= MAX_KEY_LENGTH
         with suppress(InvalidKeyError):
             assert token_key(kind, token).isascii()
 
@@ -79,8 +86,8 @@ def test_any_text_makes_job_key_or_is_rejected(parts: list[str], token: str, job
         (("",), "is empty"),
         ((" \t\n",), "is empty"),
         (("18452", ""), "is empty"),
-        (("x" * (MAX_PART + 1),), "129 characters, 128 are allowed"),
-        (("x" * MAX_PART, "x" * MAX_PART), "200 are allowed"),
+        (("x" * (MAX_ID_LENGTH + 1),), "129 characters, 128 are allowed"),
+        (("x" * MAX_ID_LENGTH, "x" * MAX_ID_LENGTH), "200 are allowed"),
         (("é" * 40,), "200 are allowed"),
         (("\ud800",), "half of a character"),
     ],
@@ -91,14 +98,14 @@ def test_invalid_id_is_rejected_with_reason(parts: tuple[str, ...], why: str) ->
 
 
 def test_longest_allowed_id_is_accepted() -> None:
-    assert job_key("payment.charge", "x" * MAX_PART).endswith("x" * MAX_PART)
+    assert job_key("payment.charge", "x" * MAX_ID_LENGTH).endswith("x" * MAX_ID_LENGTH)
 
 
 def test_longest_allowed_job_key_is_accepted() -> None:
-    rest = MAX_KEY - len("payment.charge:") - MAX_PART - len(":")
-    parts = ("x" * MAX_PART, "x" * rest)
+    rest = MAX_KEY_LENGTH - len("payment.charge:") - MAX_ID_LENGTH - len(":")
+    parts = ("x" * MAX_ID_LENGTH, "x" * rest)
 
-    assert len(job_key("payment.charge", *parts)) == MAX_KEY
+    assert len(job_key("payment.charge", *parts)) == MAX_KEY_LENGTH
     with pytest.raises(InvalidKeyError, match="201 characters, 200 are allowed"):
         job_key("payment.charge", parts[0], f"{parts[1]}x")
 
@@ -119,9 +126,10 @@ def test_job_type_is_lower_case_with_dot(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "expected"), [(1, True), (MAX_KEY, True), (MAX_KEY + 1, False), (0, False)]
+    ("length", "expected"),
+    [(1, True), (MAX_KEY_LENGTH, True), (MAX_KEY_LENGTH + 1, False), (0, False)],
 )
 def test_business_id_is_findable_if_index_can_hold_it(length: int, *, expected: bool) -> None:
     business_id = "x" * length
 
-    assert findable(business_id) == (business_id if expected else None)
+    assert indexable_id(business_id) == (business_id if expected else None)

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.jobs import Job, landed
+from oncely.domain.jobs import Job, is_our_write
 from oncely.domain.lifecycle import Event, Status
-from tests.unit.samples import NOW, a_job
+from tests.unit.samples import NOW, make_job
 
-BEFORE = a_job(version=1)
+BEFORE = make_job(version=1)
 WRITE = BEFORE.apply(
     Event.CONFIRM, now=NOW, actor="worker", reason="charged", provider_ref="pi_1", due_at=NOW
 )
@@ -17,7 +17,7 @@ NOTE = BEFORE.apply(Event.NOTE, now=NOW, actor="worker", reason="a late worker r
 LATER = NOW + timedelta(minutes=1)
 
 
-def _noted(job: Job, reason: str = "another late worker") -> Job:
+def _add_note(job: Job, reason: str = "another late worker") -> Job:
     return job.apply(Event.NOTE, now=LATER, actor="worker", reason=reason)
 
 
@@ -25,15 +25,15 @@ def _noted(job: Job, reason: str = "another late worker") -> Job:
     ("row", "arrived"),
     [
         pytest.param(WRITE, True, id="the row is what we wrote"),
-        pytest.param(_noted(WRITE), True, id="it arrived, and someone left evidence since"),
-        pytest.param(_noted(_noted(WRITE), "once more"), True, id="twice"),
+        pytest.param(_add_note(WRITE), True, id="it arrived, and someone left evidence since"),
+        pytest.param(_add_note(_add_note(WRITE), "once more"), True, id="twice"),
         pytest.param(BEFORE, False, id="the row is what it was before"),
-        pytest.param(_noted(BEFORE), False, id="someone left evidence instead"),
-        pytest.param(_noted(_noted(BEFORE), "once more"), False, id="and once more"),
+        pytest.param(_add_note(BEFORE), False, id="someone left evidence instead"),
+        pytest.param(_add_note(_add_note(BEFORE), "once more"), False, id="and once more"),
         pytest.param(replace(WRITE, owner="owner-9"), False, id="another owner"),
         pytest.param(replace(WRITE, version=1), False, id="another write of that version"),
         pytest.param(
-            BEFORE.apply(Event.LOSE, now=NOW, actor="reconciler", reason="lease over"),
+            BEFORE.apply(Event.MARK_UNKNOWN, now=NOW, actor="reconciler", reason="lease over"),
             False,
             id="someone else moved the row",
         ),
@@ -46,24 +46,24 @@ def _noted(job: Job, reason: str = "another late worker") -> Job:
     ],
 )
 def test_write_is_ours_if_all_its_changes_stand(row: Job, *, arrived: bool) -> None:
-    assert landed(row, before=BEFORE, write=WRITE) is arrived
+    assert is_our_write(row, before=BEFORE, write=WRITE) is arrived
 
 
 @pytest.mark.parametrize(
     ("row", "arrived"),
     [
         pytest.param(NOTE, True, id="the row is what we wrote"),
-        pytest.param(_noted(NOTE), True, id="it arrived, and someone left evidence since"),
-        pytest.param(_noted(BEFORE), False, id="someone else's note stands, and not ours"),
+        pytest.param(_add_note(NOTE), True, id="it arrived, and someone left evidence since"),
+        pytest.param(_add_note(BEFORE), False, id="someone else's note stands, and not ours"),
         pytest.param(BEFORE, False, id="the row is what it was before"),
     ],
 )
 def test_note_is_ours_if_its_entry_stands(row: Job, *, arrived: bool) -> None:
-    assert landed(row, before=BEFORE, write=NOTE) is arrived
+    assert is_our_write(row, before=BEFORE, write=NOTE) is arrived
 
 
 def test_version_only_write_is_ours_if_row_is_equal() -> None:
     write = replace(BEFORE, version=2)
 
-    assert landed(write, before=BEFORE, write=write)
-    assert not landed(replace(write, timeouts=1), before=BEFORE, write=write)
+    assert is_our_write(write, before=BEFORE, write=write)
+    assert not is_our_write(replace(write, timeouts=1), before=BEFORE, write=write)

@@ -4,14 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.answers import Done, Refused
-from oncely.domain.decide import late_answer
+from oncely.domain.answers import Declined, Succeeded
+from oncely.domain.decide import on_late_outcome
 from oncely.domain.lifecycle import Event, Status
-from tests.unit.samples import NOW, a_job
+from tests.unit.samples import NOW, make_job
 
-SAME = Done("charged as ch_1", "pi_1")
-OTHER = Done("charged as ch_2", "pi_2")
-NO = Refused("declined", "card_declined")
+SAME = Succeeded("charged as ch_1", "pi_1")
+OTHER = Succeeded("charged as ch_2", "pi_2")
+NO = Declined("declined", "card_declined")
 STILL_OPEN = set(Status) - {Status.FINISHED, Status.FAILED}
 
 
@@ -32,11 +32,11 @@ STILL_OPEN = set(Status) - {Status.FINISHED, Status.FAILED}
     ],
 )
 def test_late_outcome_changes_status_only_by_contradiction(
-    status: Status, answer: Done | Refused, event: Event
+    status: Status, answer: Succeeded | Declined, event: Event
 ) -> None:
-    row = a_job(status=status, provider_ref="pi_1")
+    row = make_job(status=status, provider_ref="pi_1")
 
-    decision = late_answer(row, answer, fence=3)
+    decision = on_late_outcome(row, answer, fence=3)
 
     assert decision.event is event
     assert decision.alert is (event is Event.CONTRADICT)
@@ -45,14 +45,14 @@ def test_late_outcome_changes_status_only_by_contradiction(
 
 
 def test_contradicted_job_never_expires_and_is_due_for_alert() -> None:
-    row = a_job(
+    row = make_job(
         status=Status.FAILED,
         due_at=NOW + timedelta(minutes=5),
         expires_at=NOW + timedelta(days=90),
         result={"code": "card_declined"},
     )
 
-    after = late_answer(row, SAME, fence=1).on(row, now=NOW, actor="worker")
+    after = on_late_outcome(row, SAME, fence=1).apply_to(row, now=NOW, actor="worker")
 
     assert after.status is Status.NEEDS_REVIEW
     assert (after.due_at, after.expires_at) == (NOW, None)
@@ -60,8 +60,8 @@ def test_contradicted_job_never_expires_and_is_due_for_alert() -> None:
 
 
 def test_note_changes_only_evidence() -> None:
-    row = a_job(status=Status.FINISHED, provider_ref="pi_1", due_at=NOW)
+    row = make_job(status=Status.FINISHED, provider_ref="pi_1", due_at=NOW)
 
-    note = late_answer(row, SAME, fence=1)
+    note = on_late_outcome(row, SAME, fence=1)
 
     assert note.changes == {}

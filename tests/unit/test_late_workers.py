@@ -11,41 +11,42 @@ from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.jobs import CLOCK_SKEW, Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.services.deadline import Deadline
-from oncely.services.outcomes import Finished, HeldElsewhere, Orphaned, OwnershipLost, Unknown
+from oncely.services.outcomes import Finished, LeasedElsewhere, OwnershipLost, RowMissing, Unknown
 from tests.support.fakes import FakeClock
-from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
-from tests.support.world import World, charge
+from tests.support.mortal import CrashingPort, CrashPlan, InterruptingPort, SimulatedCrashError
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 
 
-def run_slowly(world: World, step: str, meanwhile: Callable[[], object]) -> object:
+def run_slowly(world: InMemoryStack, step: str, meanwhile: Callable[[], object]) -> object:
     """A worker that is held up inside `step` while other things happen."""
     return world.run(
-        charge(), runner=world.runner(provider=Meanwhile(world.payments, step, meanwhile))
+        charge_message(),
+        runner=world.runner(provider=InterruptingPort(world.payments, step, meanwhile)),
     )
 
 
 def test_job_leased_elsewhere_is_left_until_lease_expires() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
     seen: list[object] = []
 
-    run_slowly(world, "execute", lambda: seen.append(world.run(charge())))
+    run_slowly(world, "execute", lambda: seen.append(world.run(charge_message())))
 
     held = seen[0]
-    assert isinstance(held, HeldElsewhere)
+    assert isinstance(held, LeasedElsewhere)
     assert held.until > world.clock.now()
     assert world.payments.charges == ["pi_1"]
 
 
 def test_late_worker_cannot_overwrite_reconciled_job() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
 
     def lease_ends_and_reconciler_finds_it() -> None:
-        world.clock.move(hours=1)
-        world.until_quiet(KEY)
+        world.clock.advance(hours=1)
+        world.run_until_idle(KEY)
 
     outcome = run_slowly(world, "execute", lease_ends_and_reconciler_finds_it)
 
@@ -58,12 +59,12 @@ def test_late_worker_cannot_overwrite_reconciled_job() -> None:
 
 
 def test_late_worker_without_saved_reference_cannot_confirm() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
 
     def another_takes_over_and_pays() -> None:
-        world.clock.move(hours=1)
-        world.until_quiet(KEY)
+        world.clock.advance(hours=1)
+        world.run_until_idle(KEY)
 
     outcome = run_slowly(world, "prepare", another_takes_over_and_pays)
 
@@ -74,17 +75,17 @@ def test_late_worker_without_saved_reference_cannot_confirm() -> None:
 
 def test_late_worker_with_stopped_clock_cannot_confirm() -> None:
     """It believes that it has time: only the write that it could not make stops it."""
-    world = World()
+    world = InMemoryStack()
     world.add_order()
     stuck = FakeClock(world.clock.now())
 
     def another_takes_over_and_pays() -> None:
-        world.clock.move(hours=1)
-        world.until_quiet(KEY)
+        world.clock.advance(hours=1)
+        world.run_until_idle(KEY)
 
-    slow = Meanwhile(world.payments, "prepare", another_takes_over_and_pays)
+    slow = InterruptingPort(world.payments, "prepare", another_takes_over_and_pays)
     outcome = replace(world.runner(provider=slow), clock=stuck).run(
-        json.dumps(charge()), deadline=Deadline(stuck.now() + timedelta(seconds=60), stuck)
+        json.dumps(charge_message()), deadline=Deadline(stuck.now() + timedelta(seconds=60), stuck)
     )
 
     assert isinstance(outcome, OwnershipLost)
@@ -92,26 +93,26 @@ def test_late_worker_with_stopped_clock_cannot_confirm() -> None:
 
 
 def test_lease_outlives_last_possible_provider_call() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
     began = world.clock.now()
     seen: list[Job] = []
 
     run_slowly(world, "execute", lambda: seen.append(world.job(KEY)))
 
-    last_call_is_over = began + timedelta(seconds=60) + PaymentCharge.terms.profile.request_timeout
+    last_call_is_over = began + timedelta(seconds=60) + PaymentCharge.policy.profile.request_timeout
     assert seen[0].lease_until is not None
     assert seen[0].lease_until >= last_call_is_over + CLOCK_SKEW
 
 
 def test_contradicting_late_outcome_reopens_job_for_review() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
 
     def somebody_fails_it() -> None:
-        world.clock.move(hours=1)
-        world.payments.settle("pi_1", status="declined")
-        world.until_quiet(KEY)
+        world.clock.advance(hours=1)
+        world.payments.complete("pi_1", status="declined")
+        world.run_until_idle(KEY)
 
     outcome = run_slowly(world, "execute", somebody_fails_it)
 
@@ -120,23 +121,23 @@ def test_contradicting_late_outcome_reopens_job_for_review() -> None:
     assert job.status is Status.NEEDS_REVIEW
     assert job.expires_at is None
     assert job.due_at is None
-    assert world.alerts.told
+    assert world.alerts.sent
 
 
 def test_late_worker_does_not_recreate_expired_row() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
 
     outcome = run_slowly(world, "execute", lambda: world.store.expire(KEY))
 
-    assert isinstance(outcome, Orphaned)
+    assert isinstance(outcome, RowMissing)
     assert "charged 12.50 EUR" in outcome.reason
     assert world.store.get(KEY) is None
-    assert "row is gone" in world.alerts.told[0].text
+    assert "row is gone" in world.alerts.sent[0].text
 
 
 def test_evidence_added_during_run_survives_commit() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
 
     def somebody_leaves_a_note() -> None:
@@ -144,24 +145,24 @@ def test_evidence_added_during_run_survives_commit() -> None:
         noted = job.apply(
             Event.NOTE, now=world.clock.now(), actor="support", reason="customer called"
         )
-        world.store.swap(job, noted)
+        world.store.compare_and_swap(job, noted)
 
     outcome = run_slowly(world, "execute", somebody_leaves_a_note)
 
     assert isinstance(outcome, Finished)
-    assert [entry.event for entry in world.job(KEY).evidence] == ["keep", "note", "confirm"]
+    assert [entry.event for entry in world.job(KEY).evidence] == ["checkpoint", "note", "confirm"]
 
 
 def test_expired_lease_makes_job_unknown_without_any_call() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    mortal = Mortal(world.payments, Fate(call="execute", after=True))
-    with pytest.raises(DiedError):
-        world.run(charge(), runner=world.runner(provider=mortal))
+    mortal = CrashingPort(world.payments, CrashPlan(crash_at="execute", crash_after=True))
+    with pytest.raises(SimulatedCrashError):
+        world.run(charge_message(), runner=world.runner(provider=mortal))
     calls = len(world.payments.calls)
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, Unknown)
     assert world.job(KEY).due_at == world.clock.now()

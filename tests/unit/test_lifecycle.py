@@ -7,20 +7,28 @@ from pathlib import Path
 import pytest
 
 from oncely.domain.errors import IllegalTransitionError
-from oncely.domain.lifecycle import ABSENT, ENDED, TRANSITIONS, UNRESOLVED, Event, Status, after
+from oncely.domain.lifecycle import (
+    ENDED,
+    NO_ROW,
+    TRANSITIONS,
+    UNRESOLVED,
+    Event,
+    Status,
+    next_status,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "lifecycle.md"
 FENCE = "```mermaid\n"
-A_PERSONS = {Event.RULE_FINISHED, Event.RULE_FAILED, Event.RULE_READY, Event.RULE_CLOSE}
+OPERATOR_EVENTS = {Event.RESOLVE_FINISHED, Event.RESOLVE_FAILED, Event.REOPEN, Event.CLOSE_AND_FAIL}
 REFUSED = sorted(
-    set(itertools.product((ABSENT, *Status), Event)) - set(TRANSITIONS),
+    set(itertools.product((NO_ROW, *Status), Event)) - set(TRANSITIONS),
     key=lambda move: (move[0] or "", move[1]),
 )
 
 
 @pytest.mark.parametrize(("status", "event"), TRANSITIONS)
 def test_transition_leads_to_status_in_table(status: Status | None, event: Event) -> None:
-    assert after(status, event) is TRANSITIONS[status, event]
+    assert next_status(status, event) is TRANSITIONS[status, event]
 
 
 @pytest.mark.parametrize(("status", "event"), REFUSED)
@@ -28,7 +36,7 @@ def test_illegal_transition_error_names_status_and_event(
     status: Status | None, event: Event
 ) -> None:
     with pytest.raises(IllegalTransitionError, match=f"{status or 'absent'}.*{event}") as caught:
-        after(status, event)
+        next_status(status, event)
 
     assert (caught.value.status, caught.value.event) == (status, event)
 
@@ -42,14 +50,14 @@ def test_ready_started_and_unknown_are_unresolved() -> None:
 
 
 def test_only_enqueue_or_claim_begins_job() -> None:
-    assert {event for source, event in TRANSITIONS if source is ABSENT} == {
+    assert {event for source, event in TRANSITIONS if source is NO_ROW} == {
         Event.ENQUEUE,
         Event.CLAIM,
     }
 
 
 def test_every_status_is_reachable() -> None:
-    assert _reachable(ABSENT) == set(Status)
+    assert _reachable(NO_ROW) == set(Status)
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - ENDED))
@@ -64,11 +72,13 @@ def test_only_operator_moves_job_out_of_review() -> None:
         if source is Status.NEEDS_REVIEW and target is not source
     }
 
-    assert leaving == A_PERSONS
+    assert leaving == OPERATOR_EVENTS
 
 
 def test_operator_decisions_apply_only_in_review() -> None:
-    assert {source for source, event in TRANSITIONS if event in A_PERSONS} == {Status.NEEDS_REVIEW}
+    assert {source for source, event in TRANSITIONS if event in OPERATOR_EVENTS} == {
+        Status.NEEDS_REVIEW
+    }
 
 
 def test_note_is_allowed_in_every_status_and_keeps_it() -> None:
@@ -94,27 +104,27 @@ def test_stored_events_are_never_renamed() -> None:
         "RESEND": "resend",
         "DEFER": "defer",
         "CLAIM": "claim",
-        "KEEP": "keep",
+        "CHECKPOINT": "checkpoint",
         "CONFIRM": "confirm",
-        "REFUSE": "refuse",
+        "DECLINE": "decline",
         "RELEASE": "release",
-        "LOSE": "lose",
-        "WAIT": "wait",
-        "RETURN": "return",
+        "MARK_UNKNOWN": "mark_unknown",
+        "RECHECK": "recheck",
+        "REQUEUE": "requeue",
         "ESCALATE": "escalate",
-        "TELL": "tell",
+        "ALERT": "alert",
         "CONTRADICT": "contradict",
         "RESTORE": "restore",
         "NOTE": "note",
-        "RULE_FINISHED": "rule_finished",
-        "RULE_FAILED": "rule_failed",
-        "RULE_READY": "rule_ready",
-        "RULE_CLOSE": "rule_close",
+        "RESOLVE_FINISHED": "resolve_finished",
+        "RESOLVE_FAILED": "resolve_failed",
+        "REOPEN": "reopen",
+        "CLOSE_AND_FAIL": "close_and_fail",
     }
 
 
 def test_support_agents_see_four_status_labels() -> None:
-    assert {status: status.in_words for status in Status} == {
+    assert {status: status.label for status in Status} == {
         Status.READY: "pending",
         Status.STARTED: "pending",
         Status.UNKNOWN: "pending",

@@ -4,30 +4,30 @@ from io import StringIO
 
 from rich.console import Console
 
-from infra.local.live import View, as_line, as_tables
-from infra.local.observer import QUEUES, Books, Depth
-from infra.local.verdict import JobSeen
+from infra.local.live import DemoSnapshot, render_line, render_tables
+from infra.local.observer import QUEUE_OUTPUTS, LedgerTotals, QueueDepth
+from infra.local.verdict import JobSnapshot
 from oncely.domain.lifecycle import Status
 
 JOBS = [
-    JobSeen(key="payment.charge:order_1", status=Status.FINISHED),
-    JobSeen(key="payment.charge:order_2", status=Status.UNKNOWN),
-    JobSeen(key="receipt.send:order_1", status=Status.NEEDS_REVIEW),
+    JobSnapshot(key="payment.charge:order_1", status=Status.FINISHED),
+    JobSnapshot(key="payment.charge:order_2", status=Status.UNKNOWN),
+    JobSnapshot(key="receipt.send:order_1", status=Status.NEEDS_REVIEW),
 ]
-VIEW = View(
+VIEW = DemoSnapshot(
     seconds=12,
-    doing="working",
+    phase="working",
     sent=7,
     kills=2,
-    depths={name: Depth(3, 1, 0) for name in QUEUES},
+    depths={name: QueueDepth(3, 1, 0) for name in QUEUE_OUTPUTS},
     jobs={job.key: job for job in JOBS},
-    books=Books(charges=1),
+    ledger_totals=LedgerTotals(charges=1),
 )
 
 
 def test_tables_fit_ordinary_terminal() -> None:
     written = StringIO()
-    Console(width=80, file=written).print(as_tables(VIEW))
+    Console(width=80, file=written).print(render_tables(VIEW))
     lines = written.getvalue().splitlines()
 
     assert len(lines) <= 22
@@ -36,7 +36,7 @@ def test_tables_fit_ordinary_terminal() -> None:
 
 
 def test_line_summarizes_same_numbers() -> None:
-    assert as_line(VIEW) == (
+    assert render_line(VIEW) == (
         "   12 s  working: 7 sent, 20 in queues; 1 unknown, 1 finished, 1 needs_review; "
         "1 charges, 0 double, 2 kills"
     )

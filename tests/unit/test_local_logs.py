@@ -4,21 +4,23 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from infra.local.logs import LogLine, function_of, read
-from infra.local.tally import Tally, timeouts_in
+from infra.local.logs import LogLine, function_name, parse_event
+from infra.local.tally import LogCounts, count_timeouts
 
 AT = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 
 
-def line(event: str, **fields: object) -> LogLine:
+def make_line(event: str, **fields: object) -> LogLine:
     said = {"message": event, "level": "INFO", "job_key": "payment.charge:order_1", **fields}
-    found = read(json.dumps(said), function="PaymentsWorker", at=AT)
+    found = parse_event(json.dumps(said), function="PaymentsWorker", at=AT)
     assert found is not None
     return found
 
 
 def test_line_shows_time_job_function_message_and_reason() -> None:
-    told = str(line("job unknown", reason="HTTP 500", timestamp="2026-11-16 03:04:05,678+0000"))
+    told = str(
+        make_line("job unknown", reason="HTTP 500", timestamp="2026-11-16 03:04:05,678+0000")
+    )
 
     assert told.split() == [
         *("03:04:05", "payment.charge:order_1", "PaymentsWorker"),
@@ -28,43 +30,43 @@ def test_line_shows_time_job_function_message_and_reason() -> None:
 
 def test_lambda_platform_lines_and_metrics_are_left_out() -> None:
     for other in ("START RequestId: 1", "not JSON {", '{"_aws": {}, "Finished": [1.0]}', '"text"'):
-        assert read(other, function="PaymentsWorker", at=AT) is None
+        assert parse_event(other, function="PaymentsWorker", at=AT) is None
 
 
 def test_history_batches_are_left_out() -> None:
     said = json.dumps({"message": "history", "changes": 3, "objects": 1})
 
-    assert read(said, function="HistoryWrite", at=AT) is None
+    assert parse_event(said, function="HistoryWrite", at=AT) is None
 
 
 def test_line_without_own_time_has_time_of_stream() -> None:
-    assert line("job finished").at == AT
+    assert make_line("job finished").at == AT
 
 
 def test_log_group_names_its_function() -> None:
     group = "/aws/cloudformation/Oncely-local/PaymentsWorkerLogsFAC145E5"
 
-    assert function_of(group) == "PaymentsWorker"
+    assert function_name(group) == "PaymentsWorker"
 
 
 def test_deliveries_are_counted_by_result() -> None:
-    tally = Tally()
+    tally = LogCounts()
     tally.add(
         [
-            line("job finished", receives=1, reply="Ack"),
-            line("message deduplicated", receives=2, reply="Ack", deduplication="finished"),
-            line("message deduplicated", receives=1, reply="Reject", deduplication="conflict"),
-            line("message rejected", receives=1, reply="Reject"),
-            line("reply failed", receives=1, reply="Ack"),
-            line("message not worked", receives=1, reply="Leave"),
-            line("job resolved", old="unknown", new="finished"),
-            line("job resolved", old="unknown", new="unknown"),
-            line("dead letter", fate="deferred"),
+            make_line("job finished", receives=1, reply="Ack"),
+            make_line("message deduplicated", receives=2, reply="Ack", deduplication="finished"),
+            make_line("message deduplicated", receives=1, reply="Reject", deduplication="conflict"),
+            make_line("message rejected", receives=1, reply="Reject"),
+            make_line("reply failed", receives=1, reply="Ack"),
+            make_line("message not worked", receives=1, reply="Leave"),
+            make_line("job resolved", old="unknown", new="finished"),
+            make_line("job resolved", old="unknown", new="unknown"),
+            make_line("dead letter", fate="deferred"),
         ]
     )
 
-    assert (tally.deliveries, tally.delivered_again, tally.duplicates) == (5, 1, 2)
-    assert (tally.rejected, tally.broken) == (2, 1)
+    assert (tally.deliveries, tally.redelivered, tally.duplicates) == (5, 1, 2)
+    assert (tally.rejected, tally.errors) == (2, 1)
     assert (tally.resolved, tally.dead_letters) == (1, 1)
 
 
@@ -72,4 +74,4 @@ def test_engine_log_counts_functions_that_timed_out(tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
     log.write_text("Lambda A timed out after 60s — killing worker\nLambda A spawned\n")
 
-    assert timeouts_in(log) == 1
+    assert count_timeouts(log) == 1

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from infra.local import sources
-from infra.local.redeploy import code_of
-from infra.local.sources import digest
-from infra.local.state import Running, announced
+from infra.local.redeploy import package_code
+from infra.local.sources import source_digest
+from infra.local.state import RunningStack, advertise
 
-HERE = Running(
+HERE = RunningStack(
     pid=os.getpid(),
     endpoint="http://127.0.0.1:1",
     providers="http://127.0.0.1:2",
@@ -28,20 +28,20 @@ NOBODY = 2**22 + 1
 def test_stack_is_found_while_running(tmp_path: Path) -> None:
     file = tmp_path / "build" / "local.json"
 
-    with announced(HERE, file):
-        assert Running.find(file) == HERE
+    with advertise(HERE, file):
+        assert RunningStack.find(file) == HERE
 
-    assert Running.find(file) is None
+    assert RunningStack.find(file) is None
 
 
 def test_stack_is_not_found_when_its_process_died(tmp_path: Path) -> None:
     file = tmp_path / "local.json"
-    file.write_text(json.dumps({**json.loads(written(HERE, tmp_path)), "pid": NOBODY}))
+    file.write_text(json.dumps({**json.loads(write_state(HERE, tmp_path)), "pid": NOBODY}))
 
-    assert Running.find(file) is None
+    assert RunningStack.find(file) is None
 
 
-def written(running: Running, folder: Path) -> str:
+def write_state(running: RunningStack, folder: Path) -> str:
     running.write(folder / "other.json")
     return (folder / "other.json").read_text()
 
@@ -51,7 +51,7 @@ def test_stack_is_not_found_when_file_is_malformed(tmp_path: Path, content: str)
     file = tmp_path / "local.json"
     file.write_text(content)
 
-    assert Running.find(file) is None
+    assert RunningStack.find(file) is None
 
 
 def test_digest_covers_names_content_and_settings(
@@ -60,18 +60,18 @@ def test_digest_covers_names_content_and_settings(
     monkeypatch.setattr(sources, "REPOSITORY", tmp_path)
     one, two = tmp_path / "one.py", tmp_path / "two.py"
     one.write_text("a")
-    before = digest([one])
+    before = source_digest([one])
 
     two.write_text("a")
-    assert digest([two]) != before
-    assert digest([one], {"stage": "local"}) != before
-    assert digest([one, one]) == before
+    assert source_digest([two]) != before
+    assert source_digest([one], {"stage": "local"}) != before
+    assert source_digest([one, one]) == before
     one.write_text("b")
-    assert digest([one]) != before
+    assert source_digest([one]) != before
 
 
 def test_stack_sources_exclude_local_runner() -> None:
-    names = {str(path) for path in sources.all_files()}
+    names = {str(path) for path in sources.synthesis_inputs()}
 
     assert not any("/infra/local/" in name or "__pycache__" in name for name in names)
     assert any(name.endswith("functions/work_queue/handler.py") for name in names)
@@ -79,7 +79,7 @@ def test_stack_sources_exclude_local_runner() -> None:
 
 
 def test_function_ships_shared_package_and_own_folder() -> None:
-    with zipfile.ZipFile(BytesIO(code_of("work_queue"))) as code:
+    with zipfile.ZipFile(BytesIO(package_code("work_queue"))) as code:
         folders = {name.partition("/")[0] for name in code.namelist()}
 
         assert folders == {"oncely", "work_queue"}

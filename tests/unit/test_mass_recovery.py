@@ -8,36 +8,36 @@ from typing import Final
 
 import pytest
 
-from oncely.adapters.pace import Pace
+from oncely.adapters.pace import RateLimiter
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import Json
 from oncely.services.deadline import Deadline
-from oncely.services.find_due import Finder, Item, Sweep
-from oncely.services.finish_sweep import Finish
+from oncely.services.find_due import DueWorkFinder, SweepItem, SweepRequest
+from oncely.services.finish_sweep import SweepFinisher
 from oncely.services.resolve_group import GroupResolver
-from oncely.services.sweep_report import GROUP_SIZE, groups, summary
+from oncely.services.sweep_report import GROUP_SIZE, build_group_summary, split_into_groups
 from oncely.testing.memory import MemoryDueIndex, MemorySweepLeases
 from tests.support.fakes import START
-from tests.support.payments import Fault
-from tests.support.world import World, charge
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
 
 UNKNOWN: Final = 3_000  # for 100,000: each page takes as long as the one before
 FULL: Final = 100_000
 READS_PER_SECOND: Final = 100
-GROUPS_AT_ONCE: Final = 8
+GROUP_CONCURRENCY: Final = 8
 # What AWS adds, measured generously: a function's start and answer, a step, an execution.
 INVOCATION: Final = timedelta(milliseconds=250)
 NEW_EXECUTION: Final = timedelta(seconds=1)
-ONE_READ: Final = timedelta(milliseconds=300)
+READ_SECONDS: Final = timedelta(milliseconds=300)
 
 
 @dataclass
-class Outage:
+class OutageRecovery:
     """A world in which every answer was lost, and the sweeps that follow."""
 
-    world: World
+    world: InMemoryStack
     leases: MemorySweepLeases = field(default_factory=MemorySweepLeases)
     started: list[Mapping[str, Json]] = field(default_factory=list)
     reads: int = 0
@@ -50,37 +50,37 @@ class Outage:
     def sweep(self, sweep: Mapping[str, Json]) -> None:
         """One execution, with as many groups at once as the state machine allows."""
         world, self.executions = self.world, self.executions + 1
-        asked = Sweep.of(sweep)
-        finder = Finder(
+        asked = SweepRequest.parse(sweep)
+        finder = DueWorkFinder(
             registry=world.registry,
-            tools=world.tools,
+            dependencies=world.dependencies,
             store=world.store,
             index=MemoryDueIndex(world.store),
             leases=self.leases,
             clock=world.clock,
-            guard=world.table,
+            guard=world.table_guard,
         )
         holder = f"execution {self.executions}"
         found = finder.find(asked, holder=holder)
         began = world.clock.time + NEW_EXECUTION
-        lanes = [began] * GROUPS_AT_ONCE
+        lanes = [began] * GROUP_CONCURRENCY
         results = []
-        for group in groups(found, size=GROUP_SIZE, dry_run=False):
+        for group in split_into_groups(found, size=GROUP_SIZE, dry_run=False):
             world.clock.time = heapq.heappop(lanes) + INVOCATION
             handled = self._resolver().resolve(
-                [Item.of(item) for item in group["items"]],
+                [SweepItem.from_json(item) for item in group["items"]],
                 deadline=Deadline(world.clock.time + timedelta(seconds=60), world.clock),
-                at_once=1,
+                concurrency=1,
             )
-            results.append(summary(handled, limit=group["bytes"]))
-            heapq.heappush(lanes, world.clock.time + ONE_READ)
+            results.append(build_group_summary(handled, max_bytes=group["bytes"]))
+            heapq.heappush(lanes, world.clock.time + READ_SECONDS)
             self.groups += 1
         world.clock.time = max(lanes) + INVOCATION
-        Finish(leases=self.leases, sweeps=self).finish(
+        SweepFinisher(leases=self.leases, sweeps=self).finish(
             {
                 "execution": holder,
                 "shards": found.shards,
-                "busy": found.busy,
+                "busy": found.busy_shards,
                 "from": asked.since,
                 "next": asked.next_page(found.resume_at),
             },
@@ -91,35 +91,37 @@ class Outage:
         return (self.world.clock.time - START).total_seconds()
 
     def _sleep(self, seconds: float) -> None:
-        self.world.clock.move(seconds=seconds)
+        self.world.clock.advance(seconds=seconds)
 
     def _resolver(self) -> GroupResolver:
         """The worker of one group; its threads wait for their turns, so time passes by those."""
         world = self.world
-        pace = Pace(READS_PER_SECOND / GROUPS_AT_ONCE, now=self._seconds, sleep=self._sleep)
+        pace = RateLimiter(
+            READS_PER_SECOND / GROUP_CONCURRENCY, now=self._seconds, sleep=self._sleep
+        )
         payments = world.payments
 
         class Paced:
-            def look_up(paced, *given: object) -> object:  # noqa: N805  # `self` is the outage
+            def lookup(paced, *given: object) -> object:  # noqa: N805  # `self` is the outage
                 pace()
                 self.reads += 1
-                return payments.look_up(*given)
+                return payments.lookup(*given)
 
             def __getattr__(self, name: str) -> object:
                 return getattr(payments, name)
 
-        tools = replace(world.tools, provider=Paced())  # type: ignore[arg-type]  # the same port
-        reconciler = replace(world.reconciler(), tools=tools)
-        return GroupResolver(reconciler=reconciler, teller=world.teller())
+        tools = replace(world.dependencies, provider=Paced())  # type: ignore[arg-type]  # the same port
+        reconciler = replace(world.reconciler(), dependencies=tools)
+        return GroupResolver(reconciler=reconciler, alerter=world.alerter())
 
 
 @pytest.fixture
-def outage() -> Outage:
+def outage() -> OutageRecovery:
     """Charges that were paid, and whose answers were lost."""
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
     one: Job = world.job("payment.charge:order_18452")
     order = {**world.order()}
     (intent,) = world.payments.intents.values()
@@ -132,15 +134,15 @@ def outage() -> Outage:
                 one, job_key=key, message=message, provider_ref=ref, due_at=due_at, fingerprint=None
             )
         )
-        world.tools.rows.put("orders", {"order_id": str(number)}, order)
+        world.dependencies.rows.put("orders", {"order_id": str(number)}, order)
         world.payments.intents[ref] = replace(
             intent, ref=ref, payment=replace(intent.payment, job_key=key, order_id=str(number))
         )
-    world.clock.move(minutes=1)
-    return Outage(world)
+    world.clock.advance(minutes=1)
+    return OutageRecovery(world)
 
 
-def test_unknown_payments_resolve_within_time_after_outage(outage: Outage) -> None:
+def test_unknown_payments_resolve_within_time_after_outage(outage: OutageRecovery) -> None:
     began = outage.world.clock.time
 
     outage.start({})

@@ -34,7 +34,7 @@ ANYTHING = (
     ],
 )
 def test_money_prints_major_units_and_currency(amount: object, currency: str, printed: str) -> None:
-    assert str(Money.of(amount, currency)) == printed
+    assert str(Money.parse(amount, currency)) == printed
 
 
 @pytest.mark.parametrize(
@@ -44,19 +44,19 @@ def test_money_prints_major_units_and_currency(amount: object, currency: str, pr
 )
 def test_amount_is_invalid_unless_whole_and_positive(amount: object) -> None:
     with pytest.raises(InvalidMoneyError, match="whole number of minor units above 0"):
-        Money.of(amount, "eur")
+        Money.parse(amount, "eur")
 
 
 @pytest.mark.parametrize("currency", ["", "eu", "euro", "e r", "eur\n", "12a", "€", None, 978])
 def test_currency_is_invalid_unless_three_letters(currency: object) -> None:
     with pytest.raises(InvalidMoneyError, match="three letters"):
-        Money.of(1250, currency)
+        Money.parse(1250, currency)
 
 
 @given(amount=ANYTHING, currency=ANYTHING)
 def test_any_value_is_money_or_raises_invalid_money(amount: object, currency: object) -> None:
     try:
-        money = Money.of(amount, currency)
+        money = Money.parse(amount, currency)
     except InvalidMoneyError:
         return
 
@@ -67,4 +67,4 @@ def test_any_value_is_money_or_raises_invalid_money(amount: object, currency: ob
 
 @given(amount=st.integers(1, 10**12))
 def test_stored_decimal_amount_equals_original_money(amount: int) -> None:
-    assert Money.of(Decimal(amount), "EUR") == Money.of(amount, "eur")
+    assert Money.parse(Decimal(amount), "EUR") == Money.parse(amount, "eur")

@@ -9,73 +9,75 @@ import pytest
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.services.find_due import MAX_AGES
+from oncely.services.find_due import MAX_AGE_READS
 from oncely.testing.memory import MemoryJobStore
-from tests.support.world import World
-from tests.unit.samples import a_job
-from tests.unit.test_find_due import a_finder
+from tests.support.world import InMemoryStack
+from tests.unit.samples import make_job
+from tests.unit.test_find_due import make_finder
 
 
-def due(world: World, number: int, status: Status = Status.UNKNOWN, **changes: object) -> None:
+def add_due_job(
+    world: InMemoryStack, number: int, status: Status = Status.UNKNOWN, **changes: object
+) -> None:
     key = JobKey(f"sync.contact:{status}_{number}")
     since = world.clock.now() - timedelta(minutes=1)
-    world.store.create(a_job(**{"job_key": key, "status": status, "due_at": since, **changes}))
+    world.store.create(make_job(**{"job_key": key, "status": status, "due_at": since, **changes}))
 
 
-def oldest_age(world: World, **changes: Any) -> timedelta:  # noqa: ANN401  # of a finder
-    return a_finder(world, **changes).oldest_age()
+def oldest_age(world: InMemoryStack, **changes: Any) -> timedelta:  # noqa: ANN401  # of a finder
+    return make_finder(world, **changes).oldest_age()
 
 
 def test_oldest_age_is_zero_when_nothing_is_due() -> None:
-    assert oldest_age(World()) == timedelta(0)
+    assert oldest_age(InMemoryStack()) == timedelta(0)
 
 
 @pytest.mark.parametrize("status", [Status.STARTED, Status.UNKNOWN, Status.READY])
 def test_oldest_age_comes_from_longest_waiting_job(status: Status) -> None:
-    world = World()
+    world = InMemoryStack()
     now = world.clock.now()
-    due(world, 1, status, created_at=now - timedelta(hours=1))
-    due(world, 2, status, created_at=now - timedelta(hours=2))
+    add_due_job(world, 1, status, created_at=now - timedelta(hours=1))
+    add_due_job(world, 2, status, created_at=now - timedelta(hours=2))
 
     assert oldest_age(world) == timedelta(hours=2)
 
 
 def test_reopened_job_ages_from_its_reopening() -> None:
-    world = World()
+    world = InMemoryStack()
     now = world.clock.now()
-    due(world, 1, created_at=now - timedelta(days=3), reopened_at=now - timedelta(days=1))
+    add_due_job(world, 1, created_at=now - timedelta(days=3), reopened_at=now - timedelta(days=1))
 
     assert oldest_age(world) == timedelta(days=1)
 
 
 def test_oldest_age_excludes_ended_and_needs_review_jobs() -> None:
-    world = World()
+    world = InMemoryStack()
     long_ago = world.clock.now() - timedelta(days=9)
     for status in (Status.FINISHED, Status.FAILED, Status.NEEDS_REVIEW):
-        due(world, 1, status, created_at=long_ago)
-    started = a_job(job_key=JobKey("sync.push:1"), due_at=long_ago, created_at=long_ago)
+        add_due_job(world, 1, status, created_at=long_ago)
+    started = make_job(job_key=JobKey("sync.push:1"), due_at=long_ago, created_at=long_ago)
     world.store.create(started)
     # Its end left its entry in the index where the claim had put it.
-    world.store.swap(started, replace(started, status=Status.FINISHED, version=2))
+    world.store.compare_and_swap(started, replace(started, status=Status.FINISHED, version=2))
 
     assert oldest_age(world) == timedelta(0)
 
 
 def test_oldest_age_reads_bounded_number_of_rows() -> None:
-    world = World()
+    world = InMemoryStack()
     hour_ago = world.clock.now() - timedelta(hours=1)
-    for one in range(2 * MAX_AGES):
-        due(world, one, created_at=hour_ago)
+    for one in range(2 * MAX_AGE_READS):
+        add_due_job(world, one, created_at=hour_ago)
     counting = _CountingStore(world.store)
 
     assert oldest_age(world, store=counting) == timedelta(hours=1)
-    assert counting.reads == MAX_AGES
+    assert counting.reads == MAX_AGE_READS
 
 
 @pytest.mark.parametrize("store", ["broken", "empty"])
 def test_oldest_age_uses_due_time_when_row_is_unreadable(store: str) -> None:
-    world = World()
-    due(world, 1)
+    world = InMemoryStack()
+    add_due_job(world, 1)
     found: Any = _BrokenStore() if store == "broken" else MemoryJobStore()
 
     expected = timedelta(minutes=1) if store == "broken" else timedelta(0)

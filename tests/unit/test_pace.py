@@ -4,59 +4,59 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from oncely.adapters.pace import AT_ONCE, Pace
+from oncely.adapters.pace import UNLIMITED, RateLimiter
 
 
-class Time:
+class FakeTime:
     def __init__(self) -> None:
         self.seconds = 100.0
-        self.waited: list[float] = []
+        self.sleeps: list[float] = []
 
     def now(self) -> float:
         return self.seconds
 
     def sleep(self, seconds: float) -> None:
-        self.waited.append(round(seconds, 6))
+        self.sleeps.append(round(seconds, 6))
 
 
 def test_requests_are_spread_over_one_second() -> None:
-    time = Time()
-    pace = Pace(4, now=time.now, sleep=time.sleep)
+    time = FakeTime()
+    pace = RateLimiter(4, now=time.now, sleep=time.sleep)
 
     for _ in range(4):
         pace()
 
-    assert time.waited == [0.25, 0.5, 0.75]
+    assert time.sleeps == [0.25, 0.5, 0.75]
 
 
 def test_idle_time_saves_up_no_burst() -> None:
-    time = Time()
-    pace = Pace(4, now=time.now, sleep=time.sleep)
+    time = FakeTime()
+    pace = RateLimiter(4, now=time.now, sleep=time.sleep)
     pace()
     time.seconds += 60
 
     for _ in range(3):
         pace()
 
-    assert time.waited == [0.25, 0.5]
+    assert time.sleeps == [0.25, 0.5]
 
 
 def test_threads_share_one_pace() -> None:
-    time = Time()
-    pace = Pace(10, now=time.now, sleep=time.sleep)
+    time = FakeTime()
+    pace = RateLimiter(10, now=time.now, sleep=time.sleep)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: pace(), range(50)))
 
-    assert sorted(time.waited) == pytest.approx([number / 10 for number in range(1, 50)])
+    assert sorted(time.sleeps) == pytest.approx([number / 10 for number in range(1, 50)])
 
 
 def test_requests_do_not_wait_without_rate() -> None:
-    time = Time()
-    pace = Pace(None, now=time.now, sleep=time.sleep)
+    time = FakeTime()
+    pace = RateLimiter(None, now=time.now, sleep=time.sleep)
 
     for _ in range(100):
         pace()
-    AT_ONCE()
+    UNLIMITED()
 
-    assert time.waited == []
+    assert time.sleeps == []

@@ -13,7 +13,7 @@ SIGN_IN = "https://oncely-dev-1.auth.eu-central-1.amazoncognito.com"
 
 @pytest.fixture
 def page() -> PageFiles:
-    return PageFiles.of(sign_in=SIGN_IN, client_id="client-1", stack="Oncely-dev")
+    return PageFiles.load(sign_in=SIGN_IN, client_id="client-1", stack="Oncely-dev")
 
 
 def test_config_names_sign_in_client_and_stack(page: PageFiles) -> None:
@@ -95,7 +95,7 @@ def test_index_complies_with_its_policy(page: PageFiles) -> None:
 
 def test_changed_file_changes_version_and_index_etag(tmp_path: Path) -> None:
     def read() -> PageFiles:
-        return PageFiles.of(sign_in=SIGN_IN, client_id="c", stack="s", folder=tmp_path)
+        return PageFiles.load(sign_in=SIGN_IN, client_id="c", stack="s", folder=tmp_path)
 
     (tmp_path / INDEX).write_text('<script src="a.js">', encoding="utf-8")
     (tmp_path / "a.js").write_text("1", encoding="utf-8")

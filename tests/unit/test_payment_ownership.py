@@ -9,18 +9,18 @@ from urllib.parse import urlsplit
 import pytest
 import stripe
 
-from oncely.adapters.stripe_payments import StripePayments, mode_of
-from oncely.domain.answers import Done, Odd, Prepared
-from oncely.domain.jobs import enqueued
-from oncely.domain.keys import JobKey, ProviderKey
+from oncely.adapters.stripe_payments import StripePayments, is_live_key
+from oncely.domain.answers import Anomalous, Prepared, Succeeded
+from oncely.domain.jobs import new_job
+from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.domain.writes import Json
 from oncely.providers import Payment
 from oncely.services.outcomes import Finished, NeedsReview
 from tests.support.fakes import START
-from tests.support.payments import Fault, Intent
-from tests.support.world import World, charge
+from tests.support.payments import FakeIntent, PaymentFault
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = JobKey("payment.charge:order_18452")
 OURS = Payment(
@@ -70,14 +70,14 @@ class CannedStripe(stripe.HTTPClient):
         return self.listed if lists else self.body, 200, {}
 
 
-def answering(**changes: object) -> StripePayments:
+def payments_with_response(**changes: object) -> StripePayments:
     client = stripe.StripeClient("sk_test_1", http_client=CannedStripe({**INTENT, **changes}))
     return StripePayments(client, livemode=False)
 
 
-def forged_row(world: World) -> None:
+def add_forged_row(world: InMemoryStack) -> None:
     """A producer may put rows: this one names an intent that it did not make."""
-    row = enqueued(
+    row = new_job(
         KEY, "payment.charge", MESSAGE, now=START, due_at=START, actor="producer", reason="forged"
     )
     world.store.create(replace(row, provider_ref="pi_victim"))
@@ -95,50 +95,50 @@ def forged_row(world: World) -> None:
 def test_foreign_payment_needs_review_before_money_moves(
     changes: dict[str, Any],
 ) -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.intents["pi_victim"] = Intent("pi_victim", replace(OURS, **changes))
-    forged_row(world)
+    world.payments.intents["pi_victim"] = FakeIntent("pi_victim", replace(OURS, **changes))
+    add_forged_row(world)
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, NeedsReview)
     assert world.payments.charges == []
     assert world.payments.calls == [("verify", "pi_victim")]
     assert world.order()["status"] == "payment_pending"
-    assert world.alerts.told
+    assert world.alerts.sent
 
 
 def test_payment_prepared_by_earlier_run_is_confirmed_once() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
-    world.run(charge())
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
+    world.run(charge_message())
 
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
 
 
 def test_payment_prepared_in_same_run_is_not_verified() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
 
-    assert isinstance(world.run(charge()), Finished)
+    assert isinstance(world.run(charge_message()), Finished)
 
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
 
 
 def test_replayed_payment_is_verified_before_confirmation() -> None:
     """Such as after a restore: a replay shows the payment as it was made, not as it is."""
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    made = world.payments.prepare(OURS, key=ProviderKey(f"{KEY}:create:1"))
+    made = world.payments.prepare(OURS, idempotency_key=IdempotencyKey(f"{KEY}:create:1"))
     changed = replace(OURS, customer="cus_victim")
-    world.payments.intents[made.ref] = Intent(made.ref, changed)
+    world.payments.intents[made.ref] = FakeIntent(made.ref, changed)
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, NeedsReview)
     assert world.payments.charges == []
@@ -161,24 +161,26 @@ OTHERS = [
 def test_foreign_intent_is_anomaly_in_every_stripe_response(
     changes: dict[str, object],
 ) -> None:
-    provider = answering(**changes)
-    key = ProviderKey("k")
+    provider = payments_with_response(**changes)
+    key = IdempotencyKey("k")
 
     answers = [
-        provider.prepare(OURS, key=key),
-        provider.execute("pi_1", OURS, key=key),
-        provider.execute("pi_1", OURS, key=key, verified=True),
-        provider.look_up("pi_1", OURS),
+        provider.prepare(OURS, idempotency_key=key),
+        provider.execute("pi_1", OURS, idempotency_key=key),
+        provider.execute("pi_1", OURS, idempotency_key=key, verified=True),
+        provider.lookup("pi_1", OURS),
     ]
 
-    assert all(isinstance(answer, Odd) for answer in answers), answers
+    assert all(isinstance(answer, Anomalous) for answer in answers), answers
 
 
 def test_own_intent_is_no_anomaly() -> None:
-    provider = answering()
+    provider = payments_with_response()
 
-    assert isinstance(provider.prepare(OURS, key=ProviderKey("k")), Prepared)
-    assert isinstance(provider.execute("pi_1", OURS, key=ProviderKey("k")), Done)
+    assert isinstance(provider.prepare(OURS, idempotency_key=IdempotencyKey("k")), Prepared)
+    assert isinstance(
+        provider.execute("pi_1", OURS, idempotency_key=IdempotencyKey("k")), Succeeded
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,4 +196,4 @@ def test_own_intent_is_no_anomaly() -> None:
     ],
 )
 def test_api_key_prefix_determines_livemode(api_key: str, *, livemode: bool | None) -> None:
-    assert mode_of(api_key) is livemode
+    assert is_live_key(api_key) is livemode

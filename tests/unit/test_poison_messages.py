@@ -4,26 +4,26 @@ import json
 
 import pytest
 
-from oncely.adapters.job_rows import serialized
+from oncely.adapters.job_rows import serialize
 from oncely.contracts import CONTRACTS
 from oncely.contracts.sync_contact import ContactMessage
 from oncely.domain.errors import InvalidMessageError
 from oncely.domain.keys import JobKey
-from oncely.registry import Registry
+from oncely.registry import ContractRegistry
 from oncely.services.enqueue import Enqueuer
-from oncely.services.outcomes import Invalid
-from oncely.testing.memory import MemoryWindows
-from tests.support.worker import Bench, delivery
-from tests.support.world import World
+from oncely.services.outcomes import InvalidMessage
+from oncely.testing.memory import MemoryUniqueWindows
+from tests.support.worker import BatchHarness, make_delivery
+from tests.support.world import InMemoryStack
 
-REGISTRY = Registry(CONTRACTS)
+REGISTRY = ContractRegistry(CONTRACTS)
 KEY = JobKey("sync.contact:hubspot:4419:evt-1")
 VALUE = "<value>"
 MAX_DEPTH = 32
 RECORD_DEPTH = 3  # the message, its record, and the record's properties
 
 
-def contact(value: str) -> str:
+def contact_body(value: str) -> str:
     """A message whose record holds this JSON text."""
     message = {
         "job": "sync.contact",
@@ -40,11 +40,11 @@ def contact(value: str) -> str:
     return json.dumps(message).replace(f'"{VALUE}"', value)
 
 
-def nested(levels: int, *, opening: str = "[", closing: str = "]") -> str:
+def nest_value(levels: int, *, opening: str = "[", closing: str = "]") -> str:
     return opening * levels + "1" + closing * levels
 
 
-def short(value: object) -> str:
+def abbreviate(value: object) -> str:
     text = str(value)
     return text if len(text) <= 12 else f"{text[:12]}…{len(text)}"
 
@@ -62,9 +62,9 @@ TOO_LARGE = [
 TOO_SMALL = ["1e-200", "-1e-131", "9.9e-131", "0." + "0" * 130 + "1", "1e-999999999999999999999"]
 TOO_LONG = ["1" * 39, "-0." + "1" * 39, "1." + "0" * 37 + "1", "1" + "0" * 38]
 TOO_DEEP = [
-    nested(MAX_DEPTH - RECORD_DEPTH + 1),
-    nested(MAX_DEPTH - RECORD_DEPTH + 1, opening='{"a":', closing="}"),
-    nested(300),
+    nest_value(MAX_DEPTH - RECORD_DEPTH + 1),
+    nest_value(MAX_DEPTH - RECORD_DEPTH + 1, opening='{"a":', closing="}"),
+    nest_value(300),
 ]
 NO_PROPERTIES = ["[]", '"ada"', "1", "null", "true"]
 
@@ -77,25 +77,25 @@ NO_PROPERTIES = ["[]", '"ada"', "1", "null", "true"]
         *((value, "has more than 38 digits") for value in TOO_LONG),
         *((value, "is nested more than 32 levels deep") for value in TOO_DEEP),
     ],
-    ids=short,
+    ids=abbreviate,
 )
 def test_unstorable_value_is_invalid(value: str, reason: str) -> None:
     with pytest.raises(InvalidMessageError, match=reason):
-        REGISTRY.parse(contact(value))
+        REGISTRY.parse_body(contact_body(value))
 
 
 @pytest.mark.parametrize("value", ['{"": 1}', '[{"a": {"": null}}]'])
 def test_empty_name_is_invalid(value: str) -> None:
     with pytest.raises(InvalidMessageError, match="a name in it is empty"):
-        REGISTRY.parse(contact(value))
+        REGISTRY.parse_body(contact_body(value))
 
 
 @pytest.mark.parametrize("properties", NO_PROPERTIES)
 def test_record_is_invalid_when_properties_is_no_object(properties: str) -> None:
-    body = contact(VALUE).replace(f'{{"score": {VALUE}}}', properties)
+    body = contact_body(VALUE).replace(f'{{"score": {VALUE}}}', properties)
 
     with pytest.raises(InvalidMessageError, match=r"record is wrong: .*properties"):
-        REGISTRY.parse(body)
+        REGISTRY.parse_body(body)
 
 
 @pytest.mark.parametrize(
@@ -103,29 +103,31 @@ def test_record_is_invalid_when_properties_is_no_object(properties: str) -> None
     [
         *("0", "-0", "0.0", "0e9", "1e125", "-9.99e125", "1e-130", "9.9e-130"),
         *("1" * 38, "0." + "1" * 38, "1" + "0" * 37),
-        nested(MAX_DEPTH - RECORD_DEPTH),
-        nested(MAX_DEPTH - RECORD_DEPTH, opening='{"a":', closing="}"),
+        nest_value(MAX_DEPTH - RECORD_DEPTH),
+        nest_value(MAX_DEPTH - RECORD_DEPTH, opening='{"a":', closing="}"),
     ],
-    ids=short,
+    ids=abbreviate,
 )
 def test_value_within_bounds_is_accepted_and_can_be_stored(value: str) -> None:
-    _, message = REGISTRY.parse(contact(value))
+    _, message = REGISTRY.parse_body(contact_body(value))
 
     assert isinstance(message, ContactMessage)
     assert message.record is not None
-    serialized(message.record)
+    serialize(message.record)
 
 
-@pytest.mark.parametrize("value", [TOO_LARGE[0], TOO_SMALL[0], TOO_LONG[0], TOO_DEEP[0]], ids=short)
+@pytest.mark.parametrize(
+    "value", [TOO_LARGE[0], TOO_SMALL[0], TOO_LONG[0], TOO_DEEP[0]], ids=abbreviate
+)
 def test_poison_message_is_rejected_once_without_run_or_alert(value: str) -> None:
-    bench = Bench(world=World())
+    bench = BatchHarness(world=InMemoryStack())
 
-    (worked,) = bench.work(delivery(contact(value)))
+    (worked,) = bench.process(make_delivery(contact_body(value)))
 
-    assert isinstance(worked.outcome, Invalid)
+    assert isinstance(worked.outcome, InvalidMessage)
     assert len(bench.inbox.rejected) == 1
     assert bench.world.store.get(KEY) is None
-    assert bench.world.alerts.told == []
+    assert bench.world.alerts.sent == []
 
 
 @pytest.mark.parametrize(
@@ -136,25 +138,25 @@ def test_poison_message_is_rejected_once_without_run_or_alert(value: str) -> Non
         (10**38 + 1, "more than 38 digits"),
         (json.loads(TOO_DEEP[0]), "nested more than 32 levels"),
     ],
-    ids=short,
+    ids=abbreviate,
 )
 def test_enqueue_writes_nothing_when_message_is_poison(value: object, reason: str) -> None:
-    world = World()
-    message = json.loads(contact("1"))
+    world = InMemoryStack()
+    message = json.loads(contact_body("1"))
     message["record"]["properties"]["score"] = value
 
     with pytest.raises(InvalidMessageError, match=reason):
-        enqueuer(world).enqueue(message)
+        make_enqueuer(world).enqueue(message)
 
     assert (world.store.get(KEY), world.outbox.sent) == (None, [])
 
 
-def enqueuer(world: World) -> Enqueuer:
+def make_enqueuer(world: InMemoryStack) -> Enqueuer:
     return Enqueuer(
         registry=world.registry,
         store=world.store,
-        windows=MemoryWindows(world.store),
-        outbox=lambda _: world.outbox,
+        windows=MemoryUniqueWindows(world.store),
+        sender_for_queue=lambda _: world.outbox,
         clock=world.clock,
         new_token=world.tokens,
     )

@@ -29,14 +29,14 @@ def test_producer_imports_nothing_of_command_or_worker() -> None:
         f"print(*({NOT_FOR_PRODUCERS} & set(sys.modules)), sep='')"
     )
 
-    told = python(look)
+    told = run_python(look)
 
     assert (told.returncode, told.stdout) == (0, "\n")
 
 
 def test_command_names_missing_package_and_extra() -> None:
-    told = python(
-        "import sys; sys.modules['typer'] = None; import ops_cli.__main__ as it; it.start()"
+    told = run_python(
+        "import sys; sys.modules['typer'] = None; import ops_cli.__main__ as it; it.main()"
     )
 
     assert told.returncode == 1
@@ -52,16 +52,16 @@ def test_testing_imports_only_what_its_extra_declares() -> None:
         "print(json.dumps([*{*sys.modules} - before]))"
     )
 
-    imported = {name.partition(".")[0] for name in json.loads(python(look).stdout)}
+    imported = {name.partition(".")[0] for name in json.loads(run_python(look).stdout)}
 
     third_party = imported & metadata.packages_distributions().keys() - {"oncely"}
-    used = {_spelled(one) for name in third_party for one in _distributions(name)}
-    assert used <= installed_with(declared)
+    used = {_normalize_name(one) for name in third_party for one in _distributions(name)}
+    assert used <= list_installed(declared)
     assert "greenlet" in used
 
 
 def test_testing_says_what_it_lacks_when_extra_is_missing() -> None:
-    result = python("import sys; sys.modules['greenlet'] = None; import oncely.testing")
+    result = run_python("import sys; sys.modules['greenlet'] = None; import oncely.testing")
 
     assert result.returncode == 1
     assert 'pip install "oncely[testing]"' in result.stderr.splitlines()[-1]
@@ -73,7 +73,7 @@ def test_testing_can_be_imported_from_wheel(
     monkeypatch.chdir(REPOSITORY)
     wheel = tmp_path / build.build_wheel(str(tmp_path))
 
-    result = python("import oncely.testing; print(oncely.testing.__file__)", path=wheel)
+    result = run_python("import oncely.testing; print(oncely.testing.__file__)", path=wheel)
 
     assert result.stdout.startswith(str(wheel)), result.stderr
     with zipfile.ZipFile(wheel) as files:
@@ -83,13 +83,13 @@ def test_testing_can_be_imported_from_wheel(
     assert "greenlet>=3; extra == 'testing'" in described.get_all("Requires-Dist", [])
 
 
-def installed_with(requirements: Iterable[str]) -> set[str]:
+def list_installed(requirements: Iterable[str]) -> set[str]:
     """The distributions that an installer brings for these requirements."""
     found: set[str] = set()
     waiting = [Requirement(one) for one in requirements]
     while waiting:
         requirement = waiting.pop()
-        name = _spelled(requirement.name)
+        name = _normalize_name(requirement.name)
         if name in found or not (requirement.marker is None or requirement.marker.evaluate()):
             continue
         found.add(name)
@@ -101,11 +101,13 @@ def _distributions(module: str) -> list[str]:
     return metadata.packages_distributions()[module]
 
 
-def _spelled(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def python(code: str, *, path: Path = REPOSITORY / "functions") -> subprocess.CompletedProcess[str]:
+def run_python(
+    code: str, *, path: Path = REPOSITORY / "functions"
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(path)},

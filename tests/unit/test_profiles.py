@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.profiles import HUBSPOT, SES, STRIPE, Profile, StopRules
+from oncely.domain.profiles import HUBSPOT, SES, STRIPE, ProviderProfile, RetryLimits
 
 
 @pytest.mark.parametrize(
@@ -17,15 +17,22 @@ from oncely.domain.profiles import HUBSPOT, SES, STRIPE, Profile, StopRules
     ids=lambda value: getattr(value, "name", None),
 )
 def test_profile_states_provider_time_limits(
-    profile: Profile, longest_run: int, key_window: timedelta | None, lookup_lag: timedelta | None
+    profile: ProviderProfile,
+    longest_run: int,
+    key_window: timedelta | None,
+    lookup_lag: timedelta | None,
 ) -> None:
-    assert profile.longest_run == timedelta(seconds=longest_run)
+    assert profile.max_run_time == timedelta(seconds=longest_run)
     assert profile.request_timeout == timedelta(seconds=10)
-    assert (profile.key_window, profile.lookup_lag) == (key_window, lookup_lag)
-    assert profile.key_margin == timedelta(hours=1)
+    assert (profile.key_ttl, profile.lookup_lag) == (key_window, lookup_lag)
+    assert profile.key_ttl_margin == timedelta(hours=1)
 
 
 def test_default_stop_rules_limit_age_attempts_and_timeouts() -> None:
-    stop = StopRules()
+    stop = RetryLimits()
 
-    assert (stop.age, stop.attempts, stop.timeouts_in_a_row) == (timedelta(days=1), 8, 5)
+    assert (stop.max_age, stop.max_attempts, stop.max_consecutive_timeouts) == (
+        timedelta(days=1),
+        8,
+        5,
+    )

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.contract import Call, Contract, Proceed
-from oncely.domain.answers import Done
-from oncely.domain.keys import JobKey, ProviderKey, job_key, provider_key, token_key
+from oncely.contract import Contract, EffectCall, Proceed
+from oncely.domain.answers import Succeeded
+from oncely.domain.keys import IdempotencyKey, JobKey, idempotency_key, job_key, token_key
 from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import Safety, Terms
-from tests.support.world import World
-from tests.unit.report_contract import ReportBuild, ReportMessage, report
-from tests.unit.samples import KEY, PROFILE, a_job
+from oncely.domain.profiles import RetryPolicy, RetrySafety
+from tests.support.world import InMemoryStack
+from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
+from tests.unit.samples import KEY, PROFILE, make_job
 
 LONGEST = JobKey("payment.charge:" + "x" * 185)
 LIMIT = st.integers(32, 255)
@@ -23,15 +23,15 @@ STEP = st.sampled_from(["create", "confirm", "cancel"])
 
 
 def test_idempotency_key_names_job_step_and_number() -> None:
-    assert provider_key(KEY, "confirm", 2) == "payment.charge:order_18452:confirm:2"
+    assert idempotency_key(KEY, "confirm", 2) == "payment.charge:order_18452:confirm:2"
 
 
 @given(limit=LIMIT, number=NUMBER, step=STEP)
 def test_idempotency_key_is_stable_and_within_limit(limit: int, number: int, step: str) -> None:
-    key = provider_key(LONGEST, step, number, longest=limit)
+    key = idempotency_key(LONGEST, step, number, max_length=limit)
 
     assert len(key) <= limit
-    assert key == provider_key(LONGEST, step, number, longest=limit)
+    assert key == idempotency_key(LONGEST, step, number, max_length=limit)
 
 
 @given(limit=LIMIT, steps=st.tuples(STEP, STEP), numbers=st.tuples(NUMBER, NUMBER))
@@ -39,7 +39,7 @@ def test_idempotency_key_differs_by_step_and_number(
     limit: int, steps: tuple[str, str], numbers: tuple[int, int]
 ) -> None:
     one, other = (
-        provider_key(LONGEST, step, number, longest=limit)
+        idempotency_key(LONGEST, step, number, max_length=limit)
         for step, number in zip(steps, numbers, strict=True)
     )
 
@@ -50,7 +50,7 @@ def test_idempotency_key_differs_by_step_and_number(
 def test_idempotency_key_is_plain_up_to_length_limit(length: int, *, is_plain: bool) -> None:
     step = "s" * (length - len(f"{LONGEST}::1"))
 
-    assert (provider_key(LONGEST, step, 1) == f"{LONGEST}:{step}:1") is is_plain
+    assert (idempotency_key(LONGEST, step, 1) == f"{LONGEST}:{step}:1") is is_plain
 
 
 class _ShortKeys(Contract[ReportMessage, str]):
@@ -58,36 +58,36 @@ class _ShortKeys(Contract[ReportMessage, str]):
 
     job_type = ReportBuild.job_type
     message = ReportMessage
-    terms = Terms(safety=Safety.KEYED, profile=replace(PROFILE, key_length=40))
-    needs = ReportBuild.needs
-    words = ReportBuild.words
-    keys: ClassVar[list[ProviderKey]] = []
+    policy = RetryPolicy(safety=RetrySafety.KEYED, profile=replace(PROFILE, max_key_length=40))
+    resources = ReportBuild.resources
+    description = ReportBuild.description
+    keys: ClassVar[list[IdempotencyKey]] = []
 
     @classmethod
     def key(cls, message: ReportMessage) -> JobKey:
         return ReportBuild.key(message)
 
-    def check(self, message: ReportMessage) -> Proceed[str]:
+    def precheck(self, message: ReportMessage) -> Proceed[str]:
         return Proceed(facts=message.list_id, values={})
 
-    def act(self, call: Call[str]) -> Done:
-        self.keys.append(call.key("build"))
+    def execute(self, call: EffectCall[str]) -> Succeeded:
+        self.keys.append(call.idempotency_key("build"))
         raise TimeoutError
 
-    def ask(self, call: Call[str]) -> Done:
-        self.keys.append(call.key("build"))
-        return Done("built")
+    def lookup(self, call: EffectCall[str]) -> Succeeded:
+        self.keys.append(call.idempotency_key("build"))
+        return Succeeded("built")
 
 
 def test_lookup_uses_idempotency_key_of_effect() -> None:
-    world = World(contracts=(_ShortKeys,))
+    world = InMemoryStack(contracts=(_ShortKeys,))
     token = "t" * 60
-    world.run(report(token))
+    world.run(report_message(token))
 
-    done = world.reconciler().resolve(token_key("report.build", token), asked_for=True)
+    done = world.reconciler().resolve(token_key("report.build", token), on_demand=True)
 
     sent, asked = _ShortKeys.keys
-    assert done.new is Status.FINISHED
+    assert done.to_status is Status.FINISHED
     assert sent == asked
     assert len(sent) == 40
 
@@ -96,21 +96,21 @@ def test_lookup_uses_idempotency_key_of_effect() -> None:
 def test_resubmitted_job_has_own_idempotency_keys(limit: int) -> None:
     first, second = (job_key("payment.charge", *parts) for parts in (("1",), ("1", 2)))
 
-    assert provider_key(first, "create", 2, longest=limit) != provider_key(
-        second, "create", 2, longest=limit
+    assert idempotency_key(first, "create", 2, max_length=limit) != idempotency_key(
+        second, "create", 2, max_length=limit
     )
 
 
 def test_retries_reuse_idempotency_key_until_absence_is_proved() -> None:
-    first = Call(job=a_job(attempts=1), facts=None)
-    again = Call(job=a_job(attempts=5, owner="owner-5", fence=5), facts=None)
-    proved = Call(job=replace(again.job, key_number=2), facts=None)
+    first = EffectCall(job=make_job(attempts=1), facts=None)
+    again = EffectCall(job=make_job(attempts=5, owner="owner-5", fence=5), facts=None)
+    proved = EffectCall(job=replace(again.job, key_number=2), facts=None)
 
-    assert first.key("create") == again.key("create")
-    assert proved.key("create") != again.key("create")
+    assert first.idempotency_key("create") == again.idempotency_key("create")
+    assert proved.idempotency_key("create") != again.idempotency_key("create")
 
 
 def test_call_keeps_idempotency_key_within_provider_limit() -> None:
-    call = Call(job=a_job(), facts=None, key_length=32)
+    call = EffectCall(job=make_job(), facts=None, max_key_length=32)
 
-    assert len(call.key("create")) == 32
+    assert len(call.idempotency_key("create")) == 32

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from publish_ended.handler import handler
-from tests.support.world import World, charge
+from tests.support.world import InMemoryStack, charge_message
 
-undressed: Any = vars(handler)["__wrapped__"]
+unwrapped_handler: Any = vars(handler)["__wrapped__"]
 
 
-def shown(orders: str) -> list[dict[str, Any]]:
+def stream_records(orders: str) -> list[dict[str, Any]]:
     return [
         {"dynamodb": {"Keys": {"job_key": {"S": key(order)}}, "SequenceNumber": f"10{order}"}}
         for order in orders
@@ -27,10 +27,10 @@ def key(order: str) -> str:
 def test_batch_reports_only_failed_job_and_publishes_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World()
+    world = InMemoryStack()
     for order in "123":
         world.add_order(order)
-        world.run(charge(order))
+        world.run(charge_message(order))
     send = world.outbox.send
 
     def breaks_on_the_second(bodies: Sequence[str]) -> list[bool]:
@@ -39,9 +39,9 @@ def test_batch_reports_only_failed_job_and_publishes_rest(
         return send(bodies)
 
     monkeypatch.setattr(world.outbox, "send", breaks_on_the_second)
-    monkeypatch.setattr("publish_ended.handler.publisher", world.publisher)
+    monkeypatch.setattr("publish_ended.handler.get_publisher", world.publisher)
 
-    answer = undressed({"Records": shown("123")}, None)
+    answer = unwrapped_handler({"Records": stream_records("123")}, None)
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": "102"}]}
     assert [world.job(key(order)).expires_at is not None for order in "123"] == [True, False, True]
@@ -50,14 +50,14 @@ def test_batch_reports_only_failed_job_and_publishes_rest(
 def test_unreadable_job_stays_due_without_blocking_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order("1")
-    world.run(charge("1"))
+    world.run(charge_message("1"))
     row = world.job(key("1"))
     world.store.jobs[row.job_key] = replace(row, message={"job": "payment.charge", "v": 2})
-    monkeypatch.setattr("publish_ended.handler.publisher", world.publisher)
+    monkeypatch.setattr("publish_ended.handler.get_publisher", world.publisher)
 
-    answer = undressed({"Records": shown("1")}, None)
+    answer = unwrapped_handler({"Records": stream_records("1")}, None)
 
     assert answer == {"batchItemFailures": []}
     assert world.job(key("1")).due_at == row.due_at

@@ -6,8 +6,8 @@ import pytest
 
 from oncely.contracts import CONTRACTS
 from oncely.contracts.payment_charge import PaymentCharge
-from oncely.domain.answers import Refused
-from oncely.domain.decide import late_answer
+from oncely.domain.answers import Declined
+from oncely.domain.decide import on_late_outcome
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey, job_key
@@ -15,12 +15,12 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.proof import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE
 from oncely.domain.repairs import Repair
 from oncely.services.outcomes import Duplicate, Failed
-from oncely.services.publish import SIDE_BY_SIDE
+from oncely.services.publish import MAX_CONCURRENCY
 from oncely.services.repair_order import Repaired
-from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
-from tests.support.payments import Fault
-from tests.support.repairs import repair
-from tests.support.world import ROW_RETENTION, World, charge
+from tests.support.mortal import CrashingPort, CrashPlan, InterruptingPort, SimulatedCrashError
+from tests.support.payments import PaymentFault
+from tests.support.repairs import repair_job
+from tests.support.world import ROW_RETENTION, InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 RECORD = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}
@@ -34,31 +34,33 @@ CONTACT = {
 }
 
 
-class ToldCharge(PaymentCharge):
+class PublishedEventCharge(PaymentCharge):
     """payment.charge whose ends other systems hear of."""
 
     publishes_events = True
 
 
-TOLD = tuple(ToldCharge if one is PaymentCharge else one for one in CONTRACTS)
+PUBLISHED_CONTRACTS = tuple(
+    PublishedEventCharge if one is PaymentCharge else one for one in CONTRACTS
+)
 
 
-def finished(*, told: bool = False) -> World:
-    world = World(contracts=TOLD if told else CONTRACTS)
+def world_with_finished_job(*, publishes: bool = False) -> InMemoryStack:
+    world = InMemoryStack(contracts=PUBLISHED_CONTRACTS if publishes else CONTRACTS)
     world.add_order()
-    world.run(charge())
+    world.run(charge_message())
     return world
 
 
-def publish(world: World) -> bool:
+def publish_job(world: InMemoryStack) -> bool:
     return world.publisher().publish(world.job(KEY).job_key)
 
 
 def test_row_expires_after_receipt_is_sent() -> None:
-    world = finished()
+    world = world_with_finished_job()
     assert world.job(KEY).expires_at is None
 
-    publish(world)
+    publish_job(world)
 
     job = world.job(KEY)
     assert len(world.outbox.sent) == 1
@@ -67,40 +69,40 @@ def test_row_expires_after_receipt_is_sent() -> None:
 
 
 def test_event_is_published_when_contract_opts_in() -> None:
-    world = finished(told=True)
+    world = world_with_finished_job(publishes=True)
 
-    publish(world)
+    publish_job(world)
 
     assert [one.job_key for one in world.bus.published] == [KEY]
 
 
 def test_declined_job_expires_without_publishing() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
     world.payments.declines = True
 
-    assert isinstance(world.run(charge()), Failed)
+    assert isinstance(world.run(charge_message()), Failed)
 
     job = world.job(KEY)
     assert (job.due_at, job.expires_at) == (None, world.clock.now() + MONEY_RETENTION)
-    assert not publish(world)
+    assert not publish_job(world)
 
 
 def test_declined_job_publishes_event_when_contract_opts_in() -> None:
-    world = World(contracts=TOLD)
+    world = InMemoryStack(contracts=PUBLISHED_CONTRACTS)
     world.add_order()
     world.payments.declines = True
-    world.run(charge())
+    world.run(charge_message())
     assert world.job(KEY).expires_at is None
 
-    publish(world)
+    publish_job(world)
 
     assert [one.status for one in world.bus.published] == [Status.FAILED]
     assert world.job(KEY).expires_at is not None
 
 
 def test_natural_effect_expires_after_row_retention() -> None:
-    world = World()
+    world = InMemoryStack()
 
     world.run(CONTACT)
 
@@ -109,8 +111,8 @@ def test_natural_effect_expires_after_row_retention() -> None:
 
 
 def test_receipt_expires_after_default_retention() -> None:
-    world = finished()
-    publish(world)
+    world = world_with_finished_job()
+    publish_job(world)
 
     world.run(world.outbox.sent[0])
 
@@ -118,22 +120,22 @@ def test_receipt_expires_after_default_retention() -> None:
 
 
 def test_payment_expires_without_receipt_when_mail_is_off() -> None:
-    world = World(mail=None)
+    world = InMemoryStack(mail=None)
     world.add_order()
 
-    world.run(charge())
+    world.run(charge_message())
 
     assert world.job(KEY).due_at is None
     assert world.job(KEY).expires_at is not None
 
 
 def test_job_finished_by_reconciler_stays_due_for_receipt() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
 
-    world.until_quiet(KEY)
+    world.run_until_idle(KEY)
 
     job = world.job(KEY)
     assert (job.status, job.expires_at) == (Status.FINISHED, None)
@@ -141,12 +143,12 @@ def test_job_finished_by_reconciler_stays_due_for_receipt() -> None:
 
 
 def test_job_finished_by_operator_becomes_due_for_receipt() -> None:
-    world = World()
-    world.run(charge())  # there is no order: a review
+    world = InMemoryStack()
+    world.run(charge_message())  # there is no order: a review
     world.add_order()
     assert world.job(KEY).due_at is None
 
-    repair(world, Repair.FINISH, reference="ch_9")
+    repair_job(world, Repair.MARK_FINISHED, reference="ch_9")
 
     job = world.job(KEY)
     assert job.status is Status.FINISHED
@@ -158,10 +160,10 @@ def test_job_finishes_and_stays_due_when_follow_ups_fail() -> None:
         def follow_ups(self, job: Job) -> tuple[()]:
             raise KeyError(job.job_key)
 
-    world = World(contracts=(Broken,))
+    world = InMemoryStack(contracts=(Broken,))
     world.add_order()
 
-    world.run(charge())
+    world.run(charge_message())
 
     job = world.job(KEY)
     assert (job.status, job.expires_at) == (Status.FINISHED, None)
@@ -169,22 +171,22 @@ def test_job_finishes_and_stays_due_when_follow_ups_fail() -> None:
 
 
 def test_replay_is_duplicate_until_row_expires() -> None:
-    world = finished()
-    publish(world)
+    world = world_with_finished_job()
+    publish_job(world)
     expiry = world.job(KEY).expires_at
     assert expiry is not None
     world.clock.time = expiry
 
-    assert isinstance(world.run(charge()), Duplicate)
+    assert isinstance(world.run(charge_message()), Duplicate)
     assert world.payments.charges == ["pi_1"]
 
 
 def test_publishing_twice_changes_nothing() -> None:
-    world = finished(told=True)
-    publish(world)
+    world = world_with_finished_job(publishes=True)
+    publish_job(world)
     before = world.job(KEY)
 
-    again = publish(world)
+    again = publish_job(world)
 
     assert not again
     assert world.job(KEY) == before
@@ -192,10 +194,10 @@ def test_publishing_twice_changes_nothing() -> None:
 
 
 def test_review_is_not_published_and_never_expires() -> None:
-    world = World(contracts=TOLD)
-    world.run(charge())
+    world = InMemoryStack(contracts=PUBLISHED_CONTRACTS)
+    world.run(charge_message())
 
-    publish(world)
+    publish_job(world)
 
     assert world.bus.published == []
     assert world.job(KEY).expires_at is None
@@ -204,16 +206,16 @@ def test_review_is_not_published_and_never_expires() -> None:
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("port", ["bus", "outbox", "store"])
 def test_sweep_completes_publishing_after_crash_at_any_step(port: str, *, after: bool) -> None:
-    world = finished(told=True)
+    world = world_with_finished_job(publishes=True)
     working = getattr(world, port)
     call = 2 if port == "store" else 1
-    setattr(world, port, Mortal(working, Fate(call=call, after=after)))
-    with pytest.raises(DiedError):
-        publish(world)
+    setattr(world, port, CrashingPort(working, CrashPlan(crash_at=call, crash_after=after)))
+    with pytest.raises(SimulatedCrashError):
+        publish_job(world)
     setattr(world, port, working)
     died = world.job(KEY)
     assert died.expires_at is None or world.outbox.sent
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
 
     world.reconcile(KEY)
 
@@ -223,46 +225,46 @@ def test_sweep_completes_publishing_after_crash_at_any_step(port: str, *, after:
 
 
 def test_delayed_publisher_does_not_expire_newer_result() -> None:
-    world = finished(told=True)
+    world = world_with_finished_job(publishes=True)
     bus, job = world.bus, world.job(KEY)
 
     def contradicted_and_ruled() -> None:
         world.bus = bus
-        told = late_answer(job, Refused("it was never captured", code="gone"), fence=1)
-        world.store.swap(job, told.on(job, now=world.clock.now(), actor="worker"))
+        told = on_late_outcome(job, Declined("it was never captured", code="gone"), fence=1)
+        world.store.compare_and_swap(job, told.apply_to(job, now=world.clock.now(), actor="worker"))
         world.add_order(status="cancelled")
-        world.payments.settle("pi_1", status="canceled")
-        assert isinstance(repair(world, Repair.FAIL), Repaired)
+        world.payments.complete("pi_1", status="canceled")
+        assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
 
-    world.bus = Meanwhile(bus, "publish", contradicted_and_ruled)  # type: ignore[assignment]  # the same port
+    world.bus = InterruptingPort(bus, "publish", contradicted_and_ruled)  # type: ignore[assignment]  # the same port
 
-    assert not publish(world)
+    assert not publish_job(world)
 
     assert world.job(KEY).status is Status.FAILED
     assert world.job(KEY).expires_at is None, "its own event is still owed"
 
 
-def many(number: int) -> tuple[World, list[JobKey]]:
-    world = World(contracts=TOLD)
+def world_with_many_jobs(number: int) -> tuple[InMemoryStack, list[JobKey]]:
+    world = InMemoryStack(contracts=PUBLISHED_CONTRACTS)
     for one in range(number):
         world.add_order(order_id=str(one))
-        world.run(charge(order_id=str(one)))
+        world.run(charge_message(order_id=str(one)))
     return world, [job_key("payment.charge", str(one), prefix="order_") for one in range(number)]
 
 
 def test_batch_is_published_concurrently() -> None:
-    world, keys = many(SIDE_BY_SIDE)
-    together = Barrier(SIDE_BY_SIDE)
+    world, keys = world_with_many_jobs(MAX_CONCURRENCY)
+    together = Barrier(MAX_CONCURRENCY)
     # Each waits for all the others: one at a time, none would ever go on.
-    world.bus = Meanwhile(world.bus, "publish", lambda: together.wait(timeout=10))  # type: ignore[assignment]  # the same port
+    world.bus = InterruptingPort(world.bus, "publish", lambda: together.wait(timeout=10))  # type: ignore[assignment]  # the same port
 
-    assert world.publisher().publish_all(keys) == {}
+    assert world.publisher().publish_batch(keys) == {}
 
     assert all(world.job(key).expires_at is not None for key in keys)
 
 
 def test_failed_job_is_reported_and_others_are_published() -> None:
-    world, keys = many(3)
+    world, keys = world_with_many_jobs(3)
     publish_one = world.bus.publish
 
     def breaks_on_the_second(job: Job) -> None:
@@ -272,26 +274,26 @@ def test_failed_job_is_reported_and_others_are_published() -> None:
 
     world.bus.publish = breaks_on_the_second  # type: ignore[method-assign]  # a fault of this test
 
-    failed = world.publisher().publish_all(keys)
+    failed = world.publisher().publish_batch(keys)
 
     assert list(failed) == [keys[1]]
     assert [world.job(key).expires_at is not None for key in keys] == [True, False, True]
 
 
 def test_job_listed_twice_in_batch_is_published_once() -> None:
-    world, keys = many(1)
+    world, keys = world_with_many_jobs(1)
 
-    world.publisher().publish_all([*keys, *keys])
+    world.publisher().publish_batch([*keys, *keys])
 
     assert len(world.bus.published) == 1
 
 
 def test_ended_job_stays_due_when_follow_up_is_not_sent() -> None:
-    world = finished()
-    world.outbox.refuses = frozenset({0})
+    world = world_with_finished_job()
+    world.outbox.fails_at = frozenset({0})
 
     with pytest.raises(UnavailableError, match="did not take a follow-up"):
-        publish(world)
+        publish_job(world)
 
     assert world.job(KEY).due_at is not None
     assert world.job(KEY).expires_at is None

@@ -6,29 +6,29 @@ from contextlib import suppress
 
 import pytest
 
-from oncely.contract import Call
-from oncely.contracts.receipt_send import Receipt, ReceiptSend
+from oncely.contract import EffectCall
+from oncely.contracts.receipt_send import ReceiptEmail, ReceiptSend
 from oncely.domain.answers import NotSent
 from oncely.domain.lifecycle import Status
-from oncely.providers import Mail
-from oncely.services.outcomes import Duplicate, Finished, NeedsReview, NothingSent, Unknown
-from tests.support.mortal import DiedError, Fate, Mortal
-from tests.support.payments import Fault
-from tests.support.world import World, charge
-from tests.unit.samples import a_job
+from oncely.providers import Email
+from oncely.services.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Unknown
+from tests.support.mortal import CrashingPort, CrashPlan, SimulatedCrashError
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
+from tests.unit.samples import make_job
 
 KEY = "receipt.send:order_18452"
 RECEIPT = {"job": "receipt.send", "v": 1, "order_id": "18452"}
 
 
-def paid() -> World:
-    world = World()
+def world_with_paid_order() -> InMemoryStack:
+    world = InMemoryStack()
     world.add_order(status="paid", charge_id="ch_1")
     return world
 
 
 def test_paid_order_gets_one_receipt_and_saves_reference() -> None:
-    world = paid()
+    world = world_with_paid_order()
 
     outcome = world.run(RECEIPT)
 
@@ -41,7 +41,7 @@ def test_paid_order_gets_one_receipt_and_saves_reference() -> None:
 
 
 def test_receipt_shows_no_amount() -> None:
-    world = paid()
+    world = world_with_paid_order()
 
     world.run(RECEIPT)
 
@@ -50,7 +50,7 @@ def test_receipt_shows_no_amount() -> None:
 
 
 def test_receipt_tags_differ_when_order_ids_look_alike() -> None:
-    world = World()
+    world = InMemoryStack()
     for order_id in ("a.b", "a_b", "a@b"):
         world.add_order(order_id, status="paid", charge_id="ch_1")
         world.run({**RECEIPT, "order_id": order_id})
@@ -60,8 +60,8 @@ def test_receipt_tags_differ_when_order_ids_look_alike() -> None:
 
 
 def test_receipt_tag_differs_for_each_claim() -> None:
-    world = paid()
-    world.mail.fails(Fault.REFUSED_CONNECTION)
+    world = world_with_paid_order()
+    world.mail.fail_next(PaymentFault.REFUSED_CONNECTION)
 
     world.run(RECEIPT)
     world.run(RECEIPT)
@@ -69,28 +69,28 @@ def test_receipt_tag_differs_for_each_claim() -> None:
     assert len(set(world.mail.tags)) == 2
 
 
-@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_ambiguous_receipt_needs_review_and_is_not_resent(fault: Fault) -> None:
-    world = paid()
-    world.mail.fails(fault)
+@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+def test_ambiguous_receipt_needs_review_and_is_not_resent(fault: PaymentFault) -> None:
+    world = world_with_paid_order()
+    world.mail.fail_next(fault)
     outcome = world.run(RECEIPT)
 
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
     assert isinstance(outcome, Unknown)
     assert job.status is Status.NEEDS_REVIEW
-    assert len(world.mail.sent) == (fault is Fault.TIMEOUT_AFTER)
-    assert world.alerts.told
+    assert len(world.mail.sent) == (fault is PaymentFault.TIMEOUT_AFTER)
+    assert world.alerts.sent
 
 
 def test_receipt_is_retried_after_failed_connection() -> None:
-    world = paid()
-    world.mail.fails(Fault.REFUSED_CONNECTION)
+    world = world_with_paid_order()
+    world.mail.fail_next(PaymentFault.REFUSED_CONNECTION)
 
     first = world.run(RECEIPT)
     second = world.run(RECEIPT)
 
-    assert isinstance(first, NothingSent)
+    assert isinstance(first, NotAttempted)
     assert isinstance(second, Finished)
     assert len(world.mail.sent) == 1
 
@@ -98,30 +98,30 @@ def test_receipt_is_retried_after_failed_connection() -> None:
 @pytest.mark.parametrize("after", [False, True])
 def test_crash_at_any_call_sends_at_most_one_receipt(*, after: bool) -> None:
     for call in range(1, 5):
-        world = paid()
-        fate = Fate(call=call, after=after)
+        world = world_with_paid_order()
+        fate = CrashPlan(crash_at=call, crash_after=after)
         mailer = world.mail
-        world.mail = Mortal(mailer, fate)
-        runner = world.runner(store=Mortal(world.store, fate))
-        with suppress(DiedError):
+        world.mail = CrashingPort(mailer, fate)
+        runner = world.runner(store=CrashingPort(world.store, fate))
+        with suppress(SimulatedCrashError):
             world.run(RECEIPT, runner=runner)
         world.mail = mailer
-        world.clock.move(hours=1)
+        world.clock.advance(hours=1)
         world.run(RECEIPT)
 
-        job = world.until_quiet(KEY)
+        job = world.run_until_idle(KEY)
 
         assert len(mailer.sent) <= 1, fate.calls
         assert job.status in {Status.FINISHED, Status.NEEDS_REVIEW}, fate.calls
 
 
 def test_no_receipt_is_sent_or_enqueued_without_sender() -> None:
-    world = paid()
+    world = world_with_paid_order()
     world.mail = None
 
     outcome = world.run(RECEIPT)
     world.add_order()
-    world.run(charge())
+    world.run(charge_message())
     world.publisher().publish(world.job("payment.charge:order_18452").job_key)
 
     assert isinstance(outcome, Finished)
@@ -129,7 +129,7 @@ def test_no_receipt_is_sent_or_enqueued_without_sender() -> None:
 
 
 def test_order_without_address_gets_no_receipt() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order(status="paid", receipt_email="")
 
     outcome = world.run(RECEIPT)
@@ -139,7 +139,7 @@ def test_order_without_address_gets_no_receipt() -> None:
 
 
 def test_unpaid_order_gets_no_receipt() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
 
     outcome = world.run(RECEIPT)
@@ -149,9 +149,9 @@ def test_unpaid_order_gets_no_receipt() -> None:
 
 
 def test_finished_payment_is_followed_by_receipt() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.run(charge())
+    world.run(charge_message())
 
     world.publisher().publish(world.job("payment.charge:order_18452").job_key)
     outcome = world.run(world.outbox.sent.pop())
@@ -161,10 +161,10 @@ def test_finished_payment_is_followed_by_receipt() -> None:
 
 
 def test_declined_payment_has_no_receipt() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
     world.payments.declines = True
-    world.run(charge())
+    world.run(charge_message())
 
     world.publisher().publish(world.job("payment.charge:order_18452").job_key)
 
@@ -172,7 +172,7 @@ def test_declined_payment_has_no_receipt() -> None:
 
 
 def test_receipt_tags_differ_between_deployments() -> None:
-    worlds = [paid(), paid()]
+    worlds = [world_with_paid_order(), world_with_paid_order()]
     for world, identity in zip(worlds, ("staging", "dev"), strict=True):
         world.deployment = identity
         world.run(RECEIPT)
@@ -191,7 +191,7 @@ def test_receipt_tags_differ_between_deployments() -> None:
 def test_receipt_needs_review_when_order_is_unusable(
     order: dict[str, object] | None, why: str
 ) -> None:
-    world = World()
+    world = InMemoryStack()
     if order is not None:
         world.add_order("18452", **order)
 
@@ -203,7 +203,7 @@ def test_receipt_needs_review_when_order_is_unusable(
 
 
 def test_receipt_is_sent_without_customer_id() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order(status="paid", customer_id=7)
 
     assert isinstance(world.run(RECEIPT), Finished)
@@ -211,10 +211,12 @@ def test_receipt_is_sent_without_customer_id() -> None:
 
 
 def test_receipt_is_not_sent_when_mail_is_switched_off() -> None:
-    world = World(mail=None)
-    mail = Mail(to="ada@example.com", subject="Receipt", text="Thank you.")
+    world = InMemoryStack(mail=None)
+    mail = Email(to="ada@example.com", subject="Receipt", text="Thank you.")
 
-    answer = ReceiptSend(world.tools).act(Call(job=a_job(), facts=Receipt(mail)))
+    answer = ReceiptSend(world.dependencies).execute(
+        EffectCall(job=make_job(), facts=ReceiptEmail(mail))
+    )
 
     assert isinstance(answer, NotSent)
 
@@ -227,4 +229,4 @@ def test_receipt_is_not_sent_when_mail_is_switched_off() -> None:
     ],
 )
 def test_receipt_text_follows_from_its_reference(ref: str | None, words: str) -> None:
-    assert ReceiptSend.done_words(a_job(provider_ref=ref)) == words
+    assert ReceiptSend.success_summary(make_job(provider_ref=ref)) == words

@@ -5,54 +5,54 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contract import Call, Contract, Settled
+from oncely.contract import AlreadyResolved, Contract, EffectCall
 from oncely.contracts.sync_push import SyncPush
-from oncely.domain.answers import Done, Prepared
+from oncely.domain.answers import Prepared, Succeeded
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job, enqueued
-from oncely.domain.keys import JobKey, ProviderKey, job_key, token_key
+from oncely.domain.jobs import Job, new_job
+from oncely.domain.keys import IdempotencyKey, JobKey, job_key, token_key
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.writes import Json
 from oncely.services.outcomes import Finished
-from tests.support.mortal import DiedError, Fate, Meanwhile, Mortal
-from tests.support.payments import Fault
-from tests.support.world import World, charge
-from tests.unit.report_contract import ReportBuild, ReportMessage, report
+from tests.support.mortal import CrashingPort, CrashPlan, InterruptingPort, SimulatedCrashError
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
+from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
 
 KEY = "payment.charge:order_18452"
 
 
-def unknown(*, charged: bool = True) -> World:
-    world = World()
+def world_with_unknown_job(*, charged: bool = True) -> InMemoryStack:
+    world = InMemoryStack()
     world.add_order()
-    fault = Fault.TIMEOUT_AFTER if charged else Fault.TIMEOUT_BEFORE
-    world.payments.fails("execute", fault)
-    world.run(charge())
+    fault = PaymentFault.TIMEOUT_AFTER if charged else PaymentFault.TIMEOUT_BEFORE
+    world.payments.fail_next("execute", fault)
+    world.run(charge_message())
     return world
 
 
-def crashed_after_the_charge() -> World:
-    world = World()
+def world_crashed_after_charge() -> InMemoryStack:
+    world = InMemoryStack()
     world.add_order()
-    mortal = Mortal(world.payments, Fate(call="execute", after=True))
-    with pytest.raises(DiedError):
-        world.run(charge(), runner=world.runner(provider=mortal))
+    mortal = CrashingPort(world.payments, CrashPlan(crash_at="execute", crash_after=True))
+    with pytest.raises(SimulatedCrashError):
+        world.run(charge_message(), runner=world.runner(provider=mortal))
     return world
 
 
 def test_crash_after_charge_is_resolved_after_lease_expires() -> None:
-    world = crashed_after_the_charge()
-    world.clock.move(hours=1)
+    world = world_crashed_after_charge()
+    world.clock.advance(hours=1)
 
     done = world.reconcile(KEY)
 
-    assert (done.old, done.new) == (Status.STARTED, Status.FINISHED)
+    assert (done.from_status, done.to_status) == (Status.STARTED, Status.FINISHED)
     assert world.payments.charges == ["pi_1"]
     assert world.order()["charge_id"] == "ch_pi_1"
 
 
 def test_leased_job_is_left_alone() -> None:
-    world = crashed_after_the_charge()
+    world = world_crashed_after_charge()
 
     done = world.reconcile(KEY)
 
@@ -61,30 +61,34 @@ def test_leased_job_is_left_alone() -> None:
 
 
 def test_reconciler_only_reads_from_provider() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     world.payments.calls.clear()
 
-    world.until_quiet(KEY)
+    world.run_until_idle(KEY)
 
-    assert {step for step, _ in world.payments.calls} == {"look_up"}
+    assert {step for step, _ in world.payments.calls} == {"lookup"}
 
 
 def test_each_transition_is_evidence_with_its_reason_and_actor() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
 
     world.reconcile(KEY)
 
     last = world.job(KEY).evidence[-1]
-    assert (last.old, last.new, last.actor) == (Status.UNKNOWN, Status.FINISHED, "reconciler")
+    assert (last.from_status, last.to_status, last.actor) == (
+        Status.UNKNOWN,
+        Status.FINISHED,
+        "reconciler",
+    )
     assert "12.50 EUR" in last.reason
 
 
 def test_absence_counts_only_after_last_possible_send() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    mortal = Mortal(world.payments, Fate(call="execute", after=False))
-    with pytest.raises(DiedError):
-        world.run(charge(), runner=world.runner(provider=mortal))
+    mortal = CrashingPort(world.payments, CrashPlan(crash_at="execute", crash_after=False))
+    with pytest.raises(SimulatedCrashError):
+        world.run(charge_message(), runner=world.runner(provider=mortal))
     lease_over = world.job(KEY).lease_until
     assert lease_over is not None
     world.clock.time = lease_over + timedelta(seconds=1)
@@ -93,45 +97,45 @@ def test_absence_counts_only_after_last_possible_send() -> None:
 
     later = world.reconcile(KEY)
 
-    assert early.new is Status.UNKNOWN
+    assert early.to_status is Status.UNKNOWN
     assert world.clock.time >= lease_over + timedelta(seconds=10)
-    assert later.new is Status.READY
+    assert later.to_status is Status.READY
     assert world.job(KEY).key_number == 2
 
 
 def test_unprepared_payment_is_resent_at_once_after_crash() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    mortal = Mortal(world.payments, Fate(call="prepare", after=False))
-    with pytest.raises(DiedError):
-        world.run(charge(), runner=world.runner(provider=mortal))
-    world.clock.move(hours=1)
+    mortal = CrashingPort(world.payments, CrashPlan(crash_at="prepare", crash_after=False))
+    with pytest.raises(SimulatedCrashError):
+        world.run(charge_message(), runner=world.runner(provider=mortal))
+    world.clock.advance(hours=1)
 
     done = world.reconcile(KEY)
     outcome = world.run(world.outbox.sent.pop())
 
-    assert done.new is Status.READY
+    assert done.to_status is Status.READY
     assert isinstance(outcome, Finished)
     assert world.payments.charges == ["pi_1"]
 
 
 def test_dry_run_reports_outcome_and_writes_nothing() -> None:
-    world = crashed_after_the_charge()
-    world.clock.move(hours=1)
+    world = world_crashed_after_charge()
+    world.clock.advance(hours=1)
     before: Job = world.job(KEY)
     order = world.order()
 
     done = world.reconcile(KEY, dry_run=True)
 
-    assert done.new is Status.FINISHED
+    assert done.to_status is Status.FINISHED
     assert world.job(KEY) == before
     assert world.order() == order
     assert world.outbox.sent == []
-    assert world.alerts.told == []
+    assert world.alerts.sent == []
 
 
 def test_concurrent_sweeps_write_one_outcome() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     outcomes: list[str] = []
     provider = world.payments
 
@@ -139,7 +143,7 @@ def test_concurrent_sweeps_write_one_outcome() -> None:
         world.payments = provider
         outcomes.append(world.reconcile(KEY).outcome)
 
-    world.payments = Meanwhile(provider, "look_up", another_sweep)
+    world.payments = InterruptingPort(provider, "lookup", another_sweep)
 
     done = world.reconcile(KEY)
 
@@ -150,10 +154,12 @@ def test_concurrent_sweeps_write_one_outcome() -> None:
 
 
 def test_sweep_does_nothing_when_another_resolves_job_first() -> None:
-    world = crashed_after_the_charge()
-    world.clock.move(hours=1)
+    world = world_crashed_after_charge()
+    world.clock.advance(hours=1)
     outcomes: list[str] = []
-    slow = Meanwhile(world.store, "get", lambda: outcomes.append(world.reconcile(KEY).outcome))
+    slow = InterruptingPort(
+        world.store, "get", lambda: outcomes.append(world.reconcile(KEY).outcome)
+    )
 
     done = replace(world.reconciler(), store=slow).resolve(JobKey(KEY))
 
@@ -163,10 +169,10 @@ def test_sweep_does_nothing_when_another_resolves_job_first() -> None:
 
 
 def test_lost_message_is_resent_and_job_is_due_later() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
-    world.run(charge())
+    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.run(charge_message())
     world.clock.time = world.job(KEY).due_at or world.clock.time
 
     done = world.reconcile(KEY)
@@ -177,46 +183,46 @@ def test_lost_message_is_resent_and_job_is_due_later() -> None:
 
 
 def test_lost_message_is_not_resent_when_fingerprint_differs() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
-    world.run(charge())
+    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.run(charge_message())
     world.add_order(amount=9900)
     world.clock.time = world.job(KEY).due_at or world.clock.time
 
     done = world.reconcile(KEY)
 
-    assert done.new is Status.NEEDS_REVIEW
+    assert done.to_status is Status.NEEDS_REVIEW
     assert world.outbox.sent == []
 
 
-class _Built(Contract[ReportMessage, None]):
+class _NaturalReport(Contract[ReportMessage, None]):
     """A job whose precheck finds the outcome, and no business values to compare."""
 
     job_type = ReportBuild.job_type
     message = ReportMessage
-    terms = ReportBuild.terms
-    needs = ReportBuild.needs
-    words = ReportBuild.words
+    policy = ReportBuild.policy
+    resources = ReportBuild.resources
+    description = ReportBuild.description
 
     @classmethod
     def key(cls, message: ReportMessage) -> JobKey:
         return ReportBuild.key(message)
 
-    def check(self, message: ReportMessage) -> Settled[None]:
-        return Settled(answer=Done("built before"), facts=None)
+    def precheck(self, message: ReportMessage) -> AlreadyResolved[None]:
+        return AlreadyResolved(outcome=Succeeded("built before"), facts=None)
 
-    def act(self, call: Call[None]) -> Done:
+    def execute(self, call: EffectCall[None]) -> Succeeded:
         raise NotImplementedError
 
 
 def test_lost_message_is_resent_without_values_to_compare() -> None:
-    world = World(contracts=(_Built,))
-    world.enqueuer().enqueue(report("t1"))
+    world = InMemoryStack(contracts=(_NaturalReport,))
+    world.enqueuer().enqueue(report_message("t1"))
     key = token_key("report.build", "t1")
     world.store.jobs[key] = replace(world.job(key), fingerprint="of an earlier claim")
     world.outbox.sent.clear()
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
 
     done = world.reconcile(key)
 
@@ -225,98 +231,98 @@ def test_lost_message_is_resent_without_values_to_compare() -> None:
 
 
 def test_job_needs_review_when_its_type_is_not_deployed() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     world.contracts = ()
 
     done = world.reconcile(KEY)
 
-    assert done.new is Status.NEEDS_REVIEW
-    assert world.alerts.told
+    assert done.to_status is Status.NEEDS_REVIEW
+    assert world.alerts.sent
 
 
 def test_review_alert_is_retried_after_delivery_failure() -> None:
-    world = World()
-    world.alerts.broken = True
-    world.run(charge())
+    world = InMemoryStack()
+    world.alerts.fails = True
+    world.run(charge_message())
     assert world.reconcile(KEY).outcome == "nothing"
-    world.alerts.broken = False
+    world.alerts.fails = False
     world.clock.time = world.job(KEY).due_at or world.clock.time
 
     done = world.reconcile(KEY)
 
     assert done.outcome == "needs_review"
-    assert len(world.alerts.told) == 1
+    assert len(world.alerts.sent) == 1
     assert world.job(KEY).due_at is None
     assert world.reconcile(KEY).outcome == "nothing"
 
 
 def test_review_alerts_once() -> None:
-    world = World()
+    world = InMemoryStack()
 
-    world.run(charge())
-    world.clock.move(hours=1)
+    world.run(charge_message())
+    world.clock.advance(hours=1)
     world.reconcile(KEY)
 
-    assert len(world.alerts.told) == 1
+    assert len(world.alerts.sent) == 1
 
 
 def test_changed_amount_needs_review() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     world.add_order(amount=9900)
 
     done = world.reconcile(KEY)
 
-    assert done.new is Status.NEEDS_REVIEW
+    assert done.to_status is Status.NEEDS_REVIEW
     assert world.order()["status"] == "payment_pending"
 
 
 @pytest.mark.parametrize("became", ["succeeded", "declined"])
 def test_changed_customer_needs_review(became: str) -> None:
-    world = unknown(charged=False)
-    world.payments.settle("pi_1", status=became)
+    world = world_with_unknown_job(charged=False)
+    world.payments.complete("pi_1", status=became)
     world.add_order(customer_id="customer_8", payment_customer="cus_8")
 
     done = world.reconcile(KEY)
 
-    assert done.new is Status.NEEDS_REVIEW
+    assert done.to_status is Status.NEEDS_REVIEW
     assert world.order()["status"] == "payment_pending"
-    assert "changed" in world.alerts.told[0].text
+    assert "changed" in world.alerts.sent[0].text
 
 
 def test_two_charges_for_one_job_need_review() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     payment = world.payments.intents["pi_1"].payment
-    second = world.payments.prepare(payment, key=ProviderKey("made:elsewhere"))
+    second = world.payments.prepare(payment, idempotency_key=IdempotencyKey("made:elsewhere"))
     assert isinstance(second, Prepared)
-    world.payments.settle(second.ref, status="succeeded")
+    world.payments.complete(second.ref, status="succeeded")
 
     done = world.reconcile(KEY)
 
-    assert done.new is Status.NEEDS_REVIEW
-    assert "pi_2" in world.alerts.told[0].text
+    assert done.to_status is Status.NEEDS_REVIEW
+    assert "pi_2" in world.alerts.sent[0].text
     assert world.order()["status"] == "payment_pending"
 
 
 def test_lookups_back_off_through_outage_without_escalation() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     began = world.clock.now()
-    world.payments.fails("look_up", *[Fault.TIMEOUT_BEFORE] * 100)
+    world.payments.fail_next("lookup", *[PaymentFault.TIMEOUT_BEFORE] * 100)
     asked = 0
     while world.clock.now() < began + timedelta(minutes=30):
-        assert world.reconcile(KEY).unreachable
+        assert world.reconcile(KEY).lookup_failed
         asked += 1
         world.clock.time = world.job(KEY).due_at or world.clock.time
     world.payments.faults.clear()
 
     done = world.reconcile(KEY)
 
-    assert done.new is Status.FINISHED
+    assert done.to_status is Status.FINISHED
     assert asked < 10  # more and more seldom
-    assert world.alerts.told == []
+    assert world.alerts.sent == []
 
 
 def test_resolution_reports_stored_review_reason() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     world.add_order(status="paid", charge_id="ch_from_elsewhere")
 
     done = world.reconcile(KEY)
@@ -326,49 +332,49 @@ def test_resolution_reports_stored_review_reason() -> None:
 
 
 def test_orphaned_outcome_needs_alert() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     provider = world.payments
-    world.payments = Meanwhile(provider, "look_up", lambda: world.store.expire(KEY))
+    world.payments = InterruptingPort(provider, "lookup", lambda: world.store.expire(KEY))
 
     done = world.reconciler().resolve(JobKey(KEY))
 
-    assert (done.outcome, done.alert) == ("gone", True)
+    assert (done.outcome, done.needs_alert) == ("gone", True)
     assert "charged 12.50 EUR" in done.reason
     assert world.store.get(JobKey(KEY)) is None
 
 
 def test_late_decline_fails_job_and_order() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
     world.payments.processes = True
-    world.run(charge())
-    world.payments.settle("pi_1", status="declined")
-    world.clock.move(minutes=2)
+    world.run(charge_message())
+    world.payments.complete("pi_1", status="declined")
+    world.clock.advance(minutes=2)
 
     done = world.reconcile(KEY)
     world.run(world.outbox.sent.pop())
 
-    assert done.new is Status.READY
+    assert done.to_status is Status.READY
     assert world.job(KEY).status is Status.FAILED
     assert world.order()["status"] == "payment_failed"
 
 
 def test_early_absence_stays_unknown_when_lookup_is_slow() -> None:
-    world = unknown(charged=False)
+    world = world_with_unknown_job(charged=False)
     provider = world.payments
-    world.payments = Meanwhile(provider, "look_up", lambda: world.clock.move(minutes=1))
+    world.payments = InterruptingPort(provider, "lookup", lambda: world.clock.advance(minutes=1))
 
     done = world.reconcile(KEY)
 
-    assert done.new is Status.UNKNOWN
+    assert done.to_status is Status.UNKNOWN
 
 
 def test_job_is_due_later_when_publishing_fails() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.run(charge())
-    world.clock.move(hours=1)
-    world.outbox.refuses = frozenset({0})
+    world.run(charge_message())
+    world.clock.advance(hours=1)
+    world.outbox.fails_at = frozenset({0})
 
     with pytest.raises(UnavailableError):
         world.reconcile(KEY)
@@ -377,8 +383,8 @@ def test_job_is_due_later_when_publishing_fails() -> None:
 
 
 def test_ready_job_with_broken_record_escalates_at_age_limit() -> None:
-    world = World(contracts=(SyncPush,))
-    world.tools.rows.put("records", {"record_id": "app#1"}, {"source": "app"})
+    world = InMemoryStack(contracts=(SyncPush,))
+    world.dependencies.rows.put("records", {"record_id": "app#1"}, {"source": "app"})
     key = job_key("sync.push", "hubspot", "app#1", 1)
     message: dict[str, Json] = {
         "job": "sync.push",
@@ -389,34 +395,34 @@ def test_ready_job_with_broken_record_escalates_at_age_limit() -> None:
     }
     now = world.clock.now()
     world.store.create(
-        enqueued(key, "sync.push", message, now=now, due_at=now, actor="test", reason="test")
+        new_job(key, "sync.push", message, now=now, due_at=now, actor="test", reason="test")
     )
-    world.clock.move(hours=25)
+    world.clock.advance(hours=25)
 
     done = world.reconcile(key)
 
-    assert done.new is Status.NEEDS_REVIEW
+    assert done.to_status is Status.NEEDS_REVIEW
 
 
 def test_unreadable_job_alert_is_retried_after_failure() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     world.contracts = ()
-    world.alerts.broken = True
+    world.alerts.fails = True
     world.reconcile(KEY)
-    world.alerts.broken = False
-    world.clock.move(hours=1)
+    world.alerts.fails = False
+    world.clock.advance(hours=1)
 
     done = world.reconcile(KEY)
 
     assert done.outcome == "needs_review"
-    assert len(world.alerts.told) == 1
+    assert len(world.alerts.sent) == 1
 
 
 def test_dry_run_needs_no_alert() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     world.add_order(amount=9900)
 
     done = world.reconcile(KEY, dry_run=True)
 
-    assert (done.new, done.alert) == (Status.NEEDS_REVIEW, False)
-    assert world.alerts.told == []
+    assert (done.to_status, done.needs_alert) == (Status.NEEDS_REVIEW, False)
+    assert world.alerts.sent == []

@@ -10,16 +10,16 @@ from oncely.contract import MAX_MESSAGE_BYTES, AnyContract
 from oncely.contracts.payment_charge import ChargeMessage, PaymentCharge
 from oncely.contracts.sync_contact import SyncContact
 from oncely.domain.errors import InvalidMessageError, InvariantError
-from oncely.domain.profiles import STRIPE, Safety, Terms
-from oncely.registry import Registry
-from tests.support.world import charge
-from tests.unit.report_contract import ReportBuild, report
+from oncely.domain.profiles import STRIPE, RetryPolicy, RetrySafety
+from oncely.registry import ContractRegistry
+from tests.support.world import charge_message
+from tests.unit.report_contract import ReportBuild, report_message
 
-REGISTRY = Registry([PaymentCharge])
+REGISTRY = ContractRegistry([PaymentCharge])
 
 
 def test_message_is_parsed_with_its_contract() -> None:
-    contract, message = REGISTRY.parse(json.dumps(charge(amount=1250, currency="EUR")))
+    contract, message = REGISTRY.parse_body(json.dumps(charge_message(amount=1250, currency="EUR")))
 
     assert contract is PaymentCharge
     assert message == ChargeMessage(
@@ -28,68 +28,68 @@ def test_message_is_parsed_with_its_contract() -> None:
 
 
 def test_queue_carries_only_its_own_job_types() -> None:
-    both = Registry([PaymentCharge, ReportBuild])
+    both = ContractRegistry([PaymentCharge, ReportBuild])
 
-    assert [*both.of_queue("reports")] == [ReportBuild]
-    assert [*both.of_queue("payments")] == [PaymentCharge]
-    assert [*both.of_queue("other")] == []
+    assert [*both.for_queue("reports")] == [ReportBuild]
+    assert [*both.for_queue("payments")] == [PaymentCharge]
+    assert [*both.for_queue("other")] == []
 
 
 def test_unknown_job_type_is_invalid_and_lists_known_types() -> None:
     with pytest.raises(
         InvalidMessageError, match=r"unknown job 'report.build'; known here: payment"
     ):
-        REGISTRY.parse('{"job": "report.build"}')
+        REGISTRY.parse_body('{"job": "report.build"}')
 
 
 @pytest.mark.parametrize("body", ["", "{", "nonsense", "\ufeff{}", "[" * 60_000])
 def test_body_is_invalid_when_not_json(body: str) -> None:
     with pytest.raises(InvalidMessageError, match="the message is not JSON: "):
-        REGISTRY.parse(body)
+        REGISTRY.parse_body(body)
 
 
 @pytest.mark.parametrize("body", ["null", "1", "[]", '"text"', "{}", '{"job": 1}'])
 def test_json_without_job_is_invalid_with_example(body: str) -> None:
     with pytest.raises(InvalidMessageError, match='no JSON object with a "job", such as'):
-        REGISTRY.parse(body)
+        REGISTRY.parse_body(body)
 
 
 def test_repeated_name_is_invalid_at_any_depth() -> None:
     for body in ('{"job": "payment.charge", "job": "x"}', '{"job": "x", "a": [{"b": 1, "b": 1}]}'):
         with pytest.raises(InvalidMessageError, match="a name stands twice"):
-            REGISTRY.parse(body)
+            REGISTRY.parse_body(body)
 
 
 def test_message_is_valid_up_to_size_limit() -> None:
-    registry = Registry([ReportBuild])
-    frame = len(json.dumps(report("t", text="")))
+    registry = ContractRegistry([ReportBuild])
+    frame = len(json.dumps(report_message("t", text="")))
     longest = "x" * (MAX_MESSAGE_BYTES - frame)
 
-    registry.parse(json.dumps(report("t", text=longest)))
+    registry.parse_body(json.dumps(report_message("t", text=longest)))
 
     with pytest.raises(InvalidMessageError, match="65537 bytes, 65536 are allowed"):
-        registry.parse(json.dumps(report("t", text=longest + "x")))
+        registry.parse_body(json.dumps(report_message("t", text=longest + "x")))
 
 
 def test_parsed_message_can_be_read_from_its_row() -> None:
-    registry = Registry([ReportBuild])
-    body = json.dumps(report("t", text="é" * 20_000), ensure_ascii=False)
+    registry = ContractRegistry([ReportBuild])
+    body = json.dumps(report_message("t", text="é" * 20_000), ensure_ascii=False)
 
-    _, taken = registry.parse(body)
+    _, taken = registry.parse_body(body)
 
-    assert registry.read(taken.as_json()) == (ReportBuild, taken)
+    assert registry.parse_mapping(taken.to_dict()) == (ReportBuild, taken)
 
 
 def test_stored_message_reads_like_queue_message() -> None:
-    message = charge(amount=1250)
+    message = charge_message(amount=1250)
 
-    assert REGISTRY.read(message) == REGISTRY.parse(json.dumps(message))
+    assert REGISTRY.parse_mapping(message) == REGISTRY.parse_body(json.dumps(message))
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), float("nan"), float("inf"), b"bytes"])
 def test_mapping_is_invalid_when_not_json(value: object) -> None:
     with pytest.raises(InvalidMessageError, match="cannot be written as a JSON object"):
-        REGISTRY.read(charge(amount=value))
+        REGISTRY.parse_mapping(charge_message(amount=value))
 
 
 def test_mapping_is_invalid_when_nested_too_deeply() -> None:
@@ -98,13 +98,13 @@ def test_mapping_is_invalid_when_nested_too_deeply() -> None:
         deep = {"deeper": deep}
 
     with pytest.raises(InvalidMessageError, match="cannot be written as a JSON object"):
-        REGISTRY.read(charge(more=deep))
+        REGISTRY.parse_mapping(charge_message(more=deep))
 
 
-@pytest.mark.parametrize("message", [json.dumps(charge()), [charge()], None])
+@pytest.mark.parametrize("message", [json.dumps(charge_message()), [charge_message()], None])
 def test_non_mapping_is_invalid_and_names_its_type(message: Any) -> None:  # noqa: ANN401  # the wrong type on purpose
     with pytest.raises(InvalidMessageError, match=f"the message, a {type(message).__name__}, "):
-        REGISTRY.read(message)
+        REGISTRY.parse_mapping(message)
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,19 @@ def test_non_mapping_is_invalid_and_names_its_type(message: Any) -> None:  # noq
     [
         ({"job_type": "charge"}, "job_type 'charge' is not written like"),
         (
-            {"terms": Terms(safety=Safety.KEYED, profile=replace(STRIPE, key_window=None))},
-            "a keyed effect needs a key_window in the Stripe profile",
+            {
+                "policy": RetryPolicy(
+                    safety=RetrySafety.KEYED, profile=replace(STRIPE, key_ttl=None)
+                )
+            },
+            "a keyed effect needs a key_ttl in the Stripe profile",
         ),
         (
-            {"terms": Terms(safety=Safety.LOOKUP, profile=replace(STRIPE, lookup_lag=None))},
+            {
+                "policy": RetryPolicy(
+                    safety=RetrySafety.LOOKUP, profile=replace(STRIPE, lookup_lag=None)
+                )
+            },
             "a lookup effect needs a lookup_lag in the Stripe profile",
         ),
     ],
@@ -127,12 +135,12 @@ def test_contract_mistake_is_found_when_registry_is_built(
     wrong: type[AnyContract] = type("WrongCharge", (PaymentCharge,), changes)
 
     with pytest.raises(InvariantError, match=f"contract WrongCharge: {mistake}"):
-        Registry([wrong])
+        ContractRegistry([wrong])
 
 
 def test_job_type_registered_twice_raises() -> None:
     with pytest.raises(InvariantError, match=r"payment\.charge is registered twice"):
-        Registry([PaymentCharge, PaymentCharge])
+        ContractRegistry([PaymentCharge, PaymentCharge])
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1E+400"])
@@ -142,7 +150,7 @@ def test_overflowing_number_is_invalid(number: str) -> None:
     body = '{"job": "sync.contact", "v": 1, ' + ids + ', "record": ' + record + "}"
 
     with pytest.raises(InvalidMessageError, match="is too large"):
-        Registry([SyncContact]).parse(body)
+        ContractRegistry([SyncContact]).parse_body(body)
 
 
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
@@ -150,4 +158,4 @@ def test_non_json_constant_is_invalid(constant: str) -> None:
     body = '{"job": "payment.charge", "v": 1, "order_id": "1", "amount": ' + constant + "}"
 
     with pytest.raises(InvalidMessageError, match="is not JSON"):
-        Registry([PaymentCharge]).parse(body)
+        ContractRegistry([PaymentCharge]).parse_body(body)

@@ -5,98 +5,107 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.domain.actors import person
+from oncely.domain.actors import operator_actor
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
-from oncely.domain.story import story
+from oncely.domain.story import timeline
 from oncely.services.outcomes import Finished
 from oncely.services.repair_order import (
-    Changed,
-    LocalRowsRefuse,
-    NoAnswer,
+    BusinessRowConflict,
     NotAllowed,
+    ProviderUnavailable,
     Repaired,
-    RepairOrder,
+    RepairRequest,
+    StaleVersion,
     WouldRepair,
 )
-from tests.support.mortal import Meanwhile
-from tests.support.payments import Fault
-from tests.support.repairs import ADA, KEY, REASON, declined, in_review, repair, unknown, untouched
-from tests.support.world import World, charge
+from tests.support.mortal import InterruptingPort
+from tests.support.payments import PaymentFault
+from tests.support.repairs import (
+    KEY,
+    OPERATOR,
+    REASON,
+    is_unchanged,
+    repair_job,
+    world_with_declined_job,
+    world_with_review_job,
+    world_with_unknown_job,
+)
+from tests.support.world import InMemoryStack, charge_message
 
 RECEIPT = JobKey("receipt.send:order_18452")
 
 
 def test_lookup_finishes_unknown_charge_as_operator() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
 
-    outcome = repair(world, Repair.ASK)
+    outcome = repair_job(world, Repair.LOOK_UP)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.said == "Stripe says: succeeded, charged 12.50 EUR as ch_pi_1"
+    assert outcome.summary == "Stripe says: succeeded, charged 12.50 EUR as ch_pi_1"
     assert outcome.after == world.job(KEY)
     assert world.order()["status"] == "paid"
     *_, asked, ended = world.job(KEY).evidence
     assert (asked.actor, asked.event, asked.reason) == (
-        person(ADA),
+        operator_actor(OPERATOR),
         Event.NOTE,
         f"asked the provider: {REASON}",
     )
-    assert (ended.actor, ended.event) == (person(ADA), Event.CONFIRM)
+    assert (ended.actor, ended.event) == (operator_actor(OPERATOR), Event.CONFIRM)
 
 
 def test_lookup_retries_charge_that_never_happened() -> None:
-    world = unknown(Fault.TIMEOUT_BEFORE)
-    world.clock.move(minutes=1)
+    world = world_with_unknown_job(PaymentFault.TIMEOUT_BEFORE)
+    world.clock.advance(minutes=1)
 
-    repair(world, Repair.ASK)
+    repair_job(world, Repair.LOOK_UP)
 
     assert world.job(KEY).status is Status.READY
-    world.until_quiet(KEY)
+    world.run_until_idle(KEY)
     assert world.payments.charges == ["pi_1"]
 
 
 def test_lookup_does_not_wait_until_job_is_due() -> None:
-    world = unknown()
-    world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
+    world = world_with_unknown_job()
+    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
     world.reconcile(KEY)
     due_at = world.job(KEY).due_at
     assert due_at is not None
     assert due_at > world.clock.now()
 
-    repair(world, Repair.ASK)
+    repair_job(world, Repair.LOOK_UP)
 
     assert world.job(KEY).status is Status.FINISHED
 
 
 def test_lookup_resolves_job_of_dead_worker() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     dead = world.job(KEY)
     world.store.jobs[KEY] = Job(**{**vars(dead), "status": Status.STARTED})
 
-    assert isinstance(repair(world, Repair.ASK), Repaired)
+    assert isinstance(repair_job(world, Repair.LOOK_UP), Repaired)
     assert world.job(KEY).status is Status.FINISHED
 
 
 def test_lookup_reports_unreachable_provider() -> None:
-    world = unknown()
-    world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
+    world = world_with_unknown_job()
+    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
 
-    outcome = repair(world, Repair.ASK)
+    outcome = repair_job(world, Repair.LOOK_UP)
 
-    assert outcome == NoAnswer("Stripe says: no answer, timeout")
+    assert outcome == ProviderUnavailable("Stripe says: no answer, timeout")
     assert world.job(KEY).status is Status.UNKNOWN
 
 
 def test_lookup_of_review_notes_outcome_and_keeps_status() -> None:
-    world = in_review()
+    world = world_with_review_job()
 
-    outcome = repair(world, Repair.ASK)
+    outcome = repair_job(world, Repair.LOOK_UP)
 
     assert isinstance(outcome, Repaired)
-    assert "charged 12.50 EUR" in outcome.said
+    assert "charged 12.50 EUR" in outcome.summary
     job = world.job(KEY)
     assert (job.status, job.evidence[-1].event) == (Status.NEEDS_REVIEW, Event.NOTE)
     assert "charged 12.50 EUR" in job.evidence[-1].reason
@@ -104,12 +113,12 @@ def test_lookup_of_review_notes_outcome_and_keeps_status() -> None:
 
 
 def test_review_without_charge_is_reopened_and_charged_once() -> None:
-    world = in_review(Fault.TIMEOUT_BEFORE)
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
 
-    outcome = repair(world, Repair.RETURN)
+    outcome = repair_job(world, Repair.REOPEN)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.said.startswith("Stripe says: ")
+    assert outcome.summary.startswith("Stripe says: ")
     job = world.job(KEY)
     assert (job.status, job.key_number, job.reopened_at) == (Status.READY, 2, world.clock.now())
     (body,) = world.outbox.sent
@@ -118,62 +127,62 @@ def test_review_without_charge_is_reopened_and_charged_once() -> None:
 
 
 def test_unclaimed_review_reopens_without_lookup() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.enqueuer().enqueue(charge())
-    world.clock.move(hours=25)
+    world.enqueuer().enqueue(charge_message())
+    world.clock.advance(hours=25)
     world.reconcile(KEY)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
     world.outbox.sent.clear()
 
-    outcome = repair(world, Repair.RETURN)
+    outcome = repair_job(world, Repair.REOPEN)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.said == "the row is proof enough"
+    assert outcome.summary == "the row is proof enough"
     assert (outcome.after.status, outcome.after.key_number) == (Status.READY, 1)
     assert world.payments.calls == []
     assert len(world.outbox.sent) == 1
 
 
 def test_review_is_not_reopened_when_charge_happened() -> None:
-    world = in_review()
+    world = world_with_review_job()
     before = world.job(KEY)
 
-    outcome = repair(world, Repair.RETURN)
+    outcome = repair_job(world, Repair.REOPEN)
 
     assert isinstance(outcome, NotAllowed)
-    assert "charged 12.50 EUR" in outcome.why
-    assert untouched(world, before)
+    assert "charged 12.50 EUR" in outcome.reason
+    assert is_unchanged(world, before)
     assert world.outbox.sent == []
 
 
 def test_reopen_needs_reachable_provider() -> None:
-    world = in_review(Fault.TIMEOUT_BEFORE)
-    world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
     before = world.job(KEY)
 
-    assert isinstance(repair(world, Repair.RETURN), NoAnswer)
-    assert untouched(world, before)
+    assert isinstance(repair_job(world, Repair.REOPEN), ProviderUnavailable)
+    assert is_unchanged(world, before)
 
 
 def test_reopen_conflicts_when_order_changed() -> None:
-    world = in_review(Fault.TIMEOUT_BEFORE)
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
     world.add_order(amount=9900)
 
-    assert isinstance(repair(world, Repair.RETURN), LocalRowsRefuse)
+    assert isinstance(repair_job(world, Repair.REOPEN), BusinessRowConflict)
 
 
 def test_ambiguous_mail_can_be_failed_but_not_reopened() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order(status="paid")
     world.mail.fault = "timeout"
-    world.store.create(_review_of_a_receipt(world))
+    world.store.create(_make_receipt_review(world))
 
-    assert isinstance(repair(world, Repair.RETURN, key=RECEIPT), NotAllowed)
-    assert isinstance(repair(world, Repair.FAIL, key=RECEIPT), Repaired)
+    assert isinstance(repair_job(world, Repair.REOPEN, key=RECEIPT), NotAllowed)
+    assert isinstance(repair_job(world, Repair.MARK_FAILED, key=RECEIPT), Repaired)
 
 
-def _review_of_a_receipt(world: World) -> Job:
+def _make_receipt_review(world: InMemoryStack) -> Job:
     now = world.clock.now()
     return Job(
         job_key=RECEIPT,
@@ -187,27 +196,27 @@ def _review_of_a_receipt(world: World) -> Job:
 
 
 def test_lost_message_is_resent_by_operator() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.enqueuer().enqueue(charge())
+    world.enqueuer().enqueue(charge_message())
     world.outbox.sent.clear()
 
-    outcome = repair(world, Repair.RESEND)
+    outcome = repair_job(world, Repair.RESEND)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.said == "its message is sent again"
+    assert outcome.summary == "its message is sent again"
     assert [json.loads(body)["order_id"] for body in world.outbox.sent] == ["18452"]
-    assert world.job(KEY).evidence[-1].actor == person(ADA)
+    assert world.job(KEY).evidence[-1].actor == operator_actor(OPERATOR)
 
 
 def test_declined_order_is_resubmitted_as_new_job() -> None:
-    world = declined()
+    world = world_with_declined_job()
     world.outbox.sent.clear()
 
-    outcome = repair(world, Repair.AGAIN)
+    outcome = repair_job(world, Repair.RESUBMIT)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.said == f"{KEY}:2 is sent"
+    assert outcome.summary == f"{KEY}:2 is sent"
     assert world.job(KEY).status is Status.FAILED
     assert world.job(KEY).evidence[-1].reason == f"tried again as {KEY}:2: {REASON}"
     (body,) = world.outbox.sent
@@ -216,73 +225,80 @@ def test_declined_order_is_resubmitted_as_new_job() -> None:
 
 
 def test_resubmitted_job_records_operator_and_reason() -> None:
-    world = declined()
+    world = world_with_declined_job()
 
-    repair(world, Repair.AGAIN)
+    repair_job(world, Repair.RESUBMIT)
 
     began = world.job(JobKey(f"{KEY}:2")).evidence[0]
-    assert (began.actor, began.event) == (person(ADA), Event.ENQUEUE)
+    assert (began.actor, began.event) == (operator_actor(OPERATOR), Event.ENQUEUE)
     assert began.reason == f"after {KEY}: {REASON}"
 
 
 @pytest.mark.parametrize(
     ("world", "what"),
-    [(in_review(Fault.TIMEOUT_BEFORE), Repair.RETURN), (declined(), Repair.AGAIN)],
+    [
+        (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.REOPEN),
+        (world_with_declined_job(), Repair.RESUBMIT),
+    ],
 )
-def test_repair_reports_message_that_was_not_sent(world: World, what: Repair) -> None:
-    world.outbox.refuses = frozenset({0})
+def test_repair_reports_message_that_was_not_sent(world: InMemoryStack, what: Repair) -> None:
+    world.outbox.fails_at = frozenset({0})
 
-    outcome = repair(world, what)
+    outcome = repair_job(world, what)
 
     assert isinstance(outcome, Repaired)
-    assert "its queue did not take the message" in outcome.said
+    assert "its queue did not take the message" in outcome.summary
 
 
 @pytest.mark.parametrize("name", ["worker", "reconciler", "producer", "publisher", "dead letters"])
 def test_operator_named_like_component_is_distinguished(name: str) -> None:
-    world = declined()
+    world = world_with_declined_job()
 
-    repair(world, Repair.AGAIN, actor=name)
+    repair_job(world, Repair.RESUBMIT, actor=name)
 
-    told = story(world.job(KEY))
-    assert (told[0].who, told[-1].who) == ("worker", f"{name} (person)")
-    assert story(world.job(JobKey(f"{KEY}:2")))[0].who == f"{name} (person)"
+    told = timeline(world.job(KEY))
+    assert (told[0].actor_name, told[-1].actor_name) == ("worker", f"{name} (person)")
+    assert timeline(world.job(JobKey(f"{KEY}:2")))[0].actor_name == f"{name} (person)"
 
 
 def test_second_resubmission_is_not_allowed() -> None:
-    world = declined()
-    repair(world, Repair.AGAIN)
+    world = world_with_declined_job()
+    repair_job(world, Repair.RESUBMIT)
 
-    again = repair(world, Repair.AGAIN)
+    again = repair_job(world, Repair.RESUBMIT)
 
     assert isinstance(again, NotAllowed)
-    assert f"{KEY}:2" in again.why
+    assert f"{KEY}:2" in again.reason
 
 
 def test_lookup_of_review_needs_reachable_provider() -> None:
-    world = in_review()
+    world = world_with_review_job()
     before = world.job(KEY)
-    world.payments.fails("look_up", Fault.TIMEOUT_AFTER)
+    world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)
 
-    outcome = repair(world, Repair.ASK)
+    outcome = repair_job(world, Repair.LOOK_UP)
 
-    assert isinstance(outcome, NoAnswer)
-    assert untouched(world, before)
+    assert isinstance(outcome, ProviderUnavailable)
+    assert is_unchanged(world, before)
 
 
 def test_lookup_of_review_conflicts_when_order_is_missing() -> None:
-    world = in_review()
-    world.store.business.rows.clear()
+    world = world_with_review_job()
+    world.store.business_rows.rows.clear()
 
-    outcome = repair(world, Repair.ASK)
+    outcome = repair_job(world, Repair.LOOK_UP)
 
-    assert isinstance(outcome, LocalRowsRefuse)
-    assert outcome.why.endswith(": mend our own rows first")
+    assert isinstance(outcome, BusinessRowConflict)
+    assert outcome.reason.endswith(": mend our own rows first")
 
 
-@pytest.mark.parametrize("what", [Repair.ASK, Repair.RETURN])
+@pytest.mark.parametrize("what", [Repair.LOOK_UP, Repair.REOPEN])
 def test_repair_shows_current_row_when_it_changes_meanwhile(what: Repair) -> None:
-    world = unknown() if what is Repair.ASK else in_review(Fault.TIMEOUT_BEFORE)
+    world = (
+        world_with_unknown_job()
+        if what is Repair.LOOK_UP
+        else world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    )
     version, store = world.job(KEY).version, world.store
     once = iter(["meanwhile"])
 
@@ -291,26 +307,26 @@ def test_repair_shows_current_row_when_it_changes_meanwhile(what: Repair) -> Non
             row, now = store.jobs[KEY], world.clock.now()
             store.jobs[KEY] = row.apply(Event.NOTE, now=now, actor="bob", reason=reason)
 
-    world.store = Meanwhile(store, "get", somebody_notes)
-    outcome = world.repairer().repair(an_order(what, version))
+    world.store = InterruptingPort(store, "get", somebody_notes)
+    outcome = world.repairer().repair(make_request(what, version))
 
-    assert isinstance(outcome, Changed)
-    assert outcome.now.evidence[-1].reason == "meanwhile"
+    assert isinstance(outcome, StaleVersion)
+    assert outcome.current.evidence[-1].reason == "meanwhile"
 
 
 def test_repair_shows_last_known_row_when_it_is_deleted() -> None:
-    world = in_review(Fault.TIMEOUT_BEFORE)
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
     before, store = world.job(KEY), world.store
-    world.store = Meanwhile(store, "get", store.jobs.clear)
+    world.store = InterruptingPort(store, "get", store.jobs.clear)
 
-    outcome = world.repairer().repair(an_order(Repair.RETURN, before.version))
+    outcome = world.repairer().repair(make_request(Repair.REOPEN, before.version))
 
-    assert outcome == Changed(before)
+    assert outcome == StaleVersion(before)
 
 
 @pytest.mark.parametrize("deleted", [True, False])
 def test_lookup_reports_change_when_job_ends_meanwhile(*, deleted: bool) -> None:
-    world = unknown()
+    world = world_with_unknown_job()
     before, store = world.job(KEY), world.store
 
     def another_ends_it() -> None:
@@ -319,23 +335,23 @@ def test_lookup_reports_change_when_job_ends_meanwhile(*, deleted: bool) -> None
         if not deleted:
             store.jobs[KEY] = ended
 
-    world.store = Meanwhile(store, "swap", another_ends_it)
-    outcome = world.repairer().repair(an_order(Repair.ASK, before.version))
+    world.store = InterruptingPort(store, "compare_and_swap", another_ends_it)
+    outcome = world.repairer().repair(make_request(Repair.LOOK_UP, before.version))
 
-    assert isinstance(outcome, Changed)
-    assert outcome.now.status is (Status.UNKNOWN if deleted else Status.FINISHED)
+    assert isinstance(outcome, StaleVersion)
+    assert outcome.current.status is (Status.UNKNOWN if deleted else Status.FINISHED)
 
 
 def test_lookup_dry_run_stays_unknown_while_charge_is_pending() -> None:
-    world = unknown()
-    world.payments.settle("pi_1", status="processing")
+    world = world_with_unknown_job()
+    world.payments.complete("pi_1", status="processing")
 
-    outcome = repair(world, Repair.ASK, dry_run=True)
+    outcome = repair_job(world, Repair.LOOK_UP, dry_run=True)
 
     assert isinstance(outcome, WouldRepair)
-    assert "our own rows" not in outcome.said
+    assert "our own rows" not in outcome.summary
     assert outcome.after.status is Status.UNKNOWN
 
 
-def an_order(what: Repair, version: int) -> RepairOrder:
-    return RepairOrder(key=KEY, repair=what, version=version, reason="a call", actor="ada")
+def make_request(what: Repair, version: int) -> RepairRequest:
+    return RepairRequest(key=KEY, repair=what, version=version, reason="a call", actor="ada")

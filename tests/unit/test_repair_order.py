@@ -3,117 +3,129 @@
 import pytest
 
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.keys import MAX_KEY, MAX_PART, JobKey
+from oncely.domain.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
-from oncely.domain.text import MAX_REASON
+from oncely.domain.text import MAX_REASON_LENGTH
 from oncely.services.repair_order import (
-    Changed,
-    NoSuchJob,
+    JobNotFound,
     NotAllowed,
-    RepairOrder,
+    RepairRequest,
+    StaleVersion,
     WouldRepair,
 )
-from tests.support.payments import Fault
-from tests.support.repairs import KEY, REASON, declined, in_review, repair, unknown, untouched
-from tests.support.world import World
+from tests.support.payments import PaymentFault
+from tests.support.repairs import (
+    KEY,
+    REASON,
+    is_unchanged,
+    repair_job,
+    world_with_declined_job,
+    world_with_review_job,
+    world_with_unknown_job,
+)
+from tests.support.world import InMemoryStack
 
 
 @pytest.mark.parametrize("what", Repair)
 def test_stale_version_changes_nothing_and_makes_no_lookup(what: Repair) -> None:
-    world = in_review()
+    world = world_with_review_job()
     before = world.job(KEY)
     world.payments.calls.clear()
 
-    outcome = repair(world, what, version=before.version - 1, reference="ch_1")
+    outcome = repair_job(world, what, version=before.version - 1, reference="ch_1")
 
-    assert outcome == Changed(before)
-    assert untouched(world, before)
+    assert outcome == StaleVersion(before)
+    assert is_unchanged(world, before)
     assert world.payments.calls == []
 
 
-class _Slow:
+class _SlowWorld:
     """A provider during whose answer somebody else changes the row."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: InMemoryStack) -> None:
         self.world = world
 
     def __getattr__(self, name: str) -> object:
         job = self.world.job(KEY)
         noted = job.apply(Event.NOTE, now=self.world.clock.now(), actor="bob", reason="meanwhile")
-        self.world.store.swap(job, noted)
+        self.world.store.compare_and_swap(job, noted)
         return getattr(self.world.payments, name)
 
 
 def test_reopen_does_not_overwrite_row_changed_during_lookup() -> None:
-    world = in_review(Fault.TIMEOUT_BEFORE)
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
     version = world.job(KEY).version
-    slow = World(store=world.store, payments=_Slow(world), clock=world.clock)
+    slow = InMemoryStack(store=world.store, payments=_SlowWorld(world), clock=world.clock)
 
-    outcome = repair(slow, Repair.RETURN, version=version)
+    outcome = repair_job(slow, Repair.REOPEN, version=version)
 
-    assert isinstance(outcome, Changed)
+    assert isinstance(outcome, StaleVersion)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
 @pytest.mark.parametrize(
     ("world", "what"),
     [
-        (unknown(), Repair.ASK),
-        (in_review(), Repair.ASK),
-        (in_review(Fault.TIMEOUT_BEFORE), Repair.RETURN),
-        (in_review(), Repair.FINISH),
-        (in_review(Fault.TIMEOUT_BEFORE), Repair.FAIL),
-        (declined(), Repair.AGAIN),
+        (world_with_unknown_job(), Repair.LOOK_UP),
+        (world_with_review_job(), Repair.LOOK_UP),
+        (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.REOPEN),
+        (world_with_review_job(), Repair.MARK_FINISHED),
+        (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.MARK_FAILED),
+        (world_with_declined_job(), Repair.RESUBMIT),
     ],
     ids=["ask", "ask in review", "return", "finish", "fail", "again"],
 )
-def test_dry_run_shows_result_and_writes_nothing(world: World, what: Repair) -> None:
+def test_dry_run_shows_result_and_writes_nothing(world: InMemoryStack, what: Repair) -> None:
     before, order = world.job(KEY), world.order()
     world.outbox.sent.clear()
 
-    outcome = repair(world, what, reason="", dry_run=True)
+    outcome = repair_job(world, what, reason="", dry_run=True)
 
     assert isinstance(outcome, WouldRepair)
     assert outcome.after != before
-    assert untouched(world, before)
+    assert is_unchanged(world, before)
     assert (world.order(), world.outbox.sent) == (order, [])
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201])
 def test_impossible_job_key_is_invalid(key: str) -> None:
     with pytest.raises(InvalidRequestError, match="a job key has"):
-        RepairOrder(key=JobKey(key), repair=Repair.ASK, version=1, reason="x", actor="ada")
+        RepairRequest(key=JobKey(key), repair=Repair.LOOK_UP, version=1, reason="x", actor="ada")
 
 
-@pytest.mark.parametrize("length", [1, MAX_KEY])
+@pytest.mark.parametrize("length", [1, MAX_KEY_LENGTH])
 def test_repair_accepts_shortest_and_longest_key(length: int) -> None:
-    order = RepairOrder(
-        key=JobKey("k" * length), repair=Repair.ASK, version=1, reason=REASON, actor="ada"
+    order = RepairRequest(
+        key=JobKey("k" * length), repair=Repair.LOOK_UP, version=1, reason=REASON, actor="ada"
     )
 
-    assert isinstance(World().repairer().repair(order), NoSuchJob)
+    assert isinstance(InMemoryStack().repairer().repair(order), JobNotFound)
 
 
 def test_missing_job_is_reported() -> None:
-    order = RepairOrder(
-        key=JobKey("payment.charge:order_1"), repair=Repair.ASK, version=1, reason="x", actor="ada"
+    order = RepairRequest(
+        key=JobKey("payment.charge:order_1"),
+        repair=Repair.LOOK_UP,
+        version=1,
+        reason="x",
+        actor="ada",
     )
 
-    assert World().repairer().repair(order) == NoSuchJob()
+    assert InMemoryStack().repairer().repair(order) == JobNotFound()
 
 
 def test_unavailable_repair_gives_same_reason_as_its_offer() -> None:
-    world = unknown()
+    world = world_with_unknown_job()
 
-    outcome = repair(world, Repair.FINISH, reference="ch_1")
+    outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_1")
 
     (offered,) = (
         one
-        for one in world.inspector().show(KEY).repairs  # type: ignore[union-attr]  # it is there
-        if one.repair is Repair.FINISH
+        for one in world.inspector().get(KEY).repairs  # type: ignore[union-attr]  # it is there
+        if one.repair is Repair.MARK_FINISHED
     )
-    assert outcome == NotAllowed(offered.why)
+    assert outcome == NotAllowed(offered.reason)
 
 
 @pytest.mark.parametrize(
@@ -133,24 +145,24 @@ def test_repair_is_invalid_with_bad_reason_actor_or_reference(
     fields = {"reason": REASON, "actor": "ada", **wrong}
 
     with pytest.raises(InvalidRequestError):
-        RepairOrder(key=KEY, repair=Repair.ASK, version=1, **fields)  # type: ignore[arg-type]  # fields by name
+        RepairRequest(key=KEY, repair=Repair.LOOK_UP, version=1, **fields)  # type: ignore[arg-type]  # fields by name
 
 
 def test_longest_reason_and_reference_are_accepted() -> None:
-    order = RepairOrder(
+    order = RepairRequest(
         key=KEY,
-        repair=Repair.FINISH,
+        repair=Repair.MARK_FINISHED,
         version=1,
-        reason="x" * MAX_REASON,
+        reason="x" * MAX_REASON_LENGTH,
         actor="ada",
-        reference="x" * MAX_PART,
+        reference="x" * MAX_ID_LENGTH,
     )
 
     assert (len(order.reason), len(order.reference or "")) == (500, 128)
 
 
 def test_lookup_dry_run_says_business_rows_are_unchecked() -> None:
-    outcome = repair(unknown(), Repair.ASK, dry_run=True)
+    outcome = repair_job(world_with_unknown_job(), Repair.LOOK_UP, dry_run=True)
 
     assert isinstance(outcome, WouldRepair)
-    assert outcome.said.endswith("whether our own rows take it is seen when it is done")
+    assert outcome.summary.endswith("whether our own rows take it is seen when it is done")

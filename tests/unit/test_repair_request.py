@@ -7,21 +7,21 @@ import pytest
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
-from oncely.services.repair_order import RepairOrder
-from repair_jobs.repair_request import RepairRequest
+from oncely.services.repair_order import RepairRequest
+from repair_jobs.repair_request import RepairBody
 from tests.unit.samples import KEY
 
 BODY = {"key": KEY, "repair": "fail", "version": 3, "reason": "the customer called"}
 
 
-def order(**more: object) -> RepairOrder:
-    return RepairRequest.of(json.dumps({**BODY, **more})).order(actor="ada")
+def parse_request(**more: object) -> RepairRequest:
+    return RepairBody.parse(json.dumps({**BODY, **more})).to_request(actor="ada")
 
 
 def test_body_becomes_repair_by_signed_in_user() -> None:
-    assert order() == RepairOrder(
+    assert parse_request() == RepairRequest(
         key=JobKey(KEY),
-        repair=Repair.FAIL,
+        repair=Repair.MARK_FAILED,
         version=3,
         reason="the customer called",
         actor="ada",
@@ -34,7 +34,7 @@ def test_body_becomes_repair_by_signed_in_user() -> None:
     ("reference", "kept"), [(" ch_1 ", "ch_1"), ("  ", None), ("", None), (None, None)]
 )
 def test_reference_is_stripped_and_none_when_blank(reference: str | None, kept: str | None) -> None:
-    assert order(reference=reference).reference == kept
+    assert parse_request(reference=reference).reference == kept
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_reference_is_stripped_and_none_when_blank(reference: str | None, kept: 
 )
 def test_invalid_body_names_wrong_field(body: str, why: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        RepairRequest.of(body).order(actor="ada")
+        RepairBody.parse(body).to_request(actor="ada")
 
     assert str(caught.value).startswith(why)
     assert "eve" not in str(caught.value)

@@ -5,61 +5,71 @@ from typing import get_args
 
 import pytest
 
-from oncely.services.outcomes import Conflict, HeldElsewhere, NothingSent, Outcome
-from oncely.services.replies import Ack, HandBack, Leave, Postpone, Reject, Reply, reply_to
+from oncely.services.outcomes import Conflict, LeasedElsewhere, NotAttempted, RunOutcome
+from oncely.services.replies import (
+    Ack,
+    LeaveInvisible,
+    MessageAction,
+    Nack,
+    Postpone,
+    Reject,
+    action_for,
+)
 from tests.unit.samples import KEY, NOW, OUTCOMES
 
-REPLIES: dict[str, Reply] = {
+REPLIES: dict[str, MessageAction] = {
     "Finished": Ack(),
     "Failed": Ack(),
     "Duplicate": Ack(),
     "Unknown": Ack(),
     "NeedsReview": Ack(),
-    "Parked": Ack(),
-    "HeldElsewhere": HandBack(NOW + timedelta(seconds=60)),
-    "NothingSent": HandBack(NOW + timedelta(seconds=15)),
+    "AwaitingResolution": Ack(),
+    "LeasedElsewhere": Nack(NOW + timedelta(seconds=60)),
+    "NotAttempted": Nack(NOW + timedelta(seconds=15)),
     "Continued": Ack(),
     "OwnershipLost": Ack(),
-    "Orphaned": Reject("its row is gone, and now: charged"),
-    "NotStarted": HandBack(),
-    "Fenced": Postpone(),
+    "RowMissing": Reject("its row is gone, and now: charged"),
+    "NotStarted": Nack(),
+    "TableFenced": Postpone(),
     "Conflict": Reject("other amount"),
-    "Invalid": Reject("no JSON"),
-    "Broken": Leave(),
+    "InvalidMessage": Reject("no JSON"),
+    "InternalError": LeaveInvisible(),
 }
 
 
 def test_every_outcome_has_reply() -> None:
     assert [type(outcome).__name__ for outcome in OUTCOMES] == [*REPLIES]
-    assert {type(outcome) for outcome in OUTCOMES} == set(get_args(Outcome))
+    assert {type(outcome) for outcome in OUTCOMES} == set(get_args(RunOutcome))
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
-def test_reply_follows_from_outcome(outcome: Outcome) -> None:
-    assert reply_to(outcome, last_receives=False) == REPLIES[type(outcome).__name__]
+def test_reply_follows_from_outcome(outcome: RunOutcome) -> None:
+    assert action_for(outcome, near_receive_limit=False) == REPLIES[type(outcome).__name__]
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
-def test_message_is_acked_near_receive_limit_when_row_is_due(outcome: Outcome) -> None:
-    row_carries_it = isinstance(outcome, HeldElsewhere | NothingSent)
+def test_message_is_acked_near_receive_limit_when_row_is_due(outcome: RunOutcome) -> None:
+    row_carries_it = isinstance(outcome, LeasedElsewhere | NotAttempted)
     expected = Ack() if row_carries_it else REPLIES[type(outcome).__name__]
 
-    assert reply_to(outcome, last_receives=True) == expected
+    assert action_for(outcome, near_receive_limit=True) == expected
 
 
 def test_message_is_acked_when_row_resends() -> None:
-    outcome = NothingSent(
+    outcome = NotAttempted(
         job_key=KEY, job_type="sync.push", until=NOW, reason="daily limit", row_resends=True
     )
 
-    assert reply_to(outcome, last_receives=False) == Ack()
+    assert action_for(outcome, near_receive_limit=False) == Ack()
 
 
-@pytest.mark.parametrize(("last", "reply"), [(False, Leave()), (True, Reject("other amount"))])
+@pytest.mark.parametrize(
+    ("last", "reply"), [(False, LeaveInvisible()), (True, Reject("other amount"))]
+)
 def test_unalerted_conflict_is_redelivered_before_rejection(
     last: bool,  # noqa: FBT001  # a case of the table
-    reply: Reply,
+    reply: MessageAction,
 ) -> None:
-    untold = Conflict(job_key=KEY, job_type="payment.charge", reason="other amount", told=False)
+    untold = Conflict(job_key=KEY, job_type="payment.charge", reason="other amount", alerted=False)
 
-    assert reply_to(untold, last_receives=last) == reply
+    assert action_for(untold, near_receive_limit=last) == reply

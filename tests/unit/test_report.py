@@ -6,35 +6,39 @@ from io import StringIO
 
 from rich.console import Console
 
-from infra.local.observer import Books
-from infra.local.report import Report, Run
-from infra.local.tally import Tally
-from infra.local.verdict import Facts, JobSeen, judge
+from infra.local.observer import LedgerTotals
+from infra.local.report import DemoReport, RunStats
+from infra.local.tally import LogCounts
+from infra.local.verdict import DemoFinalState, JobSnapshot, evaluate
 from oncely.domain.lifecycle import Status
 
 PAYMENT = "payment.charge:order_1"
-REVIEW = JobSeen(key="receipt.send:order_1", status=Status.NEEDS_REVIEW, reason="may have gone out")
-FACTS = Facts(
-    asked_for=frozenset({PAYMENT}),
-    jobs={PAYMENT: JobSeen(key=PAYMENT, status=Status.FINISHED), REVIEW.key: REVIEW},
+REVIEW = JobSnapshot(
+    key="receipt.send:order_1", status=Status.NEEDS_REVIEW, reason="may have gone out"
+)
+FACTS = DemoFinalState(
+    requested=frozenset({PAYMENT}),
+    jobs={PAYMENT: JobSnapshot(key=PAYMENT, status=Status.FINISHED), REVIEW.key: REVIEW},
     charges={PAYMENT: 1},
     paid=frozenset({"1"}),
     history={PAYMENT: "finished"},
 )
-RUN = Run(
-    sent=3, kills=2, timeouts=1, sweeps=4, seconds=30, most_ended_after=10, peak_memory=512_000_000
+RUN = RunStats(
+    sent=3, kills=2, timeouts=1, sweeps=4, seconds=30, p90_seconds=10, peak_memory_bytes=512_000_000
 )
 
 
-def printed(facts: Facts, books: Books) -> list[str]:
-    tally = Tally(deliveries=5, recognised=Counter({"finished": 2}))
+def render_report(facts: DemoFinalState, books: LedgerTotals) -> list[str]:
+    tally = LogCounts(deliveries=5, duplicates_by_reason=Counter({"finished": 2}))
     written = StringIO()
-    Console(width=120, file=written).print(Report(facts, judge(facts), tally, books, RUN).render())
+    Console(width=120, file=written).print(
+        DemoReport(facts, evaluate(facts), tally, books, RUN).render()
+    )
     return [line.strip(" │") for line in written.getvalue().splitlines()]
 
 
 def test_report_counts_jobs_faults_charges_and_reviews() -> None:
-    lines = printed(FACTS, Books(charges=1, faults=Counter({"slow": 1})))
+    lines = render_report(FACTS, LedgerTotals(charges=1, faults=Counter({"slow": 1})))
 
     for told in (
         "2  jobs, asked for by 3 messages: 1 payment.charge, 1 receipt.send",
@@ -54,7 +58,9 @@ def test_report_counts_jobs_faults_charges_and_reviews() -> None:
 
 
 def test_double_charge_is_named_and_fails_report() -> None:
-    lines = printed(replace(FACTS, charges={PAYMENT: 2}), Books(charges=2, double_charges=1))
+    lines = render_report(
+        replace(FACTS, charges={PAYMENT: 2}), LedgerTotals(charges=2, double_charges=1)
+    )
 
     assert "1  double charges" in lines
     assert f"{PAYMENT} was charged 2 times" in lines
@@ -63,14 +69,14 @@ def test_double_charge_is_named_and_fails_report() -> None:
 
 def test_equal_reasons_are_counted_together() -> None:
     jobs = {
-        f"payment.charge:order_x{n}": JobSeen(
+        f"payment.charge:order_x{n}": JobSnapshot(
             key=f"payment.charge:order_x{n}",
             status=Status.NEEDS_REVIEW,
             reason=f"order x{n}: charged {n}.00 EUR as ch_0123456789{n}, but the rows refuse",
         )
         for n in range(3)
     }
-    lines = printed(replace(FACTS, jobs={**FACTS.jobs, **jobs}), Books())
+    lines = render_report(replace(FACTS, jobs={**FACTS.jobs, **jobs}), LedgerTotals())
 
     assert any(
         line.startswith("3  order …: charged … as …, but the rows refuse  payment.charge:order_x0")

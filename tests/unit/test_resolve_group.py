@@ -10,64 +10,66 @@ from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.moves import LOOK_TIME
+from oncely.domain.moves import SWEEP_HOLD
 from oncely.services.deadline import Deadline
-from oncely.services.find_due import Item
-from oncely.services.resolve_group import GroupResolver, Handled
-from oncely.services.tell import Telling
+from oncely.services.find_due import SweepItem
+from oncely.services.resolve_group import GroupResolver, HandledItem
+from oncely.services.tell import AlertDelivery
 from oncely.testing.memory import MemoryJobStore
-from tests.support.payments import Fault
-from tests.support.world import World, charge
-from tests.unit.samples import a_job
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
+from tests.unit.samples import make_job
 
 NEEDED = timedelta(seconds=48)  # what one charge may take: four calls of ten seconds, and a write
 
 
-def unknown_charges(number: int) -> tuple[World, list[JobKey]]:
+def world_with_unknown_charges(number: int) -> tuple[InMemoryStack, list[JobKey]]:
     """Charges whose answer was lost, all of them paid."""
-    world = World()
+    world = InMemoryStack()
     keys = []
     for one in range(number):
         world.add_order(str(one))
-        world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-        world.run(charge(str(one)))
+        world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+        world.run(charge_message(str(one)))
         keys.append(JobKey(f"payment.charge:order_{one}"))
     return world, keys
 
 
-def resolver(world: World, *, at_once: int = 10) -> GroupResolver:
-    return GroupResolver(reconciler=world.reconciler(), teller=world.teller(), at_once=at_once)
+def make_resolver(world: InMemoryStack, *, at_once: int = 10) -> GroupResolver:
+    return GroupResolver(
+        reconciler=world.reconciler(), alerter=world.alerter(), concurrency=at_once
+    )
 
 
-def resolve(
-    world: World,
+def resolve_group(
+    world: InMemoryStack,
     keys: list[JobKey],
     group: GroupResolver | None = None,
     *,
     left: timedelta = NEEDED,
     dry_run: bool = False,
     at_once: int | None = None,
-) -> list[Handled]:
-    return (group or resolver(world)).resolve(
-        [Item(key=key) for key in keys],
+) -> list[HandledItem]:
+    return (group or make_resolver(world)).resolve(
+        [SweepItem(key=key) for key in keys],
         deadline=Deadline(world.clock.now() + left, world.clock),
         dry_run=dry_run,
-        at_once=at_once,
+        concurrency=at_once,
     )
 
 
 @pytest.mark.parametrize("at_once", [None, 1])
 def test_every_job_of_group_is_resolved(at_once: int | None) -> None:
-    world, keys = unknown_charges(25)
+    world, keys = world_with_unknown_charges(25)
 
-    handled = resolve(world, keys, at_once=at_once)
+    handled = resolve_group(world, keys, at_once=at_once)
 
     assert [one.key for one in handled] == keys
-    assert {one.done and one.done.outcome for one in handled} == {"finished"}
+    assert {one.resolution and one.resolution.outcome for one in handled} == {"finished"}
     assert len(world.payments.charges) == 25
 
 
-class _OneRowBroken(MemoryJobStore):
+class _OneRowFailingStore(MemoryJobStore):
     """A store that cannot read one row."""
 
     broken: JobKey = JobKey("")
@@ -79,147 +81,147 @@ class _OneRowBroken(MemoryJobStore):
 
 
 def test_job_that_fails_never_stops_its_neighbours() -> None:
-    world, keys = unknown_charges(5)
-    broken = _OneRowBroken(business=world.store.business, jobs=world.store.jobs)
+    world, keys = world_with_unknown_charges(5)
+    broken = _OneRowFailingStore(business_rows=world.store.business_rows, jobs=world.store.jobs)
     broken.broken = keys[2]
-    group = replace(resolver(world), reconciler=replace(world.reconciler(), store=broken))
+    group = replace(make_resolver(world), reconciler=replace(world.reconciler(), store=broken))
 
-    handled = resolve(world, keys, group)
+    handled = resolve_group(world, keys, group)
 
     assert [type(one.error).__name__ for one in handled if one.error] == ["UnavailableError"]
-    assert [one.key for one in handled if one.done is None] == [keys[2]]
+    assert [one.key for one in handled if one.resolution is None] == [keys[2]]
     assert {world.job(key).status for key in keys if key != keys[2]} == {Status.FINISHED}
 
 
 def test_failing_job_is_due_later_unless_dry_run() -> None:
-    world, (key,) = unknown_charges(1)
-    group = resolver(world)
+    world, (key,) = world_with_unknown_charges(1)
+    group = make_resolver(world)
     unreadable = replace(group.reconciler, registry=None)  # type: ignore[arg-type]  # as a bug of ours
     broken = replace(group, reconciler=unreadable)
 
-    (dry,) = resolve(world, [key], broken, dry_run=True)
+    (dry,) = resolve_group(world, [key], broken, dry_run=True)
     assert dry.error is not None
     assert world.job(key).due_at == world.clock.now()
-    (handled,) = resolve(world, [key], broken)
+    (handled,) = resolve_group(world, [key], broken)
 
     assert handled.error is not None
-    assert world.job(key).due_at == world.clock.now() + LOOK_TIME
+    assert world.job(key).due_at == world.clock.now() + SWEEP_HOLD
 
 
 def test_job_is_not_started_when_time_is_too_short() -> None:
-    world, (key,) = unknown_charges(1)
+    world, (key,) = world_with_unknown_charges(1)
 
-    (late,) = resolve(world, [key], left=NEEDED - timedelta(microseconds=1))
-    assert (late.done, late.error, world.job(key).status) == (None, None, Status.UNKNOWN)
+    (late,) = resolve_group(world, [key], left=NEEDED - timedelta(microseconds=1))
+    assert (late.resolution, late.error, world.job(key).status) == (None, None, Status.UNKNOWN)
 
-    (in_time,) = resolve(world, [key])
-    assert in_time.done is not None
+    (in_time,) = resolve_group(world, [key])
+    assert in_time.resolution is not None
 
 
 def test_job_of_unknown_type_needs_little_time() -> None:
-    world = World()
-    job = a_job(job_key=JobKey("no.such:1"), status=Status.UNKNOWN, due_at=world.clock.now())
+    world = InMemoryStack()
+    job = make_job(job_key=JobKey("no.such:1"), status=Status.UNKNOWN, due_at=world.clock.now())
     world.store.create(job)
 
-    (early,) = resolve(world, [job.job_key], left=timedelta(seconds=9))
-    (done,) = resolve(world, [job.job_key], left=timedelta(seconds=10))
+    (early,) = resolve_group(world, [job.job_key], left=timedelta(seconds=9))
+    (done,) = resolve_group(world, [job.job_key], left=timedelta(seconds=10))
 
-    assert (early.done, early.error) == (None, None)
-    assert done.done is not None
+    assert (early.resolution, early.error) == (None, None)
+    assert done.resolution is not None
 
 
 @pytest.mark.parametrize("at_once", [2, 3])
 def test_group_lookups_run_concurrently_within_bound(at_once: int) -> None:
-    world, keys = unknown_charges(12)
-    world.payments = _Crowd(world.payments, most=at_once)
+    world, keys = world_with_unknown_charges(12)
+    world.payments = _ConcurrencyProbe(world.payments, limit=at_once)
 
-    resolve(world, keys, resolver(world, at_once=at_once))
+    resolve_group(world, keys, make_resolver(world, at_once=at_once))
 
     assert world.payments.peak == at_once
 
 
 def test_empty_group_has_nothing_to_resolve() -> None:
-    assert resolve(World(), []) == []
+    assert resolve_group(InMemoryStack(), []) == []
 
 
-class _Crowd:
+class _ConcurrencyProbe:
     """Payments that notice how many ask at the same time."""
 
-    def __init__(self, payments: object, *, most: int) -> None:
+    def __init__(self, payments: object, *, limit: int) -> None:
         self._payments = payments
         self._lock = threading.Lock()
         self._full = threading.Event()
-        self._most = most
+        self._limit = limit
         self._now = 0
         self.peak = 0
 
-    def look_up(self, *given: object) -> object:
+    def lookup(self, *given: object) -> object:
         with self._lock:
             self._now += 1
             self.peak = max(self.peak, self._now)
-            if self.peak == self._most:
+            if self.peak == self._limit:
                 self._full.set()
         self._full.wait(timeout=5)
         with self._lock:
             self._now -= 1
-        return self._payments.look_up(*given)  # type: ignore[attr-defined]  # the same port
+        return self._payments.lookup(*given)  # type: ignore[attr-defined]  # the same port
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._payments, name)
 
 
 def test_operator_is_alerted_when_job_needs_review() -> None:
-    world = World()
-    job = a_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now(), last_error="odd")
+    world = InMemoryStack()
+    job = make_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now(), last_error="odd")
     world.store.create(job)
 
-    (handled,) = resolve(world, [job.job_key])
+    (handled,) = resolve_group(world, [job.job_key])
 
-    assert handled.telling is Telling.TOLD
-    assert [alert.job_key for alert in world.alerts.told] == [job.job_key]
+    assert handled.alert_delivery is AlertDelivery.DELIVERED
+    assert [alert.job_key for alert in world.alerts.sent] == [job.job_key]
     assert world.job(job.job_key).due_at is None
 
 
 def test_alert_that_cannot_be_delivered_leaves_its_job_due() -> None:
-    world = World()
-    world.alerts.broken = True
-    job = a_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now(), last_error="odd")
+    world = InMemoryStack()
+    world.alerts.fails = True
+    job = make_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now(), last_error="odd")
     world.store.create(job)
 
-    (handled,) = resolve(world, [job.job_key])
+    (handled,) = resolve_group(world, [job.job_key])
 
-    assert handled.telling is Telling.LATER
+    assert handled.alert_delivery is AlertDelivery.FAILED
     assert world.job(job.job_key).due_at is not None
 
 
 def test_dry_run_alerts_nobody() -> None:
-    world = World()
-    world.store.create(a_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now()))
+    world = InMemoryStack()
+    world.store.create(make_job(status=Status.NEEDS_REVIEW, due_at=world.clock.now()))
 
-    (handled,) = resolve(world, [a_job().job_key], dry_run=True)
+    (handled,) = resolve_group(world, [make_job().job_key], dry_run=True)
 
-    assert (handled.telling, world.alerts.told) == (None, [])
+    assert (handled.alert_delivery, world.alerts.sent) == (None, [])
 
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_orphaned_outcome_is_alerted_or_reported_as_error(*, broken: bool) -> None:
     """No row stays due for it: if nobody can be told, the sweep lists it."""
-    world, (key,) = unknown_charges(1)
-    world.alerts.broken = broken
+    world, (key,) = world_with_unknown_charges(1)
+    world.alerts.fails = broken
     payments = world.payments
 
     class RowGoes:
-        def look_up(self, *given: object) -> object:
+        def lookup(self, *given: object) -> object:
             del world.store.jobs[key]
-            return payments.look_up(*given)
+            return payments.lookup(*given)
 
         def __getattr__(self, name: str) -> object:
             return getattr(payments, name)
 
     world.payments = RowGoes()
 
-    (handled,) = resolve(world, [key])
+    (handled,) = resolve_group(world, [key])
 
-    assert (handled.telling, handled.error is None) == (
-        (None, False) if broken else (Telling.TOLD, True)
+    assert (handled.alert_delivery, handled.error is None) == (
+        (None, False) if broken else (AlertDelivery.DELIVERED, True)
     )

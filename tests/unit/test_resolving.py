@@ -5,42 +5,44 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.contract import Mismatch, Settled
-from oncely.domain.answers import Done
+from oncely.contract import AlreadyResolved, Mismatch
+from oncely.domain.answers import Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.domain.moves import MESSAGE_GRACE
-from oncely.domain.profiles import Safety
-from oncely.services.reconcile import GONE, Resolution
-from tests.support.mortal import Meanwhile
-from tests.support.world import World
-from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising
-from tests.unit.samples import NOW, a_job
+from oncely.domain.profiles import RetrySafety
+from oncely.services.reconcile import ROW_MISSING, Resolution
+from tests.support.mortal import InterruptingPort
+from tests.support.world import InMemoryStack
+from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising_step
+from tests.unit.samples import NOW, make_job
 
-BODY = MESSAGE.as_json()
-NEVER = raising(AssertionError("the provider was asked"))
+BODY = MESSAGE.to_dict()
+NEVER = raising_step(AssertionError("the provider was asked"))
 
 
-def world_with(status: Status | None = None, **changes: object) -> World:
+def world_with(status: Status | None = None, **changes: object) -> InMemoryStack:
     """A world of errands; with a row of this status, due now."""
-    world = World(contracts=(errand_type(),))
+    world = InMemoryStack(contracts=(errand_type(),))
     if status is not None:
         named = {"job_key": KEY, "job_type": "errand.run", "message": BODY, "fingerprint": None}
         given = {"status": status, "due_at": NOW, "lease_until": NOW, **named, **changes}
-        world.store.create(a_job(**given))
+        world.store.create(make_job(**given))
     return world
 
 
-def resolve(world: World, *, dry_run: bool = False) -> Resolution:
+def resolve_job(world: InMemoryStack, *, dry_run: bool = False) -> Resolution:
     return world.reconciler().resolve(KEY, dry_run=dry_run)
 
 
-def resolve_while(world: World, action: Callable[[], object]) -> Resolution:
+def resolve_during(world: InMemoryStack, action: Callable[[], object]) -> Resolution:
     """Resolve the job; something happens to its row right after it was read."""
-    return replace(world.reconciler(), store=Meanwhile(world.store, "get", action)).resolve(KEY)
+    return replace(world.reconciler(), store=InterruptingPort(world.store, "get", action)).resolve(
+        KEY
+    )
 
 
-def looked_at_by_another(world: World) -> Job:
+def hold_by_other_sweep(world: InMemoryStack) -> Job:
     row = world.store.jobs[KEY]
     world.store.jobs[KEY] = replace(row, version=row.version + 1, owner="owner-9")
     return world.job(KEY)
@@ -51,18 +53,18 @@ def test_row_that_another_sweep_holds_is_left_to_it(status: Status) -> None:
     world = world_with(status)
     world.contracts = (errand_type(asks=NEVER),)
 
-    done = resolve_while(world, lambda: looked_at_by_another(world))
+    done = resolve_during(world, lambda: hold_by_other_sweep(world))
 
-    assert (done.outcome, done.old, done.new) == ("nothing", status, status)
+    assert (done.outcome, done.from_status, done.to_status) == ("nothing", status, status)
     assert (world.bus.published, world.job(KEY).owner) == ([], "owner-9")
 
 
 def test_unreadable_row_that_moved_on_meanwhile_is_left_alone() -> None:
     world = world_with(Status.UNKNOWN, message={"job": "errand.run", "v": 99})
 
-    done = resolve_while(world, lambda: looked_at_by_another(world))
+    done = resolve_during(world, lambda: hold_by_other_sweep(world))
 
-    assert (done.outcome, done.alert) == ("nothing", False)
+    assert (done.outcome, done.needs_alert) == ("nothing", False)
     assert world.job(KEY).status is Status.UNKNOWN
 
 
@@ -71,12 +73,12 @@ def test_lookup_costs_no_write() -> None:
     world = world_with(Status.UNKNOWN)
     before = world.job(KEY)
 
-    def asks(_: object) -> Done:
+    def asks(_: object) -> Succeeded:
         seen.append(world.job(KEY))
-        return Done("was run")
+        return Succeeded("was run")
 
     world.contracts = (errand_type(asks=asks),)
-    resolve(world)
+    resolve_job(world)
 
     assert seen == [before]
 
@@ -85,9 +87,9 @@ def test_dry_run_publishes_nothing_and_says_that_it_would() -> None:
     world = world_with(Status.FINISHED)
     before = world.job(KEY)
 
-    done = resolve(world, dry_run=True)
+    done = resolve_job(world, dry_run=True)
 
-    assert (done.outcome, done.new) == ("published", Status.FINISHED)
+    assert (done.outcome, done.to_status) == ("published", Status.FINISHED)
     assert (world.bus.published, world.outbox.sent, world.job(KEY)) == ([], [], before)
 
 
@@ -95,15 +97,15 @@ def test_dry_run_publishes_nothing_and_says_that_it_would() -> None:
     ("last_error", "reason"), [("two were found", "two were found"), (None, "it needs review")]
 )
 def test_due_review_needs_alert_with_its_reason(last_error: str | None, reason: str) -> None:
-    done = resolve(world_with(Status.NEEDS_REVIEW, last_error=last_error))
+    done = resolve_job(world_with(Status.NEEDS_REVIEW, last_error=last_error))
 
-    assert (done.outcome, done.alert, done.reason) == ("needs_review", True, reason)
+    assert (done.outcome, done.needs_alert, done.reason) == ("needs_review", True, reason)
 
 
 def test_job_is_missing_without_row_and_message() -> None:
-    done = resolve(world_with())
+    done = resolve_job(world_with())
 
-    assert (done.key, done.outcome, done.new) == (KEY, GONE, None)
+    assert (done.key, done.outcome, done.to_status) == (KEY, ROW_MISSING, None)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -112,7 +114,7 @@ def test_lost_job_is_enqueued_unless_dry_run(*, dry_run: bool) -> None:
 
     done = world.reconciler().resolve(KEY, message=BODY, dry_run=dry_run)
 
-    assert (done.outcome, done.new) == ("ready", Status.READY)
+    assert (done.outcome, done.to_status) == ("ready", Status.READY)
     assert (len(world.store.jobs), len(world.outbox.sent)) == ((0, 0) if dry_run else (1, 1))
     if not dry_run:
         assert world.job(KEY).due_at == NOW + MESSAGE_GRACE
@@ -120,7 +122,7 @@ def test_lost_job_is_enqueued_unless_dry_run(*, dry_run: bool) -> None:
 
 def test_lost_job_is_sent_once_when_producer_enqueues_meanwhile() -> None:
     world = world_with()
-    store = Meanwhile(world.store, "get", lambda: world.enqueuer().enqueue(BODY))
+    store = InterruptingPort(world.store, "get", lambda: world.enqueuer().enqueue(BODY))
 
     done = replace(world.reconciler(), store=store).resolve(KEY, message=BODY)
 
@@ -132,35 +134,41 @@ def test_lost_message_needs_review_when_business_rows_differ() -> None:
     world = world_with(Status.READY)
     world.contracts = (errand_type(checks=lambda: Mismatch("another errand")),)
 
-    done = resolve(world)
+    done = resolve_job(world)
 
-    assert (done.new, done.reason, done.alert) == (Status.NEEDS_REVIEW, "another errand", True)
+    assert (done.to_status, done.reason, done.needs_alert) == (
+        Status.NEEDS_REVIEW,
+        "another errand",
+        True,
+    )
     assert world.outbox.sent == []
 
 
 def test_lost_message_is_resent_when_precheck_fails() -> None:
     world = world_with(Status.READY)
-    world.contracts = (errand_type(checks=raising(OSError("no table"))),)
+    world.contracts = (errand_type(checks=raising_step(OSError("no table"))),)
 
-    assert resolve(world).new is Status.READY
+    assert resolve_job(world).to_status is Status.READY
     assert len(world.outbox.sent) == 1
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_natural_effect_is_resent_at_once_after_crash(*, dry_run: bool) -> None:
     world = world_with(Status.STARTED)
-    world.contracts = (errand_type(Safety.NATURAL, asks=NEVER),)
+    world.contracts = (errand_type(RetrySafety.NATURAL, asks=NEVER),)
 
-    done = resolve(world, dry_run=dry_run)
+    done = resolve_job(world, dry_run=dry_run)
 
-    assert (done.old, done.new) == (Status.STARTED, Status.READY)
+    assert (done.from_status, done.to_status) == (Status.STARTED, Status.READY)
     assert len(world.outbox.sent) == (not dry_run)
 
 
 def test_contract_writes_nothing_without_facts() -> None:
     world = world_with(Status.UNKNOWN)
-    settled = Settled[str](answer=Done("run before"))
-    contract = errand_type(checks=lambda: settled, local_writes=raising(AssertionError("asked")))
+    settled = AlreadyResolved[str](outcome=Succeeded("run before"))
+    contract = errand_type(
+        checks=lambda: settled, local_writes=raising_step(AssertionError("asked"))
+    )
     world.contracts = (contract,)
 
-    assert resolve(world).new is Status.NEEDS_REVIEW
+    assert resolve_job(world).to_status is Status.NEEDS_REVIEW

@@ -7,47 +7,53 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.gaps import Gap
-from oncely.domain.history import HistoryLine, Record, backfill_line, history_line, unreadable_line
+from oncely.domain.gaps import HistoryGap
+from oncely.domain.history import (
+    HistoryLine,
+    HistoryRecordType,
+    backfill_line,
+    history_line,
+    unreadable_line,
+)
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.proof import MONEY_RETENTION, published
-from oncely.domain.restore import parked, restored
-from oncely.domain.table_identity import Identity, TableFacts
+from oncely.domain.proof import MONEY_RETENTION, mark_published
+from oncely.domain.restore import park_copied_row, restore_row
+from oncely.domain.table_identity import TableFacts, TableIdentity
 from oncely.domain.writes import Json
 from oncely.ports import RowPage, SwapResult
-from oncely.services.restore_proofs import CannotRestore, Declared, RestoreProofs
+from oncely.services.restore_proofs import Declaration, ProofRestorer, RestoreRefused
 from oncely.testing.history import MemoryHistory
 from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeClock
-from tests.unit.samples import NOW, a_job
+from tests.unit.samples import NOW, make_job
 
 KEY = JobKey("payment.charge:order_18452")
 LATER = NOW + timedelta(hours=5)
-T1 = Identity(deployment="dev", table_id="T1")
+T1 = TableIdentity(deployment="dev", table_id="T1")
 T2 = TableFacts(name="jobs", table_id="T2", has_stream=True, has_ttl=True, has_recovery=True)
 MESSAGE = {"job": "payment.charge", "v": 1, "order_id": "18452"}
 
 
-def job(**changes: Any) -> Job:  # noqa: ANN401  # fields by name
+def make_charge(**changes: Any) -> Job:  # noqa: ANN401  # fields by name
     held = {"job_key": KEY, "message": MESSAGE, "created_at": NOW, "deployment": "dev"}
-    return a_job(**{**held, **changes})
+    return make_job(**{**held, **changes})
 
 
-def line(of: Job, **changes: Any) -> HistoryLine:  # noqa: ANN401  # fields by name
+def make_line(of: Job, **changes: Any) -> HistoryLine:  # noqa: ANN401  # fields by name
     made = history_line(None, of, generation="T1", at=NOW)
     assert made is not None
     return replace(made, **changes)
 
 
 @dataclass
-class FakeTable:
-    item: Identity | None = T1
+class FakeIdentityTable:
+    item: TableIdentity | None = T1
     table: TableFacts = T2
-    writes: list[Identity] = field(default_factory=list)
+    writes: list[TableIdentity] = field(default_factory=list)
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> TableIdentity | None:
         return self.item
 
     def facts(self) -> TableFacts:
@@ -56,8 +62,8 @@ class FakeTable:
     def with_protection(self, facts: TableFacts) -> TableFacts:
         return facts
 
-    def write(self, identity: Identity, *, instead_of: Identity | None) -> bool:
-        if self.item != instead_of:
+    def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
+        if self.item != replacing:
             return False
         self.item = identity
         self.writes.append(identity)
@@ -65,7 +71,7 @@ class FakeTable:
 
 
 @dataclass
-class Scan:
+class FakeRowScan:
     store: MemoryJobStore
     unreadable: tuple[tuple[str, int | None], ...] = ()
 
@@ -76,10 +82,10 @@ class Scan:
 
 
 @dataclass
-class Bench:
+class RestoreHarness:
     rows: tuple[Job, ...] = ()
     lines: tuple[HistoryLine, ...] = ()
-    table: FakeTable = field(default_factory=FakeTable)
+    table: FakeIdentityTable = field(default_factory=FakeIdentityTable)
     store: MemoryJobStore = field(default_factory=MemoryJobStore)
     history: MemoryHistory = field(default_factory=MemoryHistory)
     clock: FakeClock = field(default_factory=lambda: FakeClock(LATER))
@@ -90,32 +96,32 @@ class Bench:
         self.history.put(NOW.date(), "payment.charge", "one", self.lines)
 
     @property
-    def service(self) -> RestoreProofs:
-        return RestoreProofs(
+    def service(self) -> ProofRestorer:
+        return ProofRestorer(
             table=self.table,
             store=self.store,
-            scan=Scan(self.store),
+            scan=FakeRowScan(self.store),
             history=self.history,
             clock=self.clock,
             new_identity=lambda: "fresh",
         )
 
-    def replaced(self, **given: Any) -> Declared:  # noqa: ANN401  # options by name
+    def replace_table(self, **given: Any) -> Declaration:  # noqa: ANN401  # options by name
         done = self.service.replace_table(replays_for=timedelta(days=18), **given)
-        assert isinstance(done, Declared), done
+        assert isinstance(done, Declaration), done
         return done
 
-    def refused(self, **given: Any) -> str:  # noqa: ANN401  # options by name
+    def failed_replace_reason(self, **given: Any) -> str:  # noqa: ANN401  # options by name
         done = self.service.replace_table(replays_for=timedelta(days=18), **given)
-        assert isinstance(done, CannotRestore), done
+        assert isinstance(done, RestoreRefused), done
         assert self.table.writes == []
-        return done.why
+        return done.reason
 
     def row(self) -> Job:
         return self.store.jobs[KEY]
 
 
-FINISHED = job(
+FINISHED = make_charge(
     status=Status.FINISHED,
     version=5,
     provider_ref="pi_1",
@@ -126,9 +132,9 @@ FINISHED = job(
 
 
 def test_older_row_becomes_newest_history_image() -> None:
-    bench = Bench((job(status=Status.STARTED, version=3),), (line(FINISHED),))
+    bench = RestoreHarness((make_charge(status=Status.STARTED, version=3),), (make_line(FINISHED),))
 
-    done = bench.replaced()
+    done = bench.replace_table()
 
     row = bench.row()
     assert (row.status, row.provider_ref, row.result) == (
@@ -139,55 +145,58 @@ def test_older_row_becomes_newest_history_image() -> None:
     assert row.expires_at == FINISHED.expires_at
     assert row.due_at is None
     assert row.version > FINISHED.version
-    assert (done.read, done.written, done.unresolved) == (1, 1, 0)
+    assert (done.rows_read, done.rows_written, done.unresolved) == (1, 1, 0)
 
 
 def test_lost_row_is_restored() -> None:
-    bench = Bench((), (line(FINISHED),))
+    bench = RestoreHarness((), (make_line(FINISHED),))
 
-    assert bench.replaced().written == 1
+    assert bench.replace_table().rows_written == 1
     assert bench.row().status is Status.FINISHED
     assert bench.row().message == MESSAGE
 
 
 def test_row_newer_than_history_is_kept() -> None:
     newer = replace(FINISHED, version=9)
-    bench = Bench((newer,), (line(job(status=Status.STARTED, version=7)),))
+    bench = RestoreHarness((newer,), (make_line(make_charge(status=Status.STARTED, version=7)),))
 
-    assert bench.replaced().written == 0
+    assert bench.replace_table().rows_written == 0
     assert bench.row() == newer
 
 
 @pytest.mark.parametrize("status", [Status.READY, Status.STARTED, Status.UNKNOWN])
 @pytest.mark.parametrize("where", ["row", "history", "both"])
 def test_open_job_becomes_unknown_and_due(status: Status, where: str) -> None:
-    open_job = job(status=status, version=4, provider_ref="pi_1", lease_until=LATER)
-    bench = Bench(
-        () if where == "history" else (open_job,), () if where == "row" else (line(open_job),)
+    open_job = make_charge(status=status, version=4, provider_ref="pi_1", lease_until=LATER)
+    bench = RestoreHarness(
+        () if where == "history" else (open_job,), () if where == "row" else (make_line(open_job),)
     )
 
-    assert bench.replaced().unresolved == 1
+    assert bench.replace_table().unresolved == 1
     row = bench.row()
     assert (row.status, row.due_at, row.owner) == (Status.UNKNOWN, LATER, None)
     assert row.provider_ref == "pi_1"
     assert row.evidence[-1].event is Event.RESTORE
-    assert row.age_begins == LATER
+    assert row.age_starts_at == LATER
 
 
 def test_unclaimed_job_takes_identity_of_deployment() -> None:
-    bench = Bench((job(status=Status.READY, deployment=None),))
+    bench = RestoreHarness((make_charge(status=Status.READY, deployment=None),))
 
-    bench.replaced()
+    bench.replace_table()
 
     assert bench.row().deployment == "dev"
 
 
 def test_newest_history_line_wins() -> None:
-    started, saved = job(status=Status.STARTED, version=2), job(status=Status.STARTED, version=3)
+    started, saved = (
+        make_charge(status=Status.STARTED, version=2),
+        make_charge(status=Status.STARTED, version=3),
+    )
     saved = replace(saved, provider_ref="pi_1")
-    bench = Bench((started,), (line(saved), line(started)))
+    bench = RestoreHarness((started,), (make_line(saved), make_line(started)))
 
-    bench.replaced()
+    bench.replace_table()
 
     assert bench.row().provider_ref == "pi_1"
 
@@ -195,67 +204,67 @@ def test_newest_history_line_wins() -> None:
 def test_expired_row_is_not_restored() -> None:
     gone = history_line(FINISHED, None, generation="T1", at=LATER, expired=True)
     assert gone is not None
-    bench = Bench((), (line(FINISHED), gone))
+    bench = RestoreHarness((), (make_line(FINISHED), gone))
 
-    assert bench.replaced().written == 0
+    assert bench.replace_table().rows_written == 0
     assert bench.store.jobs == {}
 
 
 def test_deleted_row_is_restored() -> None:
     gone = history_line(FINISHED, None, generation="T1", at=LATER)
     assert gone is not None
-    assert gone.record is Record.DELETED
-    bench = Bench((), (line(FINISHED), gone))
+    assert gone.record is HistoryRecordType.DELETED
+    bench = RestoreHarness((), (make_line(FINISHED), gone))
 
-    bench.replaced()
+    bench.replace_table()
 
     assert bench.row().status is Status.FINISHED
 
 
 def test_unpublished_ended_row_is_due() -> None:
-    bench = Bench((), (line(FINISHED, expires_at=None),))
+    bench = RestoreHarness((), (make_line(FINISHED, expires_at=None),))
 
-    bench.replaced()
+    bench.replace_table()
 
     assert bench.row().due_at == LATER
 
 
 def test_review_keeps_status_and_is_due_for_alert() -> None:
-    bench = Bench((), (line(job(status=Status.NEEDS_REVIEW)),))
+    bench = RestoreHarness((), (make_line(make_charge(status=Status.NEEDS_REVIEW)),))
 
-    bench.replaced()
+    bench.replace_table()
 
     assert (bench.row().status, bench.row().due_at) == (Status.NEEDS_REVIEW, LATER)
 
 
 def test_open_job_without_whole_message_needs_review() -> None:
-    partial = line(job(status=Status.STARTED), left_out=("message",))
-    bench = Bench((), (partial,))
+    partial = make_line(make_charge(status=Status.STARTED), left_out=("message",))
+    bench = RestoreHarness((), (partial,))
 
-    bench.replaced()
+    bench.replace_table()
 
     assert bench.row().status is Status.NEEDS_REVIEW
 
 
 def test_row_keeps_whole_message_when_history_lacks_it() -> None:
     whole = {**MESSAGE, "note": {"nested": "value"}}
-    row = job(status=Status.READY, version=1, message=whole)
-    partial = line(job(status=Status.STARTED, version=2), left_out=("message",))
-    bench = Bench((row,), (partial,))
+    row = make_charge(status=Status.READY, version=1, message=whole)
+    partial = make_line(make_charge(status=Status.STARTED, version=2), left_out=("message",))
+    bench = RestoreHarness((row,), (partial,))
 
-    bench.replaced()
+    bench.replace_table()
 
     assert bench.row().message == whole
     assert bench.row().status is Status.UNKNOWN
 
 
 def test_restore_writes_identity_item_with_new_table_id() -> None:
-    bench = Bench((job(status=Status.STARTED),))
+    bench = RestoreHarness((make_charge(status=Status.STARTED),))
 
-    identity = bench.replaced().identity
+    identity = bench.replace_table().identity
 
     assert bench.table.writes == [identity]
-    assert identity == Identity(
+    assert identity == TableIdentity(
         deployment="dev",
         table_id="T2",
         restored_at=LATER,
@@ -263,104 +272,117 @@ def test_restore_writes_identity_item_with_new_table_id() -> None:
     )
 
 
-class BreaksAfter(MemoryJobStore):
+class FailingAfterStore(MemoryJobStore):
     left = 1
 
-    def swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
+    def compare_and_swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401  # as it is
         if not self.left:
             raise ConnectionError("interrupted")
         self.left -= 1
-        return super().swap(before, after, **more)
+        return super().compare_and_swap(before, after, **more)
 
 
 def test_interrupted_restore_resumes_where_it_stopped() -> None:
     rows = tuple(
-        job(job_key=JobKey(f"payment.charge:order_{number}"), status=Status.STARTED)
+        make_charge(job_key=JobKey(f"payment.charge:order_{number}"), status=Status.STARTED)
         for number in range(3)
     )
-    store = BreaksAfter()
-    bench = Bench(rows, store=store)
+    store = FailingAfterStore()
+    bench = RestoreHarness(rows, store=store)
     with pytest.raises(ConnectionError):
-        bench.replaced()
+        bench.replace_table()
     assert bench.table.writes == [], "the table stays refused"
     store.left = 10
 
-    assert bench.replaced().written == 2
+    assert bench.replace_table().rows_written == 2
     assert {row.status for row in store.jobs.values()} == {Status.UNKNOWN}
 
 
 def test_dry_run_changes_nothing() -> None:
-    before = job(status=Status.STARTED)
-    bench = Bench((before,))
+    before = make_charge(status=Status.STARTED)
+    bench = RestoreHarness((before,))
 
-    assert bench.replaced(dry_run=True).written == 1
+    assert bench.replace_table(dry_run=True).rows_written == 1
     assert bench.row() == before
     assert bench.table.writes == []
 
 
 def test_open_gap_blocks_restore() -> None:
-    bench = Bench((job(status=Status.STARTED),))
-    bench.history.record_gap(Gap(name="gap-1", recorded_at=NOW))
+    bench = RestoreHarness((make_charge(status=Status.STARTED),))
+    bench.history.record_gap(HistoryGap(name="gap-1", recorded_at=NOW))
 
-    assert "oncely archive backfill" in bench.refused()
+    assert "oncely archive backfill" in bench.failed_replace_reason()
     assert bench.row().status is Status.STARTED
 
 
 def test_history_line_of_newer_version_blocks_restore() -> None:
     strange = unreadable_line(KEY, generation="T1", at=LATER, version=9)
 
-    assert "cannot read" in Bench((), (strange,)).refused()
-    assert "cannot read" in Bench((), (line(FINISHED, status="paused"),)).refused()
+    assert "cannot read" in RestoreHarness((), (strange,)).failed_replace_reason()
+    assert (
+        "cannot read"
+        in RestoreHarness((), (make_line(FINISHED, status="paused"),)).failed_replace_reason()
+    )
 
 
 def test_table_with_own_identity_needs_no_restore() -> None:
-    table = FakeTable(item=replace(T1, table_id="T2"))
+    table = FakeIdentityTable(item=replace(T1, table_id="T2"))
 
-    assert "nothing to declare" in Bench(table=table).refused()
+    assert "nothing to declare" in RestoreHarness(table=table).failed_replace_reason()
 
 
 @pytest.mark.parametrize("lacks", ["has_stream", "has_ttl", "has_recovery"])
 def test_table_without_protection_is_not_opened(lacks: str) -> None:
     facts = replace(T2, **{lacks: False})  # type: ignore[arg-type]  # flags by name
 
-    assert "a restore leaves it off" in Bench(table=FakeTable(table=facts)).refused()
+    assert (
+        "a restore leaves it off"
+        in RestoreHarness(table=FakeIdentityTable(table=facts)).failed_replace_reason()
+    )
 
 
 def test_concurrent_row_change_stops_restore() -> None:
     class Racing(MemoryJobStore):
-        def swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401
+        def compare_and_swap(self, before: Job, after: Job, **more: Any) -> SwapResult:  # noqa: ANN401
             self.jobs[KEY] = replace(self.jobs[KEY], version=99)
-            return super().swap(before, after, **more)
+            return super().compare_and_swap(before, after, **more)
 
-    assert "stop the workers" in Bench((job(status=Status.STARTED),), store=Racing()).refused()
+    assert (
+        "stop the workers"
+        in RestoreHarness(
+            (make_charge(status=Status.STARTED),), store=Racing()
+        ).failed_replace_reason()
+    )
 
 
 def test_identity_comes_from_history_when_item_is_missing() -> None:
-    bench = Bench((), (line(FINISHED),), FakeTable(item=None))
+    bench = RestoreHarness((), (make_line(FINISHED),), FakeIdentityTable(item=None))
 
-    assert bench.replaced().identity.deployment == "dev"
+    assert bench.replace_table().identity.deployment == "dev"
 
 
 def test_identity_is_never_made_up() -> None:
-    other = line(replace(FINISHED, job_key=JobKey("payment.charge:order_2")), deployment="old")
-    bench = Bench((), (line(FINISHED), other), FakeTable(item=None))
+    other = make_line(replace(FINISHED, job_key=JobKey("payment.charge:order_2")), deployment="old")
+    bench = RestoreHarness((), (make_line(FINISHED), other), FakeIdentityTable(item=None))
 
-    assert "dev, old" in bench.refused()
-    assert "names the identity mine" in bench.refused(named="mine")
-    assert bench.replaced(named="dev").identity.deployment == "dev"
-    assert "none" in Bench(table=FakeTable(item=None)).refused()
+    assert "dev, old" in bench.failed_replace_reason()
+    assert "names the identity mine" in bench.failed_replace_reason(identity="mine")
+    assert bench.replace_table(identity="dev").identity.deployment == "dev"
+    assert "none" in RestoreHarness(table=FakeIdentityTable(item=None)).failed_replace_reason()
 
 
 def test_copy_gets_own_identity_and_parks_open_jobs() -> None:
     owing = replace(FINISHED, job_key=JobKey("payment.charge:order_2"), due_at=NOW, expires_at=None)
     ended = replace(FINISHED, job_key=JobKey("payment.charge:order_3"))
-    bench = Bench((job(status=Status.READY, due_at=NOW), owing, ended), (line(FINISHED),))
+    bench = RestoreHarness(
+        (make_charge(status=Status.READY, due_at=NOW), owing, ended), (make_line(FINISHED),)
+    )
 
     done = bench.service.declare_copy()
 
-    assert isinstance(done, Declared)
-    assert done.identity == Identity(deployment="fresh", table_id="T2")
-    assert (done.written, done.unresolved) == (2, 1)
+    assert isinstance(done, Declaration)
+    assert done.identity == TableIdentity(deployment="fresh", table_id="T2")
+    assert (done.rows_written, done.unresolved) == (2, 1)
     assert (bench.row().status, bench.row().due_at) == (Status.NEEDS_REVIEW, None)
     assert bench.store.jobs[owing.job_key].due_at is None, "the original sends what is owed"
     assert bench.store.jobs[ended.job_key] == ended
@@ -369,10 +391,10 @@ def test_copy_gets_own_identity_and_parks_open_jobs() -> None:
 @pytest.mark.parametrize("code", ["card_declined", "a code with spaces"])
 def test_closing_job_is_restored_as_closing(code: str) -> None:
     closing: dict[str, Json] = {"reason": "declined", "code": code, "result": {}}
-    before = job(status=Status.NEEDS_REVIEW, version=4, provider_ref="pi_1")
+    before = make_charge(status=Status.NEEDS_REVIEW, version=4, provider_ref="pi_1")
     ready = replace(before, status=Status.READY, version=5, closing=closing)
     for row in (None, before):
-        found = restored(row, line(ready), deployment="dev", now=LATER)
+        found = restore_row(row, make_line(ready), deployment="dev", now=LATER)
 
         assert found is not None
         assert (found.status, found.provider_ref) == (Status.UNKNOWN, "pi_1")
@@ -381,41 +403,41 @@ def test_closing_job_is_restored_as_closing(code: str) -> None:
 
 
 def test_unreadable_line_blocks_restore_when_newest() -> None:
-    failed = line(replace(FINISHED, status=Status.FAILED, version=5))
+    failed = make_line(replace(FINISHED, status=Status.FAILED, version=5))
     strange = unreadable_line(KEY, generation="T1", at=failed.at, version=6)
 
-    assert "cannot read" in Bench((), (failed, strange)).refused()
-    assert "cannot read" in Bench((), (strange, failed)).refused()
+    assert "cannot read" in RestoreHarness((), (failed, strange)).failed_replace_reason()
+    assert "cannot read" in RestoreHarness((), (strange, failed)).failed_replace_reason()
 
 
 def test_unreadable_line_is_ignored_when_newer_line_follows() -> None:
     strange = unreadable_line(KEY, generation="T1", at=NOW - timedelta(days=1), version=6)
     unnamed = unreadable_line(KEY, generation="T1", at=NOW - timedelta(days=1), version=None)
-    after = line(replace(FINISHED, version=7))
-    anew = line(replace(FINISHED, version=2), at=NOW + timedelta(days=500))
+    after = make_line(replace(FINISHED, version=7))
+    anew = make_line(replace(FINISHED, version=2), at=NOW + timedelta(days=500))
 
     for lines in ((strange, after), (after, strange), (unnamed, after), (strange, anew)):
-        assert Bench((), lines).replaced().written == 1
+        assert RestoreHarness((), lines).replace_table().rows_written == 1
 
 
 def test_copy_is_not_opened_while_row_is_unreadable() -> None:
-    bench = Bench((FINISHED,))
-    scan = Scan(bench.store, unreadable=(("payment.charge:order_2", 3),))
+    bench = RestoreHarness((FINISHED,))
+    scan = FakeRowScan(bench.store, unreadable=(("payment.charge:order_2", 3),))
 
     done = replace(bench.service, scan=scan).declare_copy()
 
-    assert isinstance(done, CannotRestore)
-    assert "order_2 cannot be read" in done.why
+    assert isinstance(done, RestoreRefused)
+    assert "order_2 cannot be read" in done.reason
     assert bench.table.writes == []
 
 
 def test_published_row_is_restored_as_published() -> None:
     owing = replace(FINISHED, due_at=NOW, expires_at=None)
-    sent = published(owing, retention=MONEY_RETENTION, now=NOW)
-    lines = (line(owing), history_line(owing, sent, generation="T1", at=NOW))
-    bench = Bench((), tuple(one for one in lines if one is not None))
+    sent = mark_published(owing, retention=MONEY_RETENTION, now=NOW)
+    lines = (make_line(owing), history_line(owing, sent, generation="T1", at=NOW))
+    bench = RestoreHarness((), tuple(one for one in lines if one is not None))
 
-    bench.replaced()
+    bench.replace_table()
 
     assert (bench.row().due_at, bench.row().expires_at) == (None, sent.expires_at)
 
@@ -423,7 +445,7 @@ def test_published_row_is_restored_as_published() -> None:
 def test_unpublished_row_of_copy_expires() -> None:
     owing = replace(FINISHED, due_at=NOW, expires_at=None)
 
-    found = parked(owing, now=LATER)
+    found = park_copied_row(owing, now=LATER)
 
     assert found is not None
     assert found.due_at is None
@@ -431,19 +453,22 @@ def test_unpublished_row_of_copy_expires() -> None:
 
 
 def test_ended_row_is_left_unchanged() -> None:
-    assert restored(FINISHED, None, deployment="dev", now=LATER) is None
+    assert restore_row(FINISHED, None, deployment="dev", now=LATER) is None
     assert (
-        restored(FINISHED, backfill_line(FINISHED, generation="T1"), deployment="dev", now=LATER)
+        restore_row(FINISHED, backfill_line(FINISHED, generation="T1"), deployment="dev", now=LATER)
         is None
     )
-    assert parked(FINISHED, now=LATER) is None
-    assert restored(None, None, deployment="dev", now=LATER) is None
+    assert park_copied_row(FINISHED, now=LATER) is None
+    assert restore_row(None, None, deployment="dev", now=LATER) is None
 
 
 def test_new_row_of_expired_key_outranks_old_history() -> None:
     def again(at: datetime) -> Job:
-        return job(status=Status.FINISHED, created_at=at, version=2, expires_at=LATER)
+        return make_charge(status=Status.FINISHED, created_at=at, version=2, expires_at=LATER)
 
     row = again(NOW + timedelta(days=1))
 
-    assert restored(row, line(replace(again(NOW), version=9)), deployment="dev", now=LATER) is None
+    assert (
+        restore_row(row, make_line(replace(again(NOW), version=9)), deployment="dev", now=LATER)
+        is None
+    )

@@ -10,44 +10,51 @@ import typer
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.review import known, not_known
+from oncely.domain.review import known_facts, open_question
 from oncely.ports import Alert
 from oncely.services import alert_texts
 from ops_cli.main import app
-from tests.unit.samples import KEY, a_job, an_entry
+from tests.unit.samples import KEY, make_entry, make_job
 
-CONTRADICTED = an_entry(event=Event.CONTRADICT, old=Status.FAILED, new=Status.NEEDS_REVIEW)
-RULED = an_entry(event=Event.RULE_READY, old=Status.NEEDS_REVIEW, new=Status.READY)
+CONTRADICTED = make_entry(
+    event=Event.CONTRADICT, from_status=Status.FAILED, to_status=Status.NEEDS_REVIEW
+)
+MANUALLY_RESOLVED = make_entry(
+    event=Event.REOPEN, from_status=Status.NEEDS_REVIEW, to_status=Status.READY
+)
 
 
-def a_review(**changes: object) -> Job:
-    return a_job(status=Status.NEEDS_REVIEW, **changes)
+def make_review(**changes: object) -> Job:
+    return make_job(status=Status.NEEDS_REVIEW, **changes)
 
 
 @pytest.mark.parametrize(
     ("job", "question"),
     [
-        (a_review(fence=0), "why no worker takes it"),
-        (a_review(provider_ref=None), "whether anything happened outside"),
-        (a_review(provider_ref="pi_1"), "what became of pi_1"),
-        (a_review(provider_ref="pi_1", result={"charge_id": "ch_1"}), "should stand"),
-        (a_review(result={"charge_id": "ch_1"}, evidence=(CONTRADICTED,)), "which is true"),
-        (a_review(result={"charge_id": "ch_1"}, evidence=(CONTRADICTED, RULED)), "should stand"),
+        (make_review(fence=0), "why no worker takes it"),
+        (make_review(provider_ref=None), "whether anything happened outside"),
+        (make_review(provider_ref="pi_1"), "what became of pi_1"),
+        (make_review(provider_ref="pi_1", result={"charge_id": "ch_1"}), "should stand"),
+        (make_review(result={"charge_id": "ch_1"}, evidence=(CONTRADICTED,)), "which is true"),
+        (
+            make_review(result={"charge_id": "ch_1"}, evidence=(CONTRADICTED, MANUALLY_RESOLVED)),
+            "should stand",
+        ),
     ],
 )
 def test_open_question_follows_from_stored_fields(job: Job, question: str) -> None:
-    assert question in not_known(job)
+    assert question in open_question(job)
 
 
 def test_known_facts_include_provider_result() -> None:
-    facts = known(a_review(provider_ref="pi_1", result={"charge_id": "ch_1"}))
+    facts = known_facts(make_review(provider_ref="pi_1", result={"charge_id": "ch_1"}))
 
     assert any("ch_1" in fact for fact in facts)
     assert any("pi_1" in fact for fact in facts)
 
 
 def test_known_facts_exclude_missing_fields() -> None:
-    facts = known(a_review(provider_ref=None, customer_id=None, result=None))
+    facts = known_facts(make_review(provider_ref=None, customer_id=None, result=None))
 
     assert facts == (
         "workers claimed it 1 times, and 1 of them may have called",
@@ -58,10 +65,10 @@ def test_known_facts_exclude_missing_fields() -> None:
 @pytest.mark.parametrize(
     "alert",
     [
-        alert_texts.review(a_review(last_error="two found"), stack="Oncely-prod"),
-        alert_texts.conflict(KEY, "other amount", stack="Oncely-prod"),
-        alert_texts.gone(KEY, "charged as ch_1", stack="Oncely-prod"),
-        alert_texts.dead_letters([(KEY, "it is started")], stack="Oncely-prod"),
+        alert_texts.review_alert(make_review(last_error="two found"), stack="Oncely-prod"),
+        alert_texts.conflict_alert(KEY, "other amount", stack="Oncely-prod"),
+        alert_texts.orphaned_outcome_alert(KEY, "charged as ch_1", stack="Oncely-prod"),
+        alert_texts.dead_letter_alert([(KEY, "it is started")], stack="Oncely-prod"),
     ],
     ids=lambda alert: alert.subject,
 )
@@ -77,21 +84,26 @@ def test_each_alert_lists_known_not_known_and_next(
 def test_subject_names_job_or_counts_dead_letters() -> None:
     letter = (KEY, "it is started")
 
-    assert alert_texts.conflict(KEY, "x", stack="").subject == (
+    assert alert_texts.conflict_alert(KEY, "x", stack="").subject == (
         f"Oncely: conflicting message for {KEY}"
     )
-    assert alert_texts.gone(KEY, "x", stack="").subject == f"Oncely: {KEY} has no row"
-    assert alert_texts.dead_letters([letter], stack="").subject == "Oncely: a dead letter"
-    assert alert_texts.dead_letters([letter] * 2, stack="").subject == "Oncely: 2 dead letters"
+    assert (
+        alert_texts.orphaned_outcome_alert(KEY, "x", stack="").subject
+        == f"Oncely: {KEY} has no row"
+    )
+    assert alert_texts.dead_letter_alert([letter], stack="").subject == "Oncely: a dead letter"
+    assert alert_texts.dead_letter_alert([letter] * 2, stack="").subject == "Oncely: 2 dead letters"
 
 
 def test_command_names_stack_when_known() -> None:
-    assert alert_texts.show(KEY, "Oncely-prod") == f"oncely show '{KEY}' --stack Oncely-prod"
-    assert alert_texts.show(KEY, "") == f"oncely show '{KEY}'"
+    assert (
+        alert_texts.show_command(KEY, "Oncely-prod") == f"oncely show '{KEY}' --stack Oncely-prod"
+    )
+    assert alert_texts.show_command(KEY, "") == f"oncely show '{KEY}'"
 
 
 @pytest.mark.parametrize("stack", ["Oncely-prod", ""])
-@pytest.mark.parametrize("command", [alert_texts.show, alert_texts.ask])
+@pytest.mark.parametrize("command", [alert_texts.show_command, alert_texts.lookup_command])
 def test_alert_commands_are_valid_oncely_commands(
     command: Callable[[JobKey, str], str], stack: str
 ) -> None:
@@ -108,11 +120,11 @@ def test_alert_commands_are_valid_oncely_commands(
 @pytest.mark.parametrize(
     "alert",
     [
-        alert_texts.review(a_review(last_error="not verified: ada@example.com"), stack=""),
-        alert_texts.review(a_review(result={"to": "ada@example.com"}), stack=""),
-        alert_texts.conflict(KEY, "ada@example.com is another", stack=""),
-        alert_texts.gone(KEY, "sent to ada@example.com", stack=""),
-        alert_texts.dead_letters([(KEY, "sent to ada@example.com")], stack=""),
+        alert_texts.review_alert(make_review(last_error="not verified: ada@example.com"), stack=""),
+        alert_texts.review_alert(make_review(result={"to": "ada@example.com"}), stack=""),
+        alert_texts.conflict_alert(KEY, "ada@example.com is another", stack=""),
+        alert_texts.orphaned_outcome_alert(KEY, "sent to ada@example.com", stack=""),
+        alert_texts.dead_letter_alert([(KEY, "sent to ada@example.com")], stack=""),
     ],
 )
 def test_alert_masks_email_addresses(alert: Alert) -> None:

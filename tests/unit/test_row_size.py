@@ -7,20 +7,20 @@ from uuid import UUID
 
 import pytest
 
-from oncely.adapters.job_rows import to_attributes
-from oncely.adapters.system import new_token
-from oncely.domain.answers import Answer, Done, Prepared
+from oncely.adapters.job_rows import serialize_job
+from oncely.adapters.system import new_owner_token
+from oncely.domain.answers import EffectOutcome, Prepared, Succeeded
 from oncely.domain.claims import Claim
 from oncely.domain.jobs import Job
-from oncely.domain.keys import ProviderKey
-from oncely.domain.writes import LocalWrite
+from oncely.domain.keys import IdempotencyKey
+from oncely.domain.writes import BusinessWrite
 from oncely.ports import ClaimResult, SwapResult
-from oncely.providers import Mail, Payment
+from oncely.providers import Email, Payment
 from oncely.testing.memory import MemoryJobStore
-from tests.integration.ping import Ping, ping
+from tests.integration.ping import Ping, ping_message
 from tests.support.mail import FakeMailer
-from tests.support.payments import FakePayments, Fault, Intent
-from tests.support.world import World, charge
+from tests.support.payments import FakeIntent, FakePayments, PaymentFault
+from tests.support.world import InMemoryStack, charge_message
 
 LIMIT = 1_000  # bytes, and DynamoDB's write unit is 1,024
 ORDER, CUSTOMER = str(UUID(int=18452)), str(UUID(int=7))
@@ -28,7 +28,7 @@ PAYMENT, REQUEST = "pi_3PqYzA2eZvKYlo2C1a2B3c4D", "req_8sYtPq2LmNoXyZ"
 MESSAGE = "0102018f9c3e5a7b-1b2c3d4e-5f60-4718-92a3-b4c5d6e7f809-000000"
 
 
-def size(item: Mapping[str, Any]) -> int:
+def item_size(item: Mapping[str, Any]) -> int:
     """The size of an item as DynamoDB counts it."""
     return sum(len(name.encode()) + _size(value) for name, value in item.items())
 
@@ -48,7 +48,7 @@ def _size(attribute: Mapping[str, Any]) -> int:
             return 1
 
 
-class Measured(MemoryJobStore):
+class SizeRecordingStore(MemoryJobStore):
     """Notes the size of a row after each write."""
 
     def claim(self, claim: Claim) -> ClaimResult:
@@ -56,51 +56,53 @@ class Measured(MemoryJobStore):
         self._note(self.jobs[claim.job_key])
         return result
 
-    def swap(self, before: Job, after: Job, *, local: Sequence[LocalWrite] = ()) -> SwapResult:
-        result = super().swap(before, after, local=local)
+    def compare_and_swap(
+        self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
+    ) -> SwapResult:
+        result = super().compare_and_swap(before, after, business_writes=business_writes)
         self._note(self.jobs[before.job_key])
         return result
 
     def _note(self, job: Job) -> None:
-        sizes.setdefault(job.job_type, []).append(size(to_attributes(job)))
+        sizes.setdefault(job.job_type, []).append(item_size(serialize_job(job)))
 
 
 sizes: dict[str, list[int]] = {}
 
 
-class LongNames(FakePayments):
+class MaxLengthNamePayments(FakePayments):
     """A provider whose ids are as long as Stripe's."""
 
-    def scope(self) -> str:
+    def key_scope(self) -> str:
         return "stripe:sk_live_51PqYzA2eZvKYlo2"
 
     def _create(self, payment: Payment) -> Prepared:
-        self.intents[PAYMENT] = Intent(PAYMENT, payment)
+        self.intents[PAYMENT] = FakeIntent(PAYMENT, payment)
         return Prepared(PAYMENT)
 
-    def _confirm(self, ref: str) -> Answer:
+    def _confirm(self, ref: str) -> EffectOutcome:
         answer = super()._confirm(ref)
-        if not isinstance(answer, Done):
+        if not isinstance(answer, Succeeded):
             return answer
         charge_id = f"ch{PAYMENT[2:]}"
         result = {**answer.result, "charge_id": charge_id, "request_id": REQUEST}
-        return Done(f"charged 12.50 EUR as {charge_id}", ref, result)
+        return Succeeded(f"charged 12.50 EUR as {charge_id}", ref, result)
 
 
-class LongMailer(FakeMailer):
-    def send(self, mail: Mail, *, key: ProviderKey, tag: str) -> Answer:
-        super().send(mail, key=key, tag=tag)
+class MaxLengthNameMailer(FakeMailer):
+    def send(self, email: Email, *, idempotency_key: IdempotencyKey, tag: str) -> EffectOutcome:
+        super().send(email, idempotency_key=idempotency_key, tag=tag)
         result = {"message_id": MESSAGE, "request_id": str(UUID(int=9))}
-        return Done(f"sent as {MESSAGE}", MESSAGE, result)
+        return Succeeded(f"sent as {MESSAGE}", MESSAGE, result)
 
 
-def the_world(**more: Any) -> World:  # noqa: ANN401  # fields of a world
+def make_world(**more: Any) -> InMemoryStack:  # noqa: ANN401  # fields of a world
     sizes.clear()
-    tokens: Any = new_token
-    world = World(
-        store=Measured(),
-        payments=LongNames(),
-        mail=LongMailer(),
+    tokens: Any = new_owner_token
+    world = InMemoryStack(
+        store=SizeRecordingStore(),
+        payments=MaxLengthNamePayments(),
+        mail=MaxLengthNameMailer(),
         tokens=tokens,
         deployment="0123456789abcdef",
         **more,
@@ -110,9 +112,9 @@ def the_world(**more: Any) -> World:  # noqa: ANN401  # fields of a world
 
 
 def test_payment_and_its_receipt_stay_under_one_write_unit() -> None:
-    world = the_world()
+    world = make_world()
 
-    world.run(charge(ORDER))
+    world.run(charge_message(ORDER))
     world.publisher().publish(world.job(f"payment.charge:order_{ORDER}").job_key)
     world.run(world.outbox.sent.pop())
 
@@ -123,21 +125,21 @@ def test_payment_and_its_receipt_stay_under_one_write_unit() -> None:
     assert max(sizes["receipt.send"]) < LIMIT
 
 
-@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_once_unknown_payment_stays_under_two_write_units(fault: Fault) -> None:
-    world = the_world()
-    world.payments.fails("execute", fault)
-    world.run(charge(ORDER))
+@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+def test_once_unknown_payment_stays_under_two_write_units(fault: PaymentFault) -> None:
+    world = make_world()
+    world.payments.fail_next("execute", fault)
+    world.run(charge_message(ORDER))
 
-    world.until_quiet(f"payment.charge:order_{ORDER}")
+    world.run_until_idle(f"payment.charge:order_{ORDER}")
 
     assert max(sizes["payment.charge"]) < 2 * LIMIT
 
 
 def test_smallest_job_stays_under_half_write_unit() -> None:
-    world = the_world(contracts=(Ping,))
+    world = make_world(contracts=(Ping,))
 
-    world.run(ping(1))
+    world.run(ping_message(1))
 
     assert len(sizes["test.ping"]) == 2, "claim, end"
     assert max(sizes["test.ping"]) < LIMIT / 2

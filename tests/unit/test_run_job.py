@@ -5,32 +5,32 @@ from typing import Any
 
 import pytest
 
-from oncely.contract import Call, Settled
-from oncely.domain.answers import Answer, Done, Unfinished
+from oncely.contract import AlreadyResolved, EffectCall
+from oncely.domain.answers import EffectOutcome, InProgress, Succeeded
 from oncely.domain.claims import Claim
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
-from oncely.ports import ClaimRefused, RequirementUnmet
-from oncely.services.outcomes import Conflict, Continued, NeedsReview, NothingSent
+from oncely.ports import ClaimFailed, PrerequisiteNotMet
+from oncely.services.outcomes import Conflict, Continued, NeedsReview, NotAttempted
 from oncely.testing.memory import MemoryJobStore
-from tests.support.fakes import FakeOutbox
-from tests.support.world import World
-from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising
-from tests.unit.samples import NOW, TERMS, a_job
+from tests.support.fakes import FakeMessageSender
+from tests.support.world import InMemoryStack
+from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising_step
+from tests.unit.samples import NOW, TERMS, make_job
 
-BODY = MESSAGE.as_json()
-NEVER = raising(AssertionError("the provider was called"))
+BODY = MESSAGE.to_dict()
+NEVER = raising_step(AssertionError("the provider was called"))
 
 
-def ready(**changes: object) -> Job:
+def ready_job(**changes: object) -> Job:
     """A row of the errand that waits for a worker."""
     named = {"job_key": KEY, "job_type": "errand.run", "message": BODY}
     given = {"status": Status.READY, "fingerprint": None, **named, **changes}
-    return a_job(**given)
+    return make_job(**given)
 
 
 def test_claim_stores_key_scope() -> None:
-    world = World(contracts=(errand_type(scope=lambda: "live"),))
+    world = InMemoryStack(contracts=(errand_type(key_scope=lambda: "live"),))
 
     world.run(BODY)
 
@@ -40,11 +40,11 @@ def test_claim_stores_key_scope() -> None:
 def test_lease_expires_when_last_call_must_have_ended() -> None:
     leases: list[datetime | None] = []
 
-    def acts(call: Call[str]) -> Answer:
+    def acts(call: EffectCall[str]) -> EffectOutcome:
         leases.append(call.job.lease_until)
-        return Done("done")
+        return Succeeded("done")
 
-    world = World(contracts=(errand_type(acts=acts),))
+    world = InMemoryStack(contracts=(errand_type(acts=acts),))
 
     world.run(BODY, seconds_left=60)
 
@@ -54,9 +54,11 @@ def test_lease_expires_when_last_call_must_have_ended() -> None:
 
 
 def test_claim_stores_no_key_scope_when_already_resolved() -> None:
-    done = Settled[str](answer=Done("run before"))
-    contract = errand_type(checks=lambda: done, acts=NEVER, scope=raising(AssertionError("asked")))
-    world = World(contracts=(contract,))
+    done = AlreadyResolved[str](outcome=Succeeded("run before"))
+    contract = errand_type(
+        checks=lambda: done, acts=NEVER, scope=raising_step(AssertionError("asked"))
+    )
+    world = InMemoryStack(contracts=(contract,))
 
     world.run(BODY)
 
@@ -64,8 +66,8 @@ def test_claim_stores_no_key_scope_when_already_resolved() -> None:
 
 
 def test_job_needs_review_when_attempts_are_spent() -> None:
-    world = World(contracts=(errand_type(acts=NEVER),))
-    world.store.create(ready(attempts=TERMS.stop.attempts))
+    world = InMemoryStack(contracts=(errand_type(acts=NEVER),))
+    world.store.create(ready_job(attempts=TERMS.limits.max_attempts))
 
     outcome = world.run(BODY)
 
@@ -76,12 +78,12 @@ def test_job_needs_review_when_attempts_are_spent() -> None:
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_long_job_continues_with_fresh_message_and_progress(*, taken: bool) -> None:
-    def acts(call: Call[str]) -> Answer:
-        call.save({"page": 3})
-        return Unfinished("3 of 9")
+    def acts(call: EffectCall[str]) -> EffectOutcome:
+        call.save_progress({"page": 3})
+        return InProgress("3 of 9")
 
-    outbox = FakeOutbox(refuses=frozenset() if taken else frozenset({0}))
-    world = World(contracts=(errand_type(acts=acts),), outbox=outbox)
+    outbox = FakeMessageSender(fails_at=frozenset() if taken else frozenset({0}))
+    world = InMemoryStack(contracts=(errand_type(acts=acts),), outbox=outbox)
 
     outcome = world.run(BODY)
 
@@ -92,7 +94,7 @@ def test_long_job_continues_with_fresh_message_and_progress(*, taken: bool) -> N
 
 
 def test_long_job_continues_without_progress() -> None:
-    world = World(contracts=(errand_type(acts=lambda _: Unfinished("nothing yet")),))
+    world = InMemoryStack(contracts=(errand_type(acts=lambda _: InProgress("nothing yet")),))
 
     outcome = world.run(BODY)
 
@@ -100,42 +102,42 @@ def test_long_job_continues_without_progress() -> None:
     assert outcome.progress == {}
 
 
-class _Racing(MemoryJobStore):
+class _RacingStore(MemoryJobStore):
     """A store in which another worker claims the row and releases it in the same moment."""
 
     def claim(self, claim: Claim) -> Any:  # noqa: ANN401  # one of the port's results
-        return ClaimRefused(ready())
+        return ClaimFailed(ready_job())
 
 
 def test_lost_claim_on_ready_row_is_retried_at_once() -> None:
-    world = World(contracts=(errand_type(acts=NEVER),), store=_Racing())
+    world = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=_RacingStore())
 
     outcome = world.run(BODY)
 
-    assert isinstance(outcome, NothingSent)
-    assert (outcome.until, outcome.alarm) == (NOW, False)
+    assert isinstance(outcome, NotAttempted)
+    assert (outcome.until, outcome.credentials_rejected) == (NOW, False)
 
 
-class _Unmet(MemoryJobStore):
+class _PrerequisiteStore(MemoryJobStore):
     """A store in which another job must have failed, and has not."""
 
     other: Job | None = None
 
     def claim(self, claim: Claim) -> Any:  # noqa: ANN401  # one of the port's results
-        return RequirementUnmet(self.other)
+        return PrerequisiteNotMet(self.other)
 
 
 @pytest.mark.parametrize(
     ("other", "state"),
-    [(None, "not there"), (a_job(status=Status.FINISHED), "done"), (a_job(), "pending")],
+    [(None, "not there"), (make_job(status=Status.FINISHED), "done"), (make_job(), "pending")],
 )
-@pytest.mark.parametrize("row", [None, ready(status=Status.STARTED)])
+@pytest.mark.parametrize("row", [None, ready_job(status=Status.STARTED)])
 def test_unmet_requirement_conflicts_and_alerts(
     row: Job | None, other: Job | None, state: str
 ) -> None:
-    store = _Unmet()
+    store = _PrerequisiteStore()
     store.other = other
-    world = World(contracts=(errand_type(acts=NEVER),), store=store)
+    world = InMemoryStack(contracts=(errand_type(acts=NEVER),), store=store)
     if row is not None:
         store.jobs[KEY] = row
 
@@ -144,6 +146,6 @@ def test_unmet_requirement_conflicts_and_alerts(
     assert isinstance(outcome, Conflict)
     assert outcome.reason.endswith(f"must have failed, it is {state}")
     assert store.jobs.get(KEY) == row
-    assert [alert.subject for alert in world.alerts.told] == [
+    assert [alert.subject for alert in world.alerts.sent] == [
         f"Oncely: conflicting message for {KEY}"
     ]

@@ -7,27 +7,27 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event
 from oncely.domain.repairs import Repair
 from oncely.services.outcomes import Conflict, Failed, Finished, NeedsReview
-from oncely.services.repair_order import Repaired, RepairOrder
-from tests.support.payments import Fault
-from tests.support.world import World, charge
+from oncely.services.repair_order import Repaired, RepairRequest
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
 
 FIRST = "payment.charge:order_18452"
 SECOND = "payment.charge:order_18452:2"
 
 
-def declined_once() -> World:
-    world = World()
+def world_with_declined_job() -> InMemoryStack:
+    world = InMemoryStack()
     world.add_order()
     world.payments.declines = True
-    assert isinstance(world.run(charge()), Failed)
+    assert isinstance(world.run(charge_message()), Failed)
     world.payments.declines = False
     return world
 
 
 def test_resubmission_after_decline_charges_once() -> None:
-    world = declined_once()
+    world = world_with_declined_job()
 
-    outcome = world.run(charge(attempt=2))
+    outcome = world.run(charge_message(attempt=2))
 
     assert isinstance(outcome, Finished)
     assert world.payments.intents["pi_1"].status == "canceled"
@@ -36,10 +36,10 @@ def test_resubmission_after_decline_charges_once() -> None:
 
 
 def test_resubmission_conflicts_without_failed_first_job() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
 
-    outcome = world.run(charge(attempt=2))
+    outcome = world.run(charge_message(attempt=2))
 
     assert isinstance(outcome, Conflict)
     assert world.store.get(SECOND) is None
@@ -47,41 +47,41 @@ def test_resubmission_conflicts_without_failed_first_job() -> None:
 
 
 def test_replayed_resubmission_conflicts_after_contradiction() -> None:
-    world = declined_once()
+    world = world_with_declined_job()
     world.payments.declines = True
-    world.run(charge(attempt=2))
+    world.run(charge_message(attempt=2))
     world.publisher().publish(JobKey(SECOND))
     world.store.expire(SECOND)
     first = world.job(FIRST)
     contradicted = first.apply(
         Event.CONTRADICT, now=world.clock.now(), actor="worker", reason="paid after all"
     )
-    world.store.swap(first, contradicted)
+    world.store.compare_and_swap(first, contradicted)
 
-    outcome = world.run(charge(attempt=2))
+    outcome = world.run(charge_message(attempt=2))
 
     assert isinstance(outcome, Conflict)
     assert "order_18452 must have failed" in outcome.reason
 
 
 def test_resubmission_conflicts_while_first_job_is_unknown() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
 
-    outcome = world.run(charge(attempt=2))
+    outcome = world.run(charge_message(attempt=2))
 
     assert isinstance(outcome, Conflict)
     assert world.payments.charges == ["pi_1"]
 
 
 def test_resubmission_returns_charge_of_paid_first_job() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.run(charge())
+    world.run(charge_message())
 
-    outcome = world.run(charge(attempt=2))
+    outcome = world.run(charge_message(attempt=2))
 
     assert isinstance(outcome, Finished)
     assert outcome.result["charge_id"] == "ch_pi_1"
@@ -89,11 +89,11 @@ def test_resubmission_returns_charge_of_paid_first_job() -> None:
 
 
 def test_reference_of_failed_job_is_not_treated_as_payment() -> None:
-    world = World()
-    assert isinstance(world.run(charge()), NeedsReview)
-    order = RepairOrder(
+    world = InMemoryStack()
+    assert isinstance(world.run(charge_message()), NeedsReview)
+    order = RepairRequest(
         key=JobKey(FIRST),
-        repair=Repair.FAIL,
+        repair=Repair.MARK_FAILED,
         version=world.job(FIRST).version,
         reason="x",
         actor="ada",
@@ -103,15 +103,15 @@ def test_reference_of_failed_job_is_not_treated_as_payment() -> None:
     assert (world.job(FIRST).result or {})["reference"] == "re_1"
     world.add_order()
 
-    assert isinstance(world.run(charge(attempt=2)), Finished)
+    assert isinstance(world.run(charge_message(attempt=2)), Finished)
     assert world.payments.charges == ["pi_1"]
 
 
-def tried_again(world: World) -> str:
+def resubmit_job(world: InMemoryStack) -> str:
     """A person asks for a second attempt; gives its message."""
-    order = RepairOrder(
+    order = RepairRequest(
         key=JobKey(FIRST),
-        repair=Repair.AGAIN,
+        repair=Repair.RESUBMIT,
         version=world.job(FIRST).version,
         reason="x",
         actor="ada",
@@ -121,8 +121,8 @@ def tried_again(world: World) -> str:
 
 
 def test_resubmission_alerts_once_when_first_job_is_missing() -> None:
-    world = declined_once()
-    message = tried_again(world)
+    world = world_with_declined_job()
+    message = resubmit_job(world)
     world.store.expire(JobKey(FIRST))
 
     outcome = world.run(message)
@@ -130,30 +130,30 @@ def test_resubmission_alerts_once_when_first_job_is_missing() -> None:
     assert isinstance(outcome, NeedsReview)
     assert "order_18452 must have failed, it is not there" in outcome.reason
     for _ in range(8):
-        world.clock.move(minutes=15)
+        world.clock.advance(minutes=15)
         world.reconcile(SECOND)
     assert world.outbox.sent == []
-    assert len(world.alerts.told) == 1
+    assert len(world.alerts.sent) == 1
     assert world.payments.charges == []
 
 
 def test_failed_row_outlives_its_resubmission() -> None:
-    world = declined_once()
+    world = world_with_declined_job()
     expiry = world.job(FIRST).expires_at
     assert expiry is not None
     world.clock.time = expiry - timedelta(minutes=1)
 
-    tried_again(world)
+    resubmit_job(world)
 
     later = world.job(FIRST).expires_at
     assert later is not None
-    assert later >= world.clock.now() + PaymentCharge.terms.stop.age
+    assert later >= world.clock.now() + PaymentCharge.policy.limits.max_age
 
 
 def test_expiry_is_not_extended_when_late_enough() -> None:
-    world = declined_once()
+    world = world_with_declined_job()
     expiry = world.job(FIRST).expires_at
 
-    tried_again(world)
+    resubmit_job(world)
 
     assert world.job(FIRST).expires_at == expiry

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from oncely.adapters.secrets import secret_reader
+from oncely.adapters.secrets import cached_secret_reader
 from oncely.domain.errors import NotConfiguredError
 
 
-class Secrets:
+class FakeSecretsClient:
     def __init__(self, value: str) -> None:
         self.value = value
         self.reads = 0
@@ -18,9 +18,9 @@ class Secrets:
         return {"SecretString": self.value}
 
 
-def read(value: str) -> str:
-    client: Any = Secrets(value)
-    return secret_reader(client)("stripe")
+def read_secret(value: str) -> str:
+    client: Any = FakeSecretsClient(value)
+    return cached_secret_reader(client)("stripe")
 
 
 def test_api_key_is_reread_after_five_minutes(
@@ -28,8 +28,8 @@ def test_api_key_is_reread_after_five_minutes(
 ) -> None:
     now = 0.0
     monkeypatch.setattr("time.time", lambda: now)
-    client: Any = Secrets("sk_test_1")
-    read = secret_reader(client)
+    client: Any = FakeSecretsClient("sk_test_1")
+    read = cached_secret_reader(client)
     keys = []
     for now in (1000.0, 1299.0, 1301.0):  # noqa: B007  # the clock that the reader sees
         keys.append(read("stripe"))
@@ -40,8 +40,8 @@ def test_api_key_is_reread_after_five_minutes(
 
 
 def test_invalid_secret_is_not_cached() -> None:
-    client: Any = Secrets("")
-    read = secret_reader(client)
+    client: Any = FakeSecretsClient("")
+    read = cached_secret_reader(client)
     with pytest.raises(NotConfiguredError):
         read("stripe")
     client.value = "sk_test_1"
@@ -51,7 +51,7 @@ def test_invalid_secret_is_not_cached() -> None:
 
 @pytest.mark.parametrize("value", ["sk_test_1", "sk_test_1\n", "  sk_test_1 "])
 def test_api_key_is_read_without_surrounding_space(value: str) -> None:
-    assert read(value) == "sk_test_1"
+    assert read_secret(value) == "sk_test_1"
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_api_key_is_read_without_surrounding_space(value: str) -> None:
 )
 def test_api_key_with_invalid_character_is_misconfiguration(value: str) -> None:
     with pytest.raises(NotConfiguredError, match="put the provider's key in again"):
-        read(value)
+        read_secret(value)
 
 
 @pytest.mark.parametrize("value", ["", " \n"])
 def test_empty_secret_is_misconfiguration(value: str) -> None:
     with pytest.raises(NotConfiguredError, match="empty"):
-        read(value)
+        read_secret(value)

@@ -7,26 +7,26 @@ from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.errors import NotConfiguredError
 from oncely.settings import (
     DeadLetterSettings,
-    FinderSettings,
-    GroupSettings,
+    FindDueSettings,
+    FinishSweepSettings,
     PublisherSettings,
-    RejectSettings,
-    ResolverSettings,
+    ReconcilerSettings,
+    RejectArchiveSettings,
+    ResolveGroupSettings,
     Settings,
-    SweepSettings,
     WorkerSettings,
 )
 from tests.unit.report_contract import ReportBuild
 
 CONTRACTS = (PaymentCharge, ReportBuild)
-KINDS = (
+SETTINGS_TYPES = (
     DeadLetterSettings,
-    FinderSettings,
-    GroupSettings,
+    FindDueSettings,
+    ResolveGroupSettings,
     PublisherSettings,
-    RejectSettings,
-    ResolverSettings,
-    SweepSettings,
+    RejectArchiveSettings,
+    ReconcilerSettings,
+    FinishSweepSettings,
     WorkerSettings,
 )
 PAYMENTS = {
@@ -39,7 +39,7 @@ PAYMENTS = {
     "ORDERS_TABLE": "shop-orders",
     "STRIPE_SECRET": "prod/stripe",
 }
-EVERYTHING = {
+ALL_ENV_VARS = {
     **PAYMENTS,
     "PAYMENTS_QUEUE_URL": "https://sqs/payments",
     "REPORTS_QUEUE_URL": "https://sqs/reports",
@@ -66,7 +66,7 @@ def test_worker_gets_queues_its_contracts_send_to() -> None:
 
 
 def test_resolver_gets_resources_of_every_contract() -> None:
-    settings = ResolverSettings.from_env(EVERYTHING, CONTRACTS)
+    settings = ReconcilerSettings.from_env(ALL_ENV_VARS, CONTRACTS)
 
     assert set(settings.queues) == {"payments", "reports"}
     assert (set(settings.tables), set(settings.secrets)) == ({"orders"}, {"stripe"})
@@ -76,12 +76,25 @@ def test_resolver_gets_resources_of_every_contract() -> None:
 def test_settings_have_defaults_and_parse_numbers() -> None:
     plain = WorkerSettings.from_env(PAYMENTS, CONTRACTS)
     said = WorkerSettings.from_env(
-        {**PAYMENTS, "SIDE_BY_SIDE": "2", "MAX_RECEIVES": "3", "STRIPE_API_BASE": "http://local"},
+        {
+            **PAYMENTS,
+            "BATCH_CONCURRENCY": "2",
+            "MAX_RECEIVE_COUNT": "3",
+            "STRIPE_API_BASE": "http://local",
+        },
         CONTRACTS,
     )
 
-    assert (plain.side_by_side, plain.max_receives, plain.stripe_api_base) == (10, 5, None)
-    assert (said.side_by_side, said.max_receives, said.stripe_api_base) == (2, 3, "http://local")
+    assert (plain.batch_concurrency, plain.max_receive_count, plain.stripe_api_base) == (
+        10,
+        5,
+        None,
+    )
+    assert (said.batch_concurrency, said.max_receive_count, said.stripe_api_base) == (
+        2,
+        3,
+        "http://local",
+    )
 
 
 @pytest.mark.parametrize("variable", PAYMENTS)
@@ -97,13 +110,13 @@ def test_missing_or_empty_variable_is_named(variable: str, *, empty: bool) -> No
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SETTINGS_TYPES)
 def test_every_settings_type_names_missing_variables(
     kind: type[Settings],
 ) -> None:
     required = {name.upper() for name, field in kind.model_fields.items() if field.is_required()}
 
-    kind.from_env(EVERYTHING, CONTRACTS if kind is not WorkerSettings else (PaymentCharge,))
+    kind.from_env(ALL_ENV_VARS, CONTRACTS if kind is not WorkerSettings else (PaymentCharge,))
     with pytest.raises(NotConfiguredError) as caught:
         kind.from_env({}, CONTRACTS)
 
@@ -111,7 +124,8 @@ def test_every_settings_type_names_missing_variables(
 
 
 @pytest.mark.parametrize(
-    ("variable", "wrong"), [("SIDE_BY_SIDE", "0"), ("SIDE_BY_SIDE", "many"), ("MAX_RECEIVES", "1")]
+    ("variable", "wrong"),
+    [("BATCH_CONCURRENCY", "0"), ("BATCH_CONCURRENCY", "many"), ("MAX_RECEIVE_COUNT", "1")],
 )
 def test_invalid_number_is_reported_by_variable(variable: str, wrong: str) -> None:
     with pytest.raises(NotConfiguredError, match=f"{variable}: "):

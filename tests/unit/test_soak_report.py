@@ -6,25 +6,27 @@ from dataclasses import replace
 import pytest
 
 from infra.local.sandbox.ledger import Charge, ChargeStatus, Ledger
-from infra.local.verdict import Facts, JobSeen
+from infra.local.verdict import DemoFinalState, JobSnapshot
 from oncely.domain.lifecycle import Event, Status
-from tests.soak.report import Report
-from tests.unit.samples import KEY, NOW, a_job, an_entry
+from tests.soak.report import SoakReport
+from tests.unit.samples import KEY, NOW, make_entry, make_job
 
 RECEIPT = "receipt.send:order_18452"
-PAID = a_job(
+PAID = make_job(
     status=Status.FINISHED,
     result={"charge_id": "ch_1"},
-    evidence=(an_entry(event=Event.CONFIRM, old=Status.STARTED, new=Status.FINISHED),),
+    evidence=(
+        make_entry(event=Event.CONFIRM, from_status=Status.STARTED, to_status=Status.FINISHED),
+    ),
 )
-REVIEW = a_job(status=Status.NEEDS_REVIEW, last_error="two were found")
+REVIEW = make_job(status=Status.NEEDS_REVIEW, last_error="two were found")
 
 
-def seen(key: str, *, published: bool = True) -> JobSeen:
-    return JobSeen(key=key, status=Status.FINISHED, published=published)
+def job_snapshot(key: str, *, published: bool = True) -> JobSnapshot:
+    return JobSnapshot(key=key, status=Status.FINISHED, is_published=published)
 
 
-def booked(job_key: str = KEY) -> Ledger:
+def ledger_with_charge(job_key: str = KEY) -> Ledger:
     ledger = Ledger()
     ledger.save(
         Charge(
@@ -44,29 +46,29 @@ def booked(job_key: str = KEY) -> Ledger:
     return ledger
 
 
-KEPT = Report(
+KEPT = SoakReport(
     seed=1,
     minutes=5,
     sent=3,
     restarts=2,
-    rested=True,
-    crew=Counter(killed=4),
-    told=Counter(Finished=1),
-    settling=Counter(),
-    facts=Facts(
-        asked_for=frozenset({KEY}),
-        jobs={KEY: seen(KEY), RECEIPT: seen(RECEIPT)},
+    is_drained=True,
+    process_counts=Counter(killed=4),
+    reported_counts=Counter(Finished=1),
+    drain_counts=Counter(),
+    facts=DemoFinalState(
+        requested=frozenset({KEY}),
+        jobs={KEY: job_snapshot(KEY), RECEIPT: job_snapshot(RECEIPT)},
         charges={KEY: 1},
         mails={"18452": 1},
         paid=frozenset({"18452"}),
     ),
     rows=(PAID, REVIEW),
-    ledger=booked(),
+    ledger=ledger_with_charge(),
 )
 
 
 def test_single_agreed_charge_breaks_no_invariant() -> None:
-    assert KEPT.wrongs == []
+    assert KEPT.violations == []
     assert "the promise was kept" in list(KEPT.lines())
 
 
@@ -78,20 +80,20 @@ def test_single_agreed_charge_breaks_no_invariant() -> None:
             f"{KEY} was charged 2 times",
         ),
         (
-            replace(KEPT, facts=replace(KEPT.facts, asked_for=frozenset({KEY, "sync.push:x:1"}))),
+            replace(KEPT, facts=replace(KEPT.facts, requested=frozenset({KEY, "sync.push:x:1"}))),
             "sync.push:x:1 has no row",
         ),
         (
             replace(
                 KEPT,
                 facts=replace(
-                    KEPT.facts, jobs={**KEPT.facts.jobs, KEY: seen(KEY, published=False)}
+                    KEPT.facts, jobs={**KEPT.facts.jobs, KEY: job_snapshot(KEY, published=False)}
                 ),
             ),
             f"{KEY} ended and still owes something",
         ),
         (
-            replace(KEPT, ledger=booked("payment.charge:order_2")),
+            replace(KEPT, ledger=ledger_with_charge("payment.charge:order_2")),
             f"{KEY} names the charge ch_1, which is not its own",
         ),
         (
@@ -99,14 +101,14 @@ def test_single_agreed_charge_breaks_no_invariant() -> None:
             f"{KEY} names the charge ch_1, which is not its own",
         ),
         (
-            replace(KEPT, rows=(replace(PAID, evidence=(an_entry(new=Status.UNKNOWN),)),)),
+            replace(KEPT, rows=(replace(PAID, evidence=(make_entry(to_status=Status.UNKNOWN),)),)),
             f"{KEY} is finished, and its history ends otherwise",
         ),
-        (replace(KEPT, rested=False), "it never came to rest"),
+        (replace(KEPT, is_drained=False), "it never came to rest"),
     ],
 )
-def test_broken_invariant_is_stated_in_one_sentence(broken: Report, sentence: str) -> None:
-    assert broken.wrongs == [sentence]
+def test_broken_invariant_is_stated_in_one_sentence(broken: SoakReport, sentence: str) -> None:
+    assert broken.violations == [sentence]
     assert list(broken.lines())[-2:] == ["THE PROMISE IS BROKEN", f"  {sentence}"]
 
 

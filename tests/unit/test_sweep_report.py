@@ -3,55 +3,57 @@
 import json
 
 from oncely.domain.errors import UnavailableError
-from oncely.domain.keys import MAX_KEY, JobKey
+from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
 from oncely.domain.lifecycle import Status
-from oncely.services.find_due import MAX_LIMIT, PAGE_BYTES, Found, Item
+from oncely.services.find_due import MAX_PAGE_BYTES, MAX_SWEEP_LIMIT, DueWork, SweepItem
 from oncely.services.reconcile import Resolution
-from oncely.services.resolve_group import Handled
+from oncely.services.resolve_group import HandledItem
 from oncely.services.sweep_report import (
     GROUP_SIZE,
-    RESULT_BYTES,
-    groups,
-    moved,
-    report,
-    shortened,
-    summary,
+    MAX_RESULT_BYTES,
+    build_group_summary,
+    build_report,
+    made_progress,
+    split_into_groups,
+    truncate_reason,
 )
-from oncely.services.tell import Telling
+from oncely.services.tell import AlertDelivery
 
 STEP_FUNCTIONS_LIMIT = 256 * 1024
 PLENTY = 10_000
 
 
 def test_item_of_row_is_passed_on_as_key_only() -> None:
-    assert Item(key=JobKey("a:1")).as_json() == {"key": "a:1"}
+    assert SweepItem(key=JobKey("a:1")).to_json() == {"key": "a:1"}
 
 
 def test_item_with_message_is_passed_on_whole() -> None:
-    item = Item(key=JobKey("a:1"), message={"job": "a", "v": 1}, asked_for=True)
+    item = SweepItem(key=JobKey("a:1"), message={"job": "a", "v": 1}, on_demand=True)
 
-    assert Item.of(item.as_json()) == item
+    assert SweepItem.from_json(item.to_json()) == item
 
 
-def finished(key: str = "a:1") -> Handled:
+def finished_item(key: str = "a:1") -> HandledItem:
     done = Resolution(
         key=JobKey(key),
         outcome="finished",
-        old=Status.UNKNOWN,
-        new=Status.FINISHED,
+        from_status=Status.UNKNOWN,
+        to_status=Status.FINISHED,
         reason="charged",
     )
-    return Handled(key=JobKey(key), done=done)
+    return HandledItem(key=JobKey(key), resolution=done)
 
 
-def failed(key: str, reason: str = "no answer") -> Handled:
-    return Handled(key=JobKey(key), error=UnavailableError(reason))
+def failed_item(key: str, reason: str = "no answer") -> HandledItem:
+    return HandledItem(key=JobKey(key), error=UnavailableError(reason))
 
 
 def test_group_counts_outcomes_and_lists_jobs_with_reasons() -> None:
-    late = Handled(key=JobKey("a:3"))
+    late = HandledItem(key=JobKey("a:3"))
 
-    said = summary([finished(), failed("a:2"), finished(), late], limit=PLENTY)
+    said = build_group_summary(
+        [finished_item(), failed_item("a:2"), finished_item(), late], max_bytes=PLENTY
+    )
 
     assert said["counts"] == {"finished": 2, "error": 1, "later": 1}
     assert said["jobs"][:2] == [
@@ -72,18 +74,21 @@ def test_group_counts_outcomes_and_lists_jobs_with_reasons() -> None:
 
 
 def test_alert_is_listed_with_its_delivery() -> None:
-    done = Resolution(key=JobKey("a:1"), outcome="needs_review", reason="odd", alert=True)
+    done = Resolution(key=JobKey("a:1"), outcome="needs_review", reason="odd", needs_alert=True)
 
-    said = summary([Handled(key=done.key, done=done, telling=Telling.LATER)], limit=PLENTY)
+    said = build_group_summary(
+        [HandledItem(key=done.key, resolution=done, alert_delivery=AlertDelivery.FAILED)],
+        max_bytes=PLENTY,
+    )
 
     assert said["jobs"][0]["alert"] == "not delivered"
 
 
 def test_report_sums_groups_and_names_jobs_of_crashed_one() -> None:
-    first = summary([finished(), finished("a:2")], limit=PLENTY)
+    first = build_group_summary([finished_item(), finished_item("a:2")], max_bytes=PLENTY)
     died = {"items": [{"key": "a:3"}, {"key": "a:4"}], "error": "Lambda.Unknown"}
 
-    told = report([first, died])
+    told = build_report([first, died])
 
     assert told["counts"] == {"finished": 2, "error": 2}
     assert told["jobs"][2] == {"key": "a:3", "outcome": "error", "reason": "Lambda.Unknown"}
@@ -91,9 +96,9 @@ def test_report_sums_groups_and_names_jobs_of_crashed_one() -> None:
 
 
 def test_report_lists_errors_first_and_counts_omitted_jobs() -> None:
-    handled = [finished(f"a:{one}") for one in range(100)]
+    handled = [finished_item(f"a:{one}") for one in range(100)]
 
-    told = report([summary([*handled, failed("a:bad")], limit=500)])
+    told = build_report([build_group_summary([*handled, failed_item("a:bad")], max_bytes=500)])
 
     assert told["counts"] == {"finished": 100, "error": 1}
     assert told["jobs"][0]["key"] == "a:bad"
@@ -101,77 +106,84 @@ def test_report_lists_errors_first_and_counts_omitted_jobs() -> None:
 
 
 def test_empty_sweep_reports_nothing() -> None:
-    assert report([]) == {"counts": {}, "jobs": []}
+    assert build_report([]) == {"counts": {}, "jobs": []}
 
 
 def test_summary_masks_email_addresses() -> None:
     said = "not verified: ada@example.com"
     done = Resolution(key=JobKey("a:1"), outcome="finished", reason=said)
 
-    told = summary([Handled(key=done.key, done=done), failed("a:2", said)], limit=PLENTY)
+    told = build_group_summary(
+        [HandledItem(key=done.key, resolution=done), failed_item("a:2", said)], max_bytes=PLENTY
+    )
 
     assert "ada@" not in json.dumps(told)
     assert told["jobs"][1]["reason"] == "not verified: a***@example.com"
 
 
-def _worst(number: int) -> Handled:
-    key = JobKey(f"{number:03}" + "k" * (MAX_KEY - 3))
+def _largest_item(number: int) -> HandledItem:
+    key = JobKey(f"{number:03}" + "k" * (MAX_KEY_LENGTH - 3))
     review = Status.NEEDS_REVIEW
     done = Resolution(
-        key=key, outcome=review, old=review, new=review, reason="😀" * 5000, alert=True
+        key=key,
+        outcome=review,
+        from_status=review,
+        to_status=review,
+        reason="😀" * 5000,
+        needs_alert=True,
     )
-    return Handled(key=key, done=done, telling=Telling.LATER)
+    return HandledItem(key=key, resolution=done, alert_delivery=AlertDelivery.FAILED)
 
 
 def test_every_job_of_largest_manual_sweep_is_listed() -> None:
-    worst = [_worst(number) for number in range(MAX_LIMIT)]
-    items = tuple(Item(key=one.key) for one in worst)
-    inputs = groups(Found(items=items), size=GROUP_SIZE, dry_run=False)
+    worst = [_largest_item(number) for number in range(MAX_SWEEP_LIMIT)]
+    items = tuple(SweepItem(key=one.key) for one in worst)
+    inputs = split_into_groups(DueWork(items=items), size=GROUP_SIZE, dry_run=False)
 
     results = [
-        summary(worst[at : at + GROUP_SIZE], limit=one["bytes"])
-        for at, one in zip(range(0, MAX_LIMIT, GROUP_SIZE), inputs, strict=True)
+        build_group_summary(worst[at : at + GROUP_SIZE], max_bytes=one["bytes"])
+        for at, one in zip(range(0, MAX_SWEEP_LIMIT, GROUP_SIZE), inputs, strict=True)
     ]
 
-    told = report(results)
-    assert len(told["jobs"]) == MAX_LIMIT
+    told = build_report(results)
+    assert len(told["jobs"]) == MAX_SWEEP_LIMIT
     assert len(told["jobs"][0]["reason"]) > 20
     assert len(json.dumps([inputs, results])) < STEP_FUNCTIONS_LIMIT
 
 
 def test_largest_page_and_its_results_fit_together() -> None:
-    assert PAGE_BYTES + RESULT_BYTES + 10_000 < STEP_FUNCTIONS_LIMIT
+    assert MAX_PAGE_BYTES + MAX_RESULT_BYTES + 10_000 < STEP_FUNCTIONS_LIMIT
 
 
 def test_groups_hold_every_item_once_in_its_order() -> None:
-    items = tuple(Item(key=JobKey(f"a:{number}")) for number in range(60))
+    items = tuple(SweepItem(key=JobKey(f"a:{number}")) for number in range(60))
 
-    made = groups(Found(items=items), size=25, dry_run=True)
+    made = split_into_groups(DueWork(items=items), size=25, dry_run=True)
 
     assert [len(one["items"]) for one in made] == [25, 25, 10]
-    assert [Item.of(item) for one in made for item in one["items"]] == list(items)
+    assert [SweepItem.from_json(item) for one in made for item in one["items"]] == list(items)
     assert all(one["dry_run"] for one in made)
-    assert groups(Found(), size=25, dry_run=False) == []
+    assert split_into_groups(DueWork(), size=25, dry_run=False) == []
 
 
 def test_item_survives_state_machine_round_trip() -> None:
     for item in (
-        Item(key=JobKey("a:1")),
-        Item(key=JobKey("a:1"), asked_for=True),
-        Item(key=JobKey("a:1"), message={"job": "a.b", "v": 1}),
+        SweepItem(key=JobKey("a:1")),
+        SweepItem(key=JobKey("a:1"), on_demand=True),
+        SweepItem(key=JobKey("a:1"), message={"job": "a.b", "v": 1}),
     ):
-        assert Item.of(json.loads(json.dumps(item.as_json()))) == item
+        assert SweepItem.from_json(json.loads(json.dumps(item.to_json()))) == item
 
 
 def test_only_outcomes_that_change_rows_are_progress() -> None:
-    assert moved({"finished": 1, "error": 9})
-    assert moved({"unknown": 1})
-    assert not moved({"error": 3, "later": 2, "nothing": 1})
-    assert not moved({})
+    assert made_progress({"finished": 1, "error": 9})
+    assert made_progress({"unknown": 1})
+    assert not made_progress({"error": 3, "later": 2, "nothing": 1})
+    assert not made_progress({})
 
 
 def test_reason_is_shortened_only_beyond_bound() -> None:
     longest = "x" * (400 - len('""'))
 
-    assert shortened(longest) == longest
-    assert len(shortened(f"{longest}x")) == len(f"{longest}x") * 3 // 4
+    assert truncate_reason(longest) == longest
+    assert len(truncate_reason(f"{longest}x")) == len(f"{longest}x") * 3 // 4

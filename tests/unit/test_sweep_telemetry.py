@@ -9,24 +9,24 @@ from oncely import signals
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.services.reconcile import Resolution
-from oncely.services.tell import Telling
+from oncely.services.tell import AlertDelivery
 from oncely.telemetry import Telemetry
 
 KEY = JobKey("payment.charge:order_18452")
-Counted = Callable[[str], list[float]]
+MetricValues = Callable[[str], list[float]]
 
 
 @pytest.fixture
-def made() -> Telemetry:
+def telemetry() -> Telemetry:
     return Telemetry.create()
 
 
 @pytest.fixture
-def counted(made: Telemetry, capsys: pytest.CaptureFixture[str]) -> Counted:
+def metric_values(telemetry: Telemetry, capsys: pytest.CaptureFixture[str]) -> MetricValues:
     """The values that were given to a metric."""
 
     def values(metric: str) -> list[float]:
-        made.metrics.flush_metrics(raise_on_empty_metrics=False)
+        telemetry.metrics.flush_metrics(raise_on_empty_metrics=False)
         lines = capsys.readouterr().out.splitlines()
         blobs = [json.loads(line) for line in lines if metric in line]
         return [value for blob in blobs for value in blob[metric]]
@@ -35,29 +35,31 @@ def counted(made: Telemetry, capsys: pytest.CaptureFixture[str]) -> Counted:
 
 
 @pytest.mark.filterwarnings("ignore:No application metrics to publish")  # that is asserted here
-@pytest.mark.parametrize("telling", Telling)
+@pytest.mark.parametrize("telling", AlertDelivery)
 def test_only_undelivered_alert_is_counted(
-    telling: Telling, made: Telemetry, counted: Counted
+    telling: AlertDelivery, telemetry: Telemetry, metric_values: MetricValues
 ) -> None:
-    made.told_of(KEY, telling)
+    telemetry.alert_attempted(KEY, telling)
 
-    assert counted(signals.NOT_TOLD) == ([1.0] if telling is Telling.LATER else [])
+    assert metric_values(signals.ALERT_FAILED) == ([1.0] if telling is AlertDelivery.FAILED else [])
 
 
 def test_reconciler_logs_mask_email_addresses(
-    made: Telemetry, caplog: pytest.LogCaptureFixture
+    telemetry: Telemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = "not verified: ada@example.com"
-    made.resolved(Resolution(key=KEY, outcome="needs_review", reason=said), dry_run=True)
-    made.not_published(KEY, UnavailableError(said))
-    made.could_not_look(said)
+    telemetry.job_resolved(Resolution(key=KEY, outcome="needs_review", reason=said), dry_run=True)
+    telemetry.publish_failed(KEY, UnavailableError(said))
+    telemetry.missing_job_scan_failed(said)
 
     told = str([vars(record) for record in caplog.records])
     assert told.count("not verified: a***@example.com") == 3
     assert "ada@" not in told
 
 
-def test_sweep_counts_jobs_that_failed_to_resolve(made: Telemetry, counted: Counted) -> None:
-    made.swept(not_looked_at=3)
+def test_sweep_counts_jobs_that_failed_to_resolve(
+    telemetry: Telemetry, metric_values: MetricValues
+) -> None:
+    telemetry.resolve_failures_counted(failed_count=3)
 
-    assert counted(signals.NOT_LOOKED_AT) == [3.0]
+    assert metric_values(signals.RESOLVE_FAILED) == [3.0]

@@ -10,26 +10,26 @@ import pytest
 from oncely.domain.answers import NotSent
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
-from oncely.services.outcomes import Continued, Duplicate, Finished, NeedsReview, NothingSent
-from tests.support.fakes import START, FakeOutbox
-from tests.support.mortal import DiedError
-from tests.support.world import World
+from oncely.services.outcomes import Continued, Duplicate, Finished, NeedsReview, NotAttempted
+from tests.support.fakes import START, FakeMessageSender
+from tests.support.mortal import SimulatedCrashError
+from tests.support.world import InMemoryStack
 
 KEY = "sync.import:hubspot:nightly"
 IMPORT = {"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "nightly"}
 
 
-def contacts_sent(world: World) -> list[str]:
+def contacts_sent(world: InMemoryStack) -> list[str]:
     sent = (json.loads(body) for body in world.outbox.sent)
     return [message["source_id"] for message in sent if message["job"] == "sync.contact"]
 
 
-def pages_read(world: World) -> int:
-    return sum(step == "page" for step, _ in world.crm.calls)
+def pages_read(world: InMemoryStack) -> int:
+    return sum(step == "list_contacts" for step, _ in world.crm.calls)
 
 
 def test_every_contact_is_sent_once_with_progress_on_row() -> None:
-    world = World()
+    world = InMemoryStack()
     ids = world.crm.add_contacts(250)
 
     outcome = world.run(IMPORT)
@@ -42,14 +42,16 @@ def test_every_contact_is_sent_once_with_progress_on_row() -> None:
 
 
 def test_import_resumes_after_crash_between_pages() -> None:
-    world = World()
+    world = InMemoryStack()
     ids = world.crm.add_contacts(1000)
-    page = world.crm.page
-    world.crm.page = lambda *, after: _die() if pages_read(world) == 3 else page(after=after)
-    with pytest.raises(DiedError):
+    page = world.crm.list_contacts
+    world.crm.list_contacts = lambda *, after: (
+        _crash() if pages_read(world) == 3 else page(after=after)
+    )
+    with pytest.raises(SimulatedCrashError):
         world.run(IMPORT)
-    world.crm.page = page
-    world.clock.move(hours=1)
+    world.crm.list_contacts = page
+    world.clock.advance(hours=1)
     world.run(IMPORT)
 
     outcome = world.run(IMPORT)
@@ -61,15 +63,15 @@ def test_import_resumes_after_crash_between_pages() -> None:
 
 
 def test_import_resumes_after_crash_within_page() -> None:
-    world = World()
+    world = InMemoryStack()
     world.crm.add_contacts(1000)
     queue = world.outbox
-    world.outbox = _DiesAfter(320)
-    with pytest.raises(DiedError):
+    world.outbox = _CrashingSender(320)
+    with pytest.raises(SimulatedCrashError):
         world.run(IMPORT)
     queue.sent += world.outbox.sent
     world.outbox = queue
-    world.clock.move(hours=1)
+    world.clock.advance(hours=1)
     world.run(IMPORT)
     outcome = world.run(IMPORT)
 
@@ -79,20 +81,20 @@ def test_import_resumes_after_crash_within_page() -> None:
     assert len(queue.sent) == 1020
     assert sum(isinstance(one, Finished) for one in worked) == 1000
     assert sum(isinstance(one, Duplicate) for one in worked) == 20
-    assert sum(table == "records" for table, _ in world.store.business.rows) == 1000
+    assert sum(table == "records" for table, _ in world.store.business_rows.rows) == 1000
     assert pages_read(world) == 11  # the page it died in is read again, none before it
 
 
 def test_import_continues_in_new_message_when_time_is_short() -> None:
-    world = World()
+    world = InMemoryStack()
     world.crm.add_contacts(500)
-    page = world.crm.page
+    page = world.crm.list_contacts
 
     def slow_page(*, after: str | None) -> object:
-        world.clock.move(seconds=15)
+        world.clock.advance(seconds=15)
         return page(after=after)
 
-    world.crm.page = slow_page
+    world.crm.list_contacts = slow_page
     first = world.run(IMPORT)
     continuation = json.loads(world.outbox.sent[-1])
     second = world.run(world.outbox.sent.pop())
@@ -105,35 +107,35 @@ def test_import_continues_in_new_message_when_time_is_short() -> None:
 
 
 def test_rate_limit_delays_import_until_named_time() -> None:
-    world = World()
+    world = InMemoryStack()
     world.crm.add_contacts(250)
-    world.crm.fails("page", NotSent("429", retry_after=timedelta(seconds=30)))
+    world.crm.fail_next("list_contacts", NotSent("429", retry_after=timedelta(seconds=30)))
 
     outcome = world.run(IMPORT)
 
-    assert isinstance(outcome, NothingSent)
+    assert isinstance(outcome, NotAttempted)
     assert outcome.until == world.clock.now() + timedelta(seconds=30)
     assert isinstance(world.run(IMPORT), Finished)
 
 
 def test_page_is_retried_when_message_is_not_sent() -> None:
-    world = World()
+    world = InMemoryStack()
     world.crm.add_contacts(150)
-    world.outbox.refuses = frozenset({7})
+    world.outbox.fails_at = frozenset({7})
 
     outcome = world.run(IMPORT)
-    world.outbox.refuses = frozenset()
+    world.outbox.fails_at = frozenset()
     world.run(IMPORT)
 
-    assert isinstance(outcome, NothingSent)
+    assert isinstance(outcome, NotAttempted)
     assert world.job(KEY).status is Status.FINISHED
     assert len(set(contacts_sent(world))) == 150
 
 
 def test_only_changed_contacts_are_imported() -> None:
-    world = World()
+    world = InMemoryStack()
     world.crm.add_contacts(150)
-    world.crm.clock.move(days=1)
+    world.crm.clock.advance(days=1)
     world.crm.update("7", email="new@example.com")
 
     world.run({**IMPORT, "updated_since": (START + timedelta(hours=1)).isoformat()})
@@ -142,7 +144,7 @@ def test_only_changed_contacts_are_imported() -> None:
 
 
 def test_contact_is_imported_once_when_sent_by_two_batches() -> None:
-    world = World()
+    world = InMemoryStack()
     ids = world.crm.add_contacts(20)
     world.run(IMPORT)
     world.run({**IMPORT, "batch_id": "again"})
@@ -154,11 +156,11 @@ def test_contact_is_imported_once_when_sent_by_two_batches() -> None:
     assert sum(isinstance(outcome, Duplicate) for outcome in outcomes) == len(ids)
 
 
-def _die() -> NoReturn:
-    raise DiedError
+def _crash() -> NoReturn:
+    raise SimulatedCrashError
 
 
-class _DiesAfter(FakeOutbox):
+class _CrashingSender(FakeMessageSender):
     """A queue whose worker is killed in the middle of a page."""
 
     def __init__(self, number: int) -> None:
@@ -168,22 +170,22 @@ class _DiesAfter(FakeOutbox):
     def send(self, bodies: Sequence[str]) -> list[bool]:
         left = self.number - len(self.sent)
         taken = super().send(bodies[:left])
-        return taken if left >= len(bodies) else _die()
+        return taken if left >= len(bodies) else _crash()
 
 
 def test_only_last_page_is_resent_after_crash_at_end() -> None:
-    world = World()
+    world = InMemoryStack()
     world.crm.add_contacts(250)
-    store, swap = world.store, world.store.swap
+    store, swap = world.store, world.store.compare_and_swap
 
     def dies_at_the_end(before: Job, after: Job, **more: Any) -> object:  # noqa: ANN401  # the store's own
-        return _die() if after.status is Status.FINISHED else swap(before, after, **more)
+        return _crash() if after.status is Status.FINISHED else swap(before, after, **more)
 
-    store.swap = dies_at_the_end
-    with pytest.raises(DiedError):
+    store.compare_and_swap = dies_at_the_end
+    with pytest.raises(SimulatedCrashError):
         world.run(IMPORT)
-    store.swap = swap
-    world.clock.move(hours=1)
+    store.compare_and_swap = swap
+    world.clock.advance(hours=1)
     world.run(IMPORT)
 
     outcome = world.run(IMPORT)
@@ -195,15 +197,15 @@ def test_only_last_page_is_resent_after_crash_at_end() -> None:
 
 @pytest.mark.parametrize("since", [None, START.isoformat()])
 def test_stuck_cursor_needs_review(since: str | None) -> None:
-    world = World()
+    world = InMemoryStack()
     world.crm.add_contacts(250)
-    first = world.crm.page(after=None)
+    first = world.crm.list_contacts(after=None)
 
     def the_same_page(**_: object) -> object:
-        world.clock.move(seconds=15)
+        world.clock.advance(seconds=15)
         return first
 
-    world.crm.page = world.crm.changed = the_same_page
+    world.crm.list_contacts = world.crm.list_changed = the_same_page
 
     outcome = world.run(IMPORT if since is None else {**IMPORT, "updated_since": since})
 

@@ -5,15 +5,15 @@ from datetime import timedelta
 
 from oncely.domain.answers import NotSent
 from oncely.domain.lifecycle import Status
-from oncely.services.outcomes import Finished, NeedsReview, NothingSent, Unknown
-from tests.support.mortal import Meanwhile
-from tests.support.payments import Fault
-from tests.support.world import World
+from oncely.services.outcomes import Finished, NeedsReview, NotAttempted, Unknown
+from tests.support.mortal import InterruptingPort
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack
 
 RECORD = "app#77"
 
 
-def push(version: int = 1, **more: object) -> dict[str, object]:
+def push_message(version: int = 1, **more: object) -> dict[str, object]:
     return {
         "job": "sync.push",
         "v": 1,
@@ -28,7 +28,7 @@ def key(version: int) -> str:
     return f"sync.push:hubspot:{RECORD}:{version}"
 
 
-def add_record(world: World, version: int = 1, **columns: object) -> None:
+def add_record(world: InMemoryStack, version: int = 1, **columns: object) -> None:
     properties = {"email": f"v{version}@example.com", "hs_object_id": "1", "createdate": "x"}
     row = {
         "source": "app",
@@ -37,78 +37,80 @@ def add_record(world: World, version: int = 1, **columns: object) -> None:
         "record": {"properties": properties},
         **columns,
     }
-    world.tools.rows.put("records", {"record_id": RECORD}, row)
+    world.dependencies.rows.put("records", {"record_id": RECORD}, row)
 
 
-def row(world: World) -> dict[str, object]:
-    return dict(world.tools.rows.get("records", {"record_id": RECORD}) or {})
+def record_row(world: InMemoryStack) -> dict[str, object]:
+    return dict(world.dependencies.rows.get("records", {"record_id": RECORD}) or {})
 
 
-def at_the_crm(world: World) -> list[str]:
+def crm_emails(world: InMemoryStack) -> list[str]:
     return [str(one.body["properties"]["email"]) for one in world.crm.contacts.values()]
 
 
 def test_push_creates_contact_and_saves_its_id() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
     assert isinstance(outcome, Finished)
-    assert at_the_crm(world) == ["v1@example.com"]
-    assert row(world)["crm_id"] == outcome.result["crm_id"]
-    assert row(world)["pushed_version"] == 1
-    assert "push_until" not in row(world)
+    assert crm_emails(world) == ["v1@example.com"]
+    assert record_row(world)["crm_id"] == outcome.result["crm_id"]
+    assert record_row(world)["check_pushed_version"] == 1
+    assert "push_until" not in record_row(world)
 
 
 def test_accepted_push_is_found_after_timeout() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
-    world.crm.fails("push", Fault.TIMEOUT_AFTER)
-    outcome = world.run(push())
+    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
+    outcome = world.run(push_message())
 
     world.reconcile(key(1))
 
     assert isinstance(outcome, Unknown)
     assert world.job(key(1)).status is Status.FINISHED
     assert len(world.crm.contacts) == 1
-    assert row(world)["crm_id"] in world.crm.contacts
+    assert record_row(world)["crm_id"] in world.crm.contacts
 
 
 def test_unknown_push_finishes_when_record_changes_meanwhile() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
-    world.crm.fails("push", Fault.TIMEOUT_AFTER)
-    world.run(push())
+    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
+    world.run(push_message())
     looks = iter(["before the question", "after the answer"])
 
     def somebody_changes_it() -> None:
         if next(looks, None) == "after the answer":
-            world.store.business.rows["records", (RECORD,)]["version"] = 2
+            world.store.business_rows.rows["records", (RECORD,)]["version"] = 2
 
-    world.rows = Meanwhile(world.store.business, "get", somebody_changes_it)
+    world.rows = InterruptingPort(world.store.business_rows, "get", somebody_changes_it)
     world.reconcile(key(1))
-    job = world.until_quiet(key(1))
+    job = world.run_until_idle(key(1))
 
     assert job.status is Status.FINISHED
     assert (job.result or {})["superseded_by"] == 2
-    assert world.alerts.told == []
+    assert world.alerts.sent == []
 
 
 def test_push_escalates_at_age_limit_when_rows_keep_changing() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
-    world.crm.fails("push", Fault.TIMEOUT_AFTER)
-    world.run(push())
+    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_AFTER)
+    world.run(push_message())
 
     def somebody_changes_it_all_the_time() -> None:
-        world.store.business.rows["records", (RECORD,)]["version"] += 1
+        world.store.business_rows.rows["records", (RECORD,)]["version"] += 1
 
-    world.rows = Meanwhile(world.store.business, "get", somebody_changes_it_all_the_time)
+    world.rows = InterruptingPort(
+        world.store.business_rows, "get", somebody_changes_it_all_the_time
+    )
 
     world.reconcile(key(1))
     early = world.job(key(1)).status
-    world.clock.move(hours=25)
+    world.clock.advance(hours=25)
     world.reconcile(key(1))
 
     assert early is Status.UNKNOWN
@@ -116,159 +118,164 @@ def test_push_escalates_at_age_limit_when_rows_keep_changing() -> None:
 
 
 def test_lost_push_is_resent_after_timeout() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
-    world.crm.fails("push", Fault.TIMEOUT_BEFORE)
-    world.run(push())
+    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_BEFORE)
+    world.run(push_message())
 
-    job = world.until_quiet(key(1))
+    job = world.run_until_idle(key(1))
 
     assert job.status is Status.FINISHED
     assert len(world.crm.contacts) == 1
 
 
 def test_outdated_version_is_skipped_and_current_one_follows() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world, version=3)
 
-    outcome = world.run(push(version=1))
+    outcome = world.run(push_message(version=1))
     world.publisher().publish(world.job(key(1)).job_key)
 
     assert isinstance(outcome, Finished)
-    assert at_the_crm(world) == []
-    assert json.loads(world.outbox.sent[-1]) == push(version=3)
+    assert crm_emails(world) == []
+    assert json.loads(world.outbox.sent[-1]) == push_message(version=3)
 
 
 def test_record_changed_during_push_is_pushed_as_new_job() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
-    kept = row(world)
+    kept = record_row(world)
     crm = world.crm
-    world.crm = Meanwhile(
+    world.crm = InterruptingPort(
         crm,
-        "push",
-        lambda: world.tools.rows.put("records", {"record_id": RECORD}, {**kept, "version": 2}),
+        "upsert_contact",
+        lambda: world.dependencies.rows.put(
+            "records", {"record_id": RECORD}, {**kept, "version": 2}
+        ),
     )
 
-    world.run(push())
+    world.run(push_message())
     world.crm = crm
     world.publisher().publish(world.job(key(1)).job_key)
 
     assert (world.job(key(1)).result or {})["superseded_by"] == 2
-    assert json.loads(world.outbox.sent[-1]) == push(version=2)
+    assert json.loads(world.outbox.sent[-1]) == push_message(version=2)
 
 
 def test_two_versions_are_never_pushed_concurrently() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
     seen: list[object] = []
     crm = world.crm
 
     def a_newer_version_is_pushed_meanwhile() -> None:
         world.crm = crm
-        kept = row(world)
-        world.tools.rows.put("records", {"record_id": RECORD}, {**kept, "version": 2})
-        seen.append(world.run(push(version=2)))
+        kept = record_row(world)
+        world.dependencies.rows.put("records", {"record_id": RECORD}, {**kept, "version": 2})
+        seen.append(world.run(push_message(version=2)))
 
-    world.crm = Meanwhile(crm, "push", a_newer_version_is_pushed_meanwhile)
-    world.run(push())
-    world.clock.move(hours=1)
-    later = world.run(push(version=2))
+    world.crm = InterruptingPort(crm, "upsert_contact", a_newer_version_is_pushed_meanwhile)
+    world.run(push_message())
+    world.clock.advance(hours=1)
+    later = world.run(push_message(version=2))
 
-    assert isinstance(seen[0], NothingSent)
+    assert isinstance(seen[0], NotAttempted)
     assert isinstance(later, Finished)
-    assert row(world)["pushed_version"] == 2
+    assert record_row(world)["check_pushed_version"] == 2
 
 
 def test_contact_from_crm_is_updated_by_its_own_id() -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(email="ada@example.com")
     add_record(world, source="hubspot", source_id=crm_id)
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
     assert isinstance(outcome, Finished)
     assert list(world.crm.contacts) == [crm_id]
-    assert at_the_crm(world) == ["v1@example.com"]
+    assert crm_emails(world) == ["v1@example.com"]
 
 
 def test_missing_record_or_future_version_needs_review() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world, version=1)
 
-    missing = world.run({**push(), "record_id": "app#1"})
-    ahead = world.run(push(version=9))
+    missing = world.run({**push_message(), "record_id": "app#1"})
+    ahead = world.run(push_message(version=9))
 
     assert isinstance(missing, NeedsReview)
     assert isinstance(ahead, NeedsReview)
-    assert at_the_crm(world) == []
+    assert crm_emails(world) == []
 
 
 def test_properties_owned_by_crm_are_not_sent() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
 
-    world.run(push())
+    world.run(push_message())
 
     (contact,) = world.crm.contacts.values()
     assert "createdate" not in contact.body["properties"]
 
 
 def test_older_unknown_push_does_not_change_newer_row() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
-    world.crm.fails("push", Fault.TIMEOUT_BEFORE)
-    world.run(push())
-    kept = row(world)
+    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_BEFORE)
+    world.run(push_message())
+    kept = record_row(world)
     moved = {name: kept[name] for name in kept if not name.startswith("push_")}
-    world.tools.rows.put("records", {"record_id": RECORD}, {**moved, "version": 2})
-    world.run(push(version=2))
-    newer = row(world)
+    world.dependencies.rows.put("records", {"record_id": RECORD}, {**moved, "version": 2})
+    world.run(push_message(version=2))
+    newer = record_row(world)
 
-    world.until_quiet(key(1))
+    world.run_until_idle(key(1))
 
     assert world.job(key(1)).status is Status.FINISHED
-    assert row(world) == newer
-    assert row(world)["pushed_version"] == 2
+    assert record_row(world) == newer
+    assert record_row(world)["check_pushed_version"] == 2
 
 
 def test_rate_limited_push_is_not_blocked_by_its_own_slot() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
     wait = timedelta(seconds=10)
-    world.crm.fails("push", NotSent("429", retry_after=wait))
-    turned_away = world.run(push())
-    world.clock.move(seconds=10)
+    world.crm.fail_next("upsert_contact", NotSent("429", retry_after=wait))
+    turned_away = world.run(push_message())
+    world.clock.advance(seconds=10)
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
-    assert isinstance(turned_away, NothingSent)
+    assert isinstance(turned_away, NotAttempted)
     assert isinstance(outcome, Finished)
-    assert at_the_crm(world) == ["v1@example.com"]
+    assert crm_emails(world) == ["v1@example.com"]
 
 
 def test_rate_limited_push_keeps_its_slot() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
-    world.crm.fails("push", NotSent("429", retry_after=timedelta(seconds=10)))
-    world.run(push())
+    world.crm.fail_next("upsert_contact", NotSent("429", retry_after=timedelta(seconds=10)))
+    world.run(push_message())
     add_record(
-        world, version=2, push_job=row(world)["push_job"], push_until=row(world)["push_until"]
+        world,
+        version=2,
+        push_job=record_row(world)["push_job"],
+        push_until=record_row(world)["push_until"],
     )
 
-    newer = world.run(push(2))
+    newer = world.run(push_message(2))
 
-    assert isinstance(newer, NothingSent)
+    assert isinstance(newer, NotAttempted)
     assert key(1) in newer.reason
 
 
 def test_push_survives_spent_daily_limit_without_attempts() -> None:
-    world = World()
+    world = InMemoryStack()
     world.crm.clock = world.clock
     add_record(world)
-    world.crm.daily_limit_is_spent = True
+    world.crm.daily_limit_exhausted = True
 
-    first = world.run(push())
+    first = world.run(push_message())
     for _ in range(20):
         job = world.job(key(1))
         assert (job.status, job.attempts) == (Status.READY, 0)
@@ -277,33 +284,33 @@ def test_push_survives_spent_daily_limit_without_attempts() -> None:
         world.reconcile(key(1))
         world.run(world.outbox.sent.pop())
     days = (world.clock.now() - world.job(key(1)).created_at).days
-    pushes = len([call for call in world.crm.calls if call[0] == "push"])
-    world.crm.daily_limit_is_spent = False
-    ended = world.until_quiet(key(1))
+    pushes = len([call for call in world.crm.calls if call[0] == "upsert_contact"])
+    world.crm.daily_limit_exhausted = False
+    ended = world.run_until_idle(key(1))
 
-    assert isinstance(first, NothingSent)
-    assert (first.alarm, first.row_resends) == (True, True)
+    assert isinstance(first, NotAttempted)
+    assert (first.credentials_rejected, first.row_resends) == (True, True)
     assert days >= 4
     assert pushes == 21
     assert ended.status is Status.FINISHED
-    assert world.alerts.told == []
+    assert world.alerts.sent == []
 
 
 def test_non_numeric_contact_id_needs_review_without_call() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world, crm_id="../deals/7")
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
     assert isinstance(outcome, NeedsReview)
     assert world.crm.calls == []
 
 
 def test_dot_segment_record_id_needs_review_without_call() -> None:
-    world = World()
-    world.tools.rows.put("records", {"record_id": ".."}, {"version": 1, "record": {}})
+    world = InMemoryStack()
+    world.dependencies.rows.put("records", {"record_id": ".."}, {"version": 1, "record": {}})
 
-    outcome = world.run({**push(), "record_id": ".."})
+    outcome = world.run({**push_message(), "record_id": ".."})
 
     assert isinstance(outcome, NeedsReview)
     assert world.crm.calls == []

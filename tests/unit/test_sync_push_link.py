@@ -7,330 +7,342 @@ import pytest
 
 from oncely.contracts.sync_push import VERSION_PROPERTY
 from oncely.domain.lifecycle import Status
-from oncely.providers import Taken
-from oncely.services.outcomes import Finished, NeedsReview, NothingSent, Outcome
+from oncely.providers import CrmConflict
+from oncely.services.outcomes import Finished, NeedsReview, NotAttempted, RunOutcome
 from tests.support.crm import FakeCrm
-from tests.support.mortal import Meanwhile
-from tests.support.payments import Fault
-from tests.support.world import World
-from tests.unit.test_sync_push import RECORD, add_record, key, push, row
+from tests.support.mortal import InterruptingPort
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack
+from tests.unit.test_sync_push import RECORD, add_record, key, push_message, record_row
 
 ADDRESS = "v1@example.com"  # what `add_record` gives version 1
 
 
-def steps(world: World) -> list[tuple[str, str]]:
-    return [call for call in world.crm.calls if call[0] in {"push", "find"}]
+def crm_calls(world: InMemoryStack) -> list[tuple[str, str]]:
+    return [
+        call for call in world.crm.calls if call[0] in {"upsert_contact", "find_by_external_id"}
+    ]
 
 
-def at_contact(world: World, crm_id: str) -> dict[str, object]:
+def contact_properties(world: InMemoryStack, crm_id: str) -> dict[str, object]:
     properties = world.crm.contacts[crm_id].body["properties"]
     assert isinstance(properties, dict)
     return dict(properties)
 
 
-def assert_escalated(world: World, outcome: Outcome, crm_id: str) -> None:
+def assert_escalated(world: InMemoryStack, outcome: RunOutcome, crm_id: str) -> None:
     assert isinstance(outcome, NeedsReview)
     assert crm_id in outcome.reason
     assert (world.job(key(1)).result or {})["existing_crm_id"] == crm_id
     assert world.crm.writes.total() == 0
-    assert "crm_id" not in row(world)
+    assert "crm_id" not in record_row(world)
 
 
 @pytest.mark.parametrize("named", [False, True])
 def test_contact_with_same_address_is_linked_by_one_write(*, named: bool) -> None:
-    world = World()
-    world.crm.names_what_collided = named
+    world = InMemoryStack()
+    world.crm.reports_conflicting_property = named
     crm_id = world.crm.add(email=ADDRESS.upper() if named else ADDRESS, firstname="Grace")
     world.crm.update(crm_id, email=ADDRESS)
     add_record(world)
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
     assert isinstance(outcome, Finished)
     assert list(world.crm.contacts) == [crm_id]
     assert world.crm.writes == {crm_id: 1}
-    assert at_contact(world, crm_id)["oncely_id"] == RECORD
-    assert row(world)["crm_id"] == crm_id
-    assert steps(world) == [("push", RECORD), ("find", crm_id), ("push", RECORD)]
+    assert contact_properties(world, crm_id)["oncely_id"] == RECORD
+    assert record_row(world)["crm_id"] == crm_id
+    assert crm_calls(world) == [
+        ("upsert_contact", RECORD),
+        ("find_by_external_id", crm_id),
+        ("upsert_contact", RECORD),
+    ]
 
 
 def test_addresses_are_compared_as_crm_spells_them() -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world, record={"properties": {"email": f" {ADDRESS.title()} "}})
-    world.crm = TakenBy(world.crm, crm_id)
+    world.crm = ConflictingCrm(world.crm, crm_id)
 
-    assert isinstance(world.run(push()), Finished)
+    assert isinstance(world.run(push_message()), Finished)
 
 
 def test_next_version_goes_directly_to_linked_contact() -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
-    world.run(push())
+    world.run(push_message())
     world.crm.calls.clear()
-    kept = {**row(world), "version": 2}
-    world.tools.rows.put("records", {"record_id": RECORD}, kept)
+    kept = {**record_row(world), "version": 2}
+    world.dependencies.rows.put("records", {"record_id": RECORD}, kept)
 
-    outcome = world.run(push(version=2))
+    outcome = world.run(push_message(version=2))
 
     assert isinstance(outcome, Finished)
-    assert steps(world) == [("push", RECORD)]
+    assert crm_calls(world) == [("upsert_contact", RECORD)]
     assert world.crm.writes == {crm_id: 2}
 
 
 def test_contact_of_other_record_is_never_linked() -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(email=ADDRESS, oncely_id="shop#7")
     add_record(world)
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
     assert_escalated(world, outcome, crm_id)
     assert isinstance(outcome, NeedsReview)
-    assert at_contact(world, crm_id)["oncely_id"] == "shop#7"
+    assert contact_properties(world, crm_id)["oncely_id"] == "shop#7"
     assert "shop#7" in outcome.reason
 
 
-class TakenBy:
+class ConflictingCrm:
     """A CRM whose create says that this contact exists already, whoever that is."""
 
     def __init__(
         self, crm: FakeCrm, crm_id: str | None, *, by: frozenset[str] = frozenset()
     ) -> None:
         self._crm = crm
-        self._answer = Taken("CONFLICT: Contact already exists.", crm_id, by)
+        self._answer = CrmConflict("CONFLICT: Contact already exists.", crm_id, by)
 
-    def push(self, external_id: str, properties: dict[str, str], *, crm_id: str | None) -> object:
+    def upsert_contact(
+        self, external_id: str, properties: dict[str, str], *, crm_id: str | None
+    ) -> object:
         if crm_id is None:
-            self._crm.calls.append(("push", external_id))
+            self._crm.calls.append(("upsert_contact", external_id))
             return self._answer
-        return self._crm.push(external_id, properties, crm_id=crm_id)
+        return self._crm.upsert_contact(external_id, properties, crm_id=crm_id)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._crm, name)
 
 
 def test_contact_with_other_address_is_never_linked() -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(email="somebody-else@example.com")
     add_record(world)
-    world.crm = TakenBy(world.crm, crm_id)
+    world.crm = ConflictingCrm(world.crm, crm_id)
 
-    assert_escalated(world, world.run(push()), crm_id)
+    assert_escalated(world, world.run(push_message()), crm_id)
 
 
 def test_contact_is_never_linked_without_address() -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(firstname="Grace")
     add_record(world, record={"properties": {"firstname": "Grace"}})
-    world.crm = TakenBy(world.crm, crm_id)
+    world.crm = ConflictingCrm(world.crm, crm_id)
 
-    assert_escalated(world, world.run(push()), crm_id)
+    assert_escalated(world, world.run(push_message()), crm_id)
 
 
 def test_contact_colliding_by_other_property_is_never_linked() -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
-    world.crm = TakenBy(world.crm, crm_id, by=frozenset({"customer_number"}))
+    world.crm = ConflictingCrm(world.crm, crm_id, by=frozenset({"customer_number"}))
 
-    assert_escalated(world, world.run(push()), crm_id)
+    assert_escalated(world, world.run(push_message()), crm_id)
 
 
 def test_missing_contact_is_never_linked() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
-    world.crm = TakenBy(world.crm, "404")
+    world.crm = ConflictingCrm(world.crm, "404")
 
-    assert_escalated(world, world.run(push()), "404")
+    assert_escalated(world, world.run(push_message()), "404")
 
 
 def test_unnamed_contact_needs_review_after_one_write() -> None:
-    world = World()
+    world = InMemoryStack()
     add_record(world)
-    world.crm = TakenBy(world.crm, None)
+    world.crm = ConflictingCrm(world.crm, None)
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
     assert isinstance(outcome, NeedsReview)
-    assert steps(world) == [("push", RECORD)]
+    assert crm_calls(world) == [("upsert_contact", RECORD)]
 
 
 def test_other_contact_than_requested_is_never_linked() -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
-    real = world.crm.find
-    world.crm.find = lambda external_id, *, crm_id=None: replace(
+    real = world.crm.find_by_external_id
+    world.crm.find_by_external_id = lambda external_id, *, crm_id=None: replace(
         real(external_id, crm_id=crm_id), record_id="99"
     )
 
-    assert_escalated(world, world.run(push()), crm_id)
+    assert_escalated(world, world.run(push_message()), crm_id)
 
 
 def test_unreadable_contact_is_retried_without_attempt() -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
-    world.crm.fails("find", Fault.TIMEOUT_BEFORE)
+    world.crm.fail_next("find_by_external_id", PaymentFault.TIMEOUT_BEFORE)
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
     attempts = world.job(key(1)).attempts
-    world.clock.move(minutes=1)
-    again = world.run(push())
+    world.clock.advance(minutes=1)
+    again = world.run(push_message())
 
-    assert isinstance(outcome, NothingSent)
+    assert isinstance(outcome, NotAttempted)
     assert attempts == 0
     assert isinstance(again, Finished)
     assert world.crm.writes == {crm_id: 1}
 
 
-@pytest.mark.parametrize("fault", [Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER])
-def test_ambiguous_linking_write_ends_with_one_write(fault: Fault) -> None:
-    world = World()
+@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+def test_ambiguous_linking_write_ends_with_one_write(fault: PaymentFault) -> None:
+    world = InMemoryStack()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
-    real, answered = world.crm.push, []
+    real, answered = world.crm.upsert_contact, []
 
     def second_is_lost(*args: object, **named: object) -> object:
         answered.append(named)
         if len(answered) == 2:
-            world.crm.fails("push", fault)
+            world.crm.fail_next("upsert_contact", fault)
         return real(*args, **named)
 
-    world.crm.push = second_is_lost
-    world.run(push())
+    world.crm.upsert_contact = second_is_lost
+    world.run(push_message())
     unknown = world.job(key(1)).status
 
-    job = world.until_quiet(key(1))
+    job = world.run_until_idle(key(1))
 
     assert unknown is Status.UNKNOWN
     assert job.status is Status.FINISHED
     assert world.crm.writes == {crm_id: 1}
-    assert row(world)["crm_id"] == crm_id
+    assert record_row(world)["crm_id"] == crm_id
 
 
 @pytest.mark.parametrize(("there", "writes"), [("1", 0), ("0", 1)])
 def test_own_contact_is_written_only_when_version_differs(there: str, writes: int) -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(email="x@example.com")
     add_record(world)
-    world.crm = TakenBy(world.crm, crm_id)
+    world.crm = ConflictingCrm(world.crm, crm_id)
     world.crm.update(crm_id, oncely_id=RECORD, **{VERSION_PROPERTY: there})
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
     assert isinstance(outcome, Finished)
     assert world.crm.writes.total() == writes
-    assert row(world)["crm_id"] == crm_id
+    assert record_row(world)["crm_id"] == crm_id
 
 
 def test_record_with_own_contact_is_never_linked_to_other() -> None:
-    world = World()
+    world = InMemoryStack()
     own = world.crm.add(email="own@example.com")
     other = world.crm.add(email=ADDRESS)
     add_record(world, crm_id=own)
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
     assert isinstance(outcome, NeedsReview)
     assert own in outcome.reason
     assert other in outcome.reason
-    assert steps(world) == [("push", RECORD)]
+    assert crm_calls(world) == [("upsert_contact", RECORD)]
     assert world.crm.writes.total() == 0
 
 
 def test_deleted_contact_is_replaced_by_new_one() -> None:
-    world = World()
+    world = InMemoryStack()
     gone = world.crm.add(email=ADDRESS)
     world.crm.archive(gone)
     add_record(world, crm_id=gone)
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
     assert isinstance(outcome, Finished)
-    assert steps(world) == [("push", RECORD), ("push", RECORD)]
-    assert row(world)["crm_id"] not in {None, gone}
+    assert crm_calls(world) == [("upsert_contact", RECORD), ("upsert_contact", RECORD)]
+    assert record_row(world)["crm_id"] not in {None, gone}
     assert world.crm.writes.total() == 1
 
 
 def test_replacement_of_deleted_contact_is_linked() -> None:
-    world = World()
+    world = InMemoryStack()
     gone = world.crm.add(email=ADDRESS)
     world.crm.archive(gone)
     new = world.crm.add(email=ADDRESS)
     add_record(world, crm_id=gone)
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
     assert isinstance(outcome, Finished)
-    assert row(world)["crm_id"] == new
+    assert record_row(world)["crm_id"] == new
     assert world.crm.writes == {new: 1}
 
 
-def delete(world: World, crm_id: str) -> None:
+def delete_contact(world: InMemoryStack, crm_id: str) -> None:
     world.crm.archive(crm_id)
 
 
-def give_away(world: World, crm_id: str) -> None:
+def move_address(world: InMemoryStack, crm_id: str) -> None:
     world.crm.update(crm_id, email="moved@example.com")
     world.crm.add(email=ADDRESS)
 
 
-@pytest.mark.parametrize("change", [delete, give_away])
+@pytest.mark.parametrize("change", [delete_contact, move_address])
 def test_contact_changed_before_linking_write_needs_review(
-    change: Callable[[World, str], None],
+    change: Callable[[InMemoryStack, str], None],
 ) -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
-    real = world.crm.find
+    real = world.crm.find_by_external_id
 
     def then_it_changes(external_id: str, *, crm_id: str | None = None) -> object:
         found = real(external_id, crm_id=crm_id)
         change(world, str(crm_id))
         return found
 
-    world.crm.find = then_it_changes
+    world.crm.find_by_external_id = then_it_changes
 
-    assert_escalated(world, world.run(push()), crm_id)
+    assert_escalated(world, world.run(push_message()), crm_id)
 
 
 def test_linking_write_is_not_sent_when_time_is_short() -> None:
-    world = World()
+    world = InMemoryStack()
     crm_id = world.crm.add(email=ADDRESS)
     add_record(world)
-    world.crm = Meanwhile(world.crm, "find", lambda: world.clock.move(minutes=5))
+    world.crm = InterruptingPort(
+        world.crm, "find_by_external_id", lambda: world.clock.advance(minutes=5)
+    )
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
-    assert isinstance(outcome, NothingSent)
+    assert isinstance(outcome, NotAttempted)
     assert world.crm.writes[crm_id] == 0
 
 
 def test_second_write_is_not_sent_when_time_is_short() -> None:
-    world = World()
+    world = InMemoryStack()
     gone = world.crm.add(email=ADDRESS)
     world.crm.archive(gone)
     add_record(world, crm_id=gone)
-    world.crm = Meanwhile(world.crm, "push", lambda: world.clock.move(minutes=5))
+    world.crm = InterruptingPort(
+        world.crm, "upsert_contact", lambda: world.clock.advance(minutes=5)
+    )
 
-    outcome = world.run(push())
+    outcome = world.run(push_message())
 
-    assert isinstance(outcome, NothingSent)
-    assert steps(world) == [("push", RECORD)]
+    assert isinstance(outcome, NotAttempted)
+    assert crm_calls(world) == [("upsert_contact", RECORD)]
 
 
 def test_reconciler_only_reads() -> None:
-    world = World()
+    world = InMemoryStack()
     world.crm.add(email=ADDRESS)
     add_record(world)
-    world.crm.fails("push", Fault.TIMEOUT_BEFORE)
-    world.run(push())
+    world.crm.fail_next("upsert_contact", PaymentFault.TIMEOUT_BEFORE)
+    world.run(push_message())
     world.crm.calls.clear()
-    world.clock.move(minutes=5)
+    world.clock.advance(minutes=5)
 
     world.reconcile(key(1))
 
-    assert steps(world) == [("find", RECORD)]
+    assert crm_calls(world) == [("find_by_external_id", RECORD)]

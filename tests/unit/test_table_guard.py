@@ -9,75 +9,80 @@ from datetime import timedelta
 import pytest
 
 from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
-from oncely.domain.table_identity import LONGEST_INVOCATION, Identity, TableFacts, lost_history
-from oncely.ports import TableOpen, TableRefused
+from oncely.domain.table_identity import (
+    MAX_INVOCATION_TIME,
+    TableFacts,
+    TableIdentity,
+    may_have_lost_history,
+)
+from oncely.ports import TableBlocked, TableOpen
 from oncely.services.table_guard import (
-    CHECK_EVERY,
+    CHECK_INTERVAL,
     MAX_UNCHECKED,
-    PROTECTION_CHECK_EVERY,
+    PROTECTION_CHECK_INTERVAL,
     RETRY_AFTER,
     CheckedTable,
 )
 from tests.support.fakes import FakeClock
-from tests.unit.samples import NOW, a_job
+from tests.unit.samples import NOW, make_job
 
-OURS = Identity(deployment="0123456789abcdef", table_id="T1")
+OURS = TableIdentity(deployment="0123456789abcdef", table_id="T1")
 PROTECTED = TableFacts(name="jobs", table_id="T1", has_stream=True, has_ttl=True, has_recovery=True)
 
 
 @dataclass
-class FakeLook:
+class FakeTableInspection:
     """What DynamoDB would answer; `down` names the questions that it does not."""
 
-    item: Identity | None = OURS
+    item: TableIdentity | None = OURS
     table: TableFacts = PROTECTED
-    down: dict[str, OncelyError] = field(default_factory=dict)
-    asked: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, OncelyError] = field(default_factory=dict)
+    read_counts: Counter[str] = field(default_factory=Counter)
 
-    def identity(self) -> Identity | None:
-        self._ask("identity")
+    def identity(self) -> TableIdentity | None:
+        self._read("identity")
         return self.item
 
     def facts(self) -> TableFacts:
-        self._ask("facts")
+        self._read("facts")
         return replace(self.table, has_ttl=None, has_recovery=None)
 
     def with_protection(self, facts: TableFacts) -> TableFacts:
-        self._ask("protection")
+        self._read("protection")
         return replace(facts, has_ttl=self.table.has_ttl, has_recovery=self.table.has_recovery)
 
-    def _ask(self, what: str) -> None:
-        self.asked[what] += 1
-        if what in self.down:
-            raise self.down[what]
+    def _read(self, what: str) -> None:
+        self.read_counts[what] += 1
+        if what in self.failures:
+            raise self.failures[what]
 
 
 @dataclass
-class Bench:
-    look: FakeLook = field(default_factory=FakeLook)
+class GuardHarness:
+    inspection: FakeTableInspection = field(default_factory=FakeTableInspection)
     clock: FakeClock = field(default_factory=FakeClock)
 
     def __post_init__(self) -> None:
-        self.guard = CheckedTable(self.look, self.clock)
+        self.guard = CheckedTable(self.inspection, self.clock)
 
     def reason(self) -> str:
         state = self.guard.check()
-        assert isinstance(state, TableRefused), state
+        assert isinstance(state, TableBlocked), state
         return state.reason
 
     def is_open(self) -> bool:
         return isinstance(self.guard.check(), TableOpen)
 
-    def passes(self, time: timedelta) -> None:
+    def advance(self, time: timedelta) -> None:
         self.clock.time += time
 
 
 def test_table_with_own_identity_is_open() -> None:
-    assert Bench().guard.check() == TableOpen(deployment="0123456789abcdef")
+    assert GuardHarness().guard.check() == TableOpen(deployment="0123456789abcdef")
 
 
 def test_empty_table_is_blocked_and_names_restore_command() -> None:
-    reason = Bench(FakeLook(item=None)).reason()
+    reason = GuardHarness(FakeTableInspection(item=None)).reason()
 
     assert "no identity item" in reason
     assert "oncely restore-proofs --replacement" in reason
@@ -85,7 +90,7 @@ def test_empty_table_is_blocked_and_names_restore_command() -> None:
 
 
 def test_restored_or_copied_table_is_blocked() -> None:
-    reason = Bench(FakeLook(table=replace(PROTECTED, table_id="T2"))).reason()
+    reason = GuardHarness(FakeTableInspection(table=replace(PROTECTED, table_id="T2"))).reason()
 
     assert "table id T1, and DynamoDB says T2" in reason
     assert "oncely restore-proofs" in reason
@@ -100,108 +105,115 @@ def test_restored_or_copied_table_is_blocked() -> None:
     ],
 )
 def test_unprotected_table_is_blocked(lacks: dict[str, bool], named: str) -> None:
-    assert named in Bench(FakeLook(table=replace(PROTECTED, **lacks))).reason()  # type: ignore[arg-type]  # flags by name
+    assert named in GuardHarness(FakeTableInspection(table=replace(PROTECTED, **lacks))).reason()  # type: ignore[arg-type]  # flags by name
 
 
 def test_check_is_cached_until_next_interval() -> None:
-    bench = Bench()
+    bench = GuardHarness()
     bench.guard.check()
-    bench.passes(CHECK_EVERY - timedelta(seconds=1))
+    bench.advance(CHECK_INTERVAL - timedelta(seconds=1))
     bench.guard.check()
-    assert bench.look.asked["facts"] == 1
+    assert bench.inspection.read_counts["facts"] == 1
 
-    bench.look.table = replace(PROTECTED, table_id="T2")
-    bench.passes(timedelta(seconds=1))
+    bench.inspection.table = replace(PROTECTED, table_id="T2")
+    bench.advance(timedelta(seconds=1))
 
     assert not bench.is_open()
 
 
 def test_blocked_table_is_rechecked_soon() -> None:
-    bench = Bench(FakeLook(item=None))
+    bench = GuardHarness(FakeTableInspection(item=None))
     bench.reason()
-    bench.look.item = OURS
-    bench.passes(RETRY_AFTER)
+    bench.inspection.item = OURS
+    bench.advance(RETRY_AFTER)
 
     assert bench.is_open()
 
 
 def test_protection_is_rechecked_seldom_or_for_other_table() -> None:
-    bench = Bench()
+    bench = GuardHarness()
     for _ in range(10):
         bench.guard.check()
-        bench.passes(CHECK_EVERY)
-    assert bench.look.asked["protection"] == 1
+        bench.advance(CHECK_INTERVAL)
+    assert bench.inspection.read_counts["protection"] == 1
 
-    bench.passes(PROTECTION_CHECK_EVERY)
+    bench.advance(PROTECTION_CHECK_INTERVAL)
     bench.guard.check()
-    assert bench.look.asked["protection"] == 2
+    assert bench.inspection.read_counts["protection"] == 2
 
-    bench.look.table = replace(PROTECTED, table_id="T2")
-    bench.look.item = replace(OURS, table_id="T2")
-    bench.passes(CHECK_EVERY)
+    bench.inspection.table = replace(PROTECTED, table_id="T2")
+    bench.inspection.item = replace(OURS, table_id="T2")
+    bench.advance(CHECK_INTERVAL)
     bench.guard.check()
-    assert bench.look.asked["protection"] == 3
+    assert bench.inspection.read_counts["protection"] == 3
 
 
 def test_throttled_protection_check_blocks_no_job() -> None:
-    bench = Bench(FakeLook(down={"protection": UnavailableError("throttled")}))
+    bench = GuardHarness(
+        FakeTableInspection(failures={"protection": UnavailableError("throttled")})
+    )
 
     assert bench.is_open()
-    bench.passes(CHECK_EVERY)
+    bench.advance(CHECK_INTERVAL)
     bench.guard.check()
-    assert bench.look.asked["protection"] == 2, "asked again until it is answered"
+    assert bench.inspection.read_counts["protection"] == 2, "asked again until it is answered"
 
 
 def test_last_good_check_counts_during_short_outage() -> None:
-    bench = Bench()
+    bench = GuardHarness()
     bench.guard.check()
-    bench.look.down["facts"] = UnavailableError("timeout")
-    bench.passes(MAX_UNCHECKED - timedelta(seconds=1))
+    bench.inspection.failures["facts"] = UnavailableError("timeout")
+    bench.advance(MAX_UNCHECKED - timedelta(seconds=1))
     assert bench.guard.check() == TableOpen(deployment=OURS.deployment)
 
-    bench.passes(CHECK_EVERY)
+    bench.advance(CHECK_INTERVAL)
 
     assert "could not be checked since" in bench.reason()
 
 
 def test_outage_does_not_extend_last_good_check() -> None:
-    bench = Bench()
+    bench = GuardHarness()
     bench.guard.check()
-    bench.look.down["identity"] = UnavailableError("timeout")
-    for _ in range(int(MAX_UNCHECKED / CHECK_EVERY)):
-        bench.passes(CHECK_EVERY)
+    bench.inspection.failures["identity"] = UnavailableError("timeout")
+    for _ in range(int(MAX_UNCHECKED / CHECK_INTERVAL)):
+        bench.advance(CHECK_INTERVAL)
         bench.guard.check()
 
     assert not bench.is_open()
 
 
 def test_blocked_table_stays_blocked_during_outage() -> None:
-    bench = Bench()
+    bench = GuardHarness()
     bench.guard.check()
-    bench.look.item = None
-    bench.passes(CHECK_EVERY)
+    bench.inspection.item = None
+    bench.advance(CHECK_INTERVAL)
     assert not bench.is_open()
-    bench.look.down["facts"] = UnavailableError("timeout")
-    bench.passes(RETRY_AFTER)
+    bench.inspection.failures["facts"] = UnavailableError("timeout")
+    bench.advance(RETRY_AFTER)
 
     assert not bench.is_open()
 
 
 def test_failed_first_check_blocks_table() -> None:
-    assert "timeout" in Bench(FakeLook(down={"facts": UnavailableError("timeout")})).reason()
+    assert (
+        "timeout"
+        in GuardHarness(
+            FakeTableInspection(failures={"facts": UnavailableError("timeout")})
+        ).reason()
+    )
 
 
 def test_table_is_blocked_when_access_is_denied() -> None:
-    bench = Bench()
+    bench = GuardHarness()
     bench.guard.check()
-    bench.look.down["facts"] = NotConfiguredError("AccessDeniedException")
-    bench.passes(CHECK_EVERY)
+    bench.inspection.failures["facts"] = NotConfiguredError("AccessDeniedException")
+    bench.advance(CHECK_INTERVAL)
 
     assert "AccessDeniedException" in bench.reason()
 
 
 def test_threads_share_one_check() -> None:
-    bench, start = Bench(), threading.Barrier(8)
+    bench, start = GuardHarness(), threading.Barrier(8)
 
     def check(_: int) -> bool:
         start.wait()
@@ -209,7 +221,7 @@ def test_threads_share_one_check() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(check, range(8)))
-    assert bench.look.asked == {"identity": 1, "facts": 1, "protection": 1}
+    assert bench.inspection.read_counts == {"identity": 1, "facts": 1, "protection": 1}
 
 
 def test_restored_table_opens_after_older_workers_ended() -> None:
@@ -217,12 +229,12 @@ def test_restored_table_opens_after_older_workers_ended() -> None:
     restored = replace(
         OURS, restored_at=clock.now(), replays_until=clock.now() + timedelta(days=18)
     )
-    bench = Bench(FakeLook(item=restored), clock)
+    bench = GuardHarness(FakeTableInspection(item=restored), clock)
 
     assert "jobs resume then" in bench.reason()
-    bench.passes(LONGEST_INVOCATION)
+    bench.advance(MAX_INVOCATION_TIME)
     assert "jobs resume then" in bench.reason(), "clocks differ a little"
-    bench.passes(timedelta(minutes=1))
+    bench.advance(timedelta(minutes=1))
     assert bench.guard.check() == TableOpen(
         deployment=OURS.deployment, replays_until=restored.replays_until
     )
@@ -231,7 +243,7 @@ def test_restored_table_opens_after_older_workers_ended() -> None:
 def test_job_created_before_replay_end_may_have_lost_history() -> None:
     until = NOW + timedelta(days=18)
 
-    assert lost_history(a_job(created_at=NOW - timedelta(days=400)), until)
-    assert lost_history(a_job(created_at=until - timedelta(seconds=1)), until)
-    assert not lost_history(a_job(created_at=until), until)
-    assert not lost_history(a_job(created_at=NOW), None)
+    assert may_have_lost_history(make_job(created_at=NOW - timedelta(days=400)), until)
+    assert may_have_lost_history(make_job(created_at=until - timedelta(seconds=1)), until)
+    assert not may_have_lost_history(make_job(created_at=until), until)
+    assert not may_have_lost_history(make_job(created_at=NOW), None)

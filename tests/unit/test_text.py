@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.domain.text import masked, one_line
+from oncely.domain.text import mask_emails, single_line
 
 
 @pytest.mark.parametrize(
@@ -16,13 +16,13 @@ from oncely.domain.text import masked, one_line
     ],
 )
 def test_email_addresses_are_masked(text: str, shown: str) -> None:
-    assert masked(text) == shown
+    assert mask_emails(text) == shown
 
 
 def test_huge_text_without_address_stays_unchanged() -> None:
-    assert masked("a" * 300_000) == "a" * 300_000
+    assert mask_emails("a" * 300_000) == "a" * 300_000
 
 
 def test_line_holds_at_most_500_characters_and_no_break() -> None:
-    assert one_line("x" * 501) == "x" * 500
-    assert one_line("one\ntwo\x07", 6) == "one tw"
+    assert single_line("x" * 501) == "x" * 500
+    assert single_line("one\ntwo\x07", 6) == "one tw"

@@ -4,24 +4,24 @@ from itertools import islice
 
 import pytest
 
-from infra.local.sandbox import FaultKind, Faults
-from infra.local.trouble import TROUBLE, Level
+from infra.local.sandbox import FaultKind, FaultSet
+from infra.local.trouble import FAULT_PLANS, FaultLevel
 
 
-def in_force(level: Level) -> list[FaultKind]:
-    faults = Faults()
-    TROUBLE[level].upon(faults)
-    return [FaultKind(one["kind"]) for one in faults.as_json()]
+def active_faults(level: FaultLevel) -> list[FaultKind]:
+    faults = FaultSet()
+    FAULT_PLANS[level].apply(faults)
+    return [FaultKind(one["kind"]) for one in faults.to_dicts()]
 
 
 def test_level_none_injects_no_faults_or_kills() -> None:
-    assert in_force(Level.NONE) == []
-    assert list(TROUBLE[Level.NONE].kills(seed=1)) == []
+    assert active_faults(FaultLevel.NONE) == []
+    assert list(FAULT_PLANS[FaultLevel.NONE].kill_intervals(seed=1)) == []
 
 
-@pytest.mark.parametrize("level", [Level.SOME, Level.HEAVY])
-def test_levels_above_none_inject_response_faults(level: Level) -> None:
-    kinds = set(in_force(level))
+@pytest.mark.parametrize("level", [FaultLevel.SOME, FaultLevel.HEAVY])
+def test_levels_above_none_inject_response_faults(level: FaultLevel) -> None:
+    kinds = set(active_faults(level))
 
     assert kinds >= {
         FaultKind.ACCEPT_THEN_TRICKLE,
@@ -33,15 +33,15 @@ def test_levels_above_none_inject_response_faults(level: Level) -> None:
 
 
 def test_kill_intervals_follow_seed() -> None:
-    some = TROUBLE[Level.SOME]
+    some = FAULT_PLANS[FaultLevel.SOME]
 
-    assert [*islice(some.kills(seed=1), 5)] == [*islice(some.kills(seed=1), 5)]
-    assert [*islice(some.kills(seed=1), 5)] != [*islice(some.kills(seed=2), 5)]
-    assert all(more > 0 for more in islice(some.kills(seed=1), 100))
+    assert [*islice(some.kill_intervals(seed=1), 5)] == [*islice(some.kill_intervals(seed=1), 5)]
+    assert [*islice(some.kill_intervals(seed=1), 5)] != [*islice(some.kill_intervals(seed=2), 5)]
+    assert all(more > 0 for more in islice(some.kill_intervals(seed=1), 100))
 
 
 def test_heavy_is_more_than_some() -> None:
-    some, heavy = TROUBLE[Level.SOME], TROUBLE[Level.HEAVY]
+    some, heavy = FAULT_PLANS[FaultLevel.SOME], FAULT_PLANS[FaultLevel.HEAVY]
 
-    assert heavy.factor > some.factor
+    assert heavy.rate_factor > some.rate_factor
     assert heavy.kill_every < some.kill_every

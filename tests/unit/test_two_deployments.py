@@ -5,26 +5,26 @@ from typing import Any
 
 import pytest
 
-from oncely.domain.keys import MAX_KEY, JobKey, provider_key
+from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
 from oncely.services.outcomes import Finished, NeedsReview
-from tests.support.payments import FakePayments, Fault
-from tests.support.world import World, charge
+from tests.support.payments import FakePayments, PaymentFault
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = JobKey("payment.charge:order_18452")
 
 
-def stack(identity: str, payments: FakePayments, **order: Any) -> World:  # noqa: ANN401  # columns
-    world = World(payments=payments, deployment=identity)
+def make_world(identity: str, payments: FakePayments, **order: Any) -> InMemoryStack:  # noqa: ANN401  # columns
+    world = InMemoryStack(payments=payments, deployment=identity)
     world.add_order(**order)
     return world
 
 
 def test_order_is_charged_once_in_each_deployment() -> None:
     payments = FakePayments()
-    staging, dev = stack("staging", payments), stack("dev", payments)
+    staging, dev = make_world("staging", payments), make_world("dev", payments)
 
-    outcomes = [staging.run(charge()), dev.run(charge())]
+    outcomes = [staging.run(charge_message()), dev.run(charge_message())]
 
     assert all(isinstance(outcome, Finished) for outcome in outcomes)
     assert payments.charges == ["pi_1", "pi_2"]
@@ -32,9 +32,9 @@ def test_order_is_charged_once_in_each_deployment() -> None:
 
 
 def test_idempotency_keys_and_payments_carry_deployment() -> None:
-    world = stack("dev", FakePayments())
+    world = make_world("dev", FakePayments())
 
-    world.run(charge())
+    world.run(charge_message())
 
     assert world.payments.calls == [
         ("prepare", f"dev:{KEY}:create:1"),
@@ -45,19 +45,19 @@ def test_idempotency_keys_and_payments_carry_deployment() -> None:
 
 
 def test_row_keeps_deployment_of_first_claim() -> None:
-    world = stack("dev", FakePayments())
-    world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
-    world.run(charge())
+    world = make_world("dev", FakePayments())
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
+    world.run(charge_message())
 
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
     assert (job.status, job.deployment) == (Status.FINISHED, "dev")
     assert world.payments.calls[-1] == ("execute", f"dev:{KEY}:confirm:2")
 
 
-def copied(world: World) -> World:
+def copy_world(world: InMemoryStack) -> InMemoryStack:
     """Another deployment with the same rows, as a copied table has them, and its own identity."""
-    copy = stack("copy", world.payments)
+    copy = make_world("copy", world.payments)
     copy.store.jobs[KEY] = world.job(KEY)
     copy.clock.time = world.clock.time
     return copy
@@ -68,13 +68,13 @@ def test_row_of_other_deployment_needs_review(
     step: str,
 ) -> None:
     """Else both would replay one payment: one charge, and two orders marked paid."""
-    world = stack("dev", FakePayments())
-    world.payments.fails(step, Fault.REFUSED_CONNECTION)
-    world.run(charge())
-    copy = copied(world)
+    world = make_world("dev", FakePayments())
+    world.payments.fail_next(step, PaymentFault.REFUSED_CONNECTION)
+    world.run(charge_message())
+    copy = copy_world(world)
 
-    assert isinstance(world.run(charge()), Finished)
-    outcome = copy.run(charge())
+    assert isinstance(world.run(charge_message()), Finished)
+    outcome = copy.run(charge_message())
 
     assert isinstance(outcome, NeedsReview)
     assert "another deployment" in outcome.reason
@@ -84,48 +84,48 @@ def test_row_of_other_deployment_needs_review(
 
 
 def test_open_send_of_other_deployment_is_not_resent() -> None:
-    world = stack("dev", FakePayments())
-    world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
-    world.run(charge())
+    world = make_world("dev", FakePayments())
+    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.run(charge_message())
     sent = replace(world.job(KEY), first_sent_at=world.clock.now(), key_scope="test")
     world.store.jobs[KEY] = sent
-    copy = copied(world)
-    copy.clock.move(minutes=1)
+    copy = copy_world(world)
+    copy.clock.advance(minutes=1)
 
-    assert isinstance(copy.run(charge()), NeedsReview)
+    assert isinstance(copy.run(charge_message()), NeedsReview)
     assert world.payments.charges == []
 
 
 def test_reconciler_escalates_row_of_other_deployment() -> None:
-    world = stack("dev", FakePayments())
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
-    copy = copied(world)
+    world = make_world("dev", FakePayments())
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
+    copy = copy_world(world)
 
-    job = copy.until_quiet(KEY)
+    job = copy.run_until_idle(KEY)
 
     assert job.status is Status.NEEDS_REVIEW
     assert "another deployment" in (job.last_error or "")
     assert copy.order()["status"] == "payment_pending"
-    assert copy.alerts.told
+    assert copy.alerts.sent
 
 
 def test_payment_of_other_deployment_is_not_canceled() -> None:
-    world = stack("dev", FakePayments(declines=True))
-    world.payments.fails("close", Fault.REFUSED_CONNECTION)
-    world.run(charge())
-    copy = copied(world)
+    world = make_world("dev", FakePayments(declines=True))
+    world.payments.fail_next("close", PaymentFault.REFUSED_CONNECTION)
+    world.run(charge_message())
+    copy = copy_world(world)
 
-    assert isinstance(copy.run(charge()), NeedsReview)
+    assert isinstance(copy.run(charge_message()), NeedsReview)
     assert world.payments.intents["pi_1"].status == "declined"
 
 
 def test_unclaimed_row_of_other_deployment_needs_review() -> None:
-    world = stack("dev", FakePayments())
-    world.enqueuer().enqueue(charge())
+    world = make_world("dev", FakePayments())
+    world.enqueuer().enqueue(charge_message())
     world.store.jobs[KEY] = replace(world.job(KEY), deployment="staging")
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
     assert isinstance(outcome, NeedsReview)
     assert world.payments.calls == []
@@ -133,7 +133,7 @@ def test_unclaimed_row_of_other_deployment_needs_review() -> None:
 
 @pytest.mark.parametrize("identity", ["dev", "x" * 16])
 def test_longest_job_key_fits_stripe_key_limit(identity: str) -> None:
-    key = provider_key(JobKey("k" * MAX_KEY), "confirm", 999, deployment=identity)
+    key = idempotency_key(JobKey("k" * MAX_KEY_LENGTH), "confirm", 999, deployment=identity)
 
     assert key.startswith(f"{identity}:")
     assert len(key) <= 255

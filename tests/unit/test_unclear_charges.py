@@ -3,21 +3,21 @@
 import pytest
 
 from oncely.domain.lifecycle import Status
-from oncely.services.outcomes import Finished, NothingSent, Parked, Unknown
-from tests.support.mortal import Meanwhile
-from tests.support.payments import Fault
-from tests.support.world import World, charge
+from oncely.services.outcomes import AwaitingResolution, Finished, NotAttempted, Unknown
+from tests.support.mortal import InterruptingPort
+from tests.support.payments import PaymentFault
+from tests.support.world import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 
 
 def test_charge_without_response_is_unknown_until_lookup() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
 
-    outcome = world.run(charge())
-    job = world.until_quiet(KEY)
+    outcome = world.run(charge_message())
+    job = world.run_until_idle(KEY)
 
     assert isinstance(outcome, Unknown)
     assert job.status is Status.FINISHED
@@ -26,12 +26,12 @@ def test_charge_without_response_is_unknown_until_lookup() -> None:
 
 
 def test_absent_charge_is_retried_under_next_key_number() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
 
-    world.run(charge())
-    job = world.until_quiet(KEY)
+    world.run(charge_message())
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
@@ -42,41 +42,41 @@ def test_absent_charge_is_retried_under_next_key_number() -> None:
 
 
 def test_saved_payment_is_reused() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.honours_keys = False
-    world.payments.fails("execute", Fault.TIMEOUT_BEFORE)
+    world.payments.honors_idempotency_keys = False
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
 
-    world.run(charge())
-    world.until_quiet(KEY)
+    world.run(charge_message())
+    world.run_until_idle(KEY)
 
     assert [step for step, _ in world.payments.calls if step == "prepare"] == ["prepare"]
     assert world.payments.charges == ["pi_1"]
 
 
 def test_new_intent_is_created_without_saved_reference() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("prepare", Fault.TIMEOUT_AFTER)
+    world.payments.fail_next("prepare", PaymentFault.TIMEOUT_AFTER)
 
-    world.run(charge())
-    job = world.until_quiet(KEY)
+    world.run(charge_message())
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.FINISHED
     assert world.payments.charges == ["pi_2"]
 
 
 def test_pending_payment_is_unknown_until_it_succeeds() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
     world.payments.processes = True
-    outcome = world.run(charge())
-    world.clock.move(minutes=1)
+    outcome = world.run(charge_message())
+    world.clock.advance(minutes=1)
     world.reconcile(KEY)
     assert world.job(KEY).status is Status.UNKNOWN
 
-    world.payments.settle("pi_1", status="succeeded")
-    job = world.until_quiet(KEY)
+    world.payments.complete("pi_1", status="succeeded")
+    job = world.run_until_idle(KEY)
 
     assert isinstance(outcome, Unknown)
     assert job.status is Status.FINISHED
@@ -85,44 +85,44 @@ def test_pending_payment_is_unknown_until_it_succeeds() -> None:
 
 @pytest.mark.parametrize("step", ["prepare", "execute"])
 def test_unsent_effect_returns_attempt_and_message(step: str) -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails(step, Fault.REFUSED_CONNECTION)
+    world.payments.fail_next(step, PaymentFault.REFUSED_CONNECTION)
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
-    assert isinstance(outcome, NothingSent)
+    assert isinstance(outcome, NotAttempted)
     assert outcome.until > world.clock.now()
     assert world.job(KEY).status is Status.READY
     assert world.job(KEY).attempts == 0
-    assert isinstance(world.run(charge()), Finished)
+    assert isinstance(world.run(charge_message()), Finished)
     assert world.payments.charges == ["pi_1"]
 
 
 def test_rejected_api_key_raises_alarm_without_alert() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("prepare", Fault.UNAUTHORIZED)
+    world.payments.fail_next("prepare", PaymentFault.UNAUTHORIZED)
 
-    outcome = world.run(charge())
+    outcome = world.run(charge_message())
 
-    assert isinstance(outcome, NothingSent)
-    assert outcome.alarm
-    assert world.alerts.told == []
+    assert isinstance(outcome, NotAttempted)
+    assert outcome.credentials_rejected
+    assert world.alerts.sent == []
 
 
 def test_outage_escalates_nothing_before_age_limit() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
-    world.payments.fails("look_up", *[Fault.TIMEOUT_BEFORE] * 40)
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
+    world.payments.fail_next("lookup", *[PaymentFault.TIMEOUT_BEFORE] * 40)
 
     for _ in range(40):
         world.clock.time = world.job(KEY).due_at or world.clock.time
         world.reconcile(KEY)
     down = world.job(KEY)
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
     assert down.status is Status.UNKNOWN
     assert down.attempts == 1
@@ -130,25 +130,25 @@ def test_outage_escalates_nothing_before_age_limit() -> None:
 
 
 def test_consecutive_timeouts_need_review() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", *[Fault.TIMEOUT_BEFORE] * 5)
+    world.payments.fail_next("execute", *[PaymentFault.TIMEOUT_BEFORE] * 5)
     started = world.clock.now()
 
-    world.run(charge())
-    job = world.until_quiet(KEY)
+    world.run(charge_message())
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.NEEDS_REVIEW
     assert world.payments.charges == []
     assert (world.clock.now() - started).total_seconds() >= 3600
-    assert "5 timeouts in a row" in world.alerts.told[-1].text
+    assert "5 timeouts in a row" in world.alerts.sent[-1].text
 
 
 def test_charge_needs_review_when_order_is_cancelled() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
     world.add_order(amount=1250, status="cancelled")
 
     world.reconcile(KEY)
@@ -157,44 +157,44 @@ def test_charge_needs_review_when_order_is_cancelled() -> None:
     assert job.status is Status.NEEDS_REVIEW
     assert (job.result or {})["charge_id"] == "ch_pi_1"
     assert world.order()["status"] == "cancelled"
-    assert isinstance(world.run(charge()), Parked)
+    assert isinstance(world.run(charge_message()), AwaitingResolution)
 
 
 def test_refunded_charge_needs_review() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("execute", Fault.TIMEOUT_AFTER)
-    world.run(charge())
-    world.payments.settle("pi_1", status="refunded")
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
+    world.payments.complete("pi_1", status="refunded")
 
     settlement = world.reconcile(KEY)
 
     assert settlement is not None
     assert world.job(KEY).status is Status.NEEDS_REVIEW
-    assert world.alerts.told
+    assert world.alerts.sent
 
 
 def test_job_is_released_when_time_is_short_before_call() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    slow = Meanwhile(world.payments, "prepare", lambda: world.clock.move(seconds=50))
+    slow = InterruptingPort(world.payments, "prepare", lambda: world.clock.advance(seconds=50))
 
-    outcome = world.run(charge(), runner=world.runner(provider=slow))
+    outcome = world.run(charge_message(), runner=world.runner(provider=slow))
 
-    assert isinstance(outcome, NothingSent)
+    assert isinstance(outcome, NotAttempted)
     assert world.payments.charges == []
 
 
 def test_ready_job_needs_review_when_amount_changed() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
-    world.run(charge())
+    world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+    world.run(charge_message())
     world.add_order(amount=9900)
 
-    job = world.until_quiet(KEY)
+    job = world.run_until_idle(KEY)
 
     assert job.status is Status.NEEDS_REVIEW
     assert "values changed" in str(job.last_error)
     assert world.payments.charges == []
-    assert len(world.alerts.told) == 1
+    assert len(world.alerts.sent) == 1

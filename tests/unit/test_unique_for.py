@@ -5,139 +5,139 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.adapters.system import new_token
+from oncely.adapters.system import new_owner_token
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.ports import CreateResult, Window, WindowHeld
-from oncely.registry import Registry
-from oncely.services.enqueue import Enqueued, Enqueuer
-from oncely.testing.memory import MemoryJobStore, MemoryWindows
-from tests.support.fakes import FakeClock, FakeOutbox
-from tests.unit.report_contract import ReportBuild, report
-from tests.unit.samples import a_claim
+from oncely.ports import CreateResult, UniqueWindow, WindowTaken
+from oncely.registry import ContractRegistry
+from oncely.services.enqueue import Enqueuer, EnqueueResult
+from oncely.testing.memory import MemoryJobStore, MemoryUniqueWindows
+from tests.support.fakes import FakeClock, FakeMessageSender
+from tests.unit.report_contract import ReportBuild, report_message
+from tests.unit.samples import make_claim
 
 HOUR = timedelta(hours=1)
 FIRST = JobKey("report.build:~a")
 
 
 @dataclass
-class Reports:
+class ReportProducer:
     store: MemoryJobStore = field(default_factory=MemoryJobStore)
-    outbox: FakeOutbox = field(default_factory=FakeOutbox)
+    outbox: FakeMessageSender = field(default_factory=FakeMessageSender)
     clock: FakeClock = field(default_factory=FakeClock)
 
-    def ask_for(self, token: str, list_id: str = "7", **more: object) -> Enqueued:
+    def enqueue_report(self, token: str, list_id: str = "7", **more: object) -> EnqueueResult:
         enqueuer = Enqueuer(
-            registry=Registry([ReportBuild]),
+            registry=ContractRegistry([ReportBuild]),
             store=self.store,
-            windows=MemoryWindows(self.store),
-            outbox=lambda _: self.outbox,
+            windows=MemoryUniqueWindows(self.store),
+            sender_for_queue=lambda _: self.outbox,
             clock=self.clock,
-            new_token=new_token,
+            new_token=new_owner_token,
         )
-        return enqueuer.enqueue(report(token, list_id, **more), unique_for=HOUR)
+        return enqueuer.enqueue(report_message(token, list_id, **more), unique_for=HOUR)
 
     def start(self, key: JobKey) -> None:
-        self.store.claim(a_claim(job_key=key, fingerprint=None))
+        self.store.claim(make_claim(job_key=key, fingerprint=None))
 
 
 @pytest.fixture
-def reports() -> Reports:
-    reports = Reports()
-    reports.ask_for("a")
+def reports() -> ReportProducer:
+    reports = ReportProducer()
+    reports.enqueue_report("a")
     return reports
 
 
-def test_second_message_in_window_is_first_job_and_not_sent(reports: Reports) -> None:
-    second = reports.ask_for("b")
+def test_second_message_in_window_is_first_job_and_not_sent(reports: ReportProducer) -> None:
+    second = reports.enqueue_report("b")
 
     assert (second.job_key, second.status) == (FIRST, Status.READY)
     assert (second.created, second.sent) == (False, False)
     assert (len(reports.store.jobs), len(reports.outbox.sent)) == (1, 1)
 
 
-def test_differing_message_in_window_is_not_sent(reports: Reports) -> None:
-    second = reports.ask_for("b", text="more")
+def test_differing_message_in_window_is_not_sent(reports: ReportProducer) -> None:
+    second = reports.enqueue_report("b", text="more")
 
     assert (second.job_key, second.sent) == (FIRST, False)
     assert len(reports.outbox.sent) == 1
 
 
-def test_second_message_in_window_is_no_conflict(reports: Reports) -> None:
-    assert reports.ask_for("b").conflict is None
+def test_second_message_in_window_is_no_conflict(reports: ReportProducer) -> None:
+    assert reports.enqueue_report("b").conflict is None
 
 
-def test_new_job_is_created_after_first_started(reports: Reports) -> None:
+def test_new_job_is_created_after_first_started(reports: ReportProducer) -> None:
     reports.start(FIRST)
 
-    second = reports.ask_for("b")
+    second = reports.enqueue_report("b")
 
     assert (second.job_key, second.created, second.sent) == ("report.build:~b", True, True)
 
 
-def test_new_job_holds_window_afterwards(reports: Reports) -> None:
+def test_new_job_holds_window_afterwards(reports: ReportProducer) -> None:
     reports.start(FIRST)
-    reports.ask_for("b")
+    reports.enqueue_report("b")
 
-    third = reports.ask_for("c")
+    third = reports.enqueue_report("c")
 
     assert (third.job_key, third.created) == ("report.build:~b", False)
 
 
 @pytest.mark.parametrize(("minutes", "created"), [(59, False), (60, True)])
 def test_new_job_is_created_after_window_ended(
-    minutes: int, reports: Reports, *, created: bool
+    minutes: int, reports: ReportProducer, *, created: bool
 ) -> None:
-    reports.clock.move(minutes=minutes)
+    reports.clock.advance(minutes=minutes)
 
-    assert reports.ask_for("b").created is created
-
-
-def test_other_uniqueness_key_has_own_window(reports: Reports) -> None:
-    assert reports.ask_for("b", list_id="8").created
+    assert reports.enqueue_report("b").created is created
 
 
-def test_same_token_is_same_job_after_window(reports: Reports) -> None:
+def test_other_uniqueness_key_has_own_window(reports: ReportProducer) -> None:
+    assert reports.enqueue_report("b", list_id="8").created
+
+
+def test_same_token_is_same_job_after_window(reports: ReportProducer) -> None:
     reports.start(FIRST)
-    reports.clock.move(hours=5)
+    reports.clock.advance(hours=5)
 
-    again = reports.ask_for("a")
+    again = reports.enqueue_report("a")
 
     assert (again.job_key, again.status, again.created) == (FIRST, Status.STARTED, False)
 
 
-def test_window_is_free_when_its_job_is_missing(reports: Reports) -> None:
+def test_window_is_free_when_its_job_is_missing(reports: ReportProducer) -> None:
     reports.store.expire(FIRST)
 
-    assert reports.ask_for("b").created
+    assert reports.enqueue_report("b").created
 
 
-class NeverFree:
+class NeverFreeWindows:
     """A window that changes hands between every look and the next try."""
 
-    tries = 0
+    attempts = 0
 
     def create(
-        self, job: Job, window: Window, *, instead_of: JobKey | None = None
-    ) -> CreateResult | WindowHeld:
-        self.tries += 1
-        return WindowHeld(JobKey("report.build:~gone"))
+        self, job: Job, window: UniqueWindow, *, replacing: JobKey | None = None
+    ) -> CreateResult | WindowTaken:
+        self.attempts += 1
+        return WindowTaken(JobKey("report.build:~gone"))
 
 
-def test_contended_window_raises_unavailable(reports: Reports) -> None:
-    windows = NeverFree()
+def test_contended_window_raises_unavailable(reports: ReportProducer) -> None:
+    windows = NeverFreeWindows()
     enqueuer = Enqueuer(
-        registry=Registry([ReportBuild]),
+        registry=ContractRegistry([ReportBuild]),
         store=reports.store,
         windows=windows,
-        outbox=lambda _: reports.outbox,
+        sender_for_queue=lambda _: reports.outbox,
         clock=reports.clock,
-        new_token=new_token,
+        new_token=new_owner_token,
     )
 
     with pytest.raises(UnavailableError, match="kept changing hands"):
-        enqueuer.enqueue(report("b"), unique_for=HOUR)
+        enqueuer.enqueue(report_message("b"), unique_for=HOUR)
 
-    assert windows.tries == 3
+    assert windows.attempts == 3

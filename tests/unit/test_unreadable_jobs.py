@@ -9,15 +9,21 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.proof import MONEY_RETENTION
-from oncely.domain.repairs import Repair, offer, unread_offers
+from oncely.domain.repairs import Repair, repair_option, unreadable_job_options
 from oncely.domain.writes import Json
-from oncely.services.repair_order import NotAllowed, Outcome, Repaired, RepairOrder, WouldRepair
-from tests.support.command import FakePlace, oncely
-from tests.support.world import World, charge
-from tests.unit.samples import NOW, TERMS, a_job
+from oncely.services.repair_order import (
+    NotAllowed,
+    Repaired,
+    RepairOutcome,
+    RepairRequest,
+    WouldRepair,
+)
+from tests.support.command import FakeStackConnection, run_cli
+from tests.support.world import InMemoryStack, charge_message
+from tests.unit.samples import NOW, TERMS, make_job
 
 ORDER = "order_18452"
-UNREAD: dict[str, dict[str, Json]] = {
+UNREADABLE_MESSAGES: dict[str, dict[str, Json]] = {
     "a newer version": {"job": "payment.charge", "v": 2, "order": "18452"},
     "an older version": {"job": "payment.charge", "v": 0, "order_id": "18452"},
     "a refused field": {"job": "payment.charge", "v": 1, "order_id": "18452", "note": "x"},
@@ -26,12 +32,12 @@ UNREAD: dict[str, dict[str, Json]] = {
 }
 
 
-@pytest.fixture(params=UNREAD.values(), ids=list(UNREAD))
-def world(request: pytest.FixtureRequest) -> World:
+@pytest.fixture(params=UNREADABLE_MESSAGES.values(), ids=list(UNREADABLE_MESSAGES))
+def world(request: pytest.FixtureRequest) -> InMemoryStack:
     """A job that a worker of another version took on, and that came to a person here."""
-    found = World()
+    found = InMemoryStack()
     found.add_order()
-    found.enqueuer().enqueue(charge())
+    found.enqueuer().enqueue(charge_message())
     (known,) = found.store.jobs.values()
     job_type = str(request.param.get("job", "payment.charge"))
     job_key = JobKey(f"{job_type}:{ORDER}")
@@ -39,30 +45,30 @@ def world(request: pytest.FixtureRequest) -> World:
     found.store.jobs[job_key] = replace(
         known, job_key=job_key, job_type=job_type, message=request.param
     )
-    found.clock.move(hours=1)
+    found.clock.advance(hours=1)
     found.reconcile(job_key)
-    assert the_job(found).status is Status.NEEDS_REVIEW
+    assert get_job(found).status is Status.NEEDS_REVIEW
     return found
 
 
-def the_job(world: World) -> Job:
+def get_job(world: InMemoryStack) -> Job:
     (found,) = world.store.jobs.values()
     assert isinstance(found, Job)
     return found
 
 
-def repaired(
-    world: World, what: Repair, *, dry_run: bool = False, reference: str | None = "ch_9"
-) -> Outcome:
-    row = the_job(world)
+def repair_job(
+    world: InMemoryStack, what: Repair, *, dry_run: bool = False, reference: str | None = "ch_9"
+) -> RepairOutcome:
+    row = get_job(world)
     return world.repairer().repair(
-        RepairOrder(
+        RepairRequest(
             key=row.job_key,
             repair=what,
             version=row.version,
             reason="seen at Stripe",
             actor="ada",
-            reference=reference if what is Repair.FINISH else None,
+            reference=reference if what is Repair.MARK_FINISHED else None,
             dry_run=dry_run,
         )
     )
@@ -71,90 +77,95 @@ def repaired(
 @pytest.mark.parametrize(
     ("what", "event", "status"),
     [
-        (Repair.FINISH, Event.RULE_FINISHED, Status.FINISHED),
-        (Repair.FAIL, Event.RULE_FAILED, Status.FAILED),
+        (Repair.MARK_FINISHED, Event.RESOLVE_FINISHED, Status.FINISHED),
+        (Repair.MARK_FAILED, Event.RESOLVE_FAILED, Status.FAILED),
     ],
 )
 def test_operator_closes_unreadable_job_without_business_rows(
-    world: World, what: Repair, event: Event, status: Status
+    world: InMemoryStack, what: Repair, event: Event, status: Status
 ) -> None:
     order = world.order()
 
-    outcome = repaired(world, what)
+    outcome = repair_job(world, what)
 
     assert isinstance(outcome, Repaired)
-    assert "our own rows are not changed" in outcome.said
-    ended = the_job(world)
+    assert "our own rows are not changed" in outcome.summary
+    ended = get_job(world)
     assert (ended.status, ended.evidence[-1].event) == (status, event)
     assert "closed without our own rows: seen at Stripe" in ended.evidence[-1].reason
     assert world.order() == order
 
 
 def test_mark_finished_needs_reference_for_known_job_type(
-    world: World,
+    world: InMemoryStack,
 ) -> None:
-    known = the_job(world).job_type == "payment.charge"
+    known = get_job(world).job_type == "payment.charge"
 
-    outcome = repaired(world, Repair.FINISH, reference=None)
+    outcome = repair_job(world, Repair.MARK_FINISHED, reference=None)
 
     assert isinstance(outcome, NotAllowed if known else Repaired)
 
 
-def test_mark_failed_is_not_allowed_while_payment_may_be_open(world: World) -> None:
-    row = the_job(world)
+def test_mark_failed_is_not_allowed_while_payment_may_be_open(world: InMemoryStack) -> None:
+    row = get_job(world)
     world.store.jobs[row.job_key] = before = replace(row, provider_ref="pi_1")
 
-    outcome = repaired(world, Repair.FAIL)
+    outcome = repair_job(world, Repair.MARK_FAILED)
 
     assert isinstance(outcome, NotAllowed)
-    assert "pi_1 may still be open" in outcome.why
-    assert the_job(world) == before
+    assert "pi_1 may still be open" in outcome.reason
+    assert get_job(world) == before
 
 
-@pytest.mark.parametrize("what", [Repair.FINISH, Repair.FAIL])
-def test_closed_job_expires_and_is_not_due(world: World, what: Repair) -> None:
-    repaired(world, what)
+@pytest.mark.parametrize("what", [Repair.MARK_FINISHED, Repair.MARK_FAILED])
+def test_closed_job_expires_and_is_not_due(world: InMemoryStack, what: Repair) -> None:
+    repair_job(world, what)
 
-    assert the_job(world).expires_at == world.clock.now() + MONEY_RETENTION
-    assert the_job(world).due_at is None
+    assert get_job(world).expires_at == world.clock.now() + MONEY_RETENTION
+    assert get_job(world).due_at is None
 
 
-def test_dry_run_reports_repair_and_writes_nothing(world: World) -> None:
-    before = the_job(world)
+def test_dry_run_reports_repair_and_writes_nothing(world: InMemoryStack) -> None:
+    before = get_job(world)
 
-    outcome = repaired(world, Repair.FAIL, dry_run=True)
+    outcome = repair_job(world, Repair.MARK_FAILED, dry_run=True)
 
     assert isinstance(outcome, WouldRepair)
-    assert "our own rows are not changed" in outcome.said
-    assert the_job(world) == before
+    assert "our own rows are not changed" in outcome.summary
+    assert get_job(world) == before
 
 
-@pytest.mark.parametrize("what", sorted(set(Repair) - {Repair.FINISH, Repair.FAIL}))
-def test_other_repairs_are_not_allowed(world: World, what: Repair) -> None:
-    before = the_job(world)
+@pytest.mark.parametrize("what", sorted(set(Repair) - {Repair.MARK_FINISHED, Repair.MARK_FAILED}))
+def test_other_repairs_are_not_allowed(world: InMemoryStack, what: Repair) -> None:
+    before = get_job(world)
 
-    outcome = repaired(world, what)
+    outcome = repair_job(world, what)
 
     assert isinstance(outcome, NotAllowed)
-    assert "cannot read its message" in outcome.why
-    assert the_job(world) == before
+    assert "cannot read its message" in outcome.reason
+    assert get_job(world) == before
 
 
-def test_view_and_command_offer_only_closing(world: World) -> None:
-    key = the_job(world).job_key
-    view = world.inspector().show(key)
+def test_view_and_command_offer_only_closing(world: InMemoryStack) -> None:
+    key = get_job(world).job_key
+    view = world.inspector().get(key)
 
     assert view is not None
-    assert {one.repair for one in view.repairs if one.allowed} == {Repair.FINISH, Repair.FAIL}
-    assert [found.job.job_key for found in world.inspector().find(key).jobs] == [key]
-    said = oncely("repair", key, "fail", "--reason", "x", "--yes", place=FakePlace(world))
+    assert {one.repair for one in view.repairs if one.allowed} == {
+        Repair.MARK_FINISHED,
+        Repair.MARK_FAILED,
+    }
+    assert [found.job.job_key for found in world.inspector().search(key).jobs] == [key]
+    said = run_cli(
+        "repair", key, "fail", "--reason", "x", "--yes", connection=FakeStackConnection(world)
+    )
     assert said.exit_code == 0, said.output
     assert "our own rows are not changed" in said.stdout
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
 def test_job_is_closed_only_when_it_needs_review(status: Status) -> None:
-    told = unread_offers(a_job(status=status), TERMS)
+    told = unreadable_job_options(make_job(status=status), TERMS)
 
     assert [one.repair for one in told] == list(Repair)
     assert not any(one.allowed for one in told)
@@ -162,52 +173,52 @@ def test_job_is_closed_only_when_it_needs_review(status: Status) -> None:
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))
 def test_unreadable_message_is_reason_only_until_job_ended(status: Status) -> None:
-    job = a_job(status=status)
-    readable = offer(job, TERMS, Repair.FINISH, now=NOW).why
+    job = make_job(status=status)
+    readable = repair_option(job, TERMS, Repair.MARK_FINISHED, now=NOW).reason
 
-    reasons = {one.why for one in unread_offers(job, TERMS)}
+    reasons = {one.reason for one in unreadable_job_options(job, TERMS)}
 
     assert (reasons == {readable}) is job.ended
 
 
 def test_offer_needs_reference_only_for_known_job_type() -> None:
-    review = a_job(status=Status.NEEDS_REVIEW)
+    review = make_job(status=Status.NEEDS_REVIEW)
 
     def needing(known: bool) -> set[Repair]:  # noqa: FBT001  # the one thing that differs
-        told = unread_offers(review, TERMS if known else None)
+        told = unreadable_job_options(review, TERMS if known else None)
         return {one.repair for one in told if one.needs_reference}
 
-    assert needing(known=True) == {Repair.FINISH}
+    assert needing(known=True) == {Repair.MARK_FINISHED}
     assert needing(known=False) == set()
 
 
 @pytest.fixture(params=["a newer version", "an unknown type"])
-def rolled_back(request: pytest.FixtureRequest) -> World:
+def rolled_back(request: pytest.FixtureRequest) -> InMemoryStack:
     """A job that a newer version brought to its end, just before it was rolled back."""
-    found = World()
+    found = InMemoryStack()
     found.add_order()
-    found.run(charge())
+    found.run(charge_message())
     (known,) = found.store.jobs.values()
-    message = UNREAD[request.param]
+    message = UNREADABLE_MESSAGES[request.param]
     found.store.jobs[known.job_key] = replace(known, job_type=str(message["job"]), message=message)
     return found
 
 
 def test_ended_job_waits_for_version_that_reads_it(
-    rolled_back: World,
+    rolled_back: InMemoryStack,
 ) -> None:
-    before = the_job(rolled_back)
+    before = get_job(rolled_back)
 
     with pytest.raises(UnreadableRowError, match="deploy it again"):
         rolled_back.publisher().publish(before.job_key)
 
-    assert the_job(rolled_back) == before
+    assert get_job(rolled_back) == before
     assert rolled_back.bus.published == []
 
 
-def test_unreadable_ended_job_expires_after_wait(rolled_back: World) -> None:
-    rolled_back.clock.move(hours=24)
+def test_unreadable_ended_job_expires_after_wait(rolled_back: InMemoryStack) -> None:
+    rolled_back.clock.advance(hours=24)
 
-    assert rolled_back.publisher().publish(the_job(rolled_back).job_key)
+    assert rolled_back.publisher().publish(get_job(rolled_back).job_key)
 
-    assert the_job(rolled_back).expires_at is not None
+    assert get_job(rolled_back).expires_at is not None

@@ -10,26 +10,31 @@ import pytest
 from oncely.contract import (
     COMMIT_BUDGET,
     AnyContract,
-    Call,
     Contract,
+    Description,
+    EffectCall,
     Message,
-    Needs,
     Proceed,
-    Words,
+    Resources,
 )
-from oncely.domain.answers import Answer, Done
+from oncely.domain.answers import EffectOutcome, Succeeded
 from oncely.domain.keys import JobKey, job_key
-from oncely.domain.profiles import Profile, Safety, Terms
-from oncely.services.outcomes import Broken, Finished, HeldElsewhere, NotStarted
+from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
+from oncely.services.outcomes import Finished, InternalError, LeasedElsewhere, NotStarted
 from oncely.services.work_batch import Delivery
-from tests.support.fakes import FakeInbox
-from tests.support.mortal import DiedError
-from tests.support.payments import Fault
-from tests.support.worker import BOUND, Bench, delivery, held_elsewhere
-from tests.support.world import World, charge
+from tests.support.fakes import FakeMessageSource
+from tests.support.mortal import SimulatedCrashError
+from tests.support.payments import PaymentFault
+from tests.support.worker import (
+    BATCH_CONCURRENCY,
+    BatchHarness,
+    lease_to_other_worker,
+    make_delivery,
+)
+from tests.support.world import InMemoryStack, charge_message
 
 # For a thread to be scheduled on a busy machine; a test that passes does not wait for it.
-PATIENCE = 10.0
+TIMEOUT_SECONDS = 10.0
 
 
 class StepMessage(Message):
@@ -38,7 +43,7 @@ class StepMessage(Message):
     name: str
 
 
-def contract_that(
+def contract_with(
     act: Callable[[str], object], check: Callable[[str], object] = lambda _name: None
 ) -> type[AnyContract]:
     """A job of one call of 4 s; a test says what happens inside."""
@@ -46,39 +51,39 @@ def contract_that(
     class Step(Contract[StepMessage, str]):
         job_type: ClassVar[str] = "test.step"
         message = StepMessage
-        terms = Terms(
-            safety=Safety.NATURAL,
-            profile=Profile(name="Test", request_timeout=timedelta(seconds=4), calls=1),
+        policy = RetryPolicy(
+            safety=RetrySafety.NATURAL,
+            profile=ProviderProfile(name="Test", request_timeout=timedelta(seconds=4), max_calls=1),
         )
-        needs = Needs(queue="test")
-        words = Words(outside="-", rows="-", success="-", failure="-")
+        resources = Resources(queue="test")
+        description = Description(effect="-", business_rows="-", success="-", failure="-")
 
         @classmethod
         def key(cls, message: StepMessage) -> JobKey:
             return job_key(cls.job_type, message.name)
 
-        def check(self, message: StepMessage) -> Proceed[str]:
+        def precheck(self, message: StepMessage) -> Proceed[str]:
             check(message.name)
             return Proceed(facts=message.name, values={"name": message.name})
 
-        def act(self, call: Call[str]) -> Answer:
+        def execute(self, call: EffectCall[str]) -> EffectOutcome:
             act(call.facts)
-            return Done(f"did {call.facts}")
+            return Succeeded(f"did {call.facts}")
 
     return Step
 
 
-def steps(*names: str) -> list[Delivery]:
-    return [delivery({"job": "test.step", "v": 1, "name": name}) for name in names]
+def step_deliveries(*names: str) -> list[Delivery]:
+    return [make_delivery({"job": "test.step", "v": 1, "name": name}) for name in names]
 
 
-def ten() -> list[Delivery]:
-    return steps(*(f"step-{number}" for number in range(10)))
+def ten_deliveries() -> list[Delivery]:
+    return step_deliveries(*(f"step-{number}" for number in range(10)))
 
 
 @pytest.fixture
-def charging() -> Bench:
-    bench = Bench(world=World())
+def charging() -> BatchHarness:
+    bench = BatchHarness(world=InMemoryStack())
     bench.world.add_order()
     return bench
 
@@ -86,21 +91,21 @@ def charging() -> Bench:
 def test_batch_runs_jobs_concurrently_within_bound() -> None:
     inside: list[str] = []
     seen: list[int] = []
-    round_ = threading.Barrier(BOUND)
+    round_ = threading.Barrier(BATCH_CONCURRENCY)
 
     def act(name: str) -> None:
         inside.append(name)
         seen.append(len(inside))
-        round_.wait(PATIENCE)
+        round_.wait(TIMEOUT_SECONDS)
         threading.Event().wait(0.1)  # one more than the bound would come in meanwhile
         inside.remove(name)
 
-    bench = Bench(world=World(contracts=(contract_that(act),)))
+    bench = BatchHarness(world=InMemoryStack(contracts=(contract_with(act),)))
 
-    worked = bench.work(*ten())
+    worked = bench.process(*ten_deliveries())
 
     assert all(isinstance(one.outcome, Finished) for one in worked)
-    assert max(seen) == BOUND
+    assert max(seen) == BATCH_CONCURRENCY
 
 
 def test_nothing_runs_after_batch_returned() -> None:
@@ -110,14 +115,14 @@ def test_nothing_runs_after_batch_returned() -> None:
         if name == "quick":
             quick_is_done.set()
             return
-        assert quick_is_done.wait(PATIENCE)
+        assert quick_is_done.wait(TIMEOUT_SECONDS)
         threading.Event().wait(0.2)
         slow_ended.append(name)
 
     before = threading.enumerate()
-    bench = Bench(world=World(contracts=(contract_that(act),)))
+    bench = BatchHarness(world=InMemoryStack(contracts=(contract_with(act),)))
 
-    bench.work(*steps("quick", "slow"))
+    bench.process(*step_deliveries("quick", "slow"))
 
     assert slow_ended == ["slow"]
     assert threading.enumerate() == before
@@ -128,17 +133,17 @@ def test_no_thread_is_left_when_batch_breaks() -> None:
 
     def act(name: str) -> None:
         if name == "breaks":
-            assert inside.wait(PATIENCE)
-            raise DiedError
+            assert inside.wait(TIMEOUT_SECONDS)
+            raise SimulatedCrashError
         inside.set()
         threading.Event().wait(0.2)
         ended.append(name)
 
     before = threading.enumerate()
-    bench = Bench(world=World(contracts=(contract_that(act),)))
+    bench = BatchHarness(world=InMemoryStack(contracts=(contract_with(act),)))
 
-    with pytest.raises(DiedError):
-        bench.work(*steps("breaks", "slow"))
+    with pytest.raises(SimulatedCrashError):
+        bench.process(*step_deliveries("breaks", "slow"))
 
     assert len(ended) == 1
     assert threading.enumerate() == before
@@ -149,103 +154,103 @@ def test_failing_message_stays_queued_without_failing_others() -> None:
         if name == "bad":
             raise RuntimeError(name)
 
-    bench = Bench(world=World(contracts=(contract_that(lambda _name: None, check),)))
+    bench = BatchHarness(world=InMemoryStack(contracts=(contract_with(lambda _name: None, check),)))
 
-    bad, *others = bench.work(*steps("bad", "one", "two"))
+    bad, *others = bench.process(*step_deliveries("bad", "one", "two"))
 
-    assert isinstance(bad.outcome, Broken)
+    assert isinstance(bad.outcome, InternalError)
     assert not bad.acked
     assert all(isinstance(one.outcome, Finished) and one.acked for one in others)
 
 
 @pytest.mark.parametrize(("spread", "seconds"), [(0.0, 42), (0.5, 47)])
 def test_leased_message_is_redelivered_when_lease_expires(
-    charging: Bench, spread: float, seconds: int
+    charging: BatchHarness, spread: float, seconds: int
 ) -> None:
-    charging.spread = spread
-    held_elsewhere(charging.world, lease=timedelta(seconds=42))
+    charging.jitter = spread
+    lease_to_other_worker(charging.world, lease=timedelta(seconds=42))
 
-    [one] = charging.work(delivery(charge()))
+    [one] = charging.process(make_delivery(charge_message()))
 
-    assert isinstance(one.outcome, HeldElsewhere)
+    assert isinstance(one.outcome, LeasedElsewhere)
     assert not one.acked
-    assert charging.inbox.shown_again == {one.delivery.receipt: timedelta(seconds=seconds)}
+    assert charging.inbox.redelivered == {one.delivery.receipt: timedelta(seconds=seconds)}
 
 
-def test_redelivery_delay_stays_within_sqs_limit(charging: Bench) -> None:
-    held_elsewhere(charging.world, lease=timedelta(days=2))
+def test_redelivery_delay_stays_within_sqs_limit(charging: BatchHarness) -> None:
+    lease_to_other_worker(charging.world, lease=timedelta(days=2))
 
-    [one] = charging.work(delivery(charge()))
+    [one] = charging.process(make_delivery(charge_message()))
 
-    assert charging.inbox.shown_again[one.delivery.receipt] < timedelta(hours=12)
+    assert charging.inbox.redelivered[one.delivery.receipt] < timedelta(hours=12)
 
 
 @pytest.mark.parametrize(("receives", "acked"), [(3, False), (4, True), (5, True), (9, True)])
 def test_leased_message_is_acked_near_receive_limit(
-    charging: Bench, receives: int, *, acked: bool
+    charging: BatchHarness, receives: int, *, acked: bool
 ) -> None:
-    held_elsewhere(charging.world, lease=timedelta(seconds=42))
+    lease_to_other_worker(charging.world, lease=timedelta(seconds=42))
 
-    [one] = charging.work(delivery(charge(), receives=receives))
+    [one] = charging.process(make_delivery(charge_message(), receives=receives))
 
     assert one.acked is acked
-    assert bool(charging.inbox.shown_again) is not acked
+    assert bool(charging.inbox.redelivered) is not acked
 
 
-def test_unsent_job_message_is_redelivered_after_backoff(charging: Bench) -> None:
-    charging.world.payments.fails("prepare", Fault.REFUSED_CONNECTION)
+def test_unsent_job_message_is_redelivered_after_backoff(charging: BatchHarness) -> None:
+    charging.world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
 
-    [one] = charging.work(delivery(charge()))
+    [one] = charging.process(make_delivery(charge_message()))
 
     assert not one.acked
-    assert charging.inbox.shown_again == {one.delivery.receipt: timedelta(seconds=15)}
+    assert charging.inbox.redelivered == {one.delivery.receipt: timedelta(seconds=15)}
 
 
 def test_message_is_not_acked_when_reject_fails() -> None:
-    class ClosedInbox(FakeInbox):
+    class ClosedInbox(FakeMessageSource):
         def reject(self, body: str, *, reason: str, message_id: str) -> None:
             raise ConnectionError(reason)
 
-    bench = Bench(world=World(), inbox=ClosedInbox())
+    bench = BatchHarness(world=InMemoryStack(), inbox=ClosedInbox())
 
-    [one] = bench.work(delivery("not JSON"))
+    [one] = bench.process(make_delivery("not JSON"))
 
     assert not one.acked
     assert isinstance(one.error, ConnectionError)
 
 
 def test_rejected_message_is_acked() -> None:
-    bench = Bench(world=World())
+    bench = BatchHarness(world=InMemoryStack())
 
-    [one] = bench.work(delivery("not JSON"))
+    [one] = bench.process(make_delivery("not JSON"))
 
     assert one.acked
     assert [body for body, _ in bench.inbox.rejected] == [one.delivery.body]
 
 
 def test_batch_is_redelivered_at_once_when_time_is_short() -> None:
-    contract = contract_that(lambda name: pytest.fail(f"{name} was started"))
-    bench = Bench(world=World(contracts=(contract,)))
+    contract = contract_with(lambda name: pytest.fail(f"{name} was started"))
+    bench = BatchHarness(world=InMemoryStack(contracts=(contract,)))
 
-    worked = bench.work(*ten(), seconds_left=5)
+    worked = bench.process(*ten_deliveries(), seconds_left=5)
 
-    assert contract.time_needed() == timedelta(seconds=4) + COMMIT_BUDGET
+    assert contract.max_duration() == timedelta(seconds=4) + COMMIT_BUDGET
     assert bench.world.store.jobs == {}
     assert all(isinstance(one.outcome, NotStarted) and not one.acked for one in worked)
-    assert bench.inbox.shown_again == {one.delivery.receipt: timedelta(0) for one in worked}
+    assert bench.inbox.redelivered == {one.delivery.receipt: timedelta(0) for one in worked}
 
 
 def test_round_that_cannot_finish_is_redelivered_at_once() -> None:
-    world = World()
+    world = InMemoryStack()
     # When the last of a round is inside, four seconds pass for all of them.
-    round_ = threading.Barrier(BOUND, action=lambda: world.clock.move(seconds=4))
-    world.contracts = (contract_that(lambda _name: round_.wait(PATIENCE)),)
-    bench = Bench(world=world)
+    round_ = threading.Barrier(BATCH_CONCURRENCY, action=lambda: world.clock.advance(seconds=4))
+    world.contracts = (contract_with(lambda _name: round_.wait(TIMEOUT_SECONDS)),)
+    bench = BatchHarness(world=world)
 
-    worked = bench.work(*ten(), seconds_left=13)
+    worked = bench.process(*ten_deliveries(), seconds_left=13)
 
-    finished, left = worked[:BOUND], worked[BOUND:]
+    finished, left = worked[:BATCH_CONCURRENCY], worked[BATCH_CONCURRENCY:]
     assert all(isinstance(one.outcome, Finished) and one.acked for one in finished)
     assert all(isinstance(one.outcome, NotStarted) and not one.acked for one in left)
-    assert bench.inbox.shown_again == {one.delivery.receipt: timedelta(0) for one in left}
-    assert len(world.store.jobs) == BOUND
+    assert bench.inbox.redelivered == {one.delivery.receipt: timedelta(0) for one in left}
+    assert len(world.store.jobs) == BATCH_CONCURRENCY

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 
 import pytest
 
-from infra.local.workload import DECLINED, Row, plan
+from infra.local.workload import DECLINED, SeedRow, generate_workload
 from oncely.contracts import CONTRACTS
-from oncely.domain.errors import BadInputError
-from oncely.registry import Registry
+from oncely.domain.errors import InvalidInputError
+from oncely.registry import ContractRegistry
 
 
 def test_seed_determines_workload() -> None:
-    assert plan(jobs=100, seed=7) == plan(jobs=100, seed=7)
-    assert plan(jobs=100, seed=7) != plan(jobs=100, seed=8)
+    assert generate_workload(jobs=100, seed=7) == generate_workload(jobs=100, seed=7)
+    assert generate_workload(jobs=100, seed=7) != generate_workload(jobs=100, seed=8)
 
 
 @pytest.mark.parametrize("jobs", [1, 12, 300, 10_000])
 def test_workload_has_about_requested_number_of_jobs(jobs: int) -> None:
-    drawn = plan(jobs=jobs, seed=1)
+    drawn = generate_workload(jobs=jobs, seed=1)
 
     receipts = sum(order["payment_method"] != DECLINED for order in drawn.orders)
     total = len(drawn.jobs) + receipts + drawn.contacts
@@ -27,24 +27,24 @@ def test_workload_has_about_requested_number_of_jobs(jobs: int) -> None:
 
 
 def test_workload_holds_every_job_type_but_receipts() -> None:
-    kinds = {key.partition(":")[0] for key in plan(jobs=50, seed=1).jobs}
+    kinds = {key.partition(":")[0] for key in generate_workload(jobs=50, seed=1).jobs}
 
     # A receipt is never asked for: it follows a payment.
     assert kinds == {"payment.charge", "sync.contact", "sync.import", "sync.push"}
 
 
 def test_each_job_has_key_of_its_contract() -> None:
-    registry = Registry(CONTRACTS)
-    for key, sending in plan(jobs=200, seed=3).jobs.items():
-        kind, message = registry.parse(sending.body)
+    registry = ContractRegistry(CONTRACTS)
+    for key, sending in generate_workload(jobs=200, seed=3).jobs.items():
+        kind, message = registry.parse_body(sending.body)
         assert kind.key(message) == key
 
 
 def test_workload_contains_immediate_and_later_duplicates() -> None:
-    drawn = plan(jobs=300, seed=1)
-    first = {(one.queue, one.body): one.at for one in drawn.jobs.values()}
+    drawn = generate_workload(jobs=300, seed=1)
+    first = {(one.queue, one.body): one.time_fraction for one in drawn.jobs.values()}
 
-    moments = [(one.at, first[one.queue, one.body]) for one in drawn.again]
+    moments = [(one.time_fraction, first[one.queue, one.body]) for one in drawn.duplicates]
 
     assert any(at == began for at, began in moments)
     assert any(at > began for at, began in moments)
@@ -52,30 +52,30 @@ def test_workload_contains_immediate_and_later_duplicates() -> None:
 
 
 def test_invalid_messages_are_distinct_and_unworkable() -> None:
-    drawn = plan(jobs=300, seed=1)
+    drawn = generate_workload(jobs=300, seed=1)
     orders = {order["order_id"]: order for order in drawn.orders}
-    bodies = [one.body for one in drawn.wrong]
+    bodies = [one.body for one in drawn.invalid]
 
     assert len(bodies) == len(set(bodies))
     for body in bodies:
-        assert refused(body) or differs(json.loads(body), orders)
+        assert is_rejected(body) or has_changed_values(json.loads(body), orders)
 
 
-def refused(body: str) -> bool:
+def is_rejected(body: str) -> bool:
     try:
-        Registry(CONTRACTS).parse(body)
-    except BadInputError:
+        ContractRegistry(CONTRACTS).parse_body(body)
+    except InvalidInputError:
         return True
     return False
 
 
-def differs(message: dict[str, str | int], orders: Mapping[str | int, Row]) -> bool:
+def has_changed_values(message: dict[str, str | int], orders: Mapping[str | int, SeedRow]) -> bool:
     return orders[message["order_id"]]["amount"] != message["amount"]
 
 
 def test_messages_are_sent_in_order_of_time() -> None:
-    drawn = plan(jobs=50, seed=1)
-    moments = [one.at for one in drawn.sendings]
+    drawn = generate_workload(jobs=50, seed=1)
+    moments = [one.time_fraction for one in drawn.messages]
 
     assert moments == sorted(moments)
-    assert Counter(drawn.sendings) >= Counter(drawn.jobs.values())
+    assert Counter(drawn.messages) >= Counter(drawn.jobs.values())

@@ -5,15 +5,23 @@ from typing import Literal
 
 import pytest
 
-from oncely.contract import Call, Contract, Message, Needs, Proceed, Standing, Words
-from oncely.domain.answers import Answer
+from oncely.contract import (
+    Contract,
+    Description,
+    EffectCall,
+    Message,
+    PrecheckResult,
+    Proceed,
+    Resources,
+)
+from oncely.domain.answers import EffectOutcome
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.keys import JobKey, job_key
-from oncely.domain.profiles import SES, Safety, Terms
-from oncely.services.outcomes import Parked, Unknown
-from tests.support.world import FakeTools, World, charge
+from oncely.domain.profiles import SES, RetryPolicy, RetrySafety
+from oncely.services.outcomes import AwaitingResolution, Unknown
+from tests.support.world import FakeDependencies, InMemoryStack, charge_message
 
-SENT: list[str] = []
+SENT_POSTCARDS: list[str] = []
 
 
 class PostcardMessage(Message):
@@ -30,47 +38,51 @@ class Postcard(Contract[PostcardMessage, str]):
     job_type = "postcard.send"
     message = PostcardMessage
     example = PostcardMessage(job="postcard.send", v=1, to="Ada")
-    terms = Terms(safety=Safety.AT_MOST_ONCE, profile=SES)
-    needs = Needs(queue="mail")
-    words = Words(outside="a postcard.", rows="none.", success="sent.", failure="refused.")
+    policy = RetryPolicy(safety=RetrySafety.AT_MOST_ONCE, profile=SES)
+    resources = Resources(queue="mail")
+    description = Description(
+        effect="a postcard.", business_rows="none.", success="sent.", failure="refused."
+    )
 
     @classmethod
     def key(cls, message: PostcardMessage) -> JobKey:
         return job_key(cls.job_type, message.to)
 
-    def check(self, message: PostcardMessage) -> Standing[str]:
+    def precheck(self, message: PostcardMessage) -> PrecheckResult[str]:
         return Proceed(facts=message.to, values={"to": message.to})
 
-    def act(self, call: Call[str]) -> Answer:
-        SENT.append(call.facts)
+    def execute(self, call: EffectCall[str]) -> EffectOutcome:
+        SENT_POSTCARDS.append(call.facts)
         raise NotConfiguredError("the table 'postcards' is not there")
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoSecrets(FakeTools):
+class DependenciesWithoutSecrets(FakeDependencies):
     def secret(self, name: str) -> str:
         raise NotConfiguredError(f"secret {name!r} cannot be read: create it")
 
 
 def test_missing_secret_is_found_before_claim() -> None:
-    world = World()
+    world = InMemoryStack()
     world.add_order()
-    runner = replace(world.runner(), tools=NoSecrets(**vars(world.tools)))
+    runner = replace(
+        world.runner(), dependencies=DependenciesWithoutSecrets(**vars(world.dependencies))
+    )
 
     with pytest.raises(NotConfiguredError, match="create it"):
-        world.run(charge(), runner=runner)
+        world.run(charge_message(), runner=runner)
 
     assert world.store.get("payment.charge:order_18452") is None
     assert world.payments.calls == []
 
 
 def test_misconfigured_effect_is_not_repeated_after_acting() -> None:
-    SENT.clear()
-    world = World(contracts=(Postcard,))
+    SENT_POSTCARDS.clear()
+    world = InMemoryStack(contracts=(Postcard,))
     message = {"job": "postcard.send", "v": 1, "to": "Ada"}
 
     outcomes = [world.run(message) for _ in range(3)]
 
     assert isinstance(outcomes[0], Unknown)
-    assert all(isinstance(outcome, Parked) for outcome in outcomes[1:])
-    assert SENT == ["Ada"]
+    assert all(isinstance(outcome, AwaitingResolution) for outcome in outcomes[1:])
+    assert SENT_POSTCARDS == ["Ada"]

@@ -33,10 +33,10 @@ MESSAGING: Final = Config(
 )
 
 # No answer reached us, so what we asked for may or may not have happened.
-NO_ANSWER: Final = (HTTPClientError, AwsConnectionError, ConnectionClosedError)
+AMBIGUOUS_ERRORS: Final = (HTTPClientError, AwsConnectionError, ConnectionClosedError)
 
 _SERVER_ERROR: Final = 500
-_NO_ANSWER_CODES: Final = frozenset(
+_AMBIGUOUS_CODES: Final = frozenset(
     {
         # Our own token with another content: something of ours was taken, so the row tells.
         "IdempotentParameterMismatchException",
@@ -49,7 +49,7 @@ _NO_ANSWER_CODES: Final = frozenset(
         "RequestTimeoutException",
     }
 )
-_BUSY_CODES: Final = frozenset(
+_THROTTLED_CODES: Final = frozenset(
     {
         "OverLimit",
         "ProvisionedThroughputExceededException",
@@ -64,23 +64,23 @@ _BUSY_CODES: Final = frozenset(
 )
 
 
-def code_of(error: ClientError) -> str:
+def error_code(error: ClientError) -> str:
     """The service's name for what went wrong."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def gave_no_answer(error: ClientError) -> bool:
+def is_ambiguous(error: ClientError) -> bool:
     """Whether the service failed in a way that leaves the request's fate open."""
     # A load balancer's page has no code of the service's, only a status.
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return status >= _SERVER_ERROR or code_of(error) in _NO_ANSWER_CODES
+    return status >= _SERVER_ERROR or error_code(error) in _AMBIGUOUS_CODES
 
 
-def is_temporary(error: ClientError) -> bool:
+def is_retryable(error: ClientError) -> bool:
     """Whether the same request may be taken later: the service was busy, or failed by itself."""
-    return is_busy(code_of(error)) or gave_no_answer(error)
+    return is_throttled(error_code(error)) or is_ambiguous(error)
 
 
-def is_busy(code: str) -> bool:
+def is_throttled(code: str) -> bool:
     """Whether the service did nothing and wants to be asked again."""
-    return code in _BUSY_CODES
+    return code in _THROTTLED_CODES

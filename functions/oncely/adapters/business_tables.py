@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
-from oncely.adapters.expressions import local_update
-from oncely.adapters.job_rows import plain, serialized
+from oncely.adapters.aws import AMBIGUOUS_ERRORS, error_code, is_retryable
+from oncely.adapters.expressions import business_update
+from oncely.adapters.job_rows import deserialize_row, serialize
 from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.writes import LocalWrite
+from oncely.domain.writes import BusinessWrite
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-_PAGE: Final = 100
+_PAGE_SIZE: Final = 100
 
 
 @dataclass(frozen=True)
-class DynamoTable:
+class DynamoBusinessTable:
     """One table, read one row at a time."""
 
     client: "DynamoDBClient"
@@ -28,58 +28,58 @@ class DynamoTable:
 
     def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
         """Read a row, consistently: a contract decides on it."""
-        with self._asking():
+        with self._translate_errors():
             row = self.client.get_item(
                 TableName=self.name,
-                Key={name: serialized(value) for name, value in key.items()},
+                Key={name: serialize(value) for name, value in key.items()},
                 ConsistentRead=True,
             ).get("Item")
-        return None if row is None else plain(row)
+        return None if row is None else deserialize_row(row)
 
-    def waiting(
-        self, index: str, *, partitions: tuple[str, Sequence[str]], up_to: tuple[str, str]
+    def query_index(
+        self, index: str, *, partitions: tuple[str, Sequence[str]], max_sort_key: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
         """Query a sparse index, each partition the oldest first; pages are read as needed."""
         name, values = partitions
-        with self._asking():
+        with self._translate_errors():
             for value in values:
                 pages = self.client.get_paginator("query").paginate(
                     TableName=self.name,
                     IndexName=index,
                     KeyConditionExpression="#partition = :partition AND #sort <= :sort",
-                    ExpressionAttributeNames={"#partition": name, "#sort": up_to[0]},
+                    ExpressionAttributeNames={"#partition": name, "#sort": max_sort_key[0]},
                     ExpressionAttributeValues={
-                        ":partition": serialized(value),
-                        ":sort": serialized(up_to[1]),
+                        ":partition": serialize(value),
+                        ":sort": serialize(max_sort_key[1]),
                     },
-                    PaginationConfig={"PageSize": _PAGE},
+                    PaginationConfig={"PageSize": _PAGE_SIZE},
                 )
                 for page in pages:
-                    yield from (plain(row) for row in page["Items"])
+                    yield from (deserialize_row(row) for row in page["Items"])
 
-    def update(self, write: LocalWrite) -> bool:
+    def update(self, write: BusinessWrite) -> bool:
         """Change a row if it holds what is expected."""
-        with self._asking():
+        with self._translate_errors():
             try:
-                self.client.update_item(TableName=self.name, **local_update(write))
+                self.client.update_item(TableName=self.name, **business_update(write))
             except ClientError as error:
-                if code_of(error) == "ConditionalCheckFailedException":
+                if error_code(error) == "ConditionalCheckFailedException":
                     return False
                 raise
         return True
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Whatever DynamoDB answers instead is an error of ours, which says what to do next."""
         try:
             yield
-        except NO_ANSWER as error:
+        except AMBIGUOUS_ERRORS as error:
             raise UnavailableError(
                 f"DynamoDB gave no answer about table {self.name!r}: {error}"
             ) from error
         except ClientError as error:
-            code = code_of(error)
-            if is_temporary(error):
+            code = error_code(error)
+            if is_retryable(error):
                 raise UnavailableError(
                     f"DynamoDB is too busy for table {self.name!r} ({code})"
                 ) from error

@@ -8,7 +8,7 @@ import botocore.session
 from botocore.config import Config
 
 from oncely.adapters.aws import DYNAMODB, MESSAGING
-from oncely.adapters.ses_mail import ONCE
+from oncely.adapters.ses_mail import NO_RETRIES
 
 if TYPE_CHECKING:
     import boto3
@@ -32,7 +32,7 @@ class _Session:
         return self._session.create_client(service, config=config)
 
 
-class Clients:
+class AwsClients:
     """Made on first use; a session is not safe to make two clients from at once."""
 
     def __init__(self, session: "boto3.Session | None" = None) -> None:
@@ -84,4 +84,4 @@ class Clients:
     def new_ses(self) -> "SESV2Client":
         """Mail: a client for each, which must not send twice nor over an idle connection."""
         with self._lock:
-            return self._session.client("sesv2", config=ONCE)
+            return self._session.client("sesv2", config=NO_RETRIES)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
+from oncely.adapters.aws import AMBIGUOUS_ERRORS, error_code, is_retryable
 from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
-from oncely.domain.table_identity import Identity, TableFacts
-from oncely.domain.times import instant, time_text
+from oncely.domain.table_identity import TableFacts, TableIdentity
+from oncely.domain.times import format_time, parse_time
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 IDENTITY_KEY: Final = "deployment:identity"
 _TIMES: Final = ("restored_at", "replays_until")
 # 64 random bits: short enough for every provider key, and no two stacks get the same.
-_BYTES: Final = 8
-_ON: Final = frozenset({"ENABLED", "ENABLING"})
+_IDENTITY_BYTES: Final = 8
+_ENABLED_STATES: Final = frozenset({"ENABLED", "ENABLING"})
 _T = TypeVar("_T")
 
 
 def new_identity() -> str:
     """An identity that no other deployment has."""
-    return secrets.token_hex(_BYTES)
+    return secrets.token_hex(_IDENTITY_BYTES)
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,17 @@ class DynamoTableIdentity:
     client: "DynamoDBClient"
     table: str
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> TableIdentity | None:
         """Read the identity item, consistently."""
-        item = self._ask(
+        item = self._call(
             lambda: self.client.get_item(
                 TableName=self.table, Key={"job_key": {"S": IDENTITY_KEY}}, ConsistentRead=True
             )
         ).get("Item")
         if item is None or not {"identity", "table_id"} <= item.keys():
             return None
-        times = {name: instant(item[name]["S"]) for name in _TIMES if name in item}
-        return Identity(
+        times = {name: parse_time(item[name]["S"]) for name in _TIMES if name in item}
+        return TableIdentity(
             deployment=item["identity"]["S"],
             table_id=item["table_id"]["S"],
             restored_at=times.get("restored_at"),
@@ -59,7 +59,7 @@ class DynamoTableIdentity:
 
     def facts(self) -> TableFacts:
         """Describe the table."""
-        found: Any = self._ask(lambda: self.client.describe_table(TableName=self.table))["Table"]
+        found: Any = self._call(lambda: self.client.describe_table(TableName=self.table))["Table"]
         return TableFacts(
             name=self.table,
             table_id=found.get("TableId", ""),
@@ -68,28 +68,28 @@ class DynamoTableIdentity:
 
     def with_protection(self, facts: TableFacts) -> TableFacts:
         """Ask whether rows expire and can be restored."""
-        ttl: Any = self._ask(lambda: self.client.describe_time_to_live(TableName=self.table))
-        backups: Any = self._ask(
+        ttl: Any = self._call(lambda: self.client.describe_time_to_live(TableName=self.table))
+        backups: Any = self._call(
             lambda: self.client.describe_continuous_backups(TableName=self.table)
         )
         recovery = backups["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
         return replace(
             facts,
-            has_ttl=ttl["TimeToLiveDescription"].get("TimeToLiveStatus") in _ON,
-            has_recovery=recovery.get("PointInTimeRecoveryStatus") in _ON,
+            has_ttl=ttl["TimeToLiveDescription"].get("TimeToLiveStatus") in _ENABLED_STATES,
+            has_recovery=recovery.get("PointInTimeRecoveryStatus") in _ENABLED_STATES,
         )
 
     def is_empty(self) -> bool:
         """Whether the table holds no item at all."""
-        found = self._ask(
+        found = self._call(
             lambda: self.client.scan(TableName=self.table, Limit=1, ConsistentRead=True)
         )
         return not found.get("Items")
 
-    def write(self, identity: Identity, *, instead_of: Identity | None) -> bool:
+    def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
         """Write the item over the one that was read. Returns False if it has changed."""
         times = {
-            name: {"S": time_text(at)}
+            name: {"S": format_time(at)}
             for name in _TIMES
             if (at := getattr(identity, name)) is not None
         }
@@ -100,38 +100,38 @@ class DynamoTableIdentity:
             **times,
         }
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(table_id)"}
-        if instead_of is not None:
+        if replacing is not None:
             condition = {
                 "ConditionExpression": "#identity = :identity AND table_id = :table",
                 "ExpressionAttributeNames": {"#identity": "identity"},
                 "ExpressionAttributeValues": {
-                    ":identity": {"S": instead_of.deployment},
-                    ":table": {"S": instead_of.table_id},
+                    ":identity": {"S": replacing.deployment},
+                    ":table": {"S": replacing.table_id},
                 },
             }
         try:
-            self._ask(lambda: self.client.put_item(TableName=self.table, Item=item, **condition))
+            self._call(lambda: self.client.put_item(TableName=self.table, Item=item, **condition))
         except OncelyError as error:
-            if isinstance(cause := error.__cause__, ClientError) and _is_refusal(cause):
+            if isinstance(cause := error.__cause__, ClientError) and _is_condition_failure(cause):
                 return False
             raise
         return True
 
-    def _ask(self, send: Callable[[], _T]) -> _T:
+    def _call(self, send: Callable[[], _T]) -> _T:
         try:
             return send()
-        except (*NO_ANSWER, ClientError) as error:
-            raise self._trouble(error) from error
+        except (*AMBIGUOUS_ERRORS, ClientError) as error:
+            raise self._translate_error(error) from error
 
-    def _trouble(self, error: Exception) -> OncelyError:
-        told = f"the identity of the deployment cannot be read from table {self.table!r}"
-        if not isinstance(error, ClientError) or is_temporary(error):
-            return UnavailableError(f"{told}: {error}")
+    def _translate_error(self, error: Exception) -> OncelyError:
+        problem = f"the identity of the deployment cannot be read from table {self.table!r}"
+        if not isinstance(error, ClientError) or is_retryable(error):
+            return UnavailableError(f"{problem}: {error}")
         return NotConfiguredError(
-            f"{told} ({code_of(error)}): check that the table exists and that this role may read, "
+            f"{problem} ({error_code(error)}): check that the table exists and that this role may read, "
             "describe and write it"
         )
 
 
-def _is_refusal(error: ClientError) -> bool:
-    return code_of(error) == "ConditionalCheckFailedException"
+def _is_condition_failure(error: ClientError) -> bool:
+    return error_code(error) == "ConditionalCheckFailedException"

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from oncely.adapters.expressions import Expression
-from oncely.adapters.job_rows import DUE, due_name, plain, serialized
-from oncely.domain.due import DUE_SHARDS, Action
+from oncely.adapters.job_rows import DUE, deserialize_row, due_partition_name, serialize
+from oncely.domain.due import DUE_SHARDS, DueAction
 from oncely.domain.keys import JobKey
-from oncely.domain.times import instant, time_text
-from oncely.ports import Due
+from oncely.domain.times import format_time, parse_time
+from oncely.ports import DueEntry
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 INDEX: Final = "due"
 
 _PAGE_SIZE: Final = 250
-_BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_MIN_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class DynamoDueIndex:
     shards: int = DUE_SHARDS
 
     def due(
-        self, action: Action, shard: int, *, since: datetime | None, until: datetime
-    ) -> Iterator[Due]:
+        self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
+    ) -> Iterator[DueEntry]:
         """The rows of one partition that fell due in this time, longest due first."""
         e = Expression()
-        times = (since or _BEGINNING, until)
-        between = " AND ".join(e.value(serialized(time_text(at))) for at in times)
-        partition = f"{e.name(DUE)} = {e.value(serialized(due_name(action, shard)))}"
+        times = (since or _MIN_TIME, until)
+        between = " AND ".join(e.value(serialize(format_time(at))) for at in times)
+        partition = f"{e.name(DUE)} = {e.value(serialize(due_partition_name(action, shard)))}"
         pages = self.client.get_paginator("query").paginate(
             TableName=self.table,
             IndexName=INDEX,
@@ -47,8 +47,8 @@ class DynamoDueIndex:
         )
         due_at = times[0]
         for page in pages:
-            for row in map(plain, page["Items"]):
+            for row in map(deserialize_row, page["Items"]):
                 # One that was edited into no time stands where the index has it: it stops nobody.
                 with suppress(ValueError):
-                    due_at = instant(row["due_at"])
-                yield Due(job_key=JobKey(str(row["job_key"])), due_at=due_at)
+                    due_at = parse_time(row["due_at"])
+                yield DueEntry(job_key=JobKey(str(row["job_key"])), due_at=due_at)

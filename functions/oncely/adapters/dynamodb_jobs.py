@@ -8,28 +8,34 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of, gave_no_answer, is_busy, is_temporary
-from oncely.adapters.expressions import claim_update, local_update, swap_update
-from oncely.adapters.job_rows import attribute, from_attributes, to_attributes
+from oncely.adapters.aws import (
+    AMBIGUOUS_ERRORS,
+    error_code,
+    is_ambiguous,
+    is_retryable,
+    is_throttled,
+)
+from oncely.adapters.expressions import business_update, claim_update, compare_and_swap_update
+from oncely.adapters.job_rows import deserialize_job, serialize_field, serialize_job
 from oncely.domain.claims import Claim
 from oncely.domain.due import DUE_SHARDS
 from oncely.domain.errors import NotConfiguredError, UnavailableError
-from oncely.domain.jobs import Job, landed
+from oncely.domain.jobs import Job, is_our_write
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import LocalWrite
+from oncely.domain.writes import BusinessWrite
 from oncely.ports import (
+    AlreadyExists,
+    BusinessWriteConflict,
     Claimed,
-    ClaimRefused,
+    ClaimFailed,
     ClaimResult,
     Created,
     CreateResult,
-    Exists,
-    LocalRefused,
-    Overtaken,
-    RequirementUnmet,
+    PrerequisiteNotMet,
+    Swapped,
     SwapResult,
-    Written,
+    VersionConflict,
 )
 
 if TYPE_CHECKING:
@@ -37,9 +43,9 @@ if TYPE_CHECKING:
 
 # A write that met another transaction or a throttle is sent again after these pauses, in
 # seconds: well inside the commit budget. botocore does not retry a TransactionConflict by itself.
-_PAUSES: Final = (0.05, 0.1, 0.2, 0.4)
+_RETRY_DELAYS_SECONDS: Final = (0.05, 0.1, 0.2, 0.4)
 
-_REFUSED: Final = "ConditionalCheckFailed"
+_CONDITION_FAILED: Final = "ConditionalCheckFailed"
 _T = TypeVar("_T")
 
 
@@ -58,14 +64,14 @@ class DynamoJobStore:
         try:
             row = self.client.get_item(
                 TableName=self.table,
-                Key={"job_key": attribute("job_key", key)},
+                Key={"job_key": serialize_field("job_key", key)},
                 ConsistentRead=True,
             ).get("Item")
-        except NO_ANSWER as error:
+        except AMBIGUOUS_ERRORS as error:
             raise _unavailable(key, error) from error
         except ClientError as error:
-            raise self._misfortune(key, error) from error
-        return None if row is None else from_attributes(row)
+            raise self._translate_error(key, error) from error
+        return None if row is None else deserialize_job(row)
 
     def create(self, job: Job) -> CreateResult:
         """Write a new row, unless there is one."""
@@ -73,13 +79,13 @@ class DynamoJobStore:
         def put() -> CreateResult:
             self.client.put_item(
                 TableName=self.table,
-                Item=to_attributes(job, due_shards=self.due_shards),
+                Item=serialize_job(job, due_shards=self.due_shards),
                 ConditionExpression="attribute_not_exists(job_key)",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
             return Created(job)
 
-        return self.write(job.job_key, put, lambda row: create_seen(job, row))
+        return self.conditional_write(job.job_key, put, lambda row: interpret_create(job, row))
 
     def claim(self, claim: Claim) -> ClaimResult:
         """Take a row that is absent or ready, in one write."""
@@ -93,72 +99,79 @@ class DynamoJobStore:
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 **claim_update(claim, due_shards=self.due_shards),
             )
-            return Claimed(from_attributes(answer["Attributes"]))
+            return Claimed(deserialize_job(answer["Attributes"]))
 
-        return self.write(claim.job_key, update, lambda row: _claim_seen(claim, row))
+        return self.conditional_write(
+            claim.job_key, update, lambda row: _interpret_claim(claim, row)
+        )
 
-    def swap(self, before: Job, after: Job, *, local: Sequence[LocalWrite] = ()) -> SwapResult:
+    def compare_and_swap(
+        self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
+    ) -> SwapResult:
         """Replace `before` unless someone got there first; local writes all go along or none."""
-        if local:
-            return self._swap_with(before, after, local)
+        if business_writes:
+            return self._swap_with_business_writes(before, after, business_writes)
 
         def update() -> SwapResult:
             self.client.update_item(
                 TableName=self.table,
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **swap_update(before, after, due_shards=self.due_shards),
+                **compare_and_swap_update(before, after, due_shards=self.due_shards),
             )
-            return Written(after)
+            return Swapped(after)
 
-        return self.write(
-            before.job_key, update, lambda row: _swap_seen(row, before=before, after=after)
+        return self.conditional_write(
+            before.job_key, update, lambda row: _interpret_swap(row, before=before, after=after)
         )
 
-    def _swap_with(self, before: Job, after: Job, local: Sequence[LocalWrite]) -> SwapResult:
+    def _swap_with_business_writes(
+        self, before: Job, after: Job, business_writes: Sequence[BusinessWrite]
+    ) -> SwapResult:
         ours: dict[str, Any] = {
             "TableName": self.table,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            **swap_update(before, after, due_shards=self.due_shards),
+            **compare_and_swap_update(before, after, due_shards=self.due_shards),
         }
 
         def transact() -> SwapResult:
             theirs: list[dict[str, Any]] = [
-                {"TableName": self._local_table(write), **local_update(write)} for write in local
+                {"TableName": self._business_table(write), **business_update(write)}
+                for write in business_writes
             ]
             items: list[Any] = [{"Update": update} for update in (ours, *theirs)]
             self.client.transact_write_items(
                 TransactItems=items, ClientRequestToken=_request_token(after)
             )
-            return Written(after)
+            return Swapped(after)
 
         def seen(row: Job | None) -> SwapResult | None:
-            return _swap_seen(row, before=before, after=after)
+            return _interpret_swap(row, before=before, after=after)
 
         def cancelled(reasons: Sequence[Mapping[str, Any]]) -> SwapResult | None:
             job_row, *local_rows = reasons
-            if job_row.get("Code") == _REFUSED:
-                return seen(_row_of(job_row))
+            if job_row.get("Code") == _CONDITION_FAILED:
+                return seen(_row_from_response(job_row))
             why = [
                 f"{write} ({reason.get('Code')})"
-                for write, reason in zip(local, local_rows, strict=False)
+                for write, reason in zip(business_writes, local_rows, strict=False)
                 if reason.get("Code") not in (None, "None")
             ]
-            return LocalRefused(", ".join(why))
+            return BusinessWriteConflict(", ".join(why))
 
         try:
-            return self.write(before.job_key, transact, seen, cancelled)
+            return self.conditional_write(before.job_key, transact, seen, cancelled)
         except NotConfiguredError as error:
             # A local table is missing or forbidden: the job row alone may still take the news.
-            return LocalRefused(str(error))
+            return BusinessWriteConflict(str(error))
 
-    def _claim_after(self, claim: Claim, first: JobKey) -> ClaimResult:
+    def _claim_after(self, claim: Claim, prerequisite: JobKey) -> ClaimResult:
         """Claim only if another job has failed: both are looked at in one transaction."""
         check = {
             "TableName": self.table,
-            "Key": {"job_key": attribute("job_key", first)},
+            "Key": {"job_key": serialize_field("job_key", prerequisite)},
             "ConditionExpression": "#status = :failed",
             "ExpressionAttributeNames": {"#status": "status"},
-            "ExpressionAttributeValues": {":failed": attribute("status", Status.FAILED)},
+            "ExpressionAttributeValues": {":failed": serialize_field("status", Status.FAILED)},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         update = {
@@ -173,41 +186,43 @@ class DynamoJobStore:
                 TransactItems=items, ClientRequestToken=claim.owner[:36]
             )
             row = self.get(claim.job_key)
-            return _claim_seen(claim, row) or RequirementUnmet(None)
+            return _interpret_claim(claim, row) or PrerequisiteNotMet(None)
 
         def cancelled(reasons: Sequence[Mapping[str, Any]]) -> ClaimResult | None:
             other, ours = reasons
-            if ours.get("Code") == _REFUSED:
-                return _claim_seen(claim, _row_of(ours))
-            return RequirementUnmet(_row_of(other))
+            if ours.get("Code") == _CONDITION_FAILED:
+                return _interpret_claim(claim, _row_from_response(ours))
+            return PrerequisiteNotMet(_row_from_response(other))
 
-        return self.write(claim.job_key, transact, lambda row: _claim_seen(claim, row), cancelled)
+        return self.conditional_write(
+            claim.job_key, transact, lambda row: _interpret_claim(claim, row), cancelled
+        )
 
-    def write(
+    def conditional_write(
         self,
         key: JobKey,
         send: Callable[[], _T],
-        seen: Callable[[Job | None], _T | None],
+        interpret: Callable[[Job | None], _T | None],
         cancelled: Callable[[Sequence[Mapping[str, Any]]], _T | None] | None = None,
     ) -> _T:
         """Send a write and learn its fate; `seen` reads that from the row, None: not there."""
-        for pause in (*_PAUSES, None):
+        for pause in (*_RETRY_DELAYS_SECONDS, None):
             try:
                 return send()
-            except NO_ANSWER as error:
-                return self._read_back(key, seen, error)
+            except AMBIGUOUS_ERRORS as error:
+                return self._read_back(key, interpret, error)
             except ClientError as error:
-                code = code_of(error)
+                code = error_code(error)
                 result: _T | None = None
                 if code == "ConditionalCheckFailedException":
-                    result = seen(_row_of(error.response))
+                    result = interpret(_row_from_response(error.response))
                 elif code == "TransactionCanceledException" and cancelled:
                     reasons: list[Any] = error.response.get("CancellationReasons", [])
-                    result = None if _only_busy(reasons) else cancelled(reasons)
-                elif gave_no_answer(error):
-                    return self._read_back(key, seen, error)
-                elif not is_busy(code):
-                    raise self._misfortune(key, error) from error
+                    result = None if _only_throttled(reasons) else cancelled(reasons)
+                elif is_ambiguous(error):
+                    return self._read_back(key, interpret, error)
+                elif not is_throttled(code):
+                    raise self._translate_error(key, error) from error
                 if result is not None:
                     return result
             if pause is not None:
@@ -217,15 +232,15 @@ class DynamoJobStore:
         )
 
     def _read_back(
-        self, key: JobKey, seen: Callable[[Job | None], _T | None], error: Exception
+        self, key: JobKey, interpret: Callable[[Job | None], _T | None], error: Exception
     ) -> _T:
         """A write of ours without an answer is itself unknown: look before anyone decides."""
-        result = seen(self.get(key))
+        result = interpret(self.get(key))
         if result is None:
             raise _unavailable(key, error) from error
         return result
 
-    def _local_table(self, write: LocalWrite) -> str:
+    def _business_table(self, write: BusinessWrite) -> str:
         try:
             return self.tables[write.table]
         except KeyError:
@@ -233,9 +248,9 @@ class DynamoJobStore:
                 f"the table {write.table!r} is written but not named in the contract's needs"
             ) from None
 
-    def _misfortune(self, key: JobKey, error: ClientError) -> Exception:
-        code = code_of(error)
-        if is_temporary(error):
+    def _translate_error(self, key: JobKey, error: ClientError) -> Exception:
+        code = error_code(error)
+        if is_retryable(error):
             return _unavailable(key, error)
         msg = (
             f"DynamoDB refuses {error.operation_name} on the row of {key} ({code}): check that "
@@ -244,42 +259,42 @@ class DynamoJobStore:
         return NotConfiguredError(msg)
 
 
-def create_seen(job: Job, row: Job | None) -> CreateResult | None:
+def interpret_create(job: Job, row: Job | None) -> CreateResult | None:
     """What the row tells of our wish to create it; None: it is not there."""
     if row is None:
         return None
     # Equal, its owner token included: our own, and its first reply was lost.
-    return Created(job) if row == job else Exists(row)
+    return Created(job) if row == job else AlreadyExists(row)
 
 
-def _claim_seen(claim: Claim, row: Job | None) -> ClaimResult | None:
+def _interpret_claim(claim: Claim, row: Job | None) -> ClaimResult | None:
     if row is None:
         return None
     # Our own token: the SDK had sent the claim again after its first reply was lost.
-    return Claimed(row) if row.owner == claim.owner else ClaimRefused(row)
+    return Claimed(row) if row.owner == claim.owner else ClaimFailed(row)
 
 
-def _swap_seen(row: Job | None, *, before: Job, after: Job) -> SwapResult | None:
+def _interpret_swap(row: Job | None, *, before: Job, after: Job) -> SwapResult | None:
     if row is None:
-        return Overtaken(None)
-    if landed(row, before=before, write=after):
-        return Written(after)
+        return VersionConflict(None)
+    if is_our_write(row, before=before, write=after):
+        return Swapped(after)
     unchanged = (row.status, row.owner, row.version) == (
         before.status,
         before.owner,
         before.version,
     )
-    return None if unchanged else Overtaken(row)
+    return None if unchanged else VersionConflict(row)
 
 
-def _only_busy(reasons: Sequence[Mapping[str, Any]]) -> bool:
+def _only_throttled(reasons: Sequence[Mapping[str, Any]]) -> bool:
     codes = {str(reason.get("Code", "None")) for reason in reasons} - {"None"}
-    return bool(codes) and all(map(is_busy, codes))
+    return bool(codes) and all(map(is_throttled, codes))
 
 
-def _row_of(answer: Mapping[str, Any]) -> Job | None:
-    row = answer.get("Item")
-    return from_attributes(row) if row else None
+def _row_from_response(response: Mapping[str, Any]) -> Job | None:
+    row = response.get("Item")
+    return deserialize_job(row) if row else None
 
 
 def _request_token(after: Job) -> str:

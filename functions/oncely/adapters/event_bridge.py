@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
+from oncely.adapters.aws import AMBIGUOUS_ERRORS, error_code, is_retryable
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job
-from oncely.domain.times import time_text
+from oncely.domain.times import format_time
 
 if TYPE_CHECKING:
     from mypy_boto3_events import EventBridgeClient
@@ -34,7 +34,7 @@ class EventBridgeBus:
             "customer_id": job.customer_id,
             "provider_ref": job.provider_ref,
             "result": job.result,
-            "at": time_text(job.updated_at),
+            "at": format_time(job.updated_at),
         }
         try:
             answer = self.client.put_events(
@@ -47,13 +47,13 @@ class EventBridgeBus:
                     }
                 ]
             )
-        except NO_ANSWER as error:
+        except AMBIGUOUS_ERRORS as error:
             raise UnavailableError(f"EventBridge gave no answer: {error}") from error
         except ClientError as error:
-            if is_temporary(error):
+            if is_retryable(error):
                 raise UnavailableError(f"EventBridge could not take it now: {error}") from error
             raise NotConfiguredError(
-                f"event bus {self.name!r} cannot be used ({code_of(error)}): check its name"
+                f"event bus {self.name!r} cannot be used ({error_code(error)}): check its name"
             ) from error
         if answer.get("FailedEntryCount"):
             raise UnavailableError(

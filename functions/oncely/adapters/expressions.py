@@ -7,17 +7,17 @@ from typing import Any
 from oncely.adapters.job_rows import (
     ATTENTION,
     DUE,
-    attention,
-    attribute,
+    attention_partition,
     due_partition,
-    is_left_out,
-    serialized,
+    is_omitted,
+    serialize,
+    serialize_field,
 )
 from oncely.domain.claims import Claim
 from oncely.domain.due import DUE_SHARDS
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import Expect, LocalWrite
+from oncely.domain.writes import BusinessWrite, Precondition
 
 
 @dataclass
@@ -49,51 +49,56 @@ def claim_update(claim: Claim, *, due_shards: int = DUE_SHARDS) -> dict[str, Any
     e = Expression()
     one = e.value({"N": "1"})
     zero = e.value({"N": "0"})
-    now = e.value(attribute("claimed_at", claim.now))
-    lease = e.value(attribute("lease_until", claim.lease_until))
+    now = e.value(serialize_field("claimed_at", claim.now))
+    lease = e.value(serialize_field("lease_until", claim.lease_until))
     status, key = e.name("status"), e.name("job_key")
     due = due_partition(Status.STARTED, claim.job_key, due_shards)
-    free = f"({status} = {e.value(attribute('status', Status.READY))})"
+    free = f"({status} = {e.value(serialize_field('status', Status.READY))})"
     if claim.fingerprint is not None:
-        mark, same = e.name("fingerprint"), e.value(attribute("fingerprint", claim.fingerprint))
+        mark, same = (
+            e.name("fingerprint"),
+            e.value(serialize_field("fingerprint", claim.fingerprint)),
+        )
         free = f"({free} AND (attribute_not_exists({mark}) OR {mark} = {same}))"
     sets = [
-        f"{status} = {e.value(attribute('status', Status.STARTED))}",
-        f"{e.name('owner')} = {e.value(attribute('owner', claim.owner))}",
-        *(f"{n} = if_not_exists({n}, {zero}) + {one}" for n in map(e.name, _COUNTED_BY_A_CLAIM)),
-        f"{e.name(DUE)} = {e.value(serialized(due))}",
+        f"{status} = {e.value(serialize_field('status', Status.STARTED))}",
+        f"{e.name('owner')} = {e.value(serialize_field('owner', claim.owner))}",
+        *(f"{n} = if_not_exists({n}, {zero}) + {one}" for n in map(e.name, _INCREMENTED_BY_CLAIM)),
+        f"{e.name(DUE)} = {e.value(serialize(due))}",
         *(f"{e.name(name)} = {now}" for name in ("claimed_at", "updated_at")),
         *(f"{e.name(name)} = {lease}" for name in ("lease_until", "due_at")),
     ]
     first = {
         "created_at": now,
         "first_sent_at": now,
-        "job_type": e.value(attribute("job_type", claim.job_type)),
-        "message": e.value(attribute("message", claim.message)),
+        "job_type": e.value(serialize_field("job_type", claim.job_type)),
+        "message": e.value(serialize_field("message", claim.message)),
     }
     first |= {
-        name: e.value(attribute(name, value))
-        for name in _KEPT_IF_KNOWN
+        name: e.value(serialize_field(name, value))
+        for name in _SET_IF_ABSENT
         if (value := getattr(claim, name)) is not None
     }
     sets += [
         f"{n} = if_not_exists({n}, {v})" for n, v in ((e.name(k), v) for k, v in first.items())
     ]
     return {
-        "Key": {"job_key": attribute("job_key", claim.job_key)},
+        "Key": {"job_key": serialize_field("job_key", claim.job_key)},
         "UpdateExpression": "SET " + ", ".join(sets),
         "ConditionExpression": f"attribute_not_exists({key}) OR {free}",
         **e.parameters(),
     }
 
 
-_COUNTED_BY_A_CLAIM = ("fence", "version", "attempts")
-_KEPT_IF_KNOWN = (
+_INCREMENTED_BY_CLAIM = ("fence", "version", "attempts")
+_SET_IF_ABSENT = (
     *("amount", "currency", "customer_id", "deployment", "fingerprint", "key_scope", "subject"),
 )
 
 
-def swap_update(before: Job, after: Job, *, due_shards: int = DUE_SHARDS) -> dict[str, Any]:
+def compare_and_swap_update(
+    before: Job, after: Job, *, due_shards: int = DUE_SHARDS
+) -> dict[str, Any]:
     """Change what differs, if the row is still the one we saw: status, owner and version."""
     e = Expression()
     changed = {
@@ -101,71 +106,80 @@ def swap_update(before: Job, after: Job, *, due_shards: int = DUE_SHARDS) -> dic
         for name in after.__dataclass_fields__
         if getattr(after, name) != getattr(before, name)
     }
-    removes = [name for name, value in changed.items() if is_left_out(name, value)]
-    sets = {name: attribute(name, value) for name, value in changed.items() if name not in removes}
+    removes = [name for name, value in changed.items() if is_omitted(name, value)]
+    sets = {
+        name: serialize_field(name, value) for name, value in changed.items() if name not in removes
+    }
     if "due_at" in changed:
         # Only a write that moves the entry anyway may move it to another partition: an end that
         # leaves `due_at` alone leaves this alone as well.
         if after.due_at is None:
             removes.append(DUE)
         else:
-            sets[DUE] = serialized(due_partition(after.status, after.job_key, due_shards))
+            sets[DUE] = serialize(due_partition(after.status, after.job_key, due_shards))
     if after.status is not before.status:
-        if where := attention(after.status, after.job_key):
-            sets[ATTENTION] = serialized(where)
-        elif attention(before.status, before.job_key):
+        if where := attention_partition(after.status, after.job_key):
+            sets[ATTENTION] = serialize(where)
+        elif attention_partition(before.status, before.job_key):
             removes.append(ATTENTION)
     expected = [
         # The row must exist: an append after its removal would make one without a status.
         f"attribute_exists({e.name('job_key')})",
-        f"{e.name('status')} = {e.value(attribute('status', before.status))}",
-        f"{e.name('version')} = {e.value(attribute('version', before.version))}",
+        f"{e.name('status')} = {e.value(serialize_field('status', before.status))}",
+        f"{e.name('version')} = {e.value(serialize_field('version', before.version))}",
         # A count cannot tell my write from yours; the owner token can.
         f"attribute_not_exists({e.name('owner')})"
         if before.owner is None
-        else f"{e.name('owner')} = {e.value(attribute('owner', before.owner))}",
+        else f"{e.name('owner')} = {e.value(serialize_field('owner', before.owner))}",
     ]
     return {
-        "Key": {"job_key": attribute("job_key", before.job_key)},
-        **_update(e, sets, removes),
+        "Key": {"job_key": serialize_field("job_key", before.job_key)},
+        **_update_expression(e, sets, removes),
         "ConditionExpression": " AND ".join(expected),
         **e.parameters(),
     }
 
 
-def local_update(write: LocalWrite) -> dict[str, Any]:
+def business_update(write: BusinessWrite) -> dict[str, Any]:
     """A contract's local write."""
     e = Expression()
-    expected = [*_existence(e, write), *(_expectation(e, expect) for expect in write.expect)]
+    expected = [
+        *_existence_conditions(e, write),
+        *(_precondition_expression(e, expect) for expect in write.preconditions),
+    ]
     condition = {"ConditionExpression": " AND ".join(expected)} if expected else {}
     return {
-        "Key": {name: serialized(value) for name, value in write.key.items()},
-        **_update(e, {n: serialized(v) for n, v in write.set.items()}, list(write.remove)),
+        "Key": {name: serialize(value) for name, value in write.key.items()},
+        **_update_expression(
+            e, {n: serialize(v) for n, v in write.set.items()}, list(write.remove)
+        ),
         **condition,
         **e.parameters(),
     }
 
 
-def _existence(e: Expression, write: LocalWrite) -> list[str]:
+def _existence_conditions(e: Expression, write: BusinessWrite) -> list[str]:
     if write.must_be_new:
         return [f"attribute_not_exists({e.name(name)})" for name in write.key]
     return [] if write.may_create else [f"attribute_exists({e.name(name)})" for name in write.key]
 
 
-def _expectation(e: Expression, expect: Expect) -> str:
-    name = e.name(expect.name)
+def _precondition_expression(e: Expression, precondition: Precondition) -> str:
+    name = e.name(precondition.name)
     ways = []
-    if expect.one_of:
-        values = ", ".join(e.value(serialized(value)) for value in expect.one_of)
+    if precondition.one_of:
+        values = ", ".join(e.value(serialize(value)) for value in precondition.one_of)
         ways.append(f"{name} IN ({values})")
-    if expect.or_absent:
+    if precondition.or_absent:
         ways.append(f"attribute_not_exists({name})")
-    if expect.or_up_to is not None:
-        ways.append(f"{name} <= {e.value(serialized(expect.or_up_to))}")
+    if precondition.or_at_most is not None:
+        ways.append(f"{name} <= {e.value(serialize(precondition.or_at_most))}")
     return f"({' OR '.join(ways)})"
 
 
-def _update(e: Expression, sets: Mapping[str, Any], removes: list[str]) -> dict[str, Any]:
+def _update_expression(
+    e: Expression, sets: Mapping[str, Any], removes: list[str]
+) -> dict[str, Any]:
     parts = []
     if sets:
         parts.append("SET " + ", ".join(f"{e.name(n)} = {e.value(v)}" for n, v in sets.items()))

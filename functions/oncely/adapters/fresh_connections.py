@@ -6,18 +6,18 @@ from typing import Any
 from urllib3 import BaseHTTPResponse, PoolManager
 from urllib3.util.ssl_ import create_urllib3_context
 
-from oncely.adapters.pace import AT_ONCE
-from oncely.adapters.request_deadline import timed
+from oncely.adapters.pace import UNLIMITED
+from oncely.adapters.request_deadline import apply_deadline
 
 
-class FreshConnections(PoolManager):
+class FreshConnectionPool(PoolManager):
     """Never reuses a connection.
 
     A Lambda is frozen between two invocations, and a provider drops connections that stay idle.
     After the thaw such a connection still takes a request, and never answers it.
     """
 
-    def __init__(self, pace: Callable[[], None] = AT_ONCE, **options: Any) -> None:  # noqa: ANN401  # as inherited
+    def __init__(self, pace: Callable[[], None] = UNLIMITED, **options: Any) -> None:  # noqa: ANN401  # as inherited
         self._pace = pace
         # Loading the trusted certificates takes about 25 ms, so all connections share them.
         context = create_urllib3_context()
@@ -32,5 +32,5 @@ class FreshConnections(PoolManager):
     ) -> BaseHTTPResponse:
         """Send one request; its connection closes once the response is read."""
         self._pace()
-        with timed(PoolManager(num_pools=1, **self.connection_pool_kw)) as once:
+        with apply_deadline(PoolManager(num_pools=1, **self.connection_pool_kw)) as once:
             return once.urlopen(method, url, **options)

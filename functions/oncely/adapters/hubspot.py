@@ -11,17 +11,17 @@ from hubspot.crm.contacts import (  # type: ignore[import-untyped]  # it ships n
 )
 from urllib3 import Retry
 
-from oncely.adapters.fresh_connections import FreshConnections
+from oncely.adapters.fresh_connections import FreshConnectionPool
 from oncely.adapters.hubspot_answers import (
-    FAILURES,
-    body_of,
-    is_missing,
-    not_read,
-    not_written,
-    page_in,
-    record_in,
-    text_in,
-    written,
+    REQUEST_ERRORS,
+    is_not_found,
+    parse_body,
+    parse_page,
+    parse_record,
+    property_text,
+    read_error,
+    write_error,
+    write_outcome,
 )
 from oncely.adapters.hubspot_paths import (
     CONTACTS,
@@ -29,30 +29,30 @@ from oncely.adapters.hubspot_paths import (
     UPSERT,
     contact_path,
     is_contact_id,
-    leads_elsewhere,
+    is_path_traversal,
 )
-from oncely.adapters.pace import AT_ONCE
-from oncely.adapters.request_deadline import whole_request_within
-from oncely.contracts.sync_push import ADDRESS, VERSION_PROPERTY
-from oncely.domain.answers import Answer, NotSent, Odd, Unreachable
+from oncely.adapters.pace import UNLIMITED
+from oncely.adapters.request_deadline import request_deadline
+from oncely.contracts.sync_push import EMAIL_PROPERTY, VERSION_PROPERTY
+from oncely.domain.answers import Anomalous, EffectOutcome, LookupFailed, NotSent
 from oncely.domain.profiles import HUBSPOT
-from oncely.providers import CrmRecord, Gone, Page, Taken
+from oncely.providers import CrmConflict, CrmPage, CrmRecord, RecordNotFound
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # Until it is connected, and until each part of the answer: in seconds, as the SDK wants them.
 # Together they are the deadline for the whole answer.
-TIMEOUTS: Final = (
+TIMEOUTS_SECONDS: Final = (
     CONNECT_TIMEOUT.total_seconds(),
     (HUBSPOT.request_timeout - CONNECT_TIMEOUT).total_seconds(),
 )
-PAGE: Final = 100
+PAGE_SIZE: Final = 100
 # Named even when they are HubSpot's own choice: then every endpoint gives the same ones.
 DEFAULT_PROPERTIES: Final = ("email", "firstname", "lastname")
 DEFAULT_ID_PROPERTY: Final = "oncely_id"
 
 
 def hubspot_client(
-    token: str, *, api_base: str | None = None, pace: Callable[[], None] = AT_ONCE
+    token: str, *, api_base: str | None = None, pace: Callable[[], None] = UNLIMITED
 ) -> ApiClient:
     """A client that never sends a request twice by itself, nor over a connection that was idle."""
     configuration = Configuration(host=api_base)
@@ -61,7 +61,7 @@ def hubspot_client(
     configuration.retries = Retry(0)
     client = ApiClient(configuration)
     options = client.rest_client.pool_manager.connection_pool_kw
-    client.rest_client.pool_manager = FreshConnections(pace, **options)
+    client.rest_client.pool_manager = FreshConnectionPool(pace, **options)
     client.user_agent = "oncely"
     return client
 
@@ -74,18 +74,18 @@ class HubSpotCrm:
     client: ApiClient
     properties: Sequence[str] = DEFAULT_PROPERTIES
     id_property: str = DEFAULT_ID_PROPERTY
-    timeouts: tuple[float, float] = TIMEOUTS
+    timeouts: tuple[float, float] = TIMEOUTS_SECONDS
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @classmethod
-    def with_token(
+    def from_token(
         cls,
         token: str,
         *,
         api_base: str | None = None,
         properties: Sequence[str] = (),
         id_property: str = DEFAULT_ID_PROPERTY,
-        pace: Callable[[], None] = AT_ONCE,
+        pace: Callable[[], None] = UNLIMITED,
     ) -> "HubSpotCrm":
         """Wire the SDK."""
         return cls(
@@ -94,75 +94,77 @@ class HubSpotCrm:
             id_property=id_property,
         )
 
-    def fetch(self, record_id: str) -> CrmRecord | Gone | NotSent:
+    def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
         """Read a contact by its id."""
         if not is_contact_id(record_id):
-            return Gone()
+            return RecordNotFound()
         try:
-            return record_in(body_of(self._get(record_id, self.properties)))
-        except FAILURES as error:
-            return Gone() if is_missing(error) else not_read(error, self.now())
+            return parse_record(parse_body(self._get(record_id, self.properties)))
+        except REQUEST_ERRORS as error:
+            return RecordNotFound() if is_not_found(error) else read_error(error, self.now())
 
-    def page(self, *, after: str | None) -> Page | NotSent:
+    def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
         """List contacts, as HubSpot pages them."""
         behind = () if after is None else (("after", after),)
-        query = (("limit", str(PAGE)), *behind, *_shown(self.properties))
+        query = (("limit", str(PAGE_SIZE)), *behind, *_property_query(self.properties))
         try:
-            return page_in(body_of(self._call("GET", CONTACTS, query=query)))
-        except FAILURES as error:
-            return not_read(error, self.now())
+            return parse_page(parse_body(self._call("GET", CONTACTS, query=query)))
+        except REQUEST_ERRORS as error:
+            return read_error(error, self.now())
 
-    def changed(self, *, since: datetime, after: str | None) -> Page | NotSent:
+    def list_changed(self, *, since: datetime, after: str | None) -> CrmPage | NotSent:
         """List contacts that changed since then, in the order of their ids.
 
         HubSpot's own cursor ends at 10,000 results. Ours is the last id seen: every page is the
         first page of a new search for those behind it, so that end is never met.
         """
         try:
-            page = page_in(body_of(self._call("POST", SEARCH, body=self._search(since, after))))
-        except FAILURES as error:
-            return not_read(error, self.now())
+            page = parse_page(
+                parse_body(self._call("POST", SEARCH, body=self._search(since, after)))
+            )
+        except REQUEST_ERRORS as error:
+            return read_error(error, self.now())
         more = page.after is not None and page.records
         return replace(page, after=page.records[-1].record_id if more else None)
 
-    def push(
+    def upsert_contact(
         self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
-    ) -> Answer | Taken | Gone:
+    ) -> EffectOutcome | CrmConflict | RecordNotFound:
         """Create or update by our unique id; with HubSpot's own id, give that contact ours too."""
-        if odd := _odd_id(external_id, crm_id):
+        if odd := _invalid_id_outcome(external_id, crm_id):
             return odd
         own = {**properties, self.id_property: external_id}
         try:
             response = (
                 self._upsert(external_id, own) if crm_id is None else self._patch(crm_id, own)
             )
-            return written(response, own=self.id_property)
-        except FAILURES as error:
-            if crm_id is not None and is_missing(error):
-                return Gone()
-            return not_written(error, self.now(), own=self.id_property)
+            return write_outcome(response, id_property=self.id_property)
+        except REQUEST_ERRORS as error:
+            if crm_id is not None and is_not_found(error):
+                return RecordNotFound()
+            return write_error(error, self.now(), id_property=self.id_property)
 
-    def find(
+    def find_by_external_id(
         self, external_id: str, *, crm_id: str | None = None
-    ) -> CrmRecord | Gone | Unreachable | Odd:
+    ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
         """Read a contact by our unique id, or by its own, with our id and the version on it."""
-        if odd := _odd_id(external_id, crm_id):
+        if odd := _invalid_id_outcome(external_id, crm_id):
             return odd
-        ours = (ADDRESS, self.id_property, VERSION_PROPERTY)
+        ours = (EMAIL_PROPERTY, self.id_property, VERSION_PROPERTY)
         names = tuple(dict.fromkeys((*self.properties, *ours)))
         by = self.id_property if crm_id is None else None
         try:
-            body = body_of(self._get(crm_id or external_id, names, by=by))
-            return replace(record_in(body), external_id=text_in(body, self.id_property))
-        except FAILURES as error:
-            if is_missing(error):
-                return Gone()
-            unread = not_read(error, self.now())
-            return Unreachable(unread.reason, unread.retry_after)
+            body = parse_body(self._get(crm_id or external_id, names, by=by))
+            return replace(parse_record(body), external_id=property_text(body, self.id_property))
+        except REQUEST_ERRORS as error:
+            if is_not_found(error):
+                return RecordNotFound()
+            unread = read_error(error, self.now())
+            return LookupFailed(unread.reason, unread.retry_after)
 
     def _get(self, value: str, properties: Sequence[str], *, by: str | None = None) -> Any:  # noqa: ANN401  # untyped
         named = () if by is None else (("idProperty", by),)
-        return self._call("GET", contact_path(value), query=(*named, *_shown(properties)))
+        return self._call("GET", contact_path(value), query=(*named, *_property_query(properties)))
 
     def _upsert(self, external_id: str, properties: Mapping[str, str]) -> Any:  # noqa: ANN401  # untyped
         one = {"id": external_id, "idProperty": self.id_property, "properties": dict(properties)}
@@ -179,7 +181,7 @@ class HubSpotCrm:
         query: Sequence[tuple[str, str]] = (),
         body: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401  # untyped
-        with whole_request_within(timedelta(seconds=sum(self.timeouts))):
+        with request_deadline(timedelta(seconds=sum(self.timeouts))):
             response = self.client.call_api(
                 path,
                 method,
@@ -205,19 +207,21 @@ class HubSpotCrm:
             "filterGroups": [{"filters": filters}],
             "sorts": [{"propertyName": "hs_object_id", "direction": "ASCENDING"}],
             "properties": list(self.properties),
-            "limit": PAGE,
+            "limit": PAGE_SIZE,
         }
 
 
-def _shown(properties: Sequence[str]) -> Sequence[tuple[str, str]]:
+def _property_query(properties: Sequence[str]) -> Sequence[tuple[str, str]]:
     """The part of a query that names what to show of contacts that are not archived."""
     return (*(("properties", name) for name in properties), ("archived", "false"))
 
 
-def _odd_id(external_id: str, crm_id: str | None) -> Odd | None:
+def _invalid_id_outcome(external_id: str, crm_id: str | None) -> Anomalous | None:
     """Why these ids must not stand in a request; None if they may."""
     if crm_id is not None and not is_contact_id(crm_id):
-        return Odd(f"{crm_id[:50]!r} is not the id of a HubSpot contact; nothing was sent")
-    if leads_elsewhere(external_id):
-        return Odd(f"the id {external_id[:50]!r} would change the request path; nothing was sent")
+        return Anomalous(f"{crm_id[:50]!r} is not the id of a HubSpot contact; nothing was sent")
+    if is_path_traversal(external_id):
+        return Anomalous(
+            f"the id {external_id[:50]!r} would change the request path; nothing was sent"
+        )
     return None

@@ -10,40 +10,40 @@ _REJECTED: Final = frozenset({401, 403})
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyCheck:
+class ApiKeyCheck:
     """What a provider says of a key; `accepted` is None if it could not be asked."""
 
     accepted: bool | None
     reason: str = ""
 
 
-def check_key(key: str, *, api_base: str | None = None) -> KeyCheck:
+def check_api_key(api_key: str, *, api_base: str | None = None) -> ApiKeyCheck:
     """Read one contact, as the jobs do: service keys and private apps need the same scope."""
     # Only those who ask need HubSpot's SDK.
-    from oncely.adapters.hubspot import TIMEOUTS, hubspot_client  # noqa: PLC0415
+    from oncely.adapters.hubspot import TIMEOUTS_SECONDS, hubspot_client  # noqa: PLC0415
     from oncely.adapters.hubspot_answers import (  # noqa: PLC0415
-        FAILURES,
-        body_of,
-        in_words,
-        page_in,
-        status_of,
+        REQUEST_ERRORS,
+        describe_error,
+        http_status,
+        parse_body,
+        parse_page,
     )
 
-    if not (key.isascii() and key.isprintable()):
+    if not (api_key.isascii() and api_key.isprintable()):
         # The error of the HTTP library would show the key.
-        return KeyCheck(accepted=False, reason="it has characters that no HTTP header can hold")
+        return ApiKeyCheck(accepted=False, reason="it has characters that no HTTP header can hold")
     try:
-        response = hubspot_client(key, api_base=api_base).call_api(
+        response = hubspot_client(api_key, api_base=api_base).call_api(
             CONTACTS,
             "GET",
             query_params=[("limit", "1")],
             auth_settings=["oauth2"],
             _preload_content=False,
-            _request_timeout=TIMEOUTS,
+            _request_timeout=TIMEOUTS_SECONDS,
         )
-        page_in(body_of(response))
-    except FAILURES as error:
-        status = status_of(error)
+        parse_page(parse_body(response))
+    except REQUEST_ERRORS as error:
+        status = http_status(error)
         accepted = True if status in _ACCEPTED else False if status in _REJECTED else None
-        return KeyCheck(accepted=accepted, reason=in_words(error))
-    return KeyCheck(accepted=True)
+        return ApiKeyCheck(accepted=accepted, reason=describe_error(error))
+    return ApiKeyCheck(accepted=True)

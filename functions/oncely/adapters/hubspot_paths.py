@@ -22,7 +22,7 @@ def is_contact_id(value: str) -> bool:
     return _CONTACT_ID.fullmatch(value) is not None
 
 
-def leads_elsewhere(value: str) -> bool:
+def is_path_traversal(value: str) -> bool:
     """Whether an id could change the path that it stands in, even percent-encoded."""
     plain = value
     while (decoded := unquote(plain)) != plain:

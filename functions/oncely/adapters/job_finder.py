@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
+from oncely.adapters.aws import AMBIGUOUS_ERRORS, error_code, is_retryable
 from oncely.adapters.job_rows import (
     ATTENTION,
     ATTENTION_SHARDS,
-    attribute,
-    from_attributes,
-    plain,
+    deserialize_job,
+    deserialize_row,
+    serialize_field,
 )
 from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.times import instant, time_text
-from oncely.ports import Listed
+from oncely.domain.times import format_time, parse_time
+from oncely.ports import JobListEntry
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -34,59 +34,65 @@ BY_REFERENCE: Final = "by_reference"
 ATTENTION_INDEX: Final = "attention"
 
 # A page of a list shows 25 jobs out of four shards or more; each is read a little at a time.
-_PAGE: Final = 10
-_LONGEST_PAGE: Final = 500  # for who reads on and on: an export, a count
-_ROWS_AT_ONCE: Final = 100  # BatchGetItem takes no more
-_PAUSES: Final = (0.05, 0.1, 0.2, 0.4)  # seconds, for rows that DynamoDB was too busy to give
-_BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
-_END: Final = datetime(9999, 1, 1, tzinfo=UTC)
+_PAGE_SIZE: Final = 10
+_MAX_PAGE_SIZE: Final = 500  # for who reads on and on: an export, a count
+_MAX_BATCH_GET: Final = 100  # BatchGetItem takes no more
+_RETRY_DELAYS_SECONDS: Final = (
+    0.05,
+    0.1,
+    0.2,
+    0.4,
+)  # seconds, for rows that DynamoDB was too busy to give
+_MIN_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_MAX_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class DynamoJobFinder:
+class DynamoJobIndex:
     """Index entries hold keys and little more; whole rows are read by their keys."""
 
     client: "DynamoDBClient"
     table: str
     sleep: Callable[[float], None] = time.sleep
 
-    def by_subject(self, subject: str, *, most: int) -> list[JobKey]:
+    def by_subject(self, subject: str, *, limit: int) -> list[JobKey]:
         """The jobs about a business id, the newest first."""
-        return self._keys(BY_SUBJECT, "subject", subject, most)
+        return self._keys(BY_SUBJECT, "subject", subject, limit)
 
-    def by_customer(self, customer_id: str, *, most: int) -> list[JobKey]:
+    def by_customer(self, customer_id: str, *, limit: int) -> list[JobKey]:
         """The jobs of a customer, the newest first."""
-        return self._keys(BY_CUSTOMER, "customer_id", customer_id, most)
+        return self._keys(BY_CUSTOMER, "customer_id", customer_id, limit)
 
-    def by_reference(self, ref: str, *, most: int) -> list[JobKey]:
+    def by_reference(self, ref: str, *, limit: int) -> list[JobKey]:
         """The jobs that carry a provider's reference."""
-        return self._keys(BY_REFERENCE, "provider_ref", ref, most)
+        return self._keys(BY_REFERENCE, "provider_ref", ref, limit)
 
-    def attention(
+    def by_status(
         self,
         statuses: Sequence[Status],
         *,
         since: datetime | None = None,
         until: datetime | None = None,
         oldest_first: bool = False,
-    ) -> Iterator[Listed]:
+    ) -> Iterator[JobListEntry]:
         """The jobs of these that operators act on, by when each got there, read as taken."""
         parts = (
-            self._part(name, since, until, oldest_first=oldest_first) for name in _parts(statuses)
+            self._query_partition(name, since, until, oldest_first=oldest_first)
+            for name in _partition_names(statuses)
         )
         return heapq.merge(*parts, key=lambda one: one.at, reverse=not oldest_first)
 
-    def count(self, statuses: Sequence[Status], *, since: datetime | None, most: int) -> int:
+    def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
         """How many jobs of these statuses got there since then; counting ends at `most`."""
         counted = 0
-        for name in _parts(statuses):
+        for name in _partition_names(statuses):
             start: dict[str, Any] = {}
-            while counted < most:
+            while counted < limit:
                 answer = self._query(
-                    **_of_part(name, since, None),
+                    **_partition_query(name, since, None),
                     **start,
                     Select="COUNT",
-                    Limit=most - counted,
+                    Limit=limit - counted,
                 )
                 counted += answer["Count"]
                 if "LastEvaluatedKey" not in answer:
@@ -94,51 +100,51 @@ class DynamoJobFinder:
                 start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
         return counted
 
-    def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
         """Read these rows, consistently; one that is gone is left out."""
         found: dict[JobKey, Job] = {}
         distinct = list(dict.fromkeys(keys))
-        for first in range(0, len(distinct), _ROWS_AT_ONCE):
-            batch = distinct[first : first + _ROWS_AT_ONCE]
-            found |= {job.job_key: job for job in self._batch(batch)}
+        for first in range(0, len(distinct), _MAX_BATCH_GET):
+            batch = distinct[first : first + _MAX_BATCH_GET]
+            found |= {job.job_key: job for job in self._get_batch(batch)}
         return found
 
-    def _keys(self, index: str, name: str, value: str, most: int) -> list[JobKey]:
+    def _keys(self, index: str, name: str, value: str, limit: int) -> list[JobKey]:
         answer = self._query(
             IndexName=index,
             KeyConditionExpression="#name = :value",
             ExpressionAttributeNames={"#name": name},
             ExpressionAttributeValues={":value": {"S": value}},
             ScanIndexForward=False,
-            Limit=most,
+            Limit=limit,
         )
         return [JobKey(row["job_key"]["S"]) for row in answer["Items"]]
 
-    def _part(
+    def _query_partition(
         self, name: str, since: datetime | None, until: datetime | None, *, oldest_first: bool
-    ) -> Iterator[Listed]:
+    ) -> Iterator[JobListEntry]:
         start: dict[str, Any] = {}
-        size = _PAGE
+        size = _PAGE_SIZE
         while True:
             answer = self._query(
-                **_of_part(name, since, until),
+                **_partition_query(name, since, until),
                 **start,
                 ScanIndexForward=oldest_first,
                 Limit=size,
             )
-            yield from (_listed(plain(row)) for row in answer["Items"])
-            size = min(size * 2, _LONGEST_PAGE)
+            yield from (_to_status_entry(deserialize_row(row)) for row in answer["Items"])
+            size = min(size * 2, _MAX_PAGE_SIZE)
             if "LastEvaluatedKey" not in answer:
                 return
             start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
-    def _batch(self, keys: Sequence[JobKey]) -> Iterator[Job]:
+    def _get_batch(self, keys: Sequence[JobKey]) -> Iterator[Job]:
         """Rows that DynamoDB gives later are asked for again, a few times."""
-        wanted: Any = [{"job_key": attribute("job_key", key)} for key in keys]
-        for pause in (*_PAUSES, None):
+        wanted: Any = [{"job_key": serialize_field("job_key", key)} for key in keys]
+        for pause in (*_RETRY_DELAYS_SECONDS, None):
             request: Any = {self.table: {"Keys": wanted, "ConsistentRead": True}}
-            answer = self._asked(partial(self.client.batch_get_item, RequestItems=request))
-            yield from map(from_attributes, answer["Responses"].get(self.table, []))
+            answer = self._call(partial(self.client.batch_get_item, RequestItems=request))
+            yield from map(deserialize_job, answer["Responses"].get(self.table, []))
             wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
             if not wanted:
                 return
@@ -147,20 +153,20 @@ class DynamoJobFinder:
         raise UnavailableError(f"DynamoDB was too busy to give {len(wanted)} rows; try again")
 
     def _query(self, **query: Any) -> Mapping[str, Any]:  # noqa: ANN401  # the SDK's own form
-        return self._asked(lambda: self.client.query(TableName=self.table, **query))
+        return self._call(lambda: self.client.query(TableName=self.table, **query))
 
-    def _asked(self, ask: Callable[[], Any]) -> Mapping[str, Any]:
+    def _call(self, send: Callable[[], Any]) -> Mapping[str, Any]:
         try:
-            answer: Mapping[str, Any] = ask()
-        except NO_ANSWER as error:
+            answer: Mapping[str, Any] = send()
+        except AMBIGUOUS_ERRORS as error:
             raise UnavailableError(f"DynamoDB gave no answer; try again ({error})") from error
         except ClientError as error:
-            raise self._refused(error) from error
+            raise self._translate_error(error) from error
         return answer
 
-    def _refused(self, error: ClientError) -> OncelyError:
-        code = code_of(error)
-        if is_temporary(error):
+    def _translate_error(self, error: ClientError) -> OncelyError:
+        code = error_code(error)
+        if is_retryable(error):
             return UnavailableError(f"DynamoDB is too busy ({code}); try again")
         return NotConfiguredError(
             f"table {self.table!r} cannot be searched ({code}): check its name, its indexes and "
@@ -168,22 +174,22 @@ class DynamoJobFinder:
         )
 
 
-def _parts(statuses: Sequence[Status]) -> list[str]:
+def _partition_names(statuses: Sequence[Status]) -> list[str]:
     return [f"{status}#{shard}" for status in statuses for shard in range(ATTENTION_SHARDS)]
 
 
-def _of_part(name: str, since: datetime | None, until: datetime | None) -> dict[str, Any]:
+def _partition_query(name: str, since: datetime | None, until: datetime | None) -> dict[str, Any]:
     return {
         "IndexName": ATTENTION_INDEX,
         "KeyConditionExpression": "#part = :part AND #since BETWEEN :since AND :until",
         "ExpressionAttributeNames": {"#part": ATTENTION, "#since": "since"},
         "ExpressionAttributeValues": {
             ":part": {"S": name},
-            ":since": {"S": time_text(since or _BEGINNING)},
-            ":until": {"S": time_text(until or _END)},
+            ":since": {"S": format_time(since or _MIN_TIME)},
+            ":until": {"S": format_time(until or _MAX_TIME)},
         },
     }
 
 
-def _listed(row: dict[str, Any]) -> Listed:
-    return Listed(JobKey(row["job_key"]), instant(row["since"]))
+def _to_status_entry(row: dict[str, Any]) -> JobListEntry:
+    return JobListEntry(JobKey(row["job_key"]), parse_time(row["since"]))

@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from oncely.domain import lifecycle
-from oncely.domain.due import DUE_SHARDS, Action, due_action, due_shard
+from oncely.domain.due import DUE_SHARDS, DueAction, due_action, due_shard
 from oncely.domain.errors import UnreadableRowError
-from oncely.domain.jobs import Evidence, Job
+from oncely.domain.jobs import EvidenceEntry, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.times import instant, time_text
+from oncely.domain.times import format_time, parse_time
 
 Attributes: TypeAlias = dict[str, Any]  # the SDK's own form: {"status": {"S": "ready"}}
 
@@ -28,11 +28,11 @@ ATTENTION: Final = "attention"
 ATTENTION_SHARDS: Final = 4
 
 # An integer that the SDK need not check for more digits than DynamoDB keeps.
-_LARGE: Final = 10**18
+_MAX_SAFE_INTEGER: Final = 10**18
 
 # TTL wants seconds since the epoch; every other time is text that sorts and that people can read.
-_EPOCH_SECONDS: Final = frozenset({"expires_at"})
-_TIMES: Final = frozenset(
+_EPOCH_FIELDS: Final = frozenset({"expires_at"})
+_TIME_FIELDS: Final = frozenset(
     {
         "claimed_at",
         "created_at",
@@ -47,8 +47,8 @@ _TIMES: Final = frozenset(
 )
 # Text, so that what a producer sent survives as it was: DynamoDB knows no floats, rounds long
 # numbers and nests 32 levels only.
-_JSON: Final = frozenset({"closing", "message", "progress", "result"})
-_NUMBERS: Final = frozenset(
+_JSON_FIELDS: Final = frozenset({"closing", "message", "progress", "result"})
+_NUMBER_FIELDS: Final = frozenset(
     {
         "amount",
         "attempts",
@@ -62,58 +62,62 @@ _NUMBERS: Final = frozenset(
     }
 )
 # Whatever a row that was edited by hand may raise.
-_SPOILED: Final = (
+_MALFORMED_ROW_ERRORS: Final = (
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
 )
 _EVENTS: Final = {str(event): event for event in Event}
 _STATUSES: Final = {str(status): status for status in Status}
-_MOVES: Final[Mapping[tuple[str | None, str], str]] = {
+_TRANSITIONS: Final[Mapping[tuple[str | None, str], str]] = {
     (old, event): new for (old, event), new in lifecycle.TRANSITIONS.items()
 }
-_NOT_KNOWN_HERE: Final = ""  # where a move leads that only a newer version makes
-_NAMES: Final = tuple(field.name for field in fields(Job))
+_UNKNOWN_STATUS: Final = ""  # where a move leads that only a newer version makes
+_FIELD_NAMES: Final = tuple(field.name for field in fields(Job))
 # A field at its default has no attribute; but for the version, which a claim counts up.
 _DEFAULTS: Final = {one.name: one.default for one in fields(Job) if one.name != "version"}
 
 
 def due_partition(status: Status, key: JobKey, shards: int = DUE_SHARDS) -> str:
     """Where a row of this status stands in the index of due rows."""
-    return due_name(due_action(status), due_shard(key, shards))
+    return due_partition_name(due_action(status), due_shard(key, shards))
 
 
-def due_name(action: Action, shard: int) -> str:
+def due_partition_name(action: DueAction, shard: int) -> str:
     """The name of one partition of that index."""
     return f"{action}#{shard}"
 
 
-def attention(status: Status, key: JobKey) -> str | None:
+def attention_partition(status: Status, key: JobKey) -> str | None:
     """Where a job stands in the index of what operators act on. Returns None if it does not."""
     if status not in lifecycle.ATTENTION:
         return None
-    return f"{status}#{_spread(key) % ATTENTION_SHARDS}"
+    return f"{status}#{_key_hash(key) % ATTENTION_SHARDS}"
 
 
-def _spread(key: JobKey) -> int:
+def _key_hash(key: JobKey) -> int:
     return zlib.crc32(key.encode())
 
 
-def to_attributes(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
+def serialize_job(job: Job, *, due_shards: int = DUE_SHARDS) -> Attributes:
     """The row of a job; a field at its default has no attribute."""
-    held = {name: getattr(job, name) for name in _NAMES}
-    row = {name: attribute(name, one) for name, one in held.items() if not is_left_out(name, one)}
-    if where := attention(job.status, job.job_key):
-        row[ATTENTION] = serialized(where)
+    held = {name: getattr(job, name) for name in _FIELD_NAMES}
+    row = {
+        name: serialize_field(name, one) for name, one in held.items() if not is_omitted(name, one)
+    }
+    if where := attention_partition(job.status, job.job_key):
+        row[ATTENTION] = serialize(where)
     if job.due_at is not None:
-        row[DUE] = serialized(due_partition(job.status, job.job_key, due_shards))
+        row[DUE] = serialize(due_partition(job.status, job.job_key, due_shards))
     return row
 
 
-def from_attributes(row: Mapping[str, Any]) -> Job:
+def deserialize_job(row: Mapping[str, Any]) -> Job:
     """The job of a row; attributes that this version does not know are left alone."""
     try:
-        known: dict[str, Any] = {name: _value(name, row[name]) for name in _NAMES if name in row}
+        known: dict[str, Any] = {
+            name: _parse_field(name, row[name]) for name in _FIELD_NAMES if name in row
+        }
         return Job(**known)
-    except _SPOILED as error:
+    except _MALFORMED_ROW_ERRORS as error:
         key = row.get("job_key", {}).get("S")
         raise UnreadableRowError(
             f"the row of {key} cannot be read by this deployment ({error}): it was changed by "
@@ -122,31 +126,31 @@ def from_attributes(row: Mapping[str, Any]) -> Job:
         ) from error
 
 
-def is_left_out(name: str, value: object) -> bool:
+def is_omitted(name: str, value: object) -> bool:
     """Whether a field has no attribute."""
     return value is None or value == _DEFAULTS.get(name)
 
 
-def attribute(name: str, value: object) -> Attributes:
+def serialize_field(name: str, value: object) -> Attributes:
     """One field in the SDK's form."""
-    return serialized(_spelled(name, value))
+    return serialize(_to_storable(name, value))
 
 
-def serialized(value: object) -> Attributes:
+def serialize(value: object) -> Attributes:
     """Any plain value in the SDK's form; rows are made of these, and the SDK takes its time."""
     match value:
         case str():
             return {"S": value}
         case bool():
             return {"BOOL": value}
-        case int() if abs(value) < _LARGE:
+        case int() if abs(value) < _MAX_SAFE_INTEGER:
             return {"N": str(value)}
         case None:
             return {"NULL": True}
         case list():
-            return {"L": [serialized(inner) for inner in value]}
+            return {"L": [serialize(inner) for inner in value]}
         case dict() | Mapping():  # a dict is told from others at once, a mapping is not
-            return {"M": {name: serialized(inner) for name, inner in value.items()}}
+            return {"M": {name: serialize(inner) for name, inner in value.items()}}
         case _:
             # boto3 takes a while to import, and rows hardly ever hold any other type.
             from boto3.dynamodb.types import TypeSerializer  # noqa: PLC0415  # as said
@@ -155,13 +159,13 @@ def serialized(value: object) -> Attributes:
             return dict(TypeSerializer().serialize(number))
 
 
-def plain(row: Mapping[str, Any]) -> dict[str, object]:
+def deserialize_row(row: Mapping[str, Any]) -> dict[str, object]:
     """A whole row of some table as plain values; whole numbers become int."""
-    return {name: _plain(value) for name, value in row.items()}
+    return {name: _deserialize(value) for name, value in row.items()}
 
 
-def _plain(found: Any) -> object:  # noqa: ANN401  # the SDK's own form
-    [(kind, held)] = found.items()
+def _deserialize(attribute_value: Any) -> object:  # noqa: ANN401  # the SDK's own form
+    [(kind, held)] = attribute_value.items()
     match kind:
         case "S" | "BOOL":
             return held
@@ -169,81 +173,89 @@ def _plain(found: Any) -> object:  # noqa: ANN401  # the SDK's own form
             number = Decimal(held)
             return int(number) if number == number.to_integral_value() else float(number)
         case "L":
-            return [_plain(inner) for inner in held]
+            return [_deserialize(inner) for inner in held]
         case "M":
-            return plain(held)
+            return deserialize_row(held)
         case _:
             from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415  # as above
 
-            return TypeDeserializer().deserialize(found)
+            return TypeDeserializer().deserialize(attribute_value)
 
 
-def _spelled(name: str, value: object) -> object:
-    if name in _JSON:
+def _to_storable(name: str, value: object) -> object:
+    if name in _JSON_FIELDS:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     match value:
-        case datetime() if name in _EPOCH_SECONDS:
+        case datetime() if name in _EPOCH_FIELDS:
             return int(value.timestamp())
         case datetime():
-            return time_text(value)
+            return format_time(value)
         case tuple():
             return json.dumps(
-                [_entry(entry) for entry in value], ensure_ascii=False, separators=(",", ":")
+                [_evidence_to_list(entry) for entry in value],
+                ensure_ascii=False,
+                separators=(",", ":"),
             )
         case _:
             return value
 
 
-def _value(name: str, found: Any) -> object:  # noqa: ANN401  # the SDK's own form
-    value = _plain(found)
-    if name in _JSON:
-        return _typed(name, json.loads(str(value)), dict)
-    if name in _EPOCH_SECONDS:
+def _parse_field(name: str, attribute_value: Any) -> object:  # noqa: ANN401  # the SDK's own form
+    value = _deserialize(attribute_value)
+    if name in _JSON_FIELDS:
+        return _check_type(name, json.loads(str(value)), dict)
+    if name in _EPOCH_FIELDS:
         return datetime.fromtimestamp(float(str(value)), UTC)
-    if name in _TIMES:
-        return instant(value)
+    if name in _TIME_FIELDS:
+        return parse_time(value)
     if name == "status":
         return Status(str(value))
     if name == "evidence":
-        return tuple(_evidence(*entry) for entry in json.loads(str(value)))
-    return _typed(name, value, int if name in _NUMBERS else str)
+        return tuple(_evidence_from_list(*entry) for entry in json.loads(str(value)))
+    return _check_type(name, value, int if name in _NUMBER_FIELDS else str)
 
 
-def _typed(name: str, value: object, kind: type) -> object:
+def _check_type(name: str, value: object, expected_type: type) -> object:
     """A value of another type would fail far from here, and take its neighbours along."""
-    if not isinstance(value, kind):
+    if not isinstance(value, expected_type):
         raise TypeError(f"{name} is {type(value).__name__}")
     return value
 
 
-def _entry(entry: Evidence) -> list[object]:
+def _evidence_to_list(entry: EvidenceEntry) -> list[object]:
     """One line of evidence: when, what, from which status, by whom, why; and what is not usual."""
-    line: list[object] = [time_text(entry.at), entry.event, entry.old, entry.actor, entry.reason]
+    line: list[object] = [
+        format_time(entry.at),
+        entry.event,
+        entry.from_status,
+        entry.actor,
+        entry.reason,
+    ]
     more: dict[str, object] = {}
-    if _MOVES.get((entry.old, entry.event), _NOT_KNOWN_HERE) != entry.new:
-        more["new"] = entry.new
+    if _TRANSITIONS.get((entry.from_status, entry.event), _UNKNOWN_STATUS) != entry.to_status:
+        more["new"] = entry.to_status
     if entry.last_at is not None:
-        more |= {"count": entry.count, "last_at": time_text(entry.last_at)}
+        more |= {"count": entry.count, "last_at": format_time(entry.last_at)}
     return [*line, more] if more else line
 
 
-def _evidence(  # noqa: PLR0917  # the parts of a line, in their order
+def _evidence_from_list(  # noqa: PLR0917  # the parts of a line, in their order
     at: str,
     event: str,
     old: str | None,
     actor: str,
     reason: str,
     more: Mapping[str, Any] = MappingProxyType({}),
-) -> Evidence:
+) -> EvidenceEntry:
     last_at = more.get("last_at")
-    new = more["new"] if "new" in more else _MOVES.get((old, event), _NOT_KNOWN_HERE)
-    return Evidence(
-        at=instant(at),
+    new = more["new"] if "new" in more else _TRANSITIONS.get((old, event), _UNKNOWN_STATUS)
+    return EvidenceEntry(
+        at=parse_time(at),
         event=_EVENTS.get(event, event),
-        old=None if old is None else _STATUSES.get(old, old),
-        new=_STATUSES.get(new, new),
+        from_status=None if old is None else _STATUSES.get(old, old),
+        to_status=_STATUSES.get(new, new),
         reason=reason,
         actor=actor,
         count=int(more.get("count", 1)),
-        last_at=None if last_at is None else instant(last_at),
+        last_at=None if last_at is None else parse_time(last_at),
     )

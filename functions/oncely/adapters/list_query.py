@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Self
 
 from oncely.domain.errors import InvalidRequestError
-from oncely.domain.times import instant
+from oncely.domain.times import parse_time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,31 +21,31 @@ class ListQuery:
     limit: int
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Self:
+    def from_query_string(cls, query: Mapping[str, str]) -> Self:
         """An empty value is none at all; a wrong one is refused with a sentence."""
         return cls(
             status=query.get("status") or None,
             job_type=query.get("type") or None,
-            since=_time(query, "from"),
-            until=_time(query, "to"),
+            since=_parse_time(query, "from"),
+            until=_parse_time(query, "to"),
             cursor=query.get("cursor") or None,
-            limit=_limit(query.get("limit") or "25"),
+            limit=_parse_limit(query.get("limit") or "25"),
         )
 
 
-def _time(query: Mapping[str, str], name: str) -> datetime | None:
+def _parse_time(query: Mapping[str, str], name: str) -> datetime | None:
     text = query.get(name)
     if not text:
         return None
     try:
-        return instant(text)
+        return parse_time(text)
     except ValueError:
         raise InvalidRequestError(
             f"{name!r} is a time such as 2026-11-16T03:00:00Z, not {text[:40]!r}"
         ) from None
 
 
-def _limit(text: str) -> int:
+def _parse_limit(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise InvalidRequestError("'limit' is a whole number")
     return int(text[:9])

@@ -8,13 +8,13 @@ from typing import Final
 
 
 @dataclass
-class Pace:
+class RateLimiter:
     """Each request waits for its turn; a rate of None lets all of them through."""
 
     per_second: float | None
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    _next: float = 0.0
+    _next_turn: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self) -> None:
@@ -23,10 +23,10 @@ class Pace:
             return
         with self._lock:
             now = self.now()
-            turn = max(now, self._next)
-            self._next = turn + 1 / self.per_second
+            turn = max(now, self._next_turn)
+            self._next_turn = turn + 1 / self.per_second
         if turn > now:
             self.sleep(turn - now)
 
 
-AT_ONCE: Final = Pace(None)
+UNLIMITED: Final = RateLimiter(None)

@@ -6,17 +6,17 @@ import boto3
 
 from oncely.adapters.aws import DYNAMODB, MESSAGING
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
-from oncely.adapters.dynamodb_windows import DynamoWindows
-from oncely.adapters.sqs import SqsOutbox
-from oncely.adapters.system import SystemClock, new_token
+from oncely.adapters.dynamodb_windows import DynamoUniqueWindows
+from oncely.adapters.sqs import SqsMessageSender
+from oncely.adapters.system import SystemClock, new_owner_token
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import NotConfiguredError
-from oncely.registry import Registry
+from oncely.registry import ContractRegistry
 from oncely.services.enqueue import Enqueuer
 
 
-def producer(
+def create_producer(
     *,
     jobs_table: str,
     queue_urls: Mapping[str, str],
@@ -28,16 +28,16 @@ def producer(
     sqs = session.client("sqs", config=MESSAGING)
     store = DynamoJobStore(client=dynamodb, table=jobs_table, tables={})
 
-    def outbox(queue: str) -> SqsOutbox:
+    def outbox(queue: str) -> SqsMessageSender:
         if url := queue_urls.get(queue):
-            return SqsOutbox(client=sqs, queue_url=url)
+            return SqsMessageSender(client=sqs, queue_url=url)
         raise NotConfiguredError(f"no address is given for queue {queue!r}; pass it in queue_urls")
 
     return Enqueuer(
-        registry=Registry(contracts),
+        registry=ContractRegistry(contracts),
         store=store,
-        windows=DynamoWindows(dynamodb, store),
-        outbox=outbox,
+        windows=DynamoUniqueWindows(dynamodb, store),
+        sender_for_queue=outbox,
         clock=SystemClock(),
-        new_token=new_token,
+        new_token=new_owner_token,
     )

@@ -20,7 +20,7 @@ _REQUEST: Final = threading.local()
 
 
 @contextmanager
-def whole_request_within(limit: timedelta) -> Iterator[None]:
+def request_deadline(limit: timedelta) -> Iterator[None]:
     """Give whatever this thread requests inside this long, all in all."""
     _REQUEST.ends_at = time.monotonic() + limit.total_seconds()
     try:
@@ -29,30 +29,30 @@ def whole_request_within(limit: timedelta) -> Iterator[None]:
         _REQUEST.ends_at = None
 
 
-def _time_left(longest: float | None) -> float | None:
+def _time_left(max_seconds: float | None) -> float | None:
     """What one call of a socket may take; raises TimeoutError if no time is left."""
     ends_at: float | None = getattr(_REQUEST, "ends_at", None)
     if ends_at is None:
-        return longest
+        return max_seconds
     left = ends_at - time.monotonic()
     if left <= 0:
         raise TimeoutError("the request took longer than it may take all in all")
-    return left if longest is None else min(left, longest)
+    return left if max_seconds is None else min(left, max_seconds)
 
 
-class _Reader(io.RawIOBase):
+class _TimedReader(io.RawIOBase):
     """Reads a socket, each time with the time that is left."""
 
     def __init__(self, sock: Any) -> None:  # noqa: ANN401  # a plain or a TLS socket
         self._sock = sock
         self._file = sock.makefile("rb", buffering=0)
-        self._longest: float | None = sock.gettimeout()
+        self._socket_timeout: float | None = sock.gettimeout()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:  # noqa: ANN401  # as inherited
-        self._sock.settimeout(_time_left(self._longest))
+        self._sock.settimeout(_time_left(self._socket_timeout))
         count: int | None = self._file.readinto(buffer)
         return count
 
@@ -75,30 +75,30 @@ class _TimedSocket:
         self._sock.sendall(data)
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:  # noqa: ANN401  # http.client reads bytes
-        return io.BufferedReader(_Reader(self._sock))
+        return io.BufferedReader(_TimedReader(self._sock))
 
 
-class _Timed(HTTPConnection):
+class _TimedConnection(HTTPConnection):
     def connect(self) -> None:
         super().connect()
         self.sock: Any = _TimedSocket(self.sock)
 
 
-class _TimedTls(HTTPSConnection):
+class _TimedTlsConnection(HTTPSConnection):
     def connect(self) -> None:
         super().connect()
         self.sock: Any = _TimedSocket(self.sock)
 
 
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Timed
+class _TimedPool(HTTPConnectionPool):
+    ConnectionCls = _TimedConnection
 
 
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _TimedTls
+class _TimedTlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TimedTlsConnection
 
 
-def timed(manager: PoolManager) -> PoolManager:
-    """Let `whole_request_within` limit every request of this pool."""
-    manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+def apply_deadline(manager: PoolManager) -> PoolManager:
+    """Let `request_deadline` limit every request of this pool."""
+    manager.pool_classes_by_scheme = {"http": _TimedPool, "https": _TimedTlsPool}
     return manager

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncely.adapters.job_rows import from_attributes
-from oncely.adapters.stream_records import version_of
+from oncely.adapters.job_rows import deserialize_job
+from oncely.adapters.stream_records import row_version
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import is_job_type
@@ -24,18 +24,18 @@ class DynamoRowScan:
 
     def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
         """Every row, consistently, page by page; `after` goes on behind a key."""
-        asked: dict[str, Any] = {"TableName": self.table, "ConsistentRead": True}
+        request: dict[str, Any] = {"TableName": self.table, "ConsistentRead": True}
         while True:
             if after is not None:
-                asked["ExclusiveStartKey"] = {"job_key": {"S": after}}
-            found = self.client.scan(**asked)
+                request["ExclusiveStartKey"] = {"job_key": {"S": after}}
+            found = self.client.scan(**request)
             after = found.get("LastEvaluatedKey", {}).get("job_key", {}).get("S")
-            yield _page(found.get("Items", []), after)
+            yield _to_row_page(found.get("Items", []), after)
             if after is None:
                 return
 
 
-def _page(items: list[dict[str, Any]], after: str | None) -> RowPage:
+def _to_row_page(items: list[dict[str, Any]], after: str | None) -> RowPage:
     jobs: list[Job] = []
     unreadable: list[tuple[str, int | None]] = []
     for row in items:
@@ -43,7 +43,7 @@ def _page(items: list[dict[str, Any]], after: str | None) -> RowPage:
         if not is_job_type(key.partition(":")[0]):
             continue
         try:
-            jobs.append(from_attributes(row))
+            jobs.append(deserialize_job(row))
         except UnreadableRowError:
-            unreadable.append((key, version_of(row)))
+            unreadable.append((key, row_version(row)))
     return RowPage(jobs=tuple(jobs), unreadable=tuple(unreadable), after=after)

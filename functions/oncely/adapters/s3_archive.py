@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from oncely.adapters.aws_s3 import translated
+from oncely.adapters.aws_s3 import translate_s3_errors
 from oncely.domain.writes import Json
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ class S3Archive:
     client: "S3Client"
     bucket: str
 
-    def keep_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None:
+    def save_reject(self, message_id: str, reject: Mapping[str, Json], *, at: datetime) -> None:
         """Write a rejected message under its day."""
-        with translated(self.bucket):
+        with translate_s3_errors(self.bucket):
             self.client.put_object(
                 Bucket=self.bucket,
                 Key=f"rejects/{at.astimezone(UTC):%Y/%m/%d}/{message_id}.json",

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
-from oncely.adapters.aws_s3 import translated
-from oncely.domain.gaps import BackfillProgress, Gap
+from oncely.adapters.aws_s3 import translate_s3_errors
+from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryLine
-from oncely.domain.times import time_text
+from oncely.domain.times import format_time
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-ROOT: Final = "history/"
+HISTORY_PREFIX: Final = "history/"
 SUFFIX: Final = ".jsonl.gz"
 # A gap is an object, and so is its end: who records a gap twice does not open it again.
-GAPS: Final = f"{ROOT}gaps/"
-OPEN: Final = ".gap.json"
-CLOSED: Final = ".closed.json"
-PROGRESS: Final = f"{GAPS}backfill.json"
+GAPS_PREFIX: Final = f"{HISTORY_PREFIX}gaps/"
+OPEN_GAP_SUFFIX: Final = ".gap.json"
+CLOSED_GAP_SUFFIX: Final = ".closed.json"
+BACKFILL_PROGRESS_KEY: Final = f"{GAPS_PREFIX}backfill.json"
 
 
 @dataclass(frozen=True)
@@ -34,30 +34,30 @@ class S3HistoryStore:
     def put(self, day: date, job_type: str, name: str, lines: Sequence[HistoryLine]) -> None:
         """Write one object; the same name takes the place of what it held."""
         text = "".join(json.dumps(line.to_dict(), separators=(",", ":")) + "\n" for line in lines)
-        with translated(self.bucket):
+        with translate_s3_errors(self.bucket):
             self.client.put_object(
                 Bucket=self.bucket,
-                Key=f"{folder(day, job_type)}{name}{SUFFIX}",
+                Key=f"{history_prefix(day, job_type)}{name}{SUFFIX}",
                 # Without the time, so that a retried batch writes the same bytes.
                 Body=gzip.compress(text.encode(), mtime=0),
                 ContentType="application/gzip",
             )
 
-    def record_gap(self, gap: Gap) -> None:
+    def record_gap(self, gap: HistoryGap) -> None:
         """Write down that a part of the history is missing, until a backfill closes it."""
-        self._put_json(f"{GAPS}{gap.name}{OPEN}", gap.to_dict())
+        self._put_json(f"{GAPS_PREFIX}{gap.name}{OPEN_GAP_SUFFIX}", gap.to_dict())
 
-    def close_gap(self, gap: Gap, *, at: datetime) -> None:
+    def close_gap(self, gap: HistoryGap, *, at: datetime) -> None:
         """Write down that a backfill has seen all that a gap lost."""
-        content = {"name": gap.name, "closed_at": time_text(at)}
-        self._put_json(f"{GAPS}{gap.name}{CLOSED}", content)
+        content = {"name": gap.name, "closed_at": format_time(at)}
+        self._put_json(f"{GAPS_PREFIX}{gap.name}{CLOSED_GAP_SUFFIX}", content)
 
     def save_backfill(self, progress: BackfillProgress) -> None:
         """Write down how far a backfill came."""
-        self._put_json(PROGRESS, progress.to_dict())
+        self._put_json(BACKFILL_PROGRESS_KEY, progress.to_dict())
 
     def _put_json(self, key: str, content: object) -> None:
-        with translated(self.bucket):
+        with translate_s3_errors(self.bucket):
             self.client.put_object(
                 Bucket=self.bucket,
                 Key=key,
@@ -66,7 +66,7 @@ class S3HistoryStore:
             )
 
 
-def folder(day: date, job_type: str | None = None) -> str:
+def history_prefix(day: date, job_type: str | None = None) -> str:
     """Where the objects of a day are, or of one job type on that day."""
-    of_day = f"{ROOT}day={day.isoformat()}/"
+    of_day = f"{HISTORY_PREFIX}day={day.isoformat()}/"
     return of_day if job_type is None else f"{of_day}job_type={job_type}/"

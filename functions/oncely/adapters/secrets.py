@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
 # A rotated key is picked up within this time, without a deployment.
-SECRET_AGE: Final = timedelta(minutes=5)
+SECRET_CACHE_TTL: Final = timedelta(minutes=5)
 
 
-def secret_reader(client: "SecretsManagerClient") -> Callable[[str], str]:
+def cached_secret_reader(client: "SecretsManagerClient") -> Callable[[str], str]:
     """A function that reads a secret by its name or ARN."""
     found: dict[str, tuple[str, float]] = {}
 
@@ -25,7 +25,7 @@ def secret_reader(client: "SecretsManagerClient") -> Callable[[str], str]:
         if time.time() < until:
             return value
         key = fetch(secret_id)
-        found[secret_id] = key, time.time() + SECRET_AGE.total_seconds()
+        found[secret_id] = key, time.time() + SECRET_CACHE_TTL.total_seconds()
         return key
 
     def fetch(secret_id: str) -> str:

@@ -11,21 +11,21 @@ from oncely.ports import Alert
 if TYPE_CHECKING:
     from mypy_boto3_sns import SNSClient
 
-_SUBJECT_LENGTH: Final = 100  # SNS takes no more, and ASCII only
+_MAX_SUBJECT_LENGTH: Final = 100  # SNS takes no more, and ASCII only
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class SnsAlerts:
+class SnsNotifier:
     """Publishes alerts to the alert topic."""
 
     client: "SNSClient"
     topic_arn: str
 
-    def tell(self, alert: Alert) -> bool:
+    def notify(self, alert: Alert) -> bool:
         """Publish; a topic that fails must not undo a job, which stays due until it is told."""
         printable = "".join(c if c.isprintable() else " " for c in alert.subject)
-        subject = printable.encode("ascii", "replace").decode()[:_SUBJECT_LENGTH]
+        subject = printable.encode("ascii", "replace").decode()[:_MAX_SUBJECT_LENGTH]
         try:
             self.client.publish(TopicArn=self.topic_arn, Subject=subject, Message=alert.text)
         except (BotoCoreError, ClientError):

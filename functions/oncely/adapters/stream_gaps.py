@@ -5,35 +5,39 @@ import json
 from datetime import datetime
 from typing import Any, Final
 
-from oncely.domain.gaps import Gap
-from oncely.domain.history import MAX_ID
-from oncely.domain.text import one_line
-from oncely.domain.times import instant
+from oncely.domain.gaps import HistoryGap
+from oncely.domain.history import MAX_HISTORY_ID_LENGTH
+from oncely.domain.text import single_line
+from oncely.domain.times import parse_time
 
 _NAME_LENGTH: Final = 32
 
 
-def gap_from_failure(body: str, *, recorded_at: datetime) -> Gap:
+def gap_from_failure(body: str, *, recorded_at: datetime) -> HistoryGap:
     """The gap of a failure message; one that cannot be read is a gap of which nothing is known."""
     try:
         failure: Any = json.loads(body)
         batch = failure["DDBStreamBatchInfo"]
-        place = [str(batch[name]) for name in ("streamArn", "shardId", "startSequenceNumber")]
-        return Gap(
-            name=_name("|".join(place)),
+        batch_start = [str(batch[name]) for name in ("streamArn", "shardId", "startSequenceNumber")]
+        return HistoryGap(
+            name=_gap_name("|".join(batch_start)),
             recorded_at=recorded_at,
-            reason=one_line(str(failure.get("requestContext", {}).get("condition", "")), MAX_ID),
-            stream_arn=place[0],
-            shard=place[1],
-            first_sequence=place[2],
+            reason=single_line(
+                str(failure.get("requestContext", {}).get("condition", "")), MAX_HISTORY_ID_LENGTH
+            ),
+            stream_arn=batch_start[0],
+            shard=batch_start[1],
+            first_sequence=batch_start[2],
             last_sequence=str(batch["endSequenceNumber"]),
             records=int(batch["batchSize"]),
-            first_at=instant(batch["approximateArrivalOfFirstRecord"]),
-            last_at=instant(batch["approximateArrivalOfLastRecord"]),
+            first_at=parse_time(batch["approximateArrivalOfFirstRecord"]),
+            last_at=parse_time(batch["approximateArrivalOfLastRecord"]),
         )
     except (AttributeError, LookupError, TypeError, ValueError):
-        return Gap(name=_name(body), recorded_at=recorded_at, reason="unreadable failure message")
+        return HistoryGap(
+            name=_gap_name(body), recorded_at=recorded_at, reason="unreadable failure message"
+        )
 
 
-def _name(text: str) -> str:
+def _gap_name(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_NAME_LENGTH]

@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from oncely.adapters.job_rows import from_attributes
+from oncely.adapters.job_rows import deserialize_job
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import is_job_type
@@ -17,7 +17,9 @@ _TTL: Final = "dynamodb.amazonaws.com"
 
 def row_changes(records: Sequence[Mapping[str, Any]]) -> list[RowChange]:
     """The changes of job rows; other items of the table, such as leases, are no jobs."""
-    return [_change(record) for record in records if is_job_type(_key(record).partition(":")[0])]
+    return [
+        _to_row_change(record) for record in records if is_job_type(_key(record).partition(":")[0])
+    ]
 
 
 def batch_name(records: Sequence[Mapping[str, Any]], *, generation: str) -> str:
@@ -30,7 +32,7 @@ def _key(record: Mapping[str, Any]) -> str:
     return str(record["dynamodb"]["Keys"]["job_key"]["S"])
 
 
-def _change(record: Mapping[str, Any]) -> RowChange:
+def _to_row_change(record: Mapping[str, Any]) -> RowChange:
     content = record["dynamodb"]
     key = _key(record)
     at = datetime.fromtimestamp(float(content["ApproximateCreationDateTime"]), UTC)
@@ -38,21 +40,23 @@ def _change(record: Mapping[str, Any]) -> RowChange:
     try:
         if new is not None:
             # An old row that cannot be read makes a line more, never one less.
-            return RowChange(job_key=key, at=at, old=_job_or_none(old), new=from_attributes(new))
-        before = None if old is None else from_attributes(old)
+            return RowChange(
+                job_key=key, at=at, old=_deserialize_or_none(old), new=deserialize_job(new)
+            )
+        before = None if old is None else deserialize_job(old)
         expired = record.get("userIdentity", {}).get("principalId") == _TTL
         return RowChange(job_key=key, at=at, old=before, expired=expired)
     except UnreadableRowError:
-        return RowChange(job_key=key, at=at, unreadable=True, version=version_of(new or old or {}))
+        return RowChange(job_key=key, at=at, unreadable=True, version=row_version(new or old or {}))
 
 
-def _job_or_none(row: Mapping[str, Any] | None) -> Job | None:
+def _deserialize_or_none(row: Mapping[str, Any] | None) -> Job | None:
     with suppress(UnreadableRowError):
-        return None if row is None else from_attributes(row)
+        return None if row is None else deserialize_job(row)
     return None
 
 
-def version_of(row: Mapping[str, Any]) -> int | None:
+def row_version(row: Mapping[str, Any]) -> int | None:
     """The version of a row that cannot be read as a whole."""
     try:
         return int(row["version"]["N"])

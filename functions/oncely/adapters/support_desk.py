@@ -5,76 +5,76 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncely.adapters.clients import Clients
+from oncely.adapters.clients import AwsClients
 from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
-from oncely.adapters.dynamodb_windows import DynamoWindows
-from oncely.adapters.history_reader import FinishedFromHistory, S3HistoryReader
-from oncely.adapters.job_finder import DynamoJobFinder
-from oncely.adapters.system import SystemClock, new_token
-from oncely.adapters.toolbox import Toolbox
-from oncely.adapters.wiring import wire_reconciler
+from oncely.adapters.dynamodb_windows import DynamoUniqueWindows
+from oncely.adapters.history_reader import HistoryFinishedJobs, S3HistoryReader
+from oncely.adapters.job_finder import DynamoJobIndex
+from oncely.adapters.system import SystemClock, new_owner_token
+from oncely.adapters.toolbox import AwsDependencies
+from oncely.adapters.wiring import build_reconciler
 from oncely.contract import AnyContract
 from oncely.contracts import CONTRACTS
 from oncely.domain.errors import NotConfiguredError
-from oncely.registry import Registry
+from oncely.registry import ContractRegistry
 from oncely.services.enqueue import Enqueuer
-from oncely.services.inspect import Inspector
+from oncely.services.inspect import JobQueries
 from oncely.services.reconcile import Reconciler
 from oncely.services.repair import Repairer
 from oncely.settings import (
-    ReaderSettings,
-    ResolverSettings,
-    camel,
-    queue_variable,
-    secret_variable,
-    table_variable,
+    AdminPageSettings,
+    ReconcilerSettings,
+    pascal_case,
+    queue_env_var,
+    secret_env_var,
+    table_env_var,
 )
 
 if TYPE_CHECKING:
     import boto3
 
-_PROVIDERS = ("STRIPE_API_BASE", "HUBSPOT_API_BASE", "HUBSPOT_ID_PROPERTY")
+_PROVIDER_VARIABLES = ("STRIPE_API_BASE", "HUBSPOT_API_BASE", "HUBSPOT_ID_PROPERTY")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupportDesk:
+class OperatorServices:
     """Reading, repairing and sending, over one stack."""
 
-    inspector: Inspector
+    job_queries: JobQueries
     repairer: Repairer
     enqueuer: Enqueuer
-    clients: Clients
+    clients: AwsClients
     actor: str = ""  # whose command this is; a page's request names its own
 
 
-def support_desk(
+def services_for_stack(
     outputs: Mapping[str, str],
     *,
     session: "boto3.Session",
     actor: str,
     environ: Mapping[str, str] = os.environ,
     contracts: Iterable[type[AnyContract]] = CONTRACTS,
-) -> SupportDesk:
+) -> OperatorServices:
     """A desk over the stack with these outputs; no provider's SDK is loaded before it is asked."""
     contracts = tuple(contracts)
-    settings = ResolverSettings.from_env(_variables(outputs, environ, contracts), contracts)
-    clients = Clients(session)
-    return desk(settings, contracts, clients=clients, actor=actor)
+    settings = ReconcilerSettings.from_env(_environment(outputs, environ, contracts), contracts)
+    clients = AwsClients(session)
+    return services_from_settings(settings, contracts, clients=clients, actor=actor)
 
 
-def desk(
-    settings: ResolverSettings,
+def services_from_settings(
+    settings: ReconcilerSettings,
     contracts: Iterable[type[AnyContract]],
     *,
-    clients: Clients,
+    clients: AwsClients,
     actor: str = "",
-) -> SupportDesk:
+) -> OperatorServices:
     """The same over settings, as a function has them."""
-    reconciler = wire_reconciler(settings, contracts, clients=clients)
-    enqueuer = _enqueuer(settings, reconciler, clients)
-    return SupportDesk(
-        inspector=inspector(settings, contracts, clients=clients),
+    reconciler = build_reconciler(settings, contracts, clients=clients)
+    enqueuer = _build_enqueuer(settings, reconciler, clients)
+    return OperatorServices(
+        job_queries=build_job_queries(settings, contracts, clients=clients),
         repairer=Repairer(reconciler=reconciler, enqueuer=enqueuer),
         enqueuer=enqueuer,
         clients=clients,
@@ -82,54 +82,56 @@ def desk(
     )
 
 
-def inspector(
-    settings: ReaderSettings | ResolverSettings,
+def build_job_queries(
+    settings: AdminPageSettings | ReconcilerSettings,
     contracts: Iterable[type[AnyContract]],
     *,
-    clients: Clients,
-) -> Inspector:
+    clients: AwsClients,
+) -> JobQueries:
     """Reading only."""
     jobs_table = settings.jobs_table
-    finder = DynamoJobFinder(clients.dynamodb, jobs_table)
-    return Inspector(
-        registry=Registry(contracts),
+    finder = DynamoJobIndex(clients.dynamodb, jobs_table)
+    return JobQueries(
+        registry=ContractRegistry(contracts),
         store=DynamoJobStore(client=clients.dynamodb, table=jobs_table, tables={}),
-        finder=finder,
-        index=DynamoDueIndex(clients.dynamodb, jobs_table, settings.due_shards),
-        finished=FinishedFromHistory(S3HistoryReader(clients.s3, settings.archive_bucket)),
+        job_index=finder,
+        due_index=DynamoDueIndex(clients.dynamodb, jobs_table, settings.due_shards),
+        finished_jobs=HistoryFinishedJobs(S3HistoryReader(clients.s3, settings.archive_bucket)),
         clock=SystemClock(),
     )
 
 
-def _enqueuer(settings: ResolverSettings, reconciler: Reconciler, clients: Clients) -> Enqueuer:
-    jobs = Toolbox(settings, clients).jobs()
+def _build_enqueuer(
+    settings: ReconcilerSettings, reconciler: Reconciler, clients: AwsClients
+) -> Enqueuer:
+    jobs = AwsDependencies(settings, clients).job_store()
     return Enqueuer(
         registry=reconciler.registry,
         store=jobs,
-        windows=DynamoWindows(clients.dynamodb, jobs),
-        outbox=reconciler.outbox,
+        windows=DynamoUniqueWindows(clients.dynamodb, jobs),
+        sender_for_queue=reconciler.sender_for_queue,
         clock=reconciler.clock,
-        new_token=new_token,
+        new_token=new_owner_token,
     )
 
 
-def _variables(
+def _environment(
     outputs: Mapping[str, str],
     environ: Mapping[str, str],
     contracts: tuple[type[AnyContract], ...],
 ) -> dict[str, str]:
     """A stack's outputs under the names that a function's environment has for them."""
     wanted: dict[str, str] = {
-        table_variable("jobs"): "JobsTableName",
+        table_env_var("jobs"): "JobsTableName",
         "ARCHIVE_BUCKET": "ArchiveBucketName",
         "EVENT_BUS_NAME": "EventBusName",
         "RETENTION_DAYS": "RowRetentionDays",
     }
     for kind in contracts:
-        needs = kind.needs
-        wanted[queue_variable(needs.queue)] = f"{camel(needs.queue)}QueueUrl"
-        wanted |= {table_variable(name): f"{camel(name)}TableName" for name in needs.tables}
-        wanted |= {secret_variable(name): f"{camel(name)}SecretArn" for name in needs.secrets}
+        needs = kind.resources
+        wanted[queue_env_var(needs.queue)] = f"{pascal_case(needs.queue)}QueueUrl"
+        wanted |= {table_env_var(name): f"{pascal_case(name)}TableName" for name in needs.tables}
+        wanted |= {secret_env_var(name): f"{pascal_case(name)}SecretArn" for name in needs.secrets}
     missing = sorted(name for name in wanted.values() if not outputs.get(name))
     if missing:
         raise NotConfiguredError(
@@ -142,7 +144,7 @@ def _variables(
         "HUBSPOT_API_BASE": outputs.get("HubspotApiBase"),
         # Whether a charge owes a receipt is the stack's to say, not this machine's.
         "SENDER_ADDRESS": outputs.get("SenderAddress"),
-        **{name: environ[name] for name in _PROVIDERS if environ.get(name)},
+        **{name: environ[name] for name in _PROVIDER_VARIABLES if environ.get(name)},
     }
     known: dict[str, Any] = {variable: outputs[name] for variable, name in wanted.items()}
     return {**known, **{name: value for name, value in providers.items() if value}}

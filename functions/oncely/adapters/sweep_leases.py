@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of
-from oncely.adapters.job_rows import attribute
+from oncely.adapters.aws import AMBIGUOUS_ERRORS, error_code
+from oncely.adapters.job_rows import serialize_field
 from oncely.domain.errors import UnavailableError
-from oncely.domain.times import time_text
+from oncely.domain.times import format_time
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 # No job type is spelled without a dot, so no job's key can begin like this.
-PREFIX: Final = "sweep:"
-_KEPT: Final = timedelta(days=1)
+LEASE_KEY_PREFIX: Final = "sweep:"
+_EXPIRY_MARGIN: Final = timedelta(days=1)
 _NAMES: Final = {"#holder": "holder", "#until": "until"}
 
 
@@ -27,7 +27,7 @@ class DynamoSweepLeases:
     client: "DynamoDBClient"
     table: str
 
-    def take(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
+    def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
         """Take or prolong the lease of a shard; False: another sweep has it."""
         return self._update(
             shard,
@@ -38,13 +38,13 @@ class DynamoSweepLeases:
             ExpressionAttributeNames=_NAMES,
             ExpressionAttributeValues={
                 ":holder": {"S": holder},
-                ":until": {"S": time_text(until)},
-                ":now": {"S": time_text(now)},
-                ":expires": attribute("expires_at", until + _KEPT),
+                ":until": {"S": format_time(until)},
+                ":now": {"S": format_time(now)},
+                ":expires": serialize_field("expires_at", until + _EXPIRY_MARGIN),
             },
         )
 
-    def give_back(self, shard: int, *, holder: str) -> None:
+    def release(self, shard: int, *, holder: str) -> None:
         """End the lease, if it is still this holder's."""
         self._update(
             shard,
@@ -57,14 +57,14 @@ class DynamoSweepLeases:
     def _update(self, shard: int, **update: Any) -> bool:  # noqa: ANN401  # parameters of the SDK
         try:
             self.client.update_item(
-                TableName=self.table, Key={"job_key": {"S": f"{PREFIX}{shard}"}}, **update
+                TableName=self.table, Key={"job_key": {"S": f"{LEASE_KEY_PREFIX}{shard}"}}, **update
             )
         except ClientError as error:
-            if code_of(error) == "ConditionalCheckFailedException":
+            if error_code(error) == "ConditionalCheckFailedException":
                 return False
             raise UnavailableError(
                 f"the lease of shard {shard} cannot be written: {error}"
             ) from error
-        except NO_ANSWER as error:
+        except AMBIGUOUS_ERRORS as error:
             raise UnavailableError(f"DynamoDB gave no answer for a sweep lease: {error}") from error
         return True

@@ -3,7 +3,7 @@
 import secrets
 from datetime import UTC, datetime
 
-from oncely.domain.times import whole_milliseconds
+from oncely.domain.times import truncate_to_milliseconds
 
 
 class SystemClock:
@@ -11,14 +11,14 @@ class SystemClock:
 
     def now(self) -> datetime:
         """The time, in UTC, as a row keeps it."""
-        return whole_milliseconds(datetime.now(UTC))
+        return truncate_to_milliseconds(datetime.now(UTC))
 
 
-def new_token() -> str:
+def new_owner_token() -> str:
     """A fresh owner token: 128 random bits."""
     return secrets.token_urlsafe(16)
 
 
-def spread() -> float:
+def random_jitter() -> float:
     """A number from [0, 1)."""
     return secrets.randbelow(1_000_000) / 1_000_000

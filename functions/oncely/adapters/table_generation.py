@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import NO_ANSWER, code_of, is_temporary
+from oncely.adapters.aws import AMBIGUOUS_ERRORS, error_code, is_retryable
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TableGeneration:
+class TableGenerationReader:
     """Asked once for each stream: a table that takes the place of another has a new stream."""
 
     client: "DynamoDBClient"
@@ -26,25 +26,25 @@ class TableGeneration:
         The records of a stream outlive their table by a day. Nobody can say any more which table
         those were of, so the stream itself is named instead.
         """
-        asked = stream_arn or ""
-        if asked not in self._known:
+        stream = stream_arn or ""
+        if stream not in self._known:
             table_id, latest = self._describe()
             is_current = stream_arn is None or stream_arn == latest
-            self._known[asked] = table_id if is_current else f"stream-{asked.rpartition('/')[2]}"
-        return self._known[asked]
+            self._known[stream] = table_id if is_current else f"stream-{stream.rpartition('/')[2]}"
+        return self._known[stream]
 
     def _describe(self) -> tuple[str, str | None]:
         try:
             table = self.client.describe_table(TableName=self.table)["Table"]
             return table["TableId"], table.get("LatestStreamArn")
-        except NO_ANSWER as error:
+        except AMBIGUOUS_ERRORS as error:
             raise UnavailableError(
                 f"DynamoDB gave no answer about table {self.table!r}: {error}"
             ) from error
         except ClientError as error:
-            if is_temporary(error):
+            if is_retryable(error):
                 raise UnavailableError(f"DynamoDB cannot describe {self.table!r} now") from error
             raise NotConfiguredError(
-                f"table {self.table!r} cannot be described ({code_of(error)}): "
+                f"table {self.table!r} cannot be described ({error_code(error)}): "
                 "check that it exists and that dynamodb:DescribeTable is granted"
             ) from error

@@ -6,51 +6,55 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from oncely.adapters.business_tables import DynamoTable
-from oncely.adapters.clients import Clients
+from oncely.adapters.business_tables import DynamoBusinessTable
+from oncely.adapters.clients import AwsClients
 from oncely.adapters.dynamodb_jobs import DynamoJobStore
-from oncely.adapters.pace import Pace
-from oncely.adapters.secrets import secret_reader
+from oncely.adapters.pace import RateLimiter
+from oncely.adapters.secrets import cached_secret_reader
 from oncely.adapters.ses_mail import SesMailer
-from oncely.adapters.sqs import SqsOutbox
+from oncely.adapters.sqs import SqsMessageSender
 from oncely.domain.errors import NotConfiguredError
-from oncely.settings import ToolSettings
+from oncely.settings import DependencySettings
 
 if TYPE_CHECKING:
-    from oncely.ports import Outbox, Table
+    from oncely.ports import BusinessTable, MessageSender
     from oncely.providers import Crm, Mailer, PaymentProvider
 
 # The adapters that load a provider's SDK, by the secret that opens the provider; only the
 # functions that have the secret carry the SDK.
-_SDKS: Final = {
+_SDK_MODULES: Final = {
     "stripe": "oncely.adapters.stripe_payments",
     "hubspot": "oncely.adapters.hubspot",
 }
 
 
-class Toolbox:
+class AwsDependencies:
     """The tools of one function; safe to share between its threads."""
 
     def __init__(
-        self, settings: ToolSettings, clients: Clients, *, queues: Mapping[str, str] | None = None
+        self,
+        settings: DependencySettings,
+        clients: AwsClients,
+        *,
+        queues: Mapping[str, str] | None = None,
     ) -> None:
         self._settings = settings
         self._clients = clients
         self._queues = settings.queues if queues is None else queues
         self._secret_lock = threading.Lock()
-        self._stripe_pace = Pace(settings.stripe_reads_per_second)
-        self._hubspot_pace = Pace(settings.hubspot_reads_per_second)
+        self._stripe_rate_limiter = RateLimiter(settings.stripe_reads_per_second)
+        self._hubspot_rate_limiter = RateLimiter(settings.hubspot_reads_per_second)
         self._payments = lru_cache(maxsize=2)(self._stripe)
         self._crm = lru_cache(maxsize=2)(self._hubspot)
 
-    def prepare(self) -> None:
+    def preload(self) -> None:
         """Load what the first message needs; no connection is opened."""
         for name in self._settings.secrets:
             _ = self._read_secret
-            if sdk := _SDKS.get(name):
+            if sdk := _SDK_MODULES.get(name):
                 import_module(sdk)
 
-    def jobs(self) -> DynamoJobStore:
+    def job_store(self) -> DynamoJobStore:
         """Give the job table."""
         settings = self._settings
         return DynamoJobStore(
@@ -60,17 +64,21 @@ class Toolbox:
             due_shards=settings.due_shards,
         )
 
-    def table(self, name: str) -> "Table":
+    def table(self, name: str) -> "BusinessTable":
         """Give a business table by its short name."""
-        return DynamoTable(self._clients.dynamodb, _named(name, self._settings.tables, "table"))
+        return DynamoBusinessTable(
+            self._clients.dynamodb, _require_name(name, self._settings.tables, "table")
+        )
 
-    def outbox(self, queue: str) -> "Outbox":
+    def message_sender(self, queue: str) -> "MessageSender":
         """Give a queue to send to by its short name."""
-        return SqsOutbox(client=self._clients.sqs, queue_url=_named(queue, self._queues, "queue"))
+        return SqsMessageSender(
+            client=self._clients.sqs, queue_url=_require_name(queue, self._queues, "queue")
+        )
 
     def secret(self, name: str) -> str:
         """Give a secret by its short name."""
-        secret_id = _named(name, self._settings.secrets, "secret")
+        secret_id = _require_name(name, self._settings.secrets, "secret")
         with self._secret_lock:
             return self._read_secret(secret_id)
 
@@ -89,14 +97,14 @@ class Toolbox:
 
     @cached_property
     def _read_secret(self) -> Callable[[str], str]:
-        return secret_reader(self._clients.secrets)
+        return cached_secret_reader(self._clients.secrets)
 
     def _stripe(self, api_key: str) -> "PaymentProvider":
         # Only the functions that charge carry Stripe's SDK.
         from oncely.adapters.stripe_payments import StripePayments  # noqa: PLC0415
 
         base = self._settings.stripe_api_base
-        return StripePayments.with_key(api_key, api_base=base, pace=self._stripe_pace)
+        return StripePayments.from_api_key(api_key, api_base=base, pace=self._stripe_rate_limiter)
 
     def _hubspot(self, token: str) -> "Crm":
         # Only the functions that talk to the CRM carry HubSpot's SDK.
@@ -104,16 +112,16 @@ class Toolbox:
 
         settings = self._settings
         names = (name.strip() for name in settings.hubspot_properties.split(","))
-        return HubSpotCrm.with_token(
+        return HubSpotCrm.from_token(
             token,
             api_base=settings.hubspot_api_base,
             properties=tuple(name for name in names if name),
             id_property=settings.hubspot_id_property,
-            pace=self._hubspot_pace,
+            pace=self._hubspot_rate_limiter,
         )
 
 
-def _named(name: str, known: Mapping[str, str], kind: str) -> str:
+def _require_name(name: str, known: Mapping[str, str], kind: str) -> str:
     try:
         return known[name]
     except KeyError:

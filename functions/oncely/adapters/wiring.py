@@ -3,117 +3,121 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-from oncely.adapters.clients import Clients
+from oncely.adapters.clients import AwsClients
 from oncely.adapters.due_index import DynamoDueIndex
 from oncely.adapters.event_bridge import EventBridgeBus
-from oncely.adapters.sns import SnsAlerts
+from oncely.adapters.sns import SnsNotifier
 from oncely.adapters.step_functions import StepFunctionsSweeps
 from oncely.adapters.sweep_leases import DynamoSweepLeases
-from oncely.adapters.system import SystemClock, spread
-from oncely.adapters.table_guard import table_guard
-from oncely.adapters.toolbox import Toolbox
+from oncely.adapters.system import SystemClock, random_jitter
+from oncely.adapters.table_guard import build_table_guard
+from oncely.adapters.toolbox import AwsDependencies
 from oncely.contract import AnyContract
 from oncely.ports import Sweeps
-from oncely.registry import Registry
-from oncely.services.find_due import Finder
-from oncely.services.finish_sweep import Finish
-from oncely.services.publish import Publisher
+from oncely.registry import ContractRegistry
+from oncely.services.find_due import DueWorkFinder
+from oncely.services.finish_sweep import SweepFinisher
+from oncely.services.publish import EndedJobPublisher
 from oncely.services.reconcile import ACTOR, Reconciler
 from oncely.services.resolve_group import GroupResolver
-from oncely.services.tell import Teller
+from oncely.services.tell import ReviewAlerter
 from oncely.settings import (
-    FinderSettings,
-    GroupSettings,
+    FindDueSettings,
+    FinishSweepSettings,
     PublisherSettings,
-    ResolverSettings,
-    SweepSettings,
+    ReconcilerSettings,
+    ResolveGroupSettings,
 )
 
 
-def wire_publisher(
+def build_publisher(
     settings: PublisherSettings,
     contracts: Iterable[type[AnyContract]],
     *,
-    clients: Clients,
-) -> Publisher:
+    clients: AwsClients,
+) -> EndedJobPublisher:
     """What follows an end."""
-    tools = Toolbox(settings, clients)
-    return Publisher(
-        registry=Registry(contracts),
-        tools=tools,
-        store=tools.jobs(),
-        bus=EventBridgeBus(clients.events, settings.event_bus_name),
-        outbox=tools.outbox,
+    tools = AwsDependencies(settings, clients)
+    return EndedJobPublisher(
+        registry=ContractRegistry(contracts),
+        dependencies=tools,
+        store=tools.job_store(),
+        event_bus=EventBridgeBus(clients.events, settings.event_bus_name),
+        sender_for_queue=tools.message_sender,
         clock=SystemClock(),
         row_retention=timedelta(days=settings.retention_days),
     )
 
 
-def wire_reconciler(
-    settings: ResolverSettings,
+def build_reconciler(
+    settings: ReconcilerSettings,
     contracts: Iterable[type[AnyContract]],
     *,
-    clients: Clients | None = None,
+    clients: AwsClients | None = None,
 ) -> Reconciler:
     """Resolves one job."""
-    clients = clients or Clients()
-    publisher = wire_publisher(settings, contracts, clients=clients)
-    tools = Toolbox(settings, clients)
+    clients = clients or AwsClients()
+    publisher = build_publisher(settings, contracts, clients=clients)
+    tools = AwsDependencies(settings, clients)
     return Reconciler(
         registry=publisher.registry,
-        tools=tools,
-        store=tools.jobs(),
+        dependencies=tools,
+        store=tools.job_store(),
         clock=publisher.clock,
-        spread=spread,
-        outbox=tools.outbox,
+        jitter=random_jitter,
+        sender_for_queue=tools.message_sender,
         publisher=publisher,
-        guard=table_guard(clients, settings.jobs_table),
+        guard=build_table_guard(clients, settings.jobs_table),
     )
 
 
-def wire_group_resolver(
-    settings: GroupSettings, contracts: Iterable[type[AnyContract]]
+def build_group_resolver(
+    settings: ResolveGroupSettings, contracts: Iterable[type[AnyContract]]
 ) -> GroupResolver:
     """Resolves a group of jobs, and alerts operators of those that need review."""
-    clients = Clients()
-    reconciler = wire_reconciler(settings, contracts, clients=clients)
-    teller = Teller(
+    clients = AwsClients()
+    reconciler = build_reconciler(settings, contracts, clients=clients)
+    alerter = ReviewAlerter(
         store=reconciler.store,
-        alerts=SnsAlerts(clients.sns, settings.alert_topic_arn),
+        notifier=SnsNotifier(clients.sns, settings.alert_topic_arn),
         clock=reconciler.clock,
         actor=ACTOR,
         stack=settings.stack_name,
-        jitter=spread,
+        jitter=random_jitter,
     )
-    return GroupResolver(reconciler=reconciler, teller=teller, at_once=settings.sweep_jobs_at_once)
+    return GroupResolver(
+        reconciler=reconciler, alerter=alerter, concurrency=settings.sweep_jobs_at_once
+    )
 
 
-def wire_finish(settings: SweepSettings) -> Finish:
+def build_sweep_finisher(settings: FinishSweepSettings) -> SweepFinisher:
     """Ends a sweep."""
-    clients = Clients()
-    return Finish(
+    clients = AwsClients()
+    return SweepFinisher(
         leases=DynamoSweepLeases(clients.dynamodb, settings.jobs_table),
         sweeps=StepFunctionsSweeps(clients.states, settings.reconciler_arn),
     )
 
 
-def wire_sweeps(settings: FinderSettings) -> Sweeps:
+def build_sweep_starter(settings: FindDueSettings) -> Sweeps:
     """Starts a sweep."""
-    return StepFunctionsSweeps(Clients().states, settings.reconciler_arn)
+    return StepFunctionsSweeps(AwsClients().states, settings.reconciler_arn)
 
 
-def wire_finder(settings: FinderSettings, contracts: Iterable[type[AnyContract]]) -> Finder:
+def build_due_work_finder(
+    settings: FindDueSettings, contracts: Iterable[type[AnyContract]]
+) -> DueWorkFinder:
     """Finds what is due."""
-    clients = Clients()
-    tools = Toolbox(settings, clients)
-    looking = [kind for kind in contracts if kind.looks_for_unserved()]
-    return Finder(
-        registry=Registry(looking),
-        tools=tools,
-        store=tools.jobs(),
+    clients = AwsClients()
+    tools = AwsDependencies(settings, clients)
+    detecting = [kind for kind in contracts if kind.detects_missing_jobs()]
+    return DueWorkFinder(
+        registry=ContractRegistry(detecting),
+        dependencies=tools,
+        store=tools.job_store(),
         index=DynamoDueIndex(clients.dynamodb, settings.jobs_table, settings.due_shards),
         leases=DynamoSweepLeases(clients.dynamodb, settings.jobs_table),
         clock=SystemClock(),
-        guard=table_guard(clients, settings.jobs_table),
+        guard=build_table_guard(clients, settings.jobs_table),
         page_size=settings.sweep_page_size,
     )

@@ -6,16 +6,25 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from oncely.contract import Call, Contract, Message, Needs, Proceed, Settled, Standing, Words
-from oncely.domain.answers import Answer, Done, NotSent, Odd
+from oncely.contract import (
+    AlreadyResolved,
+    Contract,
+    Description,
+    EffectCall,
+    Message,
+    PrecheckResult,
+    Proceed,
+    Resources,
+)
+from oncely.domain.answers import Anomalous, EffectOutcome, NotSent, Succeeded
 from oncely.domain.errors import InvalidMoneyError
 from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_PART, JobKey, claim_tag, job_key
+from oncely.domain.keys import MAX_ID_LENGTH, JobKey, claim_tag, job_key
 from oncely.domain.money import Money
-from oncely.domain.profiles import SES, Safety, Terms
-from oncely.providers import Mail
+from oncely.domain.profiles import SES, RetryPolicy, RetrySafety
+from oncely.providers import Email
 
-_OFF = "receipts are off: no sender address is configured"
+_RECEIPTS_OFF = "receipts are off: no sender address is configured"
 
 
 class ReceiptMessage(Message):
@@ -23,31 +32,33 @@ class ReceiptMessage(Message):
 
     job: Literal["receipt.send"]
     v: Literal[1]
-    order_id: Annotated[str, Field(min_length=1, max_length=MAX_PART)]
+    order_id: Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
 
 @dataclass(frozen=True)
-class Receipt:
+class ReceiptEmail:
     """What the mail says, and to whom."""
 
-    mail: Mail
+    email: Email
 
 
-class ReceiptSend(Contract[ReceiptMessage, Receipt]):
+class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
     """Mails a receipt; see `words` for what that means."""
 
     job_type = "receipt.send"
     message = ReceiptMessage
     example = ReceiptMessage.model_construct(job="receipt.send", v=1, order_id="18452")
-    terms = Terms(safety=Safety.AT_MOST_ONCE, profile=SES)
-    needs = Needs(queue="mail", tables=("orders",), actions=("ses:SendEmail",))
-    words = Words(
-        deed="sent",
-        outside="one e-mail goes to the order's receipt_email, or none.",
-        rows="none.",
+    policy = RetryPolicy(safety=RetrySafety.AT_MOST_ONCE, profile=SES)
+    resources = Resources(queue="mail", tables=("orders",), iam_actions=("ses:SendEmail",))
+    description = Description(
+        done_verb="sent",
+        effect="one e-mail goes to the order's receipt_email, or none.",
+        business_rows="none.",
         success="SES took the mail; its message id is kept.",
         failure="SES refuses this one mail, for instance for its address.",
-        alerts=("when it is unclear whether the mail went out: it is never sent again by itself",),
+        review_when=(
+            "when it is unclear whether the mail went out: it is never sent again by itself",
+        ),
     )
 
     @classmethod
@@ -61,34 +72,36 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
         return message.order_id
 
     @classmethod
-    def keys_of(cls, subject: str) -> Iterator[JobKey]:
+    def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
         """An order has one receipt."""
         return iter((job_key(cls.job_type, subject, prefix="order_"),))
 
     @classmethod
-    def done_words(cls, job: Job) -> str:
+    def success_summary(cls, job: Job) -> str:
         """Whether a mail went out."""
         if job.provider_ref is None:
             return "No receipt was sent: none was wanted, or receipts are off."
         return f"One receipt was handed to the mail service ({job.provider_ref})."
 
-    def check(self, message: ReceiptMessage) -> Standing[Receipt]:
+    def precheck(self, message: ReceiptMessage) -> PrecheckResult[ReceiptEmail]:
         """Read the order; one without an address wants no receipt."""
-        order = self.tools.table("orders").get({"order_id": message.order_id})
+        order = self.dependencies.table("orders").get({"order_id": message.order_id})
         if order is None:
-            return Settled(answer=Odd(f"order {message.order_id} does not exist"))
+            return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} does not exist"))
         if order.get("status") != "paid":
-            return Settled(answer=Odd(f"order {message.order_id} is not paid"))
+            return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} is not paid"))
         address = order.get("receipt_email")
         if not isinstance(address, str) or not address:
-            return Settled(answer=Done("no receipt is wanted: the order has no receipt_email"))
-        if self.tools.mailer() is None:
-            return Settled(answer=Done(_OFF))
+            return AlreadyResolved(
+                outcome=Succeeded("no receipt is wanted: the order has no receipt_email")
+            )
+        if self.dependencies.mailer() is None:
+            return AlreadyResolved(outcome=Succeeded(_RECEIPTS_OFF))
         try:
-            money = Money.of(order.get("amount"), order.get("currency"))
+            money = Money.parse(order.get("amount"), order.get("currency"))
         except InvalidMoneyError as error:
-            return Settled(answer=Odd(f"order {message.order_id}: {error}"))
-        mail = Mail(
+            return AlreadyResolved(outcome=Anomalous(f"order {message.order_id}: {error}"))
+        mail = Email(
             to=address,
             subject=f"Receipt for order {message.order_id}",
             text=(
@@ -99,16 +112,16 @@ class ReceiptSend(Contract[ReceiptMessage, Receipt]):
         values = {"order_id": message.order_id, "to": address}
         customer = order.get("customer_id")
         return Proceed(
-            facts=Receipt(mail),
+            facts=ReceiptEmail(mail),
             values=values,
             customer_id=customer if isinstance(customer, str) else None,
         )
 
-    def act(self, call: Call[Receipt]) -> Answer:
+    def execute(self, call: EffectCall[ReceiptEmail]) -> EffectOutcome:
         """Hand the mail to SES; whatever is unclear after that is for a person."""
-        mailer = self.tools.mailer()
+        mailer = self.dependencies.mailer()
         if mailer is None:
-            return NotSent(_OFF)
+            return NotSent(_RECEIPTS_OFF)
         job = call.job
         tag = claim_tag(job.job_key, deployment=job.deployment, fence=job.fence)
-        return mailer.send(call.facts.mail, key=call.key("send"), tag=tag)
+        return mailer.send(call.facts.email, idempotency_key=call.idempotency_key("send"), tag=tag)

@@ -9,20 +9,28 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from oncely.contract import Call, Contract, Message, Needs, Proceed, Standing, Words
-from oncely.domain.answers import Answer, Done, NotSent, Odd
+from oncely.contract import (
+    Contract,
+    Description,
+    EffectCall,
+    Message,
+    PrecheckResult,
+    Proceed,
+    Resources,
+)
+from oncely.domain.answers import Anomalous, EffectOutcome, NotSent, Succeeded
 from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_PART, JobKey, job_key
-from oncely.domain.profiles import HUBSPOT, Safety, Terms
-from oncely.domain.times import instant, time_text
-from oncely.domain.writes import Expect, Json, LocalWrite
-from oncely.providers import CrmRecord, Gone
+from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
+from oncely.domain.profiles import HUBSPOT, RetryPolicy, RetrySafety
+from oncely.domain.times import format_time, parse_time
+from oncely.domain.writes import BusinessWrite, Json, Precondition
+from oncely.providers import CrmRecord, RecordNotFound
 
-Id = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
+_BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
 
-def _is_a_record(record: dict[str, Any]) -> dict[str, Any]:
-    instant(record.get("updatedAt"))
+def _validate_record(record: dict[str, Any]) -> dict[str, Any]:
+    parse_time(record.get("updatedAt"))
     if not isinstance(record.get("id"), str):
         raise ValueError("a record needs its id as text")  # noqa: TRY004  # pydantic's way to refuse
     if not isinstance(record.get("properties", {}), dict):
@@ -30,7 +38,7 @@ def _is_a_record(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-Record = Annotated[
+ContactRecord = Annotated[
     dict[str, Any],
     Field(
         description="the contact as HubSpot's API returns it, with `id` and `updatedAt`",
@@ -43,7 +51,7 @@ Record = Annotated[
             "required": ["id", "updatedAt"],
         },
     ),
-    AfterValidator(_is_a_record),
+    AfterValidator(_validate_record),
 ]
 
 
@@ -53,13 +61,13 @@ class ContactMessage(Message):
     job: Literal["sync.contact"]
     v: Literal[1]
     source: Literal["hubspot"]
-    source_id: Id
-    event_id: Id
-    record: Record | None = None
+    source_id: _BusinessId
+    event_id: _BusinessId
+    record: ContactRecord | None = None
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredContact:
     """What we have of the contact before this event, and what the message brought."""
 
     message: ContactMessage
@@ -71,7 +79,7 @@ class Stored:
         return _record_id(self.message)
 
 
-class SyncContact(Contract[ContactMessage, Stored]):
+class SyncContact(Contract[ContactMessage, StoredContact]):
     """Imports a contact; see `words` for what that means."""
 
     job_type = "sync.contact"
@@ -83,11 +91,11 @@ class SyncContact(Contract[ContactMessage, Stored]):
         source_id="4419",
         event_id="evt-8c1f",
     )
-    terms = Terms(safety=Safety.NATURAL, profile=HUBSPOT)
-    needs = Needs(queue="sync", tables=("records", "import_events"), secrets=("hubspot",))
-    words = Words(
-        outside="nothing; the contact is at most read from HubSpot.",
-        rows="the contact's record, if this version is newer, and one import event.",
+    policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT)
+    resources = Resources(queue="sync", tables=("records", "import_events"), secrets=("hubspot",))
+    description = Description(
+        effect="nothing; the contact is at most read from HubSpot.",
+        business_rows="the contact's record, if this version is newer, and one import event.",
         success="the record is at this version or a newer one, and the event says which.",
         failure="there is none: what HubSpot does not have is marked as gone.",
     )
@@ -103,44 +111,44 @@ class SyncContact(Contract[ContactMessage, Stored]):
         return _record_id(message)
 
     @classmethod
-    def done_words(cls, job: Job) -> str:
+    def success_summary(cls, job: Job) -> str:
         """What the event did to our record."""
         result = str((job.result or {}).get("result") or "noted").replace("_", " ")
         return f"The contact's event was handled: {result}."
 
-    def check(self, message: ContactMessage) -> Standing[Stored]:
+    def precheck(self, message: ContactMessage) -> PrecheckResult[StoredContact]:
         """Read our record; what to do is decided against it, and written only over it."""
-        facts = Stored(message, None)
-        row = self.tools.table("records").get({"record_id": facts.record_id})
+        facts = StoredContact(message, None)
+        row = self.dependencies.table("records").get({"record_id": facts.record_id})
         values = {
             "source": message.source,
             "source_id": message.source_id,
             "event_id": message.event_id,
         }
-        return Proceed(facts=Stored(message, row), values=values)
+        return Proceed(facts=StoredContact(message, row), values=values)
 
-    def act(self, call: Call[Stored]) -> Answer:
+    def execute(self, call: EffectCall[StoredContact]) -> EffectOutcome:
         """Take the record from the message or fetch it, and compare."""
         message = call.facts.message
         if message.record is not None:
-            return _imported(call.facts, _from_message(message.record), fresh=False)
-        match self.tools.crm().fetch(message.source_id):
+            return _import_outcome(call.facts, _from_message(message.record), is_fresh=False)
+        match self.dependencies.crm().get_contact(message.source_id):
             case NotSent() as later:
                 return later
-            case Gone():
-                return _not_there(call.facts, call.job)
+            case RecordNotFound():
+                return _not_found_outcome(call.facts, call.job)
             case CrmRecord(record_id=found) if found != message.source_id:
                 # Merged into another contact, which has events of its own.
-                return _not_there(call.facts, call.job)
+                return _not_found_outcome(call.facts, call.job)
             case CrmRecord() as record:
-                return _imported(call.facts, record, fresh=True)
+                return _import_outcome(call.facts, record, is_fresh=True)
 
 
 def _record_id(message: ContactMessage) -> str:
     return f"{message.source}#{message.source_id}"
 
 
-def checksum(record: Mapping[str, Json]) -> str:
+def properties_checksum(record: Mapping[str, Json]) -> str:
     """A digest of a record's properties that does not know their order."""
     properties = record.get("properties", record)
     canonical = json.dumps(properties, sort_keys=True, separators=(",", ":"))
@@ -150,109 +158,115 @@ def checksum(record: Mapping[str, Json]) -> str:
 def _from_message(record: Mapping[str, Any]) -> CrmRecord:
     return CrmRecord(
         record_id=record["id"],
-        updated_at=instant(record["updatedAt"]),
+        updated_at=parse_time(record["updatedAt"]),
         archived=bool(record.get("archived")),
         body=record,
     )
 
 
-def _imported(facts: Stored, record: CrmRecord, *, fresh: bool) -> Answer:
+def _import_outcome(facts: StoredContact, record: CrmRecord, *, is_fresh: bool) -> EffectOutcome:
     """What this version means beside the one we have; a `fresh` one was read just now."""
     if record.record_id != facts.message.source_id:
-        return Odd(f"the record is {record.record_id}, the message names {facts.message.source_id}")
+        return Anomalous(
+            f"the record is {record.record_id}, the message names {facts.message.source_id}"
+        )
     if record.archived:
-        return _gone(facts, record.updated_at)
-    mark = checksum(record.body)
+        return _archived_outcome(facts, record.updated_at)
+    mark = properties_checksum(record.body)
     if facts.row is None:
-        return _done("imported", facts, record, mark)
-    stored_at = _newest(facts.row, fresh=fresh)
-    back_again = fresh and bool(facts.row.get("gone")) and record.updated_at == stored_at
+        return _imported_outcome("imported", facts, record, mark)
+    stored_at = _newest_version_time(facts.row, fresh=is_fresh)
+    back_again = is_fresh and bool(facts.row.get("gone")) and record.updated_at == stored_at
     if stored_at is None or record.updated_at > stored_at or back_again:
-        return _done("updated", facts, record, mark)
+        return _imported_outcome("updated", facts, record, mark)
     if record.updated_at < stored_at:
-        return _noted("skipped_stale", facts, record.updated_at, mark)
+        return _event_outcome("skipped_stale", facts, record.updated_at, mark)
     same = facts.row.get("checksum") == mark
-    return _noted("unchanged" if same else "conflict", facts, record.updated_at, mark)
+    return _event_outcome("unchanged" if same else "conflict", facts, record.updated_at, mark)
 
 
-def _newest(row: Mapping[str, Any], *, fresh: bool) -> datetime | None:
+def _newest_version_time(row: Mapping[str, Any], *, fresh: bool) -> datetime | None:
     """The time that a record must be newer than to change the row.
 
     That the source had no such contact counts like a version of that time, except against a look
     at the source that came later.
     """
     names = ("source_updated_at",) if fresh else ("source_updated_at", "gone_at")
-    return max((instant(row[name]) for name in names if row.get(name)), default=None)
+    return max((parse_time(row[name]) for name in names if row.get(name)), default=None)
 
 
-def _gone(facts: Stored, at: datetime) -> Answer:
+def _archived_outcome(facts: StoredContact, at: datetime) -> EffectOutcome:
     """An archived record: marked, not deleted, so that what we knew of the contact stays.
 
     The mark keeps its version, so that an older record which comes late does not undo it.
     """
-    stored_at = None if facts.row is None else _newest(facts.row, fresh=True)
+    stored_at = None if facts.row is None else _newest_version_time(facts.row, fresh=True)
     if stored_at is not None and at < stored_at:
-        return _noted("skipped_stale", facts, at, None)
-    return _noted("gone", facts, at, None, _marked(facts, "source_updated_at", at))
+        return _event_outcome("skipped_stale", facts, at, None)
+    return _event_outcome("gone", facts, at, None, _gone_write(facts, "source_updated_at", at))
 
 
-def _not_there(facts: Stored, job: Job) -> Answer:
+def _not_found_outcome(facts: StoredContact, job: Job) -> EffectOutcome:
     """The source was asked, and has no such contact: whatever record is older comes late."""
     if facts.row is not None and facts.row.get("gone"):
-        return _noted("gone", facts, None, None)
+        return _event_outcome("gone", facts, None, None)
     asked_at = job.claimed_at or job.updated_at  # the claim came before the question
-    return _noted("gone", facts, None, None, _marked(facts, "gone_at", asked_at))
+    return _event_outcome("gone", facts, None, None, _gone_write(facts, "gone_at", asked_at))
 
 
-def _marked(facts: Stored, name: str, at: datetime) -> LocalWrite:
-    columns: dict[str, Json] = {"gone": True, name: time_text(at)}
+def _gone_write(facts: StoredContact, name: str, at: datetime) -> BusinessWrite:
+    columns: dict[str, Json] = {"gone": True, name: format_time(at)}
     if facts.row is None:
         message = facts.message
         columns |= {"source": message.source, "source_id": message.source_id}
-    return _over(facts, columns)
+    return _record_write(facts, columns)
 
 
-def _done(result: str, facts: Stored, record: CrmRecord, mark: str) -> Answer:
+def _imported_outcome(
+    result: str, facts: StoredContact, record: CrmRecord, mark: str
+) -> EffectOutcome:
     columns: dict[str, Json] = {
         "source": facts.message.source,
         "source_id": facts.message.source_id,
-        "source_updated_at": time_text(record.updated_at),
+        "source_updated_at": format_time(record.updated_at),
         "checksum": mark,
         "record": dict(record.body),
         "gone": False,
     }
-    imported = _over(facts, columns, remove=("gone_at",))
-    return _noted(result, facts, record.updated_at, mark, imported)
+    imported = _record_write(facts, columns, remove=("gone_at",))
+    return _event_outcome(result, facts, record.updated_at, mark, imported)
 
 
-def _over(
-    facts: Stored, columns: Mapping[str, Json], *, remove: tuple[str, ...] = ()
-) -> LocalWrite:
+def _record_write(
+    facts: StoredContact, columns: Mapping[str, Json], *, remove: tuple[str, ...] = ()
+) -> BusinessWrite:
     """Write over exactly the row that was compared with; one that moved on refuses."""
     version = 0 if facts.row is None else int(facts.row["version"])
-    return LocalWrite(
+    return BusinessWrite(
         table="records",
         key={"record_id": facts.record_id},
         set={**columns, "version": version + 1},
         remove=remove,
-        expect=() if facts.row is None else (Expect("version", (version,)),),
+        preconditions=() if facts.row is None else (Precondition("version", (version,)),),
         must_be_new=facts.row is None,
     )
 
 
-def _noted(
-    result: str, facts: Stored, at: datetime | None, mark: str | None, *more: LocalWrite
-) -> Done:
+def _event_outcome(
+    result: str, facts: StoredContact, at: datetime | None, mark: str | None, *more: BusinessWrite
+) -> Succeeded:
     event: dict[str, Json] = {
         "source_id": facts.message.source_id,
-        "source_updated_at": None if at is None else time_text(at),
+        "source_updated_at": None if at is None else format_time(at),
         "checksum": mark,
         "result": result,
     }
-    written = LocalWrite(
+    written = BusinessWrite(
         table="import_events",
         key={"record_id": facts.record_id, "event_id": facts.message.event_id},
         set=event,
         may_create=True,
     )
-    return Done(f"{facts.record_id}: {result}", result={"result": result}, writes=(*more, written))
+    return Succeeded(
+        f"{facts.record_id}: {result}", result={"result": result}, writes=(*more, written)
+    )

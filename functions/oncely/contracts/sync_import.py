@@ -9,40 +9,40 @@ from pydantic import AfterValidator, Field
 
 from oncely.contract import (
     MAX_MESSAGE_BYTES,
-    Call,
     Contract,
+    Description,
+    EffectCall,
     Message,
-    Needs,
+    PrecheckResult,
     Proceed,
-    Standing,
-    Words,
-    body_of,
+    Resources,
+    encode_message,
 )
-from oncely.domain.answers import Answer, Done, NotSent, Odd, Unfinished
+from oncely.domain.answers import Anomalous, EffectOutcome, InProgress, NotSent, Succeeded
 from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_PART, JobKey, job_key
-from oncely.domain.profiles import HUBSPOT, Safety, Terms
-from oncely.domain.times import instant, time_text
+from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
+from oncely.domain.profiles import HUBSPOT, RetryPolicy, RetrySafety
+from oncely.domain.times import format_time, parse_time
 from oncely.domain.writes import Json
-from oncely.providers import CrmRecord, Page
+from oncely.providers import CrmPage, CrmRecord
 
-Id = Annotated[str, Field(min_length=1, max_length=MAX_PART)]
+_BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
 # A page, its ten batches of messages and the cursor: no new page is begun with less time left.
-PAGE_TIME: Final = HUBSPOT.request_timeout * 2
+PAGE_TIME_BUDGET: Final = HUBSPOT.request_timeout * 2
 
 
-def _is_a_time(text: str) -> str:
-    return time_text(instant(text))
+def _normalize_time(text: str) -> str:
+    return format_time(parse_time(text))
 
 
-Time = Annotated[
+Timestamp = Annotated[
     str,
     Field(
         description="a time, such as 2026-11-16T03:00:00Z",
         json_schema_extra={"format": "date-time"},
     ),
-    AfterValidator(_is_a_time),
+    AfterValidator(_normalize_time),
 ]
 
 
@@ -52,12 +52,12 @@ class ImportMessage(Message):
     job: Literal["sync.import"]
     v: Literal[1]
     source: Literal["hubspot"]
-    batch_id: Id
-    updated_since: Time | None = None
+    batch_id: _BusinessId
+    updated_since: Timestamp | None = None
 
 
 @dataclass(frozen=True)
-class Progress:
+class ImportProgress:
     """How far an import has come; people see it on the job."""
 
     after: str | None = None
@@ -66,12 +66,12 @@ class Progress:
     sent: int = 0
 
     @classmethod
-    def of(cls, job: Job) -> Self:
+    def from_job(cls, job: Job) -> Self:
         """What the last saved page left."""
         saved: dict[str, Any] = dict(job.progress or {})
         return cls(**saved)
 
-    def past(self, page: Page) -> Self:
+    def after_page(self, page: CrmPage) -> Self:
         """One page further; all of it was sent."""
         count = len(page.records)
         return replace(
@@ -82,7 +82,7 @@ class Progress:
             sent=self.sent + count,
         )
 
-    def as_json(self) -> dict[str, Json]:
+    def to_json(self) -> dict[str, Json]:
         """What the row keeps."""
         return {"after": self.after, "pages": self.pages, "seen": self.seen, "sent": self.sent}
 
@@ -98,14 +98,14 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
         source="hubspot",
         batch_id="2026-11-16-nightly",
     )
-    terms = Terms(safety=Safety.NATURAL, profile=HUBSPOT)
-    needs = Needs(queue="sync", secrets=("hubspot",), sends_to=("sync",))
-    words = Words(
-        outside="nothing; contacts are read from HubSpot, a hundred at a time.",
-        rows="none itself: each contact becomes a sync.contact job of its own.",
+    policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT)
+    resources = Resources(queue="sync", secrets=("hubspot",), sends_to=("sync",))
+    description = Description(
+        effect="nothing; contacts are read from HubSpot, a hundred at a time.",
+        business_rows="none itself: each contact becomes a sync.contact job of its own.",
         success="every page was read once and every contact on it was sent.",
         failure="there is none.",
-        alerts=("when HubSpot gives the same page again and again",),
+        review_when=("when HubSpot gives the same page again and again",),
     )
 
     @classmethod
@@ -119,51 +119,51 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
         return message.batch_id
 
     @classmethod
-    def keys_of(cls, subject: str) -> Iterator[JobKey]:
+    def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
         """There is one source."""
         return iter((job_key(cls.job_type, "hubspot", subject),))
 
     @classmethod
-    def done_words(cls, job: Job) -> str:
+    def success_summary(cls, job: Job) -> str:
         """How much was read."""
         result = job.result or {}
         return f"Imported: {result.get('sent')} contacts from {result.get('pages')} pages."
 
-    def check(self, message: ImportMessage) -> Standing[ImportMessage]:
+    def precheck(self, message: ImportMessage) -> PrecheckResult[ImportMessage]:
         """There is nothing of ours to look at."""
-        return Proceed(facts=message, values=message.as_json())
+        return Proceed(facts=message, values=message.to_dict())
 
-    def act(self, call: Call[ImportMessage]) -> Answer:
+    def execute(self, call: EffectCall[ImportMessage]) -> EffectOutcome:
         """Go on behind the last saved page; a page is saved only when all of it was sent."""
-        progress = Progress.of(call.job)
-        started_at = progress.pages
-        while call.has_time(PAGE_TIME):
-            page = self._page(call.facts, progress.after)
+        progress = ImportProgress.from_job(call.job)
+        pages_before = progress.pages
+        while call.has_time_for(PAGE_TIME_BUDGET):
+            page = self._list_page(call.facts, progress.after)
             if isinstance(page, NotSent):
                 return page
             if page.after is not None and page.after == progress.after:
-                return Odd(f"HubSpot's cursor does not move on from {page.after}")
-            bodies = [_body(call.facts.source, record) for record in page.records]
-            if not all(self.tools.outbox(self.needs.queue).send(bodies)):
+                return Anomalous(f"HubSpot's cursor does not move on from {page.after}")
+            bodies = [_message_body(call.facts.source, record) for record in page.records]
+            if not all(self.dependencies.message_sender(self.resources.queue).send(bodies)):
                 return NotSent("the queue did not take every message of a page")
-            progress = progress.past(page)
+            progress = progress.after_page(page)
             if page.after is None:
                 # Its end is what is saved: a cursor that points nowhere would begin anew.
-                told = f"{progress.sent} contacts sent from {progress.pages} pages"
-                return Done(told, result=progress.as_json())
-            call.save(progress.as_json())
-        if progress.pages == started_at:
+                summary = f"{progress.sent} contacts sent from {progress.pages} pages"
+                return Succeeded(summary, result=progress.to_json())
+            call.save_progress(progress.to_json())
+        if progress.pages == pages_before:
             return NotSent("too little time was left for a page", retry_after=timedelta(0))
-        return Unfinished(f"short of time after {progress.pages} pages; goes on from there")
+        return InProgress(f"short of time after {progress.pages} pages; goes on from there")
 
-    def _page(self, message: ImportMessage, after: str | None) -> Page | NotSent:
-        crm = self.tools.crm()
+    def _list_page(self, message: ImportMessage, after: str | None) -> CrmPage | NotSent:
+        crm = self.dependencies.crm()
         if message.updated_since is None:
-            return crm.page(after=after)
-        return crm.changed(since=instant(message.updated_since), after=after)
+            return crm.list_contacts(after=after)
+        return crm.list_changed(since=parse_time(message.updated_since), after=after)
 
 
-def _body(source: str, record: CrmRecord) -> str:
+def _message_body(source: str, record: CrmRecord) -> str:
     """A message that carries the record, unless that is too large: then it will be fetched."""
     message: dict[str, Json] = {
         "job": "sync.contact",
@@ -171,7 +171,7 @@ def _body(source: str, record: CrmRecord) -> str:
         "source": source,
         "source_id": record.record_id,
         # The record's own time, so that the same version is the same job in every import.
-        "event_id": time_text(record.updated_at),
+        "event_id": format_time(record.updated_at),
     }
-    whole = body_of({**message, "record": dict(record.body)})
-    return whole if len(whole.encode()) <= MAX_MESSAGE_BYTES else body_of(message)
+    whole = encode_message({**message, "record": dict(record.body)})
+    return whole if len(whole.encode()) <= MAX_MESSAGE_BYTES else encode_message(message)

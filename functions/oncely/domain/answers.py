@@ -5,21 +5,21 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
-from oncely.domain.writes import Json, LocalWrite
+from oncely.domain.writes import BusinessWrite, Json
 
 
 @dataclass(frozen=True)
-class Done:
+class Succeeded:
     """A definite yes: the effect is in place, once."""
 
     reason: str
     ref: str | None = None
     result: Mapping[str, Json] = field(default_factory=dict)
-    writes: tuple[LocalWrite, ...] = ()  # what was brought in, beside the contract's own writes
+    writes: tuple[BusinessWrite, ...] = ()  # what was brought in, beside the contract's own writes
 
 
 @dataclass(frozen=True)
-class Refused:
+class Declined:
     """A definite no: the effect is not in place and this request will never bring it about."""
 
     reason: str
@@ -37,7 +37,7 @@ class StillOpen:
     reason: str
     code: str
     result: Mapping[str, Json] = field(default_factory=dict)
-    unsent: "NotSent | None" = None  # why this run could not close it
+    close_failure: "NotSent | None" = None  # why this run could not close it
 
 
 @dataclass(frozen=True)
@@ -46,32 +46,34 @@ class NotSent:
 
     reason: str
     retry_after: timedelta | None = None
-    alarm: bool = False  # our credentials or settings are wrong: waiting alone will not mend it
+    credentials_rejected: bool = (
+        False  # our credentials or settings are wrong: waiting alone will not mend it
+    )
 
 
 @dataclass(frozen=True)
-class Unclear:
+class Ambiguous:
     """The provider may have acted: timeout, dropped connection, 5xx, 409, garbled answer."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class InProgress:
     """A long job saved its progress and ran short of time: it goes on in another run."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Processing:
+class Pending:
     """The provider has it and has not decided."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Odd:
+class Anomalous:
     """Found, but not as asked for: other amount, two of them, refunded. A person must look."""
 
     reason: str
@@ -80,22 +82,22 @@ class Odd:
 
 
 @dataclass(frozen=True)
-class OwnerGone:
+class LeaseExpired:
     """Not a provider's answer: the lease ran out, so its owner is certainly dead."""
 
     reason: str = "the lease ran out before the worker recorded an outcome"
 
 
 @dataclass(frozen=True)
-class Absent:
+class NotFound:
     """Asked: there is none. `proved` when none can appear later either."""
 
     reason: str
-    proved: bool = False
+    conclusive: bool = False
 
 
 @dataclass(frozen=True)
-class Unreachable:
+class LookupFailed:
     """Asked, and the provider could not say: down, rate limited, our key refused."""
 
     reason: str
@@ -103,44 +105,44 @@ class Unreachable:
 
 
 @dataclass(frozen=True)
-class CannotAsk:
+class LookupUnsupported:
     """This provider has no way to be asked."""
 
     reason: str = "this provider cannot be asked what became of a request"
 
 
-Answer: TypeAlias = (
-    Done
-    | Refused
+EffectOutcome: TypeAlias = (
+    Succeeded
+    | Declined
     | StillOpen
     | NotSent
-    | Unclear
-    | Unfinished
-    | Processing
-    | Odd
-    | OwnerGone
-    | Absent
-    | Unreachable
-    | CannotAsk
+    | Ambiguous
+    | InProgress
+    | Pending
+    | Anomalous
+    | LeaseExpired
+    | NotFound
+    | LookupFailed
+    | LookupUnsupported
 )
 
 
-def in_a_word(answer: Answer) -> str:
+def short_label(outcome: EffectOutcome) -> str:
     """What an answer comes to, before its reason is read."""
-    match answer:
-        case Done():
+    match outcome:
+        case Succeeded():
             return "succeeded"
-        case Refused():
+        case Declined():
             return "refused"
         case StillOpen():
             return "refused, and still open"
-        case Absent() | NotSent():
+        case NotFound() | NotSent():
             return "nothing was done"
-        case Processing() | Unfinished():
+        case Pending() | InProgress():
             return "still under way"
-        case Odd():
+        case Anomalous():
             return "not as asked for"
-        case Unclear() | OwnerGone() | Unreachable() | CannotAsk():
+        case Ambiguous() | LeaseExpired() | LookupFailed() | LookupUnsupported():
             return "no answer"
 
 

@@ -10,54 +10,54 @@ from oncely.domain.money import Money
 
 
 @dataclass(frozen=True, kw_only=True)
-class Charges:
+class ChargeSummary:
     """The jobs about one business id that take money, by what came of them."""
 
-    done: Mapping[str, str] = field(default_factory=dict)  # what each charge took, by its id
-    refused: int = 0
-    open: int = 0  # nobody can say yet that it was charged, or that it was not
+    succeeded: Mapping[str, str] = field(default_factory=dict)  # what each charge took, by its id
+    declined: int = 0
+    unresolved: int = 0  # nobody can say yet that it was charged, or that it was not
 
     @classmethod
-    def of(cls, jobs: Iterable[Job]) -> Self:
+    def from_jobs(cls, jobs: Iterable[Job]) -> Self:
         """Count them; two jobs that found the same charge are one charge."""
-        done: dict[str, str] = {}
+        succeeded: dict[str, str] = {}
         found_paid: dict[str, str] = {}
-        refused = still_open = 0
+        declined = unresolved = 0
         for job in jobs:
             if job.status is Status.FINISHED:
-                charge = _charge(job)
-                (found_paid if charge is None else done)[charge or ""] = _amount(job)
+                charge = _charge_id(job)
+                (found_paid if charge is None else succeeded)[charge or ""] = _amount(job)
             elif job.status in ENDED:
-                refused += 1
+                declined += 1
             else:
-                still_open += 1
+                unresolved += 1
         # A payment without a name is one of those that have one, if there are any.
-        return cls(done=done or found_paid, refused=refused, open=still_open)
+        return cls(succeeded=succeeded or found_paid, declined=declined, unresolved=unresolved)
 
     @property
-    def twice(self) -> bool:
+    def is_duplicate(self) -> bool:
         """Whether there is more than one charge."""
-        return len(self.done) > 1
+        return len(self.succeeded) > 1
 
     @property
-    def sentence(self) -> str | None:
+    def summary(self) -> str | None:
         """What to tell the person who asks; None: nobody was to be charged."""
-        amounts = ", ".join(self.done.values())
-        match len(self.done):
-            case 0 if self.open:
+        amounts = ", ".join(self.succeeded.values())
+        match len(self.succeeded):
+            case 0 if self.unresolved:
                 return "no charge is confirmed yet"
-            case 0 if self.refused:
+            case 0 if self.declined:
                 return "not charged: the provider refused"
             case 0:
                 return None
             case 1:
-                said = f"charged once, {amounts}"
+                text = f"charged once, {amounts}"
             case times:
-                said = f"charged {times} times: {amounts}"
-        return f"{said}; another charge is still open" if self.open else said
+                text = f"charged {times} times: {amounts}"
+        return f"{text}; another charge is still open" if self.unresolved else text
 
 
-def _charge(job: Job) -> str | None:
+def _charge_id(job: Job) -> str | None:
     """The provider's id of the charge; a job that found an order paid names the same one.
 
     None: it found an order that was paid, and nobody noted by which charge.

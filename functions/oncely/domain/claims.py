@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import ABSENT, Event, Status, after
+from oncely.domain.lifecycle import NO_ROW, Event, Status, next_status
 from oncely.domain.moves import Decision, escalate
 from oncely.domain.writes import Json
 
@@ -32,19 +32,19 @@ class Claim:
     requires_failed: JobKey | None = None  # another job that must have failed, in the same write
 
 
-def claimed(row: Job | None, claim: Claim) -> Job | None:
+def apply_claim(row: Job | None, claim: Claim) -> Job | None:
     """The row after the claim, or None when it is refused. Stores do exactly this, atomically."""
     if row is None:
         row = Job(
             job_key=claim.job_key,
             job_type=claim.job_type,
-            status=after(ABSENT, Event.CLAIM),
+            status=next_status(NO_ROW, Event.CLAIM),
             message=claim.message,
             created_at=claim.now,
             updated_at=claim.now,
             version=0,
         )
-    elif row.status is not Status.READY or conflicts(row, claim):
+    elif row.status is not Status.READY or has_conflict(row, claim):
         return None
     return replace(
         row,
@@ -69,38 +69,40 @@ def claimed(row: Job | None, claim: Claim) -> Job | None:
     )
 
 
-def conflicts(row: Job, other: Claim | Job) -> bool:
+def has_conflict(row: Job, other: Claim | Job) -> bool:
     """Whether the same key was used for other business values."""
     return None not in (row.fingerprint, other.fingerprint) and row.fingerprint != other.fingerprint
 
 
-class Refusal(Enum):
+class ClaimFailure(Enum):
     """Why a claim was refused, and so what becomes of the message."""
 
     CONFLICT = auto()  # same key, other business values: the message is wrong
     ENDED = auto()  # answer with the stored result
-    HELD = auto()  # another worker has it: come back when its lease ends
-    ABANDONED = auto()  # the lease ran out: mark it, so that the reconciler asks
-    PARKED = auto()  # the reconciler or a person owns it
-    RACED = auto()  # it became claimable in this very moment: come back
+    LEASED = auto()  # another worker has it: come back when its lease ends
+    LEASE_EXPIRED = auto()  # the lease ran out: mark it, so that the reconciler asks
+    AWAITING_RESOLUTION = auto()  # the reconciler or a person owns it
+    RACE_LOST = auto()  # it became claimable in this very moment: come back
 
 
-def refused_claim(row: Job, claim: Claim) -> Refusal:
+def classify_claim_failure(row: Job, claim: Claim) -> ClaimFailure:
     """What the row that refused a claim says."""
-    if conflicts(row, claim):
-        return Refusal.CONFLICT
+    if has_conflict(row, claim):
+        return ClaimFailure.CONFLICT
     match row.status:
         case Status.FINISHED | Status.FAILED:
-            return Refusal.ENDED
+            return ClaimFailure.ENDED
         case Status.UNKNOWN | Status.NEEDS_REVIEW:
-            return Refusal.PARKED
+            return ClaimFailure.AWAITING_RESOLUTION
         case Status.STARTED:
-            return Refusal.ABANDONED if row.lease_over(claim.now) else Refusal.HELD
+            return (
+                ClaimFailure.LEASE_EXPIRED if row.lease_expired(claim.now) else ClaimFailure.LEASED
+            )
         case Status.READY:
-            return Refusal.RACED
+            return ClaimFailure.RACE_LOST
 
 
-def unmet(row: Job | None, reason: str) -> Decision | None:
+def on_prerequisite_not_met(row: Job | None, reason: str) -> Decision | None:
     """A claim whose requirement another job does not meet; None: it is the message that is wrong.
 
     A row that waits would be sent again, refused and told of every few minutes until its age ends.

@@ -6,352 +6,405 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from oncely.domain.answers import (
-    Absent,
-    Answer,
-    CannotAsk,
-    Done,
+    Ambiguous,
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    InProgress,
+    LeaseExpired,
+    LookupFailed,
+    LookupUnsupported,
+    NotFound,
     NotSent,
-    Odd,
-    OwnerGone,
-    Processing,
-    Refused,
+    Pending,
     StillOpen,
-    Unclear,
-    Unfinished,
-    Unreachable,
+    Succeeded,
 )
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.domain.moves import (
-    LONGEST_BACKOFF,
-    LONGEST_HAND_BACK,
-    LONGEST_RETRY_AFTER,
-    PROCESSING_LOOK,
+    MAX_BACKOFF,
+    MAX_REDELIVERY_DELAY,
+    MAX_RETRY_AFTER,
+    PENDING_RECHECK_INTERVAL,
     UNREACHABLE_BACKOFF,
     Decision,
-    back_to_ready,
     backoff,
-    confirm,
+    closing_fields,
     escalate,
-    lose,
-    refuse,
-    retry_wait,
-    to_close,
-    too_old,
-    wait,
+    fail,
+    finish,
+    mark_unknown,
+    max_age_exceeded,
+    recheck_at,
+    requeue,
+    retry_delay,
 )
-from oncely.domain.profiles import Safety, Terms
-from oncely.domain.text import one_line
+from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.domain.text import single_line
 from oncely.domain.writes import Json
 
 
-def before_effect(
-    job: Job, terms: Terms, *, scope: str, now: datetime, deployment: str | None = None
+def guard_before_effect(
+    job: Job, policy: RetryPolicy, *, key_scope: str, now: datetime, deployment: str | None = None
 ) -> Decision | None:
     """Whether a rule forbids the owner to act at all; None: go ahead."""
-    if elsewhere := of_another_deployment(job, terms, deployment):
-        return elsewhere
+    if escalation := escalate_if_other_deployment(job, policy, deployment):
+        return escalation
     # This claim is counted already: the last attempt allowed is `attempts`, not one less.
-    if job.attempts > terms.stop.attempts:
-        return escalate(f"{terms.stop.attempts} attempts were made without an outcome")
-    if reason := too_old(job, terms, now):
+    if job.attempts > policy.limits.max_attempts:
+        return escalate(f"{policy.limits.max_attempts} attempts were made without an outcome")
+    if reason := max_age_exceeded(job, policy, now):
         return escalate(reason)
     if job.closing is not None:
         return None  # closing twice does no harm, and needs no key
-    if job.earlier_send_is_open and not _safe_to_send_again(job, terms, scope=scope, now=now):
+    if job.has_ambiguous_send and not _can_resend(job, policy, key_scope=key_scope, now=now):
         return escalate("an earlier send is still open and its key is no longer safe")
     return None
 
 
-def of_another_deployment(job: Job, terms: Terms, deployment: str | None) -> Decision | None:
+def escalate_if_other_deployment(
+    job: Job, policy: RetryPolicy, deployment: str | None
+) -> Decision | None:
     """A row of another deployment, such as one of a copied table. Returns None if it is ours.
 
     Its keys and its payments are the other's, which may work on it as well: one effect would then
     end two jobs. Only a natural effect may be repeated here.
     """
-    if job.deployment == deployment or terms.safety is Safety.NATURAL:
+    if job.deployment == deployment or policy.safety is RetrySafety.NATURAL:
         return None
     return escalate("its row belongs to another deployment, which may work on it as well")
 
 
 def decide(
-    job: Job, terms: Terms, answer: Answer, *, now: datetime, scope: str = "", spread: float = 0.0
+    job: Job,
+    policy: RetryPolicy,
+    outcome: EffectOutcome,
+    *,
+    now: datetime,
+    key_scope: str = "",
+    jitter: float = 0.0,
 ) -> Decision:
     """The next move for a job whose effect was tried, or whose provider was asked.
 
     `spread` is drawn by the caller from [0, 1): it keeps many jobs from coming back at once.
     """
-    match answer:
-        case Done():
-            return confirm(job, answer)
-        case Refused(code=code) if code in terms.stop.person_looks_at:
-            return escalate(answer.reason, result=answer.result or None)
-        case Refused():
-            return refuse(job, answer)
+    match outcome:
+        case Succeeded():
+            return finish(job, outcome)
+        case Declined(code=code) if code in policy.limits.review_codes:
+            return escalate(outcome.reason, result=outcome.result or None)
+        case Declined():
+            return fail(job, outcome)
         case StillOpen() if job.status is Status.STARTED:
-            return _close_later(job, answer, now, spread)
+            return _close_later(job, outcome, now, jitter)
         case StillOpen():
-            return _hand_over_to_close(job, terms, answer, now)
-        case Odd():
+            return _hand_over_to_close(job, policy, outcome, now)
+        case Anomalous():
             return escalate(
-                answer.reason,
-                provider_ref=answer.ref or job.provider_ref,
-                result=answer.result or None,
+                outcome.reason,
+                provider_ref=outcome.ref or job.provider_ref,
+                result=outcome.result or None,
             )
         case _ if job.status is Status.STARTED:
-            return _after_effect(job, terms, answer, now, spread)
+            return _after_effect(job, policy, outcome, now, jitter)
         case _:
-            return _after_asking(job, terms, answer, now, scope, spread)
+            return _after_lookup(job, policy, outcome, now, key_scope, jitter)
 
 
-def late_answer(row: Job, answer: Done | Refused, *, fence: int) -> Decision:
+def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> Decision:
     """What a definite answer does that comes from a worker who lost its ownership."""
-    told = f"a late worker (claim {fence}) reports: {answer.reason}"
-    if row.status in ENDED and _contradicts(row, answer):
+    reason = f"a late worker (claim {fence}) reports: {outcome.reason}"
+    if row.status in ENDED and _contradicts(row, outcome):
         return Decision(
             event=Event.CONTRADICT,
-            reason=told,
+            reason=reason,
             changes={
                 "expires_at": None,
-                "last_error": one_line(told),
+                "last_error": single_line(reason),
             },
             alert=True,
         )
-    return Decision(event=Event.NOTE, reason=told)
+    return Decision(event=Event.NOTE, reason=reason)
 
 
-def progressed(progress: Mapping[str, Json]) -> Decision:
+def save_progress(progress: Mapping[str, Json]) -> Decision:
     """A long job came further: only the attempts since then count."""
     return Decision(
-        event=Event.KEEP,
+        event=Event.CHECKPOINT,
         reason="progress saved",
         changes={"progress": dict(progress), "attempts": 1, "timeouts": 0, "unreachable": 0},
     )
 
 
-def prepared(ref: str) -> Decision:
+def save_reference(ref: str) -> Decision:
     """The provider's reference, saved before it is acted on."""
     return Decision(
-        event=Event.KEEP,
+        event=Event.CHECKPOINT,
         reason=f"prepared {ref}",
         changes={"provider_ref": ref},
     )
 
 
-def found_again(ref: str) -> Decision:
+def restore_reference(ref: str) -> Decision:
     """The reference of an earlier run, which the row had lost in a restore."""
     return Decision(
-        event=Event.KEEP,
+        event=Event.CHECKPOINT,
         reason=f"the row was restored without its reference; {ref} was found at the provider",
         changes={"provider_ref": ref},
     )
 
 
-def local_rows_refuse(
-    job: Job, terms: Terms | None, wanted: Decision, *, why: str, now: datetime
+def on_business_conflict(
+    job: Job, policy: RetryPolicy | None, intended: Decision, *, reason: str, now: datetime
 ) -> Decision:
     """The effect is done, and our own rows do not take it: no loop, a person."""
-    if terms and terms.safety is Safety.NATURAL and job.attempts < terms.stop.attempts:
+    if (
+        policy
+        and policy.safety is RetrySafety.NATURAL
+        and job.attempts < policy.limits.max_attempts
+    ):
         # Somebody else changed the row first; looking at it again decides anew.
-        event = Event.RELEASE if job.status is Status.STARTED else Event.RETURN
-        return back_to_ready(event, f"the local rows changed: {why}", run_at=now)
-    if terms and terms.rows_may_move and job.status is Status.STARTED:
-        return lose(f"the local rows changed: {why}", now, due_at=now)
-    asked = job.status is Status.UNKNOWN
+        event = Event.RELEASE if job.status is Status.STARTED else Event.REQUEUE
+        return requeue(event, f"the local rows changed: {reason}", run_at=now)
+    if policy and policy.tolerates_row_changes and job.status is Status.STARTED:
+        return mark_unknown(f"the local rows changed: {reason}", now, due_at=now)
+    is_unknown = job.status is Status.UNKNOWN
     # Rows that refuse for ever are for a person all the same.
-    if terms and terms.rows_may_move and asked and not too_old(job, terms, now):
-        return wait(f"the local rows changed: {why}", due_at=now)
+    if (
+        policy
+        and policy.tolerates_row_changes
+        and is_unknown
+        and not max_age_exceeded(job, policy, now)
+    ):
+        return recheck_at(f"the local rows changed: {reason}", due_at=now)
     kept = {
-        name: wanted.changes[name] for name in ("provider_ref", "result") if name in wanted.changes
+        name: intended.changes[name]
+        for name in ("provider_ref", "result")
+        if name in intended.changes
     }
-    return escalate(f"{wanted.reason}, but the local rows refuse: {why}", **kept)
+    return escalate(f"{intended.reason}, but the local rows refuse: {reason}", **kept)
 
 
-def ask_not_before(job: Job, terms: Terms) -> datetime:
+def absence_conclusive_at(job: Job, policy: RetryPolicy) -> datetime:
     """When "not there" begins to count: the last possible send has been seen through."""
     last_send = job.lease_until or job.updated_at
-    lag = terms.profile.lookup_lag or timedelta(0)
-    return last_send + terms.profile.request_timeout + lag
+    lag = policy.profile.lookup_lag or timedelta(0)
+    return last_send + policy.profile.request_timeout + lag
 
 
-def _after_effect(job: Job, terms: Terms, answer: Answer, now: datetime, spread: float) -> Decision:
+def _after_effect(
+    job: Job, policy: RetryPolicy, outcome: EffectOutcome, now: datetime, jitter: float
+) -> Decision:
     """STARTED, and the effect gave no definite answer."""
-    match answer:
+    match outcome:
         case NotSent():
-            return _release_unsent(job, answer, now, spread)
-        case Unfinished():
-            return _go_on_later(job, answer, now)
-        case Processing() if terms.safety is Safety.NATURAL:
-            return back_to_ready(Event.RELEASE, answer.reason, run_at=now + PROCESSING_LOOK)
-        case Processing():
-            return lose(answer.reason, now, due_at=now + PROCESSING_LOOK)
-        case _ if terms.safety is Safety.NATURAL:
-            return _run_natural_again(job, terms, answer, now, spread)
-        case OwnerGone():
+            return _release_unsent(job, outcome, now, jitter)
+        case InProgress():
+            return _continue_later(job, outcome, now)
+        case Pending() if policy.safety is RetrySafety.NATURAL:
+            return requeue(Event.RELEASE, outcome.reason, run_at=now + PENDING_RECHECK_INTERVAL)
+        case Pending():
+            return mark_unknown(outcome.reason, now, due_at=now + PENDING_RECHECK_INTERVAL)
+        case _ if policy.safety is RetrySafety.NATURAL:
+            return _retry_natural(job, policy, outcome, now, jitter)
+        case LeaseExpired():
             # The lease stays as it was: the owner may have sent until its very end.
             return Decision(
-                event=Event.LOSE,
-                reason=answer.reason,
-                changes={"due_at": now, "last_error": one_line(answer.reason)},
+                event=Event.MARK_UNKNOWN,
+                reason=outcome.reason,
+                changes={"due_at": now, "last_error": single_line(outcome.reason)},
             )
         case _:
             # Whatever else it is, we do not know.
-            return lose(answer.reason, now, due_at=now, timeouts=job.timeouts + 1)
+            return mark_unknown(outcome.reason, now, due_at=now, timeouts=job.timeouts + 1)
 
 
-def _after_asking(  # noqa: PLR0917  # every one of them decides
-    job: Job, terms: Terms, answer: Answer, now: datetime, scope: str, spread: float
+def _after_lookup(  # noqa: PLR0917  # every one of them decides
+    job: Job,
+    policy: RetryPolicy,
+    outcome: EffectOutcome,
+    now: datetime,
+    key_scope: str,
+    jitter: float,
 ) -> Decision:
     """UNKNOWN, and the provider was asked."""
-    match answer:
-        case Absent() if answer.proved or now >= ask_not_before(job, terms):
-            return _return(job, terms, answer.reason, now, spread, key_number=job.key_number + 1)
-        case Absent():
-            return wait(answer.reason, due_at=ask_not_before(job, terms))
-        case CannotAsk():
-            return _cannot_ask(job, terms, answer, now, scope, spread)
-        case _ if reason := too_old(job, terms, now):
-            return escalate(f"{reason}; the last answer was: {answer.reason}")
-        case Processing():
-            return wait(answer.reason, due_at=now + PROCESSING_LOOK, unreachable=0)
-        case Unreachable(retry_after=timedelta() as asked_for):
-            pause = _asked_pause(asked_for, spread)
-            return wait(answer.reason, due_at=now + pause, **_paused(job, pause))
+    match outcome:
+        case NotFound() if outcome.conclusive or now >= absence_conclusive_at(job, policy):
+            return _requeue_within_limits(
+                job, policy, outcome.reason, now, jitter, key_number=job.key_number + 1
+            )
+        case NotFound():
+            return recheck_at(outcome.reason, due_at=absence_conclusive_at(job, policy))
+        case LookupUnsupported():
+            return _on_lookup_unsupported(job, policy, outcome, now, key_scope, jitter)
+        case _ if reason := max_age_exceeded(job, policy, now):
+            return escalate(f"{reason}; the last answer was: {outcome.reason}")
+        case Pending():
+            return recheck_at(outcome.reason, due_at=now + PENDING_RECHECK_INTERVAL, unreachable=0)
+        case LookupFailed(retry_after=timedelta() as retry_after):
+            delay = _retry_after_delay(retry_after, jitter)
+            return recheck_at(outcome.reason, due_at=now + delay, **_add_paused_seconds(job, delay))
         case _:
             times = job.unreachable + 1
-            pause = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
-            return wait(answer.reason, due_at=now + pause, unreachable=times)
+            delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
+            return recheck_at(outcome.reason, due_at=now + delay, unreachable=times)
 
 
-def _cannot_ask(  # noqa: PLR0917  # every one of them decides
-    job: Job, terms: Terms, answer: CannotAsk, now: datetime, scope: str, spread: float
+def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
+    job: Job,
+    policy: RetryPolicy,
+    outcome: LookupUnsupported,
+    now: datetime,
+    key_scope: str,
+    jitter: float,
 ) -> Decision:
-    if now < ask_not_before(job, terms):
+    if now < absence_conclusive_at(job, policy):
         # What went wrong is what a person will want to read, not that nobody can be asked.
-        due_at = ask_not_before(job, terms)
-        return wait(answer.reason, due_at=due_at, last_error=job.last_error)
-    if terms.safety is Safety.NATURAL:
-        return _return(job, terms, "safe to run again", now, spread, key_number=job.key_number)
-    if _safe_to_send_again(job, terms, scope=scope, now=now):
+        due_at = absence_conclusive_at(job, policy)
+        return recheck_at(outcome.reason, due_at=due_at, last_error=job.last_error)
+    if policy.safety is RetrySafety.NATURAL:
+        return _requeue_within_limits(
+            job, policy, "safe to run again", now, jitter, key_number=job.key_number
+        )
+    if _can_resend(job, policy, key_scope=key_scope, now=now):
         reason = "sent again under the same key, which the provider still remembers"
-        return _return(job, terms, reason, now, spread, key_number=job.key_number)
-    return escalate(f"it may have happened: {job.last_error or 'no answer'}; {answer.reason}")
+        return _requeue_within_limits(job, policy, reason, now, jitter, key_number=job.key_number)
+    return escalate(f"it may have happened: {job.last_error or 'no answer'}; {outcome.reason}")
 
 
-def _safe_to_send_again(job: Job, terms: Terms, *, scope: str, now: datetime) -> bool:
-    if terms.safety is Safety.NATURAL:
+def _can_resend(job: Job, policy: RetryPolicy, *, key_scope: str, now: datetime) -> bool:
+    if policy.safety is RetrySafety.NATURAL:
         return True
-    window = terms.profile.key_window
-    if terms.safety is not Safety.KEYED or window is None or job.first_sent_at is None:
+    window = policy.profile.key_ttl
+    if policy.safety is not RetrySafety.KEYED or window is None or job.first_sent_at is None:
         return False
-    safe_until = job.first_sent_at + window - terms.profile.key_margin
-    return job.key_scope == scope and now + terms.profile.longest_run < safe_until
+    safe_until = job.first_sent_at + window - policy.profile.key_ttl_margin
+    return job.key_scope == key_scope and now + policy.profile.max_run_time < safe_until
 
 
-def _release_unsent(job: Job, answer: NotSent, now: datetime, spread: float) -> Decision:
+def _release_unsent(job: Job, outcome: NotSent, now: datetime, jitter: float) -> Decision:
     """Nothing was sent: the attempt is given back, and so is the key's first use."""
     times = job.unreachable + 1
     changes: dict[str, object] = {"attempts": job.attempts - 1, "unreachable": times}
-    if answer.retry_after is None:
-        pause = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
+    if outcome.retry_after is None:
+        delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
     else:
-        pause = _asked_pause(answer.retry_after, spread)
-        changes |= _paused(job, pause)
-    if not job.earlier_send_is_open:
+        delay = _retry_after_delay(outcome.retry_after, jitter)
+        changes |= _add_paused_seconds(job, delay)
+    if not job.has_ambiguous_send:
         changes |= {"first_sent_at": None, "key_scope": None}
-    row_resends = pause > LONGEST_HAND_BACK
+    row_resends = delay > MAX_REDELIVERY_DELAY
     if row_resends:
-        changes["due_at"] = now + pause
-    released = back_to_ready(Event.RELEASE, answer.reason, run_at=now + pause, **changes)
-    return replace(released, alarm=answer.alarm, row_resends=row_resends)
+        changes["due_at"] = now + delay
+    released = requeue(Event.RELEASE, outcome.reason, run_at=now + delay, **changes)
+    return replace(
+        released, credentials_rejected=outcome.credentials_rejected, resend_when_due=row_resends
+    )
 
 
-def _asked_pause(asked_for: timedelta, spread: float) -> timedelta:
+def _retry_after_delay(retry_after: timedelta, jitter: float) -> timedelta:
     """The wait that a provider asks for; a long one ends for many jobs at the same moment."""
-    pause = min(asked_for, LONGEST_RETRY_AFTER)
-    return pause + LONGEST_BACKOFF * spread if pause > LONGEST_HAND_BACK else pause
+    delay = min(retry_after, MAX_RETRY_AFTER)
+    return delay + MAX_BACKOFF * jitter if delay > MAX_REDELIVERY_DELAY else delay
 
 
-def _paused(job: Job, pause: timedelta) -> dict[str, object]:
+def _add_paused_seconds(job: Job, delay: timedelta) -> dict[str, object]:
     """A wait that a provider asks for does not count as age."""
-    return {"paused_seconds": job.paused_seconds + math.ceil(pause.total_seconds())}
+    return {"paused_seconds": job.paused_seconds + math.ceil(delay.total_seconds())}
 
 
-def _close_later(job: Job, answer: StillOpen, now: datetime, spread: float) -> Decision:
+def _close_later(job: Job, outcome: StillOpen, now: datetime, jitter: float) -> Decision:
     """Declined, and this run could not close it: the next one does, and does nothing else."""
     times = job.unreachable + 1
-    pause = backoff(UNREACHABLE_BACKOFF, times, spread=spread, longest=LONGEST_BACKOFF)
-    released = back_to_ready(
-        Event.RELEASE, _open(answer), run_at=now + pause, unreachable=times, **to_close(answer)
-    )
-    return replace(released, alarm=answer.unsent is not None and answer.unsent.alarm)
-
-
-def _hand_over_to_close(job: Job, terms: Terms, answer: StillOpen, now: datetime) -> Decision:
-    """Whoever asks may not act: a worker closes it, and only then has the job failed."""
-    if job.attempts >= terms.stop.attempts:
-        return escalate(f"{job.attempts} attempts were made; now: {_open(answer)}")
-    if why := too_old(job, terms, now):
-        return escalate(f"{why}; now: {_open(answer)}")
-    return back_to_ready(Event.RETURN, _open(answer), run_at=now, unreachable=0, **to_close(answer))
-
-
-def _open(answer: StillOpen) -> str:
-    return f"{answer.reason}; still open at the provider"
-
-
-def _go_on_later(job: Job, answer: Unfinished, now: datetime) -> Decision:
-    """Progress is saved: the attempt is given back, and a fresh message goes on from there."""
-    released = back_to_ready(
+    delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
+    released = requeue(
         Event.RELEASE,
-        answer.reason,
+        _still_open_reason(outcome),
+        run_at=now + delay,
+        unreachable=times,
+        **closing_fields(outcome),
+    )
+    return replace(
+        released,
+        credentials_rejected=outcome.close_failure is not None
+        and outcome.close_failure.credentials_rejected,
+    )
+
+
+def _hand_over_to_close(
+    job: Job, policy: RetryPolicy, outcome: StillOpen, now: datetime
+) -> Decision:
+    """Whoever asks may not act: a worker closes it, and only then has the job failed."""
+    if job.attempts >= policy.limits.max_attempts:
+        return escalate(f"{job.attempts} attempts were made; now: {_still_open_reason(outcome)}")
+    if age_reason := max_age_exceeded(job, policy, now):
+        return escalate(f"{age_reason}; now: {_still_open_reason(outcome)}")
+    return requeue(
+        Event.REQUEUE,
+        _still_open_reason(outcome),
+        run_at=now,
+        unreachable=0,
+        **closing_fields(outcome),
+    )
+
+
+def _still_open_reason(outcome: StillOpen) -> str:
+    return f"{outcome.reason}; still open at the provider"
+
+
+def _continue_later(job: Job, outcome: InProgress, now: datetime) -> Decision:
+    """Progress is saved: the attempt is given back, and a fresh message goes on from there."""
+    released = requeue(
+        Event.RELEASE,
+        outcome.reason,
         run_at=now,
         attempts=job.attempts - 1,
         first_sent_at=None,  # what was sent so far is known, and part of the progress
         key_scope=None,
         last_error=None,
     )
-    return replace(released, fresh_message=True)
+    return replace(released, send_new_message=True)
 
 
-def _run_natural_again(
-    job: Job, terms: Terms, answer: Answer, now: datetime, spread: float
+def _retry_natural(
+    job: Job, policy: RetryPolicy, outcome: EffectOutcome, now: datetime, jitter: float
 ) -> Decision:
     """There is nothing to ask: a natural effect is simply run again."""
-    timeouts = job.timeouts + isinstance(answer, Unclear)
-    if timeouts >= terms.stop.timeouts_in_a_row:
-        return escalate(f"{timeouts} timeouts in a row; the last: {answer.reason}")
-    pause = retry_wait(timeouts, spread)
-    return back_to_ready(Event.RELEASE, answer.reason, run_at=now + pause, timeouts=timeouts)
+    timeouts = job.timeouts + isinstance(outcome, Ambiguous)
+    if timeouts >= policy.limits.max_consecutive_timeouts:
+        return escalate(f"{timeouts} timeouts in a row; the last: {outcome.reason}")
+    delay = retry_delay(timeouts, jitter)
+    return requeue(Event.RELEASE, outcome.reason, run_at=now + delay, timeouts=timeouts)
 
 
-def _return(
-    job: Job, terms: Terms, reason: str, now: datetime, spread: float, *, key_number: int
+def _requeue_within_limits(
+    job: Job, policy: RetryPolicy, reason: str, now: datetime, jitter: float, *, key_number: int
 ) -> Decision:
     """UNKNOWN to READY, unless a stop rule says that enough is enough."""
-    if terms.safety is Safety.AT_MOST_ONCE:
+    if policy.safety is RetrySafety.AT_MOST_ONCE:
         return escalate(f"it may have happened: {job.last_error or 'no answer'}; now: {reason}")
-    if job.timeouts >= terms.stop.timeouts_in_a_row:
+    if job.timeouts >= policy.limits.max_consecutive_timeouts:
         return escalate(f"{job.timeouts} timeouts in a row; now: {reason}")
-    if job.attempts >= terms.stop.attempts:
+    if job.attempts >= policy.limits.max_attempts:
         return escalate(f"{job.attempts} attempts were made; now: {reason}")
-    if why := too_old(job, terms, now):
-        return escalate(f"{why}; now: {reason}")
+    if age_reason := max_age_exceeded(job, policy, now):
+        return escalate(f"{age_reason}; now: {reason}")
     changes: dict[str, object] = {"unreachable": 0}
     if key_number != job.key_number:
         changes |= {"key_number": key_number, "first_sent_at": None, "key_scope": None}
-    pause = retry_wait(job.timeouts, spread)
-    if pause:
+    delay = retry_delay(job.timeouts, jitter)
+    if delay:
         # Longer than a queue can hold a message back: it is sent when the row falls due.
-        changes["due_at"] = now + pause
-    return back_to_ready(Event.RETURN, reason, run_at=now + pause, **changes)
+        changes["due_at"] = now + delay
+    return requeue(Event.REQUEUE, reason, run_at=now + delay, **changes)
 
 
-def _contradicts(row: Job, answer: Done | Refused) -> bool:
-    match answer:
-        case Done():
+def _contradicts(row: Job, outcome: Succeeded | Declined) -> bool:
+    match outcome:
+        case Succeeded():
             # The reference names the one effect; a request id, say, differs with every answer.
-            other = answer.ref is not None and row.provider_ref != answer.ref
+            other = outcome.ref is not None and row.provider_ref != outcome.ref
             return row.status is not Status.FINISHED or other
-        case Refused():
+        case Declined():
             return row.status is not Status.FAILED

@@ -6,57 +6,57 @@ from datetime import datetime, timedelta
 from enum import Enum, StrEnum, auto
 from typing import Final, assert_never
 
-from oncely.domain.answers import Answer, Done, Odd, Refused, StillOpen
+from oncely.domain.answers import Anomalous, Declined, EffectOutcome, StillOpen, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import (
-    LOOK_TIME,
+    ALERT_TIMEOUT,
+    DEAD_LETTER_ESCALATION_AFTER,
+    DEAD_LETTER_RETRY_DELAY,
     MESSAGE_GRACE,
-    OUTAGE_ALLOWED,
-    STRANDED_WAIT,
-    TELLING_TAKES,
+    SWEEP_HOLD,
     Decision,
     escalate,
-    too_old,
+    max_age_exceeded,
 )
-from oncely.domain.profiles import Terms
+from oncely.domain.profiles import RetryPolicy
 
 # Partitions of each action in the due index, at least: producers know no other number.
 DUE_SHARDS: Final = 8
 
 # The last thing that happened to a marked row whose next message was not sent yet.
-_WAITING_TO_BE_SENT: Final = frozenset({Event.DEFER, Event.ENQUEUE})
+_AWAITING_SEND_EVENTS: Final = frozenset({Event.DEFER, Event.ENQUEUE})
 
 
-class Step(Enum):
+class SweepStep(Enum):
     """What a row that is due asks of the reconciler."""
 
-    ASK = auto()  # the provider knows what became of it
-    BURY = auto()  # its owner is certainly dead
-    SEND = auto()  # it has lost its message
+    LOOK_UP = auto()  # the provider knows what became of it
+    EXPIRE_LEASE = auto()  # its owner is certainly dead
+    RESEND = auto()  # it has lost its message
     PUBLISH = auto()  # it has ended, and owes follow-ups or an event
-    TELL = auto()  # it needs review, and no person was told
-    NOTHING = auto()  # not due, held by its owner, a person's, or ended
+    ALERT = auto()  # it needs review, and no person was told
+    NONE = auto()  # not due, held by its owner, a person's, or ended
 
 
-class Action(StrEnum):
+class DueAction(StrEnum):
     """What due rows wait for. Each has its own partitions of the index, so none hides another."""
 
-    ASK = "ask"  # only a sweep resolves it
-    SEND = "send"  # a message is on its way, or was lost
+    LOOK_UP = "ask"  # only a sweep resolves it
+    RESEND = "send"  # a message is on its way, or was lost
     PUBLISH = "publish"  # the stream, or an alert, may still be at work on it
 
 
-def due_action(status: Status) -> Action:
+def due_action(status: Status) -> DueAction:
     """What a due row of this status waits for."""
     match status:
         case Status.STARTED | Status.UNKNOWN:
-            return Action.ASK
+            return DueAction.LOOK_UP
         case Status.READY:
-            return Action.SEND
+            return DueAction.RESEND
         case Status.FINISHED | Status.FAILED | Status.NEEDS_REVIEW:
-            return Action.PUBLISH
+            return DueAction.PUBLISH
         case _:
             assert_never(status)
 
@@ -66,78 +66,82 @@ def due_shard(key: JobKey, shards: int) -> int:
     return zlib.crc32(key.encode()) % shards
 
 
-def due_step(row: Job, now: datetime, *, asked_for: bool = False) -> Step:
+def sweep_step(row: Job, now: datetime, *, on_demand: bool = False) -> SweepStep:
     """What to do about a row that was found due; it may have moved on since.
 
     `asked_for`: somebody wants this very job looked at, though its time has not come.
     """
     match row.status:
-        case Status.STARTED if row.lease_over(now):
-            return Step.BURY
-        case Status.UNKNOWN if asked_for:
-            return Step.ASK
+        case Status.STARTED if row.lease_expired(now):
+            return SweepStep.EXPIRE_LEASE
+        case Status.UNKNOWN if on_demand:
+            return SweepStep.LOOK_UP
         case _ if row.due_at is None or now < row.due_at:
-            return Step.NOTHING
+            return SweepStep.NONE
         case Status.UNKNOWN:
-            return Step.ASK
+            return SweepStep.LOOK_UP
         case Status.READY:
-            return Step.SEND
+            return SweepStep.RESEND
         case Status.NEEDS_REVIEW:
-            return Step.TELL
+            return SweepStep.ALERT
         case Status.FINISHED | Status.FAILED:
-            return Step.PUBLISH
+            return SweepStep.PUBLISH
         case _:
-            return Step.NOTHING
+            return SweepStep.NONE
 
 
-def looked_at(row: Job, now: datetime, *, jitter: float) -> Job:
+def hold_for_sweep(row: Job, now: datetime, *, jitter: float) -> Job:
     """The row with a later due time: whoever writes it has the look to itself for a while.
 
     Without jitter, two who look in the same millisecond would write the same row, and each would
     take it for its own.
     """
-    apart = timedelta(milliseconds=int(1000 * jitter))
-    return replace(row, version=row.version + 1, due_at=now + LOOK_TIME + apart)
+    jitter_delay = timedelta(milliseconds=int(1000 * jitter))
+    return replace(row, version=row.version + 1, due_at=now + SWEEP_HOLD + jitter_delay)
 
 
-def mine_to_tell(review: Job, now: datetime) -> Job:
+def reserve_alert(review: Job, now: datetime) -> Job:
     """A review whose own write takes the right to tell of it: nobody else does for a while."""
-    return replace(review, due_at=now + LOOK_TIME)
+    return replace(review, due_at=now + SWEEP_HOLD)
 
 
-def may_tell(row: Job, now: datetime) -> bool:
+def alert_reservation_valid(row: Job, now: datetime) -> bool:
     """Whether whoever wrote this row can still tell of it before somebody else may."""
-    return row.due_at is not None and now + TELLING_TAKES <= row.due_at
+    return row.due_at is not None and now + ALERT_TIMEOUT <= row.due_at
 
 
-def told() -> Decision:
+def mark_alerted() -> Decision:
     """A person was told: nothing is due any more until that person rules."""
-    return Decision(event=Event.TELL, reason="a person was told", changes={"due_at": None})
+    return Decision(event=Event.ALERT, reason="a person was told", changes={"due_at": None})
 
 
-def stranded(job: Job, now: datetime) -> Job:
+def mark_stranded(job: Job, now: datetime) -> Job:
     """A ready row whose message was given up, marked, and due later."""
     since = job.stranded_since if job.stranded_fence == job.fence else None
     return replace(
         job,
         stranded_fence=job.fence,
         stranded_since=since or now,
-        due_at=now + STRANDED_WAIT,
+        due_at=now + DEAD_LETTER_RETRY_DELAY,
     )
 
 
-def dead_letter(row: Job, now: datetime) -> Decision | None:
+def on_dead_letter(row: Job, now: datetime) -> Decision | None:
     """What a dead letter does to its row; None: the row carries the job anyway."""
     if row.status is not Status.READY:
         return None
-    marked = stranded(row, now)
-    again = row.stranded_fence == row.fence
-    if again and marked.stranded_since and now - marked.stranded_since >= OUTAGE_ALLOWED:
+    marked = mark_stranded(row, now)
+    is_repeated = row.stranded_fence == row.fence
+    if (
+        is_repeated
+        and marked.stranded_since
+        and now - marked.stranded_since >= DEAD_LETTER_ESCALATION_AFTER
+    ):
         return escalate(
             f"its message was given up again, and no worker has claimed it since "
             f"{marked.stranded_since:%Y-%m-%d %H:%M} UTC"
         )
-    if again and row.evidence and row.evidence[-1].event in _WAITING_TO_BE_SENT:
+    if is_repeated and row.evidence and row.evidence[-1].event in _AWAITING_SEND_EVENTS:
         return None  # the same letter once more: nothing was sent since it was marked
     return Decision(
         event=Event.DEFER,
@@ -150,25 +154,27 @@ def dead_letter(row: Job, now: datetime) -> Decision | None:
     )
 
 
-def no_longer_the_same(job: Job, fingerprint_now: str | None) -> Decision | None:
+def escalate_if_values_changed(job: Job, current_fingerprint: str | None) -> Decision | None:
     """A worker would refuse the row's own message: it must not be sent again and again."""
-    if None in {job.fingerprint, fingerprint_now} or job.fingerprint == fingerprint_now:
+    if None in {job.fingerprint, current_fingerprint} or job.fingerprint == current_fingerprint:
         return None
     return escalate("the business values changed since a worker first claimed it")
 
 
-def of_other_values(job: Job, answer: Answer, fingerprint_now: str | None) -> Answer:
+def flag_changed_values(
+    job: Job, outcome: EffectOutcome, current_fingerprint: str | None
+) -> EffectOutcome:
     """A definite answer, unless our rows stand for something else by now: then none may follow."""
-    changed = no_longer_the_same(job, fingerprint_now)
-    if changed is None or not isinstance(answer, Done | Refused | StillOpen | Odd):
-        return answer
-    ref = None if isinstance(answer, Refused | StillOpen) else answer.ref
-    return Odd(f"{answer.reason}; but {changed.reason}", ref, answer.result)
+    escalation = escalate_if_values_changed(job, current_fingerprint)
+    if escalation is None or not isinstance(outcome, Succeeded | Declined | StillOpen | Anomalous):
+        return outcome
+    ref = None if isinstance(outcome, Declined | StillOpen) else outcome.ref
+    return Anomalous(f"{outcome.reason}; but {escalation.reason}", ref, outcome.result)
 
 
-def send_again(job: Job, terms: Terms, now: datetime) -> Decision:
+def resend(job: Job, policy: RetryPolicy, now: datetime) -> Decision:
     """A ready row that lost its message gets another one, and time to be worked; not for ever."""
-    if reason := too_old(job, terms, now):
+    if reason := max_age_exceeded(job, policy, now):
         return escalate(f"{reason}; the last error was: {job.last_error or 'none'}")
     return Decision(
         event=Event.RESEND,

@@ -1,7 +1,7 @@
 """Everything Oncely raises on purpose, split by who has to act.
 
 OncelyError
-├── BadInputError             the sender must mend it: reject the message with the reason
+├── InvalidInputError             the sender must mend it: reject the message with the reason
 │   ├── InvalidMessageError
 │   ├── InvalidKeyError
 │   ├── InvalidMoneyError
@@ -20,23 +20,23 @@ class OncelyError(Exception):
     """The root of the tree."""
 
 
-class BadInputError(OncelyError):
+class InvalidInputError(OncelyError):
     """What was sent can never be worked, however often it is tried."""
 
 
-class InvalidMessageError(BadInputError):
+class InvalidMessageError(InvalidInputError):
     """A message that is not the JSON its job type describes."""
 
 
-class InvalidKeyError(BadInputError):
+class InvalidKeyError(InvalidInputError):
     """A business id that cannot be part of a job key."""
 
 
-class InvalidMoneyError(BadInputError):
+class InvalidMoneyError(InvalidInputError):
     """An amount that is not a whole, positive number of minor units of a currency."""
 
 
-class InvalidRequestError(BadInputError):
+class InvalidRequestError(InvalidInputError):
     """What a person asked for cannot be understood, or says too little."""
 
 

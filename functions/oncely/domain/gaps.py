@@ -5,12 +5,12 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
-from oncely.domain.times import time_text
+from oncely.domain.times import format_time
 
-_TIMES: Final = frozenset({"first_at", "last_at", "recorded_at", "started_at", "rows_from"})
+_TIME_FIELDS: Final = frozenset({"first_at", "last_at", "recorded_at", "started_at", "rows_from"})
 # A row says when its change was decided; the stream, when the table took it. The first may be
 # earlier by a worker's slow write and by what two clocks differ.
-_WRITE_DELAY: Final = timedelta(minutes=15)
+_MAX_WRITE_DELAY: Final = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class _Document:
         """The fields that have a value."""
         held = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
-            name: time_text(value) if isinstance(value, datetime) else value
+            name: format_time(value) if isinstance(value, datetime) else value
             for name, value in held.items()
             if value is not None
         }
@@ -31,14 +31,14 @@ class _Document:
         """Read it back; fields that this version does not know are left alone."""
         names = [field.name for field in fields(cls) if field.name in stored]
         held: dict[str, Any] = {
-            name: datetime.fromisoformat(stored[name]) if name in _TIMES else stored[name]
+            name: datetime.fromisoformat(stored[name]) if name in _TIME_FIELDS else stored[name]
             for name in names
         }
         return cls(**held)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gap(_Document):
+class HistoryGap(_Document):
     """A part of one shard of the stream. Its rows' changes are not in the history."""
 
     name: str  # the same for the same part
@@ -52,7 +52,7 @@ class Gap(_Document):
     first_at: datetime | None = None  # None: not known, so it may have begun at any time
     last_at: datetime | None = None
 
-    def closed_by(self, *, scanned_since: datetime, rows_from: datetime | None) -> bool:
+    def is_closed_by(self, *, scanned_since: datetime, rows_from: datetime | None) -> bool:
         """Whether a scan that began then saw everything that this gap lost.
 
         `rows_from` is the oldest change that the scan recorded; None: it recorded every row.
@@ -61,7 +61,7 @@ class Gap(_Document):
             return False
         if rows_from is None or self.first_at is None:
             return rows_from is None
-        return rows_from <= self.first_at - _WRITE_DELAY
+        return rows_from <= self.first_at - _MAX_WRITE_DELAY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class BackfillProgress(_Document):
     lines: int = 0
     done: bool = False
 
-    def continues(self, wanted: "BackfillProgress") -> bool:
+    def can_continue_as(self, wanted: "BackfillProgress") -> bool:
         """Whether it was interrupted, and doing the rest of it does what is wanted."""
         return not self.done and (self.generation, self.rows_from) == (
             wanted.generation,

@@ -12,33 +12,33 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
-from oncely.domain.actors import is_person
-from oncely.domain.jobs import CLOCK_SKEW, Evidence, Job
+from oncely.domain.actors import is_operator
+from oncely.domain.jobs import CLOCK_SKEW, EvidenceEntry, Job
 from oncely.domain.keys import is_job_type
 from oncely.domain.lifecycle import Event
-from oncely.domain.text import one_line
-from oncely.domain.times import time_text
+from oncely.domain.text import single_line
+from oncely.domain.times import format_time
 
 Scalar: TypeAlias = str | int | float | bool | None
 
 # An id that is longer is left out as a whole: half of an id finds nothing, or something else.
-MAX_ID: Final = 255
+MAX_HISTORY_ID_LENGTH: Final = 255
 # Fields of a message or a result: more are no ids.
 MAX_FIELDS: Final = 32
-MAX_NAME: Final = 64
+MAX_NAME_LENGTH: Final = 64
 # The job type of a row that was edited by hand until none could be read.
-UNKNOWN_TYPE: Final = "unknown"
+UNKNOWN_JOB_TYPE: Final = "unknown"
 # Beyond it, readers such as DuckDB and Athena cannot hold an integer.
 MAX_INTEGER: Final = 2**63 - 1
 
 # An id, a code or a time as text: no space, so no sentence; no "@", so no email address.
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:#+/=%~-]*")
 # The stream tells times to the second, and clocks differ.
-_TIMES_DIFFER: Final = timedelta(seconds=1) + CLOCK_SKEW
-_TIMES: Final = frozenset({"at", "created_at", "updated_at", "expires_at", "first_sent_at"})
+_MAX_TIME_DIFFERENCE: Final = timedelta(seconds=1) + CLOCK_SKEW
+_TIME_FIELDS: Final = frozenset({"at", "created_at", "updated_at", "expires_at", "first_sent_at"})
 
 
-class Record(StrEnum):
+class HistoryRecordType(StrEnum):
     """Why a line was written. The values are stored; do not rename them."""
 
     CHANGE = "change"  # a new status or expiry, a saved reference, or what an operator did
@@ -49,14 +49,14 @@ class Record(StrEnum):
 
 
 # Two lines of one version: the one that says more is kept.
-_PREFERRED: Final = tuple(Record)
+_PREFERENCE: Final = tuple(HistoryRecordType)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryLine:
     """One change of one job. `status` is None once the row is gone, `old_status` before it was."""
 
-    record: Record
+    record: HistoryRecordType
     generation: str  # the `TableId` of the job table
     job_key: str
     job_type: str
@@ -94,13 +94,15 @@ class HistoryLine:
     def to_dict(self) -> dict[str, object]:
         """The line as JSON holds it; a field without a value is left out."""
         held = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: _spelled(value) for name, value in held.items() if value not in (None, ())}
+        return {name: _to_json(value) for name, value in held.items() if value not in (None, ())}
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> "HistoryLine":
         """The line that JSON holds; fields that this version does not know are left alone."""
         names = (field.name for field in fields(cls))
-        held: dict[str, Any] = {name: _value(name, line[name]) for name in names if name in line}
+        held: dict[str, Any] = {
+            name: _from_json(name, line[name]) for name in names if name in line
+        }
         return cls(**held)
 
 
@@ -112,18 +114,27 @@ def history_line(
     `at` is when a row was removed; a change has its own time.
     """
     if new is None:
-        return None if old is None else _removed(old, generation=generation, at=at, expired=expired)
+        return (
+            None
+            if old is None
+            else _removal_line(old, generation=generation, at=at, expired=expired)
+        )
     entry = _new_entry(old, new)
-    moved = old is None or old.status is not new.status
-    referred = new.provider_ref != (old.provider_ref if old else None)
+    status_changed = old is None or old.status is not new.status
+    reference_changed = new.provider_ref != (old.provider_ref if old else None)
     # The write that clears a debt sets the expiry: a restore must not send it all again.
-    cleared = old is not None and old.expires_at != new.expires_at
-    if not (moved or referred or cleared or (entry is not None and is_person(entry.actor))):
+    expiry_changed = old is not None and old.expires_at != new.expires_at
+    if not (
+        status_changed
+        or reference_changed
+        or expiry_changed
+        or (entry is not None and is_operator(entry.actor))
+    ):
         return None
     event, actor = _cause(old, new, entry)
     return _line(
         new,
-        record=Record.CHANGE,
+        record=HistoryRecordType.CHANGE,
         generation=generation,
         at=new.updated_at,
         version=new.version,
@@ -137,16 +148,16 @@ def history_line(
 def backfill_line(job: Job, *, generation: str) -> HistoryLine:
     """The line of a row as a scan found it: what it is now, not how it came to be."""
     last = job.evidence[-1] if job.evidence else None
-    told = last if last is not None and last.at == job.updated_at else None
+    entry = last if last is not None and last.at == job.updated_at else None
     return _line(
         job,
-        record=Record.BACKFILL,
+        record=HistoryRecordType.BACKFILL,
         generation=generation,
         at=job.updated_at,
         version=job.version,
         status=str(job.status),
-        event=None if told is None else code(str(told.event)),
-        actor=None if told is None else one_line(told.actor, MAX_ID),
+        event=None if entry is None else code_or_none(str(entry.event)),
+        actor=None if entry is None else single_line(entry.actor, MAX_HISTORY_ID_LENGTH),
     )
 
 
@@ -155,7 +166,7 @@ def unreadable_line(
 ) -> HistoryLine:
     """The line of a row that a newer version wrote, or that was edited by hand."""
     return HistoryLine(
-        record=Record.UNREADABLE,
+        record=HistoryRecordType.UNREADABLE,
         generation=generation,
         job_key=job_key,
         job_type=_job_type(job_key.partition(":")[0]),
@@ -164,7 +175,7 @@ def unreadable_line(
     )
 
 
-def deduplicated(lines: Iterable[HistoryLine]) -> list[HistoryLine]:
+def deduplicate(lines: Iterable[HistoryLine]) -> list[HistoryLine]:
     """One line for each version of a row: the archive is written at least once."""
     kept: dict[tuple[object, ...], HistoryLine] = {}
     for line in lines:
@@ -179,33 +190,39 @@ def is_newer(line: HistoryLine, other: HistoryLine | None) -> bool:
     if other is None:
         return True
     # Of a row that this version cannot read, only the key, the version and the time are known.
-    if other.record is Record.UNREADABLE and line.record is not Record.UNREADABLE:
+    if (
+        other.record is HistoryRecordType.UNREADABLE
+        and line.record is not HistoryRecordType.UNREADABLE
+    ):
         return not _follows(other, line)
-    if line.record is Record.UNREADABLE and other.record is not Record.UNREADABLE:
+    if (
+        line.record is HistoryRecordType.UNREADABLE
+        and other.record is not HistoryRecordType.UNREADABLE
+    ):
         return _follows(line, other)
-    return _age(line) > _age(other)
+    return _order_key(line) > _order_key(other)
 
 
-def code(text: str) -> str | None:
+def code_or_none(text: str) -> str | None:
     """A text that can only be an id or a code. Returns None for everything else."""
-    return text if len(text) <= MAX_ID and _CODE.fullmatch(text) else None
+    return text if len(text) <= MAX_HISTORY_ID_LENGTH and _CODE.fullmatch(text) else None
 
 
-def scalars(document: Mapping[str, object] | None) -> tuple[dict[str, Scalar], bool]:
+def scalar_fields(document: Mapping[str, object] | None) -> tuple[dict[str, Scalar], bool]:
     """The ids, codes and numbers of a document, and whether that is all it holds."""
     held = {} if document is None else dict(document)
     kept = {
         name: value
         for name, value in list(held.items())[:MAX_FIELDS]
-        if len(name) <= MAX_NAME and code(name) and _is_scalar(value)
+        if len(name) <= MAX_NAME_LENGTH and code_or_none(name) and _is_scalar(value)
     }
     return kept, len(kept) == len(held)  # type: ignore[return-value]  # `_is_scalar` looked
 
 
-def _removed(old: Job, *, generation: str, at: datetime, expired: bool) -> HistoryLine:
+def _removal_line(old: Job, *, generation: str, at: datetime, expired: bool) -> HistoryLine:
     return _line(
         old,
-        record=Record.EXPIRED if expired else Record.DELETED,
+        record=HistoryRecordType.EXPIRED if expired else HistoryRecordType.DELETED,
         generation=generation,
         at=at,
         # A version of its own, so that it is not taken for a repetition of the last change.
@@ -214,26 +231,26 @@ def _removed(old: Job, *, generation: str, at: datetime, expired: bool) -> Histo
     )
 
 
-def _new_entry(old: Job | None, new: Job) -> Evidence | None:
+def _new_entry(old: Job | None, new: Job) -> EvidenceEntry | None:
     """The entry that this write added or counted on."""
     last = new.evidence[-1] if new.evidence else None
     before = old.evidence[-1] if old is not None and old.evidence else None
     return None if last == before else last
 
 
-def _cause(old: Job | None, new: Job, entry: Evidence | None) -> tuple[str | None, str | None]:
+def _cause(old: Job | None, new: Job, entry: EvidenceEntry | None) -> tuple[str | None, str | None]:
     """What happened and who did it; a claim leaves no entry, since it must cost one write."""
     if new.fence > (old.fence if old else 0):
         return str(Event.CLAIM), "worker"
     if entry is None:
         return None, None
-    return code(str(entry.event)), one_line(entry.actor, MAX_ID)
+    return code_or_none(str(entry.event)), single_line(entry.actor, MAX_HISTORY_ID_LENGTH)
 
 
 def _line(  # the fields of the row are the same in every line
     job: Job,
     *,
-    record: Record,
+    record: HistoryRecordType,
     generation: str,
     at: datetime,
     version: int,
@@ -242,8 +259,8 @@ def _line(  # the fields of the row are the same in every line
     event: str | None = None,
     actor: str | None = None,
 ) -> HistoryLine:
-    message, whole_message = scalars(job.message)
-    result, whole_result = scalars(job.result)
+    message, whole_message = scalar_fields(job.message)
+    result, whole_result = scalar_fields(job.result)
     return HistoryLine(
         record=record,
         generation=generation,
@@ -258,16 +275,18 @@ def _line(  # the fields of the row are the same in every line
         fence=job.fence,
         attempts=job.attempts,
         key_number=job.key_number,
-        key_scope=_id(job.key_scope),
-        deployment=_id(job.deployment),
-        fingerprint=_id(job.fingerprint),
+        key_scope=_id_or_none(job.key_scope),
+        deployment=_id_or_none(job.deployment),
+        fingerprint=_id_or_none(job.fingerprint),
         first_sent_at=job.first_sent_at,
-        provider_ref=_id(job.provider_ref),
-        closing=None if job.closing is None else code(str(job.closing.get("code"))) or "closing",
+        provider_ref=_id_or_none(job.provider_ref),
+        closing=None
+        if job.closing is None
+        else code_or_none(str(job.closing.get("code"))) or "closing",
         amount=job.amount,
-        currency=_id(job.currency),
-        customer_id=_id(job.customer_id),
-        subject=_id(job.subject),
+        currency=_id_or_none(job.currency),
+        customer_id=_id_or_none(job.customer_id),
+        subject=_id_or_none(job.subject),
         message=message,
         result=None if job.result is None else result,
         left_out=tuple(
@@ -283,18 +302,22 @@ def _line(  # the fields of the row are the same in every line
 
 def _job_type(name: str) -> str:
     """A job type, which names a folder of the archive as well."""
-    return name if len(name) <= MAX_ID and is_job_type(name) else UNKNOWN_TYPE
+    return name if len(name) <= MAX_HISTORY_ID_LENGTH and is_job_type(name) else UNKNOWN_JOB_TYPE
 
 
-def _id(text: str | None) -> str | None:
+def _id_or_none(text: str | None) -> str | None:
     """An id that somebody else chose, on one line."""
-    return one_line(text, MAX_ID) if text is not None and len(text) <= MAX_ID else None
+    return (
+        single_line(text, MAX_HISTORY_ID_LENGTH)
+        if text is not None and len(text) <= MAX_HISTORY_ID_LENGTH
+        else None
+    )
 
 
 def _is_scalar(value: object) -> bool:
     match value:
         case str():
-            return code(value) is not None
+            return code_or_none(value) is not None
         case bool() | None:
             return True
         case float():
@@ -307,23 +330,23 @@ def _is_scalar(value: object) -> bool:
 
 def _follows(unreadable: HistoryLine, known: HistoryLine) -> bool:
     """Whether a newer version wrote the row after this line. An edit by hand counts no version."""
-    in_time = unreadable.at + _TIMES_DIFFER >= known.at
+    in_time = unreadable.at + _MAX_TIME_DIFFERENCE >= known.at
     return in_time and (unreadable.version or 0) > (known.version or 0)
 
 
 def _rank(line: HistoryLine) -> int:
-    return _PREFERRED.index(line.record)
+    return _PREFERENCE.index(line.record)
 
 
-def _age(line: HistoryLine) -> tuple[str, int, str, int]:
-    created = "" if line.created_at is None else time_text(line.created_at)
-    return (created, line.version or 0, time_text(line.at), -_rank(line))
+def _order_key(line: HistoryLine) -> tuple[str, int, str, int]:
+    created = "" if line.created_at is None else format_time(line.created_at)
+    return (created, line.version or 0, format_time(line.at), -_rank(line))
 
 
-def _spelled(value: object) -> object:
+def _to_json(value: object) -> object:
     match value:
         case datetime():
-            return time_text(value)
+            return format_time(value)
         case tuple():
             return list(value)
         case Mapping():
@@ -334,9 +357,9 @@ def _spelled(value: object) -> object:
             return value
 
 
-def _value(name: str, value: Any) -> object:  # noqa: ANN401  # JSON
-    if name in _TIMES:
+def _from_json(name: str, value: Any) -> object:  # noqa: ANN401  # JSON
+    if name in _TIME_FIELDS:
         return datetime.fromisoformat(value)
     if name == "record":
-        return Record(value)
+        return HistoryRecordType(value)
     return tuple(value) if name == "left_out" else value

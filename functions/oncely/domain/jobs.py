@@ -5,22 +5,22 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from oncely.domain.actors import in_words, is_person
+from oncely.domain.actors import display_name, is_operator
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import ABSENT, ATTENTION, ENDED, UNRESOLVED, Event, Status, after
-from oncely.domain.text import one_line
-from oncely.domain.times import whole_milliseconds
+from oncely.domain.lifecycle import ATTENTION, ENDED, NO_ROW, UNRESOLVED, Event, Status, next_status
+from oncely.domain.text import single_line
+from oncely.domain.times import truncate_to_milliseconds
 from oncely.domain.writes import Json
 
 # A row must never grow to DynamoDB's 400 kB: entries are counted, and each is cut.
-MAX_EVIDENCE: Final = 100
+MAX_EVIDENCE_ENTRIES: Final = 100
 
 # Clocks of two execution environments may differ by this much; a lease outlives it on both sides.
 CLOCK_SKEW: Final = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class EvidenceEntry:
     """One line of a job's history: who did what, when, and why.
 
     A newer version may have left an event or a status that this one does not know: it stays text.
@@ -28,24 +28,24 @@ class Evidence:
 
     at: datetime
     event: Event | str
-    old: Status | str | None
-    new: Status | str
+    from_status: Status | str | None
+    to_status: Status | str
     reason: str
     actor: str
     count: int = 1
     last_at: datetime | None = None  # when the last of `count` equal entries was made
 
     @property
-    def who(self) -> str:
+    def actor_name(self) -> str:
         """Who did it, as people read it."""
-        return in_words(self.actor)
+        return display_name(self.actor)
 
     @property
-    def is_a_remark(self) -> bool:
+    def is_operator_note(self) -> bool:
         """Whether a person did something that moved nothing: it proves nothing about the job."""
-        return self.old == self.new and is_person(self.actor)
+        return self.from_status == self.to_status and is_operator(self.actor)
 
-    def says_the_same_as(self, other: "Evidence") -> bool:
+    def equals_except_time(self, other: "EvidenceEntry") -> bool:
         """Whether the two differ in time only."""
         return replace(self, at=other.at, count=other.count, last_at=other.last_at) == other
 
@@ -89,7 +89,7 @@ class Job:
     stranded_fence: int | None = None  # the claims so far when its message was last given up
     stranded_since: datetime | None = None  # and since when no worker has claimed it
     reopened_at: datetime | None = None  # when a person returned it to ready: its age begins anew
-    evidence: tuple[Evidence, ...] = field(default=())
+    evidence: tuple[EvidenceEntry, ...] = field(default=())
     expires_at: datetime | None = None
 
     @property
@@ -103,12 +103,12 @@ class Job:
         return self.status in UNRESOLVED
 
     @property
-    def has_started(self) -> bool:
+    def was_claimed(self) -> bool:
         """Whether any worker ever claimed it."""
         return self.fence > 0
 
     @property
-    def age_begins(self) -> datetime:
+    def age_starts_at(self) -> datetime:
         """From when its age counts: an operator's return begins it anew, a pause moves it."""
         return (self.reopened_at or self.created_at) + timedelta(seconds=self.paused_seconds)
 
@@ -117,11 +117,15 @@ class Job:
         """When it got its present status, as well as the row can tell."""
         if self.status is Status.STARTED and self.claimed_at is not None:
             return self.claimed_at
-        moves = [entry.at for entry in self.evidence if entry.old != entry.new == self.status]
+        moves = [
+            entry.at
+            for entry in self.evidence
+            if entry.from_status != entry.to_status == self.status
+        ]
         return self.since or (moves[-1] if moves else self.updated_at)
 
     @property
-    def earlier_send_is_open(self) -> bool:
+    def has_ambiguous_send(self) -> bool:
         """Whether a send before this claim, under the same key, has an unknown outcome."""
         return (
             self.first_sent_at is not None
@@ -129,7 +133,7 @@ class Job:
             and self.first_sent_at < self.claimed_at
         )
 
-    def lease_over(self, now: datetime) -> bool:
+    def lease_expired(self, now: datetime) -> bool:
         """Whether the owner is certainly dead; allows asking, never acting."""
         return self.lease_until is None or now >= self.lease_until
 
@@ -137,22 +141,22 @@ class Job:
         self, event: Event, *, now: datetime, actor: str, reason: str, **changes: object
     ) -> "Job":
         """The job after `event`, one version on, with its line of evidence."""
-        status = after(self.status, event)
-        entry = Evidence(
+        status = next_status(self.status, event)
+        entry = EvidenceEntry(
             at=now,
             event=event,
-            old=self.status,
-            new=status,
-            reason=one_line(reason),
+            from_status=self.status,
+            to_status=status,
+            reason=single_line(reason),
             actor=actor,
         )
         changed = {
             "status": status,
             "version": self.version + 1,
             "updated_at": now,
-            "evidence": with_entry(self.evidence, entry),
+            "evidence": append_evidence(self.evidence, entry),
             "since": self._since(status, now),
-            **{name: _as_kept(value) for name, value in changes.items()},
+            **{name: _as_stored(value) for name, value in changes.items()},
         }
         return replace(self, **changed)  # type: ignore[arg-type]  # a mapping of fields by name
 
@@ -161,31 +165,33 @@ class Job:
             return self.since
         return now if status in ATTENTION else None
 
-    def still_stands_in(self, row: "Job") -> bool:
+    def same_owner_and_status_as(self, row: "Job") -> bool:
         """Whether `row` has the same owner and status: others have at most added evidence."""
         return row.owner == self.owner and row.status is self.status
 
 
-def _as_kept(value: object) -> object:
+def _as_stored(value: object) -> object:
     """A wait with a random part ends at a time that no row could hold."""
-    return whole_milliseconds(value) if isinstance(value, datetime) else value
+    return truncate_to_milliseconds(value) if isinstance(value, datetime) else value
 
 
-def with_entry(evidence: tuple[Evidence, ...], entry: Evidence) -> tuple[Evidence, ...]:
+def append_evidence(
+    evidence: tuple[EvidenceEntry, ...], entry: EvidenceEntry
+) -> tuple[EvidenceEntry, ...]:
     """Evidence with one more entry; an equal one is counted, and what proves least makes room."""
-    if evidence and entry.says_the_same_as(evidence[-1]):
+    if evidence and entry.equals_except_time(evidence[-1]):
         last = evidence[-1]
         return (*evidence[:-1], replace(last, count=last.count + 1, last_at=entry.at))
     longer = (*evidence, entry)
-    if len(longer) <= MAX_EVIDENCE:
+    if len(longer) <= MAX_EVIDENCE_ENTRIES:
         return longer
     # The first entry tells how the job began, and the last what happens now: both are kept.
     middle = range(1, len(longer) - 1)
-    goes = next((place for place in middle if longer[place].is_a_remark), middle[0])
-    return (*longer[:goes], *longer[goes + 1 :])
+    dropped = next((place for place in middle if longer[place].is_operator_note), middle[0])
+    return (*longer[:dropped], *longer[dropped + 1 :])
 
 
-def enqueued(
+def new_job(
     job_key: JobKey,
     job_type: str,
     message: Mapping[str, Json],
@@ -201,9 +207,14 @@ def enqueued(
 
     `owner` is a fresh token too: it tells a producer's own row from an equal one of another's.
     """
-    status = after(ABSENT, Event.ENQUEUE)
-    entry = Evidence(
-        at=now, event=Event.ENQUEUE, old=ABSENT, new=status, reason=reason, actor=actor
+    status = next_status(NO_ROW, Event.ENQUEUE)
+    entry = EvidenceEntry(
+        at=now,
+        event=Event.ENQUEUE,
+        from_status=NO_ROW,
+        to_status=status,
+        reason=reason,
+        actor=actor,
     )
     return Job(
         job_key=job_key,
@@ -219,7 +230,7 @@ def enqueued(
     )
 
 
-def landed(row: Job, *, before: Job, write: Job) -> bool:
+def is_our_write(row: Job, *, before: Job, write: Job) -> bool:
     """Whether `row` shows that our write over `before` arrived, though its reply did not."""
     if row.owner != write.owner or row.version < write.version:
         return False

@@ -7,18 +7,18 @@ from typing import Final, NewType
 from oncely.domain.errors import InvalidKeyError
 
 JobKey = NewType("JobKey", str)
-ProviderKey = NewType("ProviderKey", str)
+IdempotencyKey = NewType("IdempotencyKey", str)
 
 # A business id longer than this is a mistake of the sender's, such as a whole document.
-MAX_PART: Final = 128
+MAX_ID_LENGTH: Final = 128
 # What Stripe takes, and most providers.
-MAX_PROVIDER_KEY: Final = 255
+MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
 # The rest of a provider's key holds the step and the number of `provider_key`.
-MAX_KEY: Final = 200
+MAX_KEY_LENGTH: Final = 200
 
 _SEPARATOR: Final = ":"
 # Never left by `_escape`, so a producer's token cannot collide with a business id.
-_MADE_BY_THE_PRODUCER: Final = "~"
+_TOKEN_PREFIX: Final = "~"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.@#+-]")
 _JOB_TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 
@@ -28,37 +28,37 @@ def job_key(job_type: str, *parts: str | int, prefix: str = "") -> JobKey:
     if not parts:
         raise InvalidKeyError(f"the job key of {job_type} needs at least one business id")
     first, *rest = (_escape(part) for part in parts)
-    return _checked(job_type, prefix + first, *rest)
+    return _build_key(job_type, prefix + first, *rest)
 
 
 def token_key(job_type: str, token: str) -> JobKey:
     """The key of a job that has no business id, from a token that the producer made and keeps."""
-    return _checked(job_type, _MADE_BY_THE_PRODUCER + _escape(token))
+    return _build_key(job_type, _TOKEN_PREFIX + _escape(token))
 
 
-def provider_key(
+def idempotency_key(
     job: JobKey,
     step: str,
     number: int,
     *,
     deployment: str | None = None,
-    longest: int = MAX_PROVIDER_KEY,
-) -> ProviderKey:
+    max_length: int = MAX_IDEMPOTENCY_KEY_LENGTH,
+) -> IdempotencyKey:
     """The idempotency key of one step; its number moves on only when absence was proved.
 
     It begins with the row's deployment: two stacks on one provider account never share a key.
     """
-    named = (job, step, str(number))
-    plain = _SEPARATOR.join((deployment, *named) if deployment else named)
-    if len(plain) <= longest:
-        return ProviderKey(plain)
-    return ProviderKey(hashlib.sha256(plain.encode()).hexdigest()[:longest])
+    parts = (job, step, str(number))
+    plain = _SEPARATOR.join((deployment, *parts) if deployment else parts)
+    if len(plain) <= max_length:
+        return IdempotencyKey(plain)
+    return IdempotencyKey(hashlib.sha256(plain.encode()).hexdigest()[:max_length])
 
 
 def claim_tag(job: JobKey, *, deployment: str | None, fence: int) -> str:
     """What a provider's event names one claim of a job by; a digest, for tags take few letters."""
-    named = _SEPARATOR.join((deployment or "", job, str(fence)))
-    return hashlib.sha256(named.encode()).hexdigest()
+    text = _SEPARATOR.join((deployment or "", job, str(fence)))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def job_type_of(key: JobKey) -> str:
@@ -66,9 +66,9 @@ def job_type_of(key: JobKey) -> str:
     return key.partition(_SEPARATOR)[0]
 
 
-def findable(business_id: str | None) -> str | None:
+def indexable_id(business_id: str | None) -> str | None:
     """A business id as an index can hold it; one that it cannot is not asked for by people."""
-    return business_id if business_id and len(business_id) <= MAX_KEY else None
+    return business_id if business_id and len(business_id) <= MAX_KEY_LENGTH else None
 
 
 def is_job_type(name: str) -> bool:
@@ -76,13 +76,13 @@ def is_job_type(name: str) -> bool:
     return _JOB_TYPE.fullmatch(name) is not None
 
 
-def _checked(job_type: str, *parts: str) -> JobKey:
+def _build_key(job_type: str, *parts: str) -> JobKey:
     if not is_job_type(job_type):
         raise InvalidKeyError(f"{job_type!r} is no job type; write it like 'payment.charge'")
     key = _SEPARATOR.join((job_type, *parts))
-    if len(key) > MAX_KEY:
+    if len(key) > MAX_KEY_LENGTH:
         raise InvalidKeyError(
-            f"the job key has {len(key)} characters, {MAX_KEY} are allowed; shorten the ids"
+            f"the job key has {len(key)} characters, {MAX_KEY_LENGTH} are allowed; shorten the ids"
         )
     return JobKey(key)
 
@@ -91,15 +91,17 @@ def _escape(part: str | int) -> str:
     text = str(part)
     if not text.strip():
         raise InvalidKeyError("a business id is empty; every part of a job key needs a value")
-    if len(text) > MAX_PART:
-        raise InvalidKeyError(f"a business id has {len(text)} characters, {MAX_PART} are allowed")
+    if len(text) > MAX_ID_LENGTH:
+        raise InvalidKeyError(
+            f"a business id has {len(text)} characters, {MAX_ID_LENGTH} are allowed"
+        )
     try:
-        return _UNSAFE.sub(lambda found: _percent(found[0]), text)
+        return _UNSAFE.sub(lambda found: _percent_encode(found[0]), text)
     except UnicodeEncodeError:
         raise InvalidKeyError(
             "a business id holds half of a character (a lone surrogate)"
         ) from None
 
 
-def _percent(character: str) -> str:
+def _percent_encode(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode())

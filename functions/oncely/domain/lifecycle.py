@@ -19,12 +19,12 @@ class Status(StrEnum):
     NEEDS_REVIEW = "needs_review"  # no rule may decide; a person owns it
 
     @property
-    def in_words(self) -> str:
+    def label(self) -> str:
         """The word a support person reads."""
-        return _WORDS[self]
+        return _LABELS[self]
 
 
-_WORDS: Final[Mapping[Status, str]] = MappingProxyType(
+_LABELS: Final[Mapping[Status, str]] = MappingProxyType(
     {
         Status.READY: "pending",
         Status.STARTED: "pending",
@@ -43,54 +43,58 @@ class Event(StrEnum):
     RESEND = "resend"  # the row lost its message: another was sent
     DEFER = "defer"  # its message came to the dead letters: it is tried again later
     CLAIM = "claim"  # a worker became the owner
-    KEEP = "keep"  # the owner saved the provider's reference
+    CHECKPOINT = "checkpoint"  # the owner saved the provider's reference
     CONFIRM = "confirm"  # a definite yes
-    REFUSE = "refuse"  # a definite no
+    DECLINE = "decline"  # a definite no
     RELEASE = "release"  # nothing was sent, or it is safe to send again
-    LOSE = "lose"  # the provider may have acted: timeout, garbled answer, lease over
-    WAIT = "wait"  # asked, and not known yet
-    RETURN = "return"  # the provider certainly did not act
+    MARK_UNKNOWN = (
+        "mark_unknown"  # the provider may have acted: timeout, garbled answer, lease over
+    )
+    RECHECK = "recheck"  # asked, and not known yet
+    REQUEUE = "requeue"  # the provider certainly did not act
     ESCALATE = "escalate"  # no rule may decide
-    TELL = "tell"  # a person was told that it needs review
+    ALERT = "alert"  # a person was told that it needs review
     CONTRADICT = "contradict"  # evidence that speaks against an end that was recorded
     RESTORE = "restore"  # the job table was restored: what this job did may be lost
     NOTE = "note"  # evidence that changes nothing
-    RULE_FINISHED = "rule_finished"  # a person, with a reason
-    RULE_FAILED = "rule_failed"  # a person, with a reason
-    RULE_READY = "rule_ready"  # a person, with proof of absence
-    RULE_CLOSE = "rule_close"  # a person wants it failed; a worker closes what is open first
+    RESOLVE_FINISHED = "resolve_finished"  # a person, with a reason
+    RESOLVE_FAILED = "resolve_failed"  # a person, with a reason
+    REOPEN = "reopen"  # a person, with proof of absence
+    CLOSE_AND_FAIL = (
+        "close_and_fail"  # a person wants it failed; a worker closes what is open first
+    )
 
 
-ABSENT: Final = None
+NO_ROW: Final = None
 _OPEN: Final = (Status.READY, Status.STARTED, Status.UNKNOWN)
 
 TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyType(
     {
-        (ABSENT, Event.ENQUEUE): Status.READY,
-        (ABSENT, Event.CLAIM): Status.STARTED,
+        (NO_ROW, Event.ENQUEUE): Status.READY,
+        (NO_ROW, Event.CLAIM): Status.STARTED,
         (Status.READY, Event.CLAIM): Status.STARTED,
         (Status.READY, Event.RESEND): Status.READY,
         (Status.READY, Event.DEFER): Status.READY,
         (Status.READY, Event.ESCALATE): Status.NEEDS_REVIEW,
-        (Status.STARTED, Event.KEEP): Status.STARTED,
+        (Status.STARTED, Event.CHECKPOINT): Status.STARTED,
         (Status.STARTED, Event.CONFIRM): Status.FINISHED,
-        (Status.STARTED, Event.REFUSE): Status.FAILED,
+        (Status.STARTED, Event.DECLINE): Status.FAILED,
         (Status.STARTED, Event.RELEASE): Status.READY,
-        (Status.STARTED, Event.LOSE): Status.UNKNOWN,
+        (Status.STARTED, Event.MARK_UNKNOWN): Status.UNKNOWN,
         (Status.STARTED, Event.ESCALATE): Status.NEEDS_REVIEW,
-        (Status.UNKNOWN, Event.WAIT): Status.UNKNOWN,
+        (Status.UNKNOWN, Event.RECHECK): Status.UNKNOWN,
         (Status.UNKNOWN, Event.CONFIRM): Status.FINISHED,
-        (Status.UNKNOWN, Event.REFUSE): Status.FAILED,
-        (Status.UNKNOWN, Event.RETURN): Status.READY,
+        (Status.UNKNOWN, Event.DECLINE): Status.FAILED,
+        (Status.UNKNOWN, Event.REQUEUE): Status.READY,
         (Status.UNKNOWN, Event.ESCALATE): Status.NEEDS_REVIEW,
         **{(status, Event.RESTORE): Status.UNKNOWN for status in _OPEN},
         (Status.FINISHED, Event.CONTRADICT): Status.NEEDS_REVIEW,
         (Status.FAILED, Event.CONTRADICT): Status.NEEDS_REVIEW,
-        (Status.NEEDS_REVIEW, Event.TELL): Status.NEEDS_REVIEW,
-        (Status.NEEDS_REVIEW, Event.RULE_FINISHED): Status.FINISHED,
-        (Status.NEEDS_REVIEW, Event.RULE_FAILED): Status.FAILED,
-        (Status.NEEDS_REVIEW, Event.RULE_READY): Status.READY,
-        (Status.NEEDS_REVIEW, Event.RULE_CLOSE): Status.READY,
+        (Status.NEEDS_REVIEW, Event.ALERT): Status.NEEDS_REVIEW,
+        (Status.NEEDS_REVIEW, Event.RESOLVE_FINISHED): Status.FINISHED,
+        (Status.NEEDS_REVIEW, Event.RESOLVE_FAILED): Status.FAILED,
+        (Status.NEEDS_REVIEW, Event.REOPEN): Status.READY,
+        (Status.NEEDS_REVIEW, Event.CLOSE_AND_FAIL): Status.READY,
         **{(status, Event.NOTE): status for status in Status},
     }
 )
@@ -108,7 +112,7 @@ UNRESOLVED: Final = frozenset(Status) - ENDED - {Status.NEEDS_REVIEW}
 ATTENTION: Final = frozenset({Status.NEEDS_REVIEW, Status.UNKNOWN, Status.FAILED})
 
 
-def after(status: Status | None, event: Event) -> Status:
+def next_status(status: Status | None, event: Event) -> Status:
     """The status that follows, or IllegalTransitionError."""
     try:
         return TRANSITIONS[status, event]

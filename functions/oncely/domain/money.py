@@ -40,7 +40,7 @@ class Money:
     currency: str
 
     @classmethod
-    def of(cls, amount: object, currency: object) -> Self:
+    def parse(cls, amount: object, currency: object) -> Self:
         """Check what a row or a message holds; a DynamoDB number comes as a Decimal."""
         if isinstance(amount, Decimal) and amount.is_finite() and amount == int(amount):
             amount = int(amount)

@@ -5,10 +5,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
-from oncely.domain.keys import MAX_PROVIDER_KEY
+from oncely.domain.keys import MAX_IDEMPOTENCY_KEY_LENGTH
 
 
-class Safety(StrEnum):
+class RetrySafety(StrEnum):
     """What a second send of the same effect would do."""
 
     NATURAL = "natural"  # a set or an upsert: sending it again changes nothing
@@ -18,58 +18,58 @@ class Safety(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Profile:
+class ProviderProfile:
     """The facts about one provider that `decide` needs, each with its source in docs/."""
 
     name: str
     request_timeout: timedelta
-    calls: int  # the most requests one run of the effect can make, one after the other
-    closing_calls: int = 0  # and after a decline, to close what was prepared, if time is left
-    key_window: timedelta | None = None  # how long a key is remembered, from the first send
-    key_margin: timedelta = timedelta(hours=1)  # the window is taken to end this much earlier
-    key_length: int = MAX_PROVIDER_KEY
+    max_calls: int  # the most requests one run of the effect can make, one after the other
+    max_closing_calls: int = 0  # and after a decline, to close what was prepared, if time is left
+    key_ttl: timedelta | None = None  # how long a key is remembered, from the first send
+    key_ttl_margin: timedelta = timedelta(hours=1)  # the window is taken to end this much earlier
+    max_key_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
     key_scope: str = ""  # within what the key is unique: account, credential, region
     lookup_lag: timedelta | None = None  # how long "not there" may be stale; None: cannot be asked
     facts: tuple[str, ...] = ()  # what the numbers rest on, for docs/providers.md
 
     @property
-    def longest_run(self) -> timedelta:
+    def max_run_time(self) -> timedelta:
         """Every call of the effect, each at its timeout."""
-        return self.request_timeout * self.calls
+        return self.request_timeout * self.max_calls
 
 
 @dataclass(frozen=True, kw_only=True)
-class StopRules:
+class RetryLimits:
     """When a job stops trying by itself and a person is asked."""
 
-    attempts: int = 8
-    timeouts_in_a_row: int = 5
-    age: timedelta = timedelta(hours=24)
-    person_looks_at: frozenset[str] = frozenset()  # codes of refusals that are no plain "no"
+    max_attempts: int = 8
+    max_consecutive_timeouts: int = 5
+    max_age: timedelta = timedelta(hours=24)
+    review_codes: frozenset[str] = frozenset()  # codes of refusals that are no plain "no"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class RetryPolicy:
     """What a contract has agreed to: `decide` reads nothing else about a job type."""
 
-    safety: Safety
-    profile: Profile
-    stop: StopRules = StopRules()
+    safety: RetrySafety
+    profile: ProviderProfile
+    limits: RetryLimits = RetryLimits()
     # Our own rows may rightly change while the effect runs: then the outcome is asked for again
     # and judged by the rows as they are, instead of by a person.
-    rows_may_move: bool = False
+    tolerates_row_changes: bool = False
     # What is prepared stays open at the provider until it is closed; a job fails only after that.
     leaves_open: bool = False
 
 
-STRIPE: Final = Profile(
+STRIPE: Final = ProviderProfile(
     name="Stripe",
     request_timeout=timedelta(seconds=10),
     # A run: create, the read that verifies what this run did not make, confirm, and the read
     # after an error. A look-up: the intent, and up to three pages of its customer's payments.
-    calls=4,
-    closing_calls=2,  # cancel, and the read after an error
-    key_window=timedelta(hours=24),
+    max_calls=4,
+    max_closing_calls=2,  # cancel, and the read after an error
+    key_ttl=timedelta(hours=24),
     key_scope="account and mode (live or test)",
     lookup_lag=timedelta(0),
     facts=(
@@ -90,12 +90,12 @@ STRIPE: Final = Profile(
 )
 
 # Which of the day's quarters the account's midnight is in, nobody tells us: each is tried.
-DAILY_LIMIT_CHECK: Final = timedelta(hours=6)
+DAILY_LIMIT_RECHECK_INTERVAL: Final = timedelta(hours=6)
 
-HUBSPOT: Final = Profile(
+HUBSPOT: Final = ProviderProfile(
     name="HubSpot",
     request_timeout=timedelta(seconds=10),
-    calls=4,  # the update, the upsert after a 404, and the read and the update that link a contact
+    max_calls=4,  # the update, the upsert after a 404, and the read and the update that link a contact
     key_scope="none: HubSpot knows no idempotency keys; a unique property stands for one",
     lookup_lag=timedelta(seconds=10),
     facts=(
@@ -141,10 +141,10 @@ HUBSPOT: Final = Profile(
     ),
 )
 
-SES: Final = Profile(
+SES: Final = ProviderProfile(
     name="Amazon SES",
     request_timeout=timedelta(seconds=10),
-    calls=1,
+    max_calls=1,
     key_scope="none: SES knows no idempotency keys and cannot be asked",
     facts=(
         "SendEmail has no idempotency token, and no call tells whether a mail went out.",

@@ -7,27 +7,27 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from oncely.domain.answers import Absent, Answer, Done
-from oncely.domain.decide import ask_not_before
-from oncely.domain.due import send_again
+from oncely.domain.answers import EffectOutcome, NotFound, Succeeded
+from oncely.domain.decide import absence_conclusive_at
+from oncely.domain.due import resend
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import MESSAGE_GRACE, Decision, back_to_ready, ending, too_old
-from oncely.domain.profiles import Safety, Terms
-from oncely.domain.text import one_line
-from oncely.domain.times import minute
+from oncely.domain.moves import MESSAGE_GRACE, Decision, ended_fields, max_age_exceeded, requeue
+from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.domain.text import single_line
+from oncely.domain.times import format_minute
 
 
 class Repair(StrEnum):
     """What a person can ask for. Pages and commands name these values."""
 
-    ASK = "ask"  # ask the provider now
-    RETURN = "return"  # back to ready, with proof that nothing happened
-    FINISH = "finish"  # it is done outside: say so
-    FAIL = "fail"  # it is not done outside and will not be: say so
+    LOOK_UP = "ask"  # ask the provider now
+    REOPEN = "return"  # back to ready, with proof that nothing happened
+    MARK_FINISHED = "finish"  # it is done outside: say so
+    MARK_FAILED = "fail"  # it is not done outside and will not be: say so
     RESEND = "resend"  # send its message again, as after dead letters
-    AGAIN = "again"  # a new business attempt after a plain no
+    RESUBMIT = "again"  # a new business attempt after a plain no
 
     @property
     def label(self) -> str:
@@ -37,136 +37,150 @@ class Repair(StrEnum):
 
 _LABELS: Final[Mapping[Repair, str]] = MappingProxyType(
     {
-        Repair.ASK: "Ask the provider now",
-        Repair.RETURN: "Return to ready",
-        Repair.FINISH: "Mark as done",
-        Repair.FAIL: "Mark as failed",
+        Repair.LOOK_UP: "Ask the provider now",
+        Repair.REOPEN: "Return to ready",
+        Repair.MARK_FINISHED: "Mark as done",
+        Repair.MARK_FAILED: "Mark as failed",
         Repair.RESEND: "Send its message again",
-        Repair.AGAIN: "Try again as a new attempt",
+        Repair.RESUBMIT: "Try again as a new attempt",
     }
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer:
+class RepairOption:
     """Whether a repair is open now; `why` says what it will do, or why it is not."""
 
     repair: Repair
     allowed: bool
-    why: str
+    reason: str
     needs_reference: bool = False
 
 
-def offers(
-    job: Job, terms: Terms, *, now: datetime, has_another_attempt: bool = False
-) -> tuple[Offer, ...]:
+def repair_options(
+    job: Job, policy: RetryPolicy, *, now: datetime, can_resubmit: bool = False
+) -> tuple[RepairOption, ...]:
     """Every repair, each with a plain sentence."""
     return tuple(
-        offer(job, terms, repair, now=now, has_another_attempt=has_another_attempt)
-        for repair in Repair
+        repair_option(job, policy, repair, now=now, can_resubmit=can_resubmit) for repair in Repair
     )
 
 
-def offer(
-    job: Job, terms: Terms, repair: Repair, *, now: datetime, has_another_attempt: bool = False
-) -> Offer:
+def repair_option(
+    job: Job, policy: RetryPolicy, repair: Repair, *, now: datetime, can_resubmit: bool = False
+) -> RepairOption:
     """One repair, for the job as it is now."""
     match repair:
-        case Repair.AGAIN:
-            allowed, why = _again(job, has_another_attempt=has_another_attempt)
+        case Repair.RESUBMIT:
+            allowed, reason = _check_resubmit(job, can_resubmit=can_resubmit)
         case _:
-            allowed, why = _RULES[repair](job, terms, now)
-    needs_reference = repair is Repair.FINISH and terms.safety is not Safety.NATURAL
-    return Offer(repair=repair, allowed=allowed, why=why, needs_reference=needs_reference)
+            allowed, reason = _CHECKS[repair](job, policy, now)
+    needs_reference = repair is Repair.MARK_FINISHED and policy.safety is not RetrySafety.NATURAL
+    return RepairOption(
+        repair=repair, allowed=allowed, reason=reason, needs_reference=needs_reference
+    )
 
 
-def unread_offers(job: Job, terms: Terms | None) -> tuple[Offer, ...]:
+def unreadable_job_options(job: Job, policy: RetryPolicy | None) -> tuple[RepairOption, ...]:
     """Every repair of a job whose message this deployment cannot read; None: nor knows its type."""
-    return tuple(unread_offer(job, terms, repair) for repair in Repair)
+    return tuple(unreadable_job_option(job, policy, repair) for repair in Repair)
 
 
-def unread_offer(job: Job, terms: Terms | None, repair: Repair) -> Offer:
+def unreadable_job_option(job: Job, policy: RetryPolicy | None, repair: Repair) -> RepairOption:
     """Such a job can be closed by a person, so that it ends; nothing else is known to be safe."""
-    allowed, why = _unread(job, terms, repair)
-    needs_reference = repair is Repair.FINISH and bool(terms and terms.safety is not Safety.NATURAL)
-    return Offer(repair=repair, allowed=allowed, why=why, needs_reference=needs_reference)
+    allowed, reason = _check_unreadable_job(job, policy, repair)
+    needs_reference = repair is Repair.MARK_FINISHED and bool(
+        policy and policy.safety is not RetrySafety.NATURAL
+    )
+    return RepairOption(
+        repair=repair, allowed=allowed, reason=reason, needs_reference=needs_reference
+    )
 
 
 def reopen(
-    job: Job, terms: Terms, *, reason: str, heard: Answer | None, asked_at: datetime
+    job: Job,
+    policy: RetryPolicy,
+    *,
+    reason: str,
+    lookup: EffectOutcome | None,
+    looked_up_at: datetime,
 ) -> Decision | str:
     """The move back to ready, or why there is no proof that nothing happened.
 
     `heard`: what the provider said to the question; None: the row itself is the proof.
     """
-    match heard:
+    match lookup:
         case None:
-            return _reopened(reason, asked_at)
-        case Absent(proved=proved) if proved or asked_at >= ask_not_before(job, terms):
+            return _reopen_decision(reason, looked_up_at)
+        case NotFound(conclusive=proved) if proved or looked_up_at >= absence_conclusive_at(
+            job, policy
+        ):
             # The key moves on, since the provider may remember the old one with its error.
-            told = f"{reason}; {heard.reason}"
-            return _reopened(
-                told,
-                asked_at,
+            full_reason = f"{reason}; {lookup.reason}"
+            return _reopen_decision(
+                full_reason,
+                looked_up_at,
                 key_number=job.key_number + 1,
                 first_sent_at=None,
                 key_scope=None,
             )
-        case Absent():
-            wait = minute(ask_not_before(job, terms))
-            return f"{heard.reason}, but a request may still be under way: try again after {wait}"
+        case NotFound():
+            retry_at = format_minute(absence_conclusive_at(job, policy))
+            return (
+                f"{lookup.reason}, but a request may still be under way: try again after {retry_at}"
+            )
         case _:
-            return f"this is no proof that nothing happened: {heard.reason}"
+            return f"this is no proof that nothing happened: {lookup.reason}"
 
 
-def is_its_own_proof(job: Job, terms: Terms) -> bool:
+def can_reopen_without_lookup(job: Job, policy: RetryPolicy) -> bool:
     """Whether the row alone shows that running it again does no harm."""
-    return terms.safety is Safety.NATURAL or not job.has_started
+    return policy.safety is RetrySafety.NATURAL or not job.was_claimed
 
 
-def rule(job: Job, repair: Repair, *, reason: str, reference: str | None) -> Decision:
+def resolve_manually(job: Job, repair: Repair, *, reason: str, reference: str | None) -> Decision:
     """A person's word about what is true outside."""
-    finished = repair is Repair.FINISH
-    told = reason if reference is None else f"{reason} (reference {reference})"
+    finished = repair is Repair.MARK_FINISHED
+    full_reason = reason if reference is None else f"{reason} (reference {reference})"
     result = {**(job.result or {}), **({"reference": reference} if reference else {})}
     return Decision(
-        event=Event.RULE_FINISHED if finished else Event.RULE_FAILED,
-        reason=told,
+        event=Event.RESOLVE_FINISHED if finished else Event.RESOLVE_FAILED,
+        reason=full_reason,
         changes={
-            **ending(),
-            "result": result if finished else {"code": _RULED, **result},
+            **ended_fields(),
+            "result": result if finished else {"code": _RESOLVED_BY_OPERATOR, **result},
             # What proves a failure, such as a refund, is nothing to ask about or to cancel later.
             "provider_ref": job.provider_ref or (reference if finished else None),
-            "last_error": None if finished else one_line(told),
+            "last_error": None if finished else single_line(full_reason),
         },
     )
 
 
-def needs_closing(job: Job, terms: Terms) -> bool:
+def needs_closing(job: Job, policy: RetryPolicy) -> bool:
     """Whether something may still be open at the provider, so that the job must not fail yet."""
-    return terms.leaves_open and job.provider_ref is not None
+    return policy.leaves_open and job.provider_ref is not None
 
 
-def close_first(job: Job, *, reason: str, reference: str | None, now: datetime) -> Decision:
+def close_then_fail(job: Job, *, reason: str, reference: str | None, now: datetime) -> Decision:
     """A worker closes what is open; then, and only then, the job has failed as the person said."""
-    told = reason if reference is None else f"{reason} (reference {reference})"
+    full_reason = reason if reference is None else f"{reason} (reference {reference})"
     result = {**(job.result or {}), **({"reference": reference} if reference else {})}
-    closing = {"reason": one_line(told), "code": _RULED, "result": result}
-    return _reopened(told, now, event=Event.RULE_CLOSE, closing=closing)
+    closing = {"reason": single_line(full_reason), "code": _RESOLVED_BY_OPERATOR, "result": result}
+    return _reopen_decision(full_reason, now, event=Event.CLOSE_AND_FAIL, closing=closing)
 
 
-def done_by_another(job: Job, found: Answer) -> bool:
+def resolved_elsewhere(job: Job, outcome: EffectOutcome) -> bool:
     """Whether our rows were settled by something else than this job, such as a payment by hand."""
     own = job.result or {}
-    return isinstance(found, Done) and any(
-        own.get(name) != value for name, value in found.result.items()
+    return isinstance(outcome, Succeeded) and any(
+        own.get(name) != value for name, value in outcome.result.items()
     )
 
 
-def resend(job: Job, terms: Terms, *, reason: str, now: datetime) -> Decision:
+def operator_resend(job: Job, policy: RetryPolicy, *, reason: str, now: datetime) -> Decision:
     """Another message for a ready row, because a person wants it."""
-    again = send_again(job, terms, now)
-    return Decision(event=again.event, reason=reason, changes=again.changes, alert=again.alert)
+    resent = resend(job, policy, now)
+    return Decision(event=resent.event, reason=reason, changes=resent.changes, alert=resent.alert)
 
 
 def note(reason: str) -> Decision:
@@ -174,24 +188,26 @@ def note(reason: str) -> Decision:
     return Decision(event=Event.NOTE, reason=reason)
 
 
-def tried_again(job: Job, terms: Terms, *, as_key: JobKey, reason: str, now: datetime) -> Decision:
+def note_resubmission(
+    job: Job, policy: RetryPolicy, *, new_key: JobKey, reason: str, now: datetime
+) -> Decision:
     """A new attempt runs only while this row says "failed", so the row must not expire before."""
     # Whole seconds, as a row keeps them.
-    until = (now + terms.stop.age + MESSAGE_GRACE).replace(microsecond=0)
+    until = (now + policy.limits.max_age + MESSAGE_GRACE).replace(microsecond=0)
     kept = {} if job.expires_at is None else {"expires_at": max(job.expires_at, until)}
-    return Decision(event=Event.NOTE, reason=f"tried again as {as_key}: {reason}", changes=kept)
+    return Decision(event=Event.NOTE, reason=f"tried again as {new_key}: {reason}", changes=kept)
 
 
-def came_to(job: Job) -> str:
+def lookup_summary(job: Job) -> str:
     """What asking about a job came to, in a word or two."""
-    return _CAME_TO[job.status]
+    return _LOOKUP_SUMMARIES[job.status]
 
 
-def _reopened(
-    reason: str, now: datetime, *, event: Event = Event.RULE_READY, **changes: object
+def _reopen_decision(
+    reason: str, now: datetime, *, event: Event = Event.REOPEN, **changes: object
 ) -> Decision:
     """All counts and the age begin anew: a person has looked."""
-    return back_to_ready(
+    return requeue(
         event,
         reason,
         run_at=now,
@@ -206,32 +222,32 @@ def _reopened(
     )
 
 
-def _ask(job: Job, terms: Terms, now: datetime) -> tuple[bool, str]:
-    provider = terms.profile.name
+def _check_look_up(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
+    provider = policy.profile.name
     match job.status:
         case Status.UNKNOWN:
             return True, f"{provider} is asked now, and what it says is recorded"
-        case Status.STARTED if job.lease_over(now):
+        case Status.STARTED if job.lease_expired(now):
             return True, f"its worker is gone: {provider} is asked what became of it"
         case Status.STARTED:
-            return False, f"a worker has it until {minute(job.lease_until or now)}"
-        case Status.NEEDS_REVIEW if _can_ask(terms):
+            return False, f"a worker has it until {format_minute(job.lease_until or now)}"
+        case Status.NEEDS_REVIEW if _can_look_up(policy):
             return True, f"{provider} is asked, and its answer is noted; you decide what follows"
         case Status.NEEDS_REVIEW:
             return False, f"{provider} cannot be asked what became of it"
         case _:
-            return False, _STANDS[job.status]
+            return False, _NOT_ALLOWED_REASONS[job.status]
 
 
-def _return(job: Job, terms: Terms, now: datetime) -> tuple[bool, str]:
+def _check_reopen(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
     del now
-    provider = terms.profile.name
+    provider = policy.profile.name
     match job.status:
-        case Status.NEEDS_REVIEW if not job.has_started:
+        case Status.NEEDS_REVIEW if not job.was_claimed:
             return True, "no worker ever took it, so nothing was done: it is run"
-        case Status.NEEDS_REVIEW if terms.safety is Safety.NATURAL:
+        case Status.NEEDS_REVIEW if policy.safety is RetrySafety.NATURAL:
             return True, "running it again does no harm: it is run again"
-        case Status.NEEDS_REVIEW if _can_ask(terms):
+        case Status.NEEDS_REVIEW if _can_look_up(policy):
             return True, f"{provider} is asked first: it is run again only if nothing was done"
         case Status.NEEDS_REVIEW:
             return False, f"{provider} cannot be asked whether it was done: mark it instead"
@@ -240,92 +256,94 @@ def _return(job: Job, terms: Terms, now: datetime) -> tuple[bool, str]:
         case Status.READY:
             return False, "it is ready already"
         case _:
-            return False, _STANDS[job.status]
+            return False, _NOT_ALLOWED_REASONS[job.status]
 
 
-def _finish(job: Job, terms: Terms, now: datetime) -> tuple[bool, str]:
+def _check_mark_finished(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
     del now
     if job.status is Status.NEEDS_REVIEW:
-        return True, f"you have seen at {terms.profile.name} that it is done: our rows follow"
-    return False, _STANDS[job.status]
+        return True, f"you have seen at {policy.profile.name} that it is done: our rows follow"
+    return False, _NOT_ALLOWED_REASONS[job.status]
 
 
-def _fail(job: Job, terms: Terms, now: datetime) -> tuple[bool, str]:
+def _check_mark_failed(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
     del now
-    if job.status is Status.NEEDS_REVIEW and needs_closing(job, terms):
+    if job.status is Status.NEEDS_REVIEW and needs_closing(job, policy):
         return True, (
-            f"{terms.profile.name} is asked first: what is still open there is closed by a worker, "
+            f"{policy.profile.name} is asked first: what is still open there is closed by a worker, "
             "and then the job has failed"
         )
     if job.status is Status.NEEDS_REVIEW:
-        return True, f"you have seen at {terms.profile.name} that it is not done: our rows follow"
-    return False, _STANDS[job.status]
+        return True, f"you have seen at {policy.profile.name} that it is not done: our rows follow"
+    return False, _NOT_ALLOWED_REASONS[job.status]
 
 
-def _resend(job: Job, terms: Terms, now: datetime) -> tuple[bool, str]:
+def _check_resend(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
     if job.status is not Status.READY:
-        return False, "only a job that is ready is sent: " + _STANDS[job.status]
-    if old := too_old(job, terms, now):
-        return False, f"{old}: the next sweep brings it to review, where it can be returned"
+        return False, "only a job that is ready is sent: " + _NOT_ALLOWED_REASONS[job.status]
+    if age_reason := max_age_exceeded(job, policy, now):
+        return False, f"{age_reason}: the next sweep brings it to review, where it can be returned"
     return True, "its message is sent once more; a second one does no harm"
 
 
-def _again(job: Job, *, has_another_attempt: bool) -> tuple[bool, str]:
+def _check_resubmit(job: Job, *, can_resubmit: bool) -> tuple[bool, str]:
     if job.status is not Status.FAILED:
-        return False, "only a job that has failed can be tried anew: " + _STANDS[job.status]
-    if not has_another_attempt:
+        return False, "only a job that has failed can be tried anew: " + _NOT_ALLOWED_REASONS[
+            job.status
+        ]
+    if not can_resubmit:
         return False, "this kind of job has no second attempt: send a new one"
     return True, "a new job is sent; it runs only while this one stays failed"
 
 
-def _unread(job: Job, terms: Terms | None, repair: Repair) -> tuple[bool, str]:
+def _check_unreadable_job(job: Job, policy: RetryPolicy | None, repair: Repair) -> tuple[bool, str]:
     cannot = "this deployment cannot read its message"
     # Of a type that nobody here knows, it may be open as well.
-    may_be_open = job.provider_ref is not None and (terms is None or terms.leaves_open)
+    may_be_open = job.provider_ref is not None and (policy is None or policy.leaves_open)
     match job.status:
-        case Status.NEEDS_REVIEW if repair is Repair.FAIL and may_be_open:
+        case Status.NEEDS_REVIEW if repair is Repair.MARK_FAILED and may_be_open:
             return False, (
                 f"{job.provider_ref} may still be open at the provider, and {cannot}, so nobody "
                 "can close it: deploy one that can"
             )
-        case Status.NEEDS_REVIEW if repair in _SEEN:
+        case Status.NEEDS_REVIEW if repair in _OPERATOR_FINDINGS:
             return True, (
-                f"you have seen outside that it is {_SEEN[repair]}: the job is closed, and our own "
+                f"you have seen outside that it is {_OPERATOR_FINDINGS[repair]}: the job is closed, and our own "
                 f"rows are not changed, because {cannot}"
             )
         case Status.NEEDS_REVIEW:
             return False, f"{cannot}: deploy one that can, or mark it as done or as failed"
         case _ if job.ended:
-            return False, _STANDS[job.status]
+            return False, _NOT_ALLOWED_REASONS[job.status]
         case _:
             return False, f"{cannot}: the reconciler brings it to review when it falls due"
 
 
-def _can_ask(terms: Terms) -> bool:
-    asks = terms.safety in {Safety.KEYED, Safety.LOOKUP}
-    return asks and terms.profile.lookup_lag is not None
+def _can_look_up(policy: RetryPolicy) -> bool:
+    asks = policy.safety in {RetrySafety.KEYED, RetrySafety.LOOKUP}
+    return asks and policy.profile.lookup_lag is not None
 
 
-_RULES: Final[Mapping[Repair, Callable[[Job, Terms, datetime], tuple[bool, str]]]] = (
+_CHECKS: Final[Mapping[Repair, Callable[[Job, RetryPolicy, datetime], tuple[bool, str]]]] = (
     MappingProxyType(
         {
-            Repair.ASK: _ask,
-            Repair.RETURN: _return,
-            Repair.FINISH: _finish,
-            Repair.FAIL: _fail,
-            Repair.RESEND: _resend,
+            Repair.LOOK_UP: _check_look_up,
+            Repair.REOPEN: _check_reopen,
+            Repair.MARK_FINISHED: _check_mark_finished,
+            Repair.MARK_FAILED: _check_mark_failed,
+            Repair.RESEND: _check_resend,
         }
     )
 )
 
-_RULED: Final = "ruled_by_a_person"
+_RESOLVED_BY_OPERATOR: Final = "ruled_by_a_person"
 
 # What a person says that is true outside.
-_SEEN: Final[Mapping[Repair, str]] = MappingProxyType(
-    {Repair.FINISH: "done", Repair.FAIL: "not done"}
+_OPERATOR_FINDINGS: Final[Mapping[Repair, str]] = MappingProxyType(
+    {Repair.MARK_FINISHED: "done", Repair.MARK_FAILED: "not done"}
 )
 
-_CAME_TO: Final[Mapping[Status, str]] = MappingProxyType(
+_LOOKUP_SUMMARIES: Final[Mapping[Status, str]] = MappingProxyType(
     {
         Status.READY: "nothing was done",
         Status.STARTED: "still under way",
@@ -337,7 +355,7 @@ _CAME_TO: Final[Mapping[Status, str]] = MappingProxyType(
 )
 
 # Why nothing is done about a job that stands like this.
-_STANDS: Final[Mapping[Status, str]] = MappingProxyType(
+_NOT_ALLOWED_REASONS: Final[Mapping[Status, str]] = MappingProxyType(
     {
         Status.READY: "it waits for a worker, and nothing is open outside",
         Status.STARTED: "a worker has it, or had it: ask the provider when its time is over",

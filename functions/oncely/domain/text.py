@@ -4,12 +4,12 @@ import re
 from typing import Final
 
 # A row must never grow to DynamoDB's 400 kB, nor an alert to a page.
-MAX_REASON: Final = 500
+MAX_REASON_LENGTH: Final = 500
 
 
-def one_line(text: str, longest: int = MAX_REASON) -> str:
+def single_line(text: str, max_length: int = MAX_REASON_LENGTH) -> str:
     """What was said, on one line: an id cannot forge a second one in an alert or a log."""
-    return "".join(letter if letter.isprintable() else " " for letter in text[:longest])
+    return "".join(letter if letter.isprintable() else " " for letter in text[:max_length])
 
 
 # One letter at the start of a run: a long text is gone through once, whatever it holds.
@@ -17,11 +17,11 @@ _LETTER: Final = r"[^\s@<>\"',;:()\[\]]"
 _ADDRESS: Final = re.compile(rf"(?<!{_LETTER})({_LETTER}){_LETTER}*@")
 
 
-def masked(text: str) -> str:
+def mask_emails(text: str) -> str:
     """What was said, without the names in e-mail addresses."""
     return _ADDRESS.sub(r"\1***@", text)
 
 
-def safe_line(text: str) -> str:
+def redacted_line(text: str) -> str:
     """What was said, as logs, alerts and outputs tell it: on one line, and without addresses."""
-    return one_line(masked(text))
+    return single_line(mask_emails(text))

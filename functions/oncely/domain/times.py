@@ -3,12 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 
-def time_text(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """A time as text."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def whole_milliseconds(at: datetime) -> datetime:
+def truncate_to_milliseconds(at: datetime) -> datetime:
     """A time as a row keeps it: the clock gives no others, and no write may differ from its row.
 
     Not whole seconds: a second claim may come within a second of the first, and must be later.
@@ -16,7 +16,7 @@ def whole_milliseconds(at: datetime) -> datetime:
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
-def instant(text: object) -> datetime:
+def parse_time(text: object) -> datetime:
     """The time that a text of any ISO spelling means; without a zone it is taken as UTC."""
     try:
         at = datetime.fromisoformat(text)  # type: ignore[arg-type]  # what is no text is refused
@@ -29,12 +29,12 @@ def instant(text: object) -> datetime:
         raise ValueError("a time is of the years 1 to 9999, in UTC as well") from None
 
 
-def until_next(at: datetime, every: timedelta) -> timedelta:
+def time_until_next(at: datetime, interval: timedelta) -> timedelta:
     """How long it is from `at` to the next full `every`, counted from midnight UTC."""
     day = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return every - (at - day) % every
+    return interval - (at - day) % interval
 
 
-def minute(at: datetime) -> str:
+def format_minute(at: datetime) -> str:
     """A time as a person reads it in a sentence."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -22,7 +22,7 @@ class RowChange:
     unreadable: bool = False
     version: int | None = None  # of a row that is unreadable, if at least that could be read
 
-    def line(self, generation: str) -> HistoryLine | None:
+    def to_history_line(self, generation: str) -> HistoryLine | None:
         """The line of this write. Returns None if the history does not record it."""
         if self.unreadable:
             return unreadable_line(
@@ -44,17 +44,17 @@ class HistoryWriter:
 
         Returns how many objects were written.
         """
-        lines = (change.line(generation) for change in changes)
-        groups = grouped(line for line in lines if line is not None)
+        lines = (change.to_history_line(generation) for change in changes)
+        groups = group_lines(line for line in lines if line is not None)
         for (hour, job_type), group in groups.items():
             first, last = group[0].at, group[-1].at
             # Times first: a reader finds the objects of an hour without listing the whole day.
-            name = f"{_clock(first)}-{_clock(last)}-{batch}"
+            name = f"{_format_clock(first)}-{_format_clock(last)}-{batch}"
             self.store.put(hour.date(), job_type, name, group)
         return len(groups)
 
 
-def grouped(lines: Iterable[HistoryLine]) -> dict[tuple[datetime, str], Sequence[HistoryLine]]:
+def group_lines(lines: Iterable[HistoryLine]) -> dict[tuple[datetime, str], Sequence[HistoryLine]]:
     """The lines by their hour in UTC and their job type, in the order of their times."""
     groups: defaultdict[tuple[datetime, str], list[HistoryLine]] = defaultdict(list)
     for line in sorted(lines, key=lambda one: one.at):
@@ -63,5 +63,5 @@ def grouped(lines: Iterable[HistoryLine]) -> dict[tuple[datetime, str], Sequence
     return dict(groups)
 
 
-def _clock(at: datetime) -> str:
+def _format_clock(at: datetime) -> str:
     return f"{at.astimezone(UTC):%H%M%S}"

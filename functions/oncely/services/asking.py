@@ -4,83 +4,94 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oncely.contract import AnyContract, Call, Message, Mismatch, Proceed, Settled
-from oncely.domain.answers import Answer, CannotAsk, Done, Odd, Prepared, Unreachable
-from oncely.domain.due import of_other_values
+from oncely.contract import AlreadyResolved, AnyContract, EffectCall, Message, Mismatch, Proceed
+from oncely.domain.answers import (
+    Anomalous,
+    EffectOutcome,
+    LookupFailed,
+    LookupUnsupported,
+    Prepared,
+    Succeeded,
+)
+from oncely.domain.due import flag_changed_values
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job
-from oncely.domain.profiles import Safety
-from oncely.domain.table_identity import lost_history
+from oncely.domain.profiles import RetrySafety
+from oncely.domain.table_identity import may_have_lost_history
 from oncely.ports import TableOpen
 
 
 @dataclass(frozen=True)
-class Heard:
+class LookupResult:
     """What was heard; without facts there is nothing local to write."""
 
-    answer: Answer
+    outcome: EffectOutcome
     facts: Any = None  # the contract's own type
-    found: Mapping[str, str | None] = field(default_factory=dict)  # what the row had lost
+    restored_fields: Mapping[str, str | None] = field(default_factory=dict)  # what the row had lost
 
 
-def heard_if_closed(row: Job, contract: AnyContract) -> Answer:
+def lookup_closed(row: Job, contract: AnyContract) -> EffectOutcome:
     """Whether what was prepared can still take effect; whatever goes wrong is no answer."""
     try:
-        return contract.ask_closed(row)
+        return contract.lookup_closed(row)
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
-        return Unreachable(f"asking ended in {type(error).__name__}: {error}")
+        return LookupFailed(f"asking ended in {type(error).__name__}: {error}")
 
 
-def heard_about(row: Job, contract: AnyContract, message: Message, table: TableOpen) -> Heard:
+def lookup_effect(
+    row: Job, contract: AnyContract, message: Message, table: TableOpen
+) -> LookupResult:
     """Whatever goes wrong is an answer as well: looking changes nothing, and is done again."""
     try:
-        standing = contract.check(message)
+        precheck = contract.precheck(message)
     except Exception as error:  # noqa: BLE001  # whatever our own rows or a contract raise
-        return Heard(
-            Unreachable(f"our own rows could not be read: {type(error).__name__}: {error}")
+        return LookupResult(
+            LookupFailed(f"our own rows could not be read: {type(error).__name__}: {error}")
         )
-    if isinstance(standing, Mismatch):
-        return Heard(Odd(standing.reason))
-    if standing.facts is None:
-        return Heard(Odd("our own rows do not tell any more what was asked for"))
+    if isinstance(precheck, Mismatch):
+        return LookupResult(Anomalous(precheck.reason))
+    if precheck.facts is None:
+        return LookupResult(Anomalous("our own rows do not tell any more what was asked for"))
     try:
         # The same key as when it was sent: another one would find nothing.
-        key_length = contract.terms.profile.key_length
-        call = Call(job=row, facts=standing.facts, key_length=key_length)
-        if lost_history(row, table.replays_until):
-            answer, found = _asked_after_restore(contract, call, table)
+        key_length = contract.policy.profile.max_key_length
+        call = EffectCall(job=row, facts=precheck.facts, max_key_length=key_length)
+        if may_have_lost_history(row, table.replays_until):
+            answer, found = _lookup_after_restore(contract, call, table)
         else:
-            answer, found = contract.ask(call), {}
+            answer, found = contract.lookup(call), {}
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
-        untold = Unreachable(f"asking ended in {type(error).__name__}: {error}")
-        return Heard(untold, standing.facts)
-    values = None if standing.values is None else fingerprint(standing.values)
-    judged = of_other_values(row, answer, values)
-    if lost_history(row, table.replays_until) and _is_recorded(judged, standing):
-        return Heard(judged, None, found)
-    return Heard(judged, standing.facts, found)
+        lookup_failed = LookupFailed(f"asking ended in {type(error).__name__}: {error}")
+        return LookupResult(lookup_failed, precheck.facts)
+    values = None if precheck.values is None else fingerprint(precheck.values)
+    checked_outcome = flag_changed_values(row, answer, values)
+    if may_have_lost_history(row, table.replays_until) and _is_recorded(checked_outcome, precheck):
+        return LookupResult(checked_outcome, None, found)
+    return LookupResult(checked_outcome, precheck.facts, found)
 
 
-def found_reference(
+def find_lost_reference(
     row: Job, contract: AnyContract, message: Message, table: TableOpen
-) -> Prepared | Answer | None:
+) -> Prepared | EffectOutcome | None:
     """What a restored row without a reference has at its provider. Returns None if it lost none."""
-    if row.provider_ref is not None or not lost_history(row, table.replays_until):
+    if row.provider_ref is not None or not may_have_lost_history(row, table.replays_until):
         return None
     try:
-        standing = contract.check(message)
-        if isinstance(standing, Mismatch) or standing.facts is None:
+        precheck = contract.precheck(message)
+        if isinstance(precheck, Mismatch) or precheck.facts is None:
             return None  # nothing tells whose it would be: the repair itself says so
-        return contract.find_prepared(Call(job=_named(row, table), facts=standing.facts))
+        return contract.find_prepared(
+            EffectCall(job=_with_deployment(row, table), facts=precheck.facts)
+        )
     except Exception as error:  # noqa: BLE001  # whatever our own rows or a provider's SDK raise
-        return Unreachable(f"asking ended in {type(error).__name__}: {error}")
+        return LookupFailed(f"asking ended in {type(error).__name__}: {error}")
 
 
-def _asked_after_restore(
-    contract: AnyContract, call: Call[Any], table: TableOpen
-) -> tuple[Answer, dict[str, str | None]]:
+def _lookup_after_restore(
+    contract: AnyContract, call: EffectCall[Any], table: TableOpen
+) -> tuple[EffectOutcome, dict[str, str | None]]:
     """The row may lack its reference: by deployment and job key the provider still knows it."""
-    call.job = _named(call.job, table)
+    call.job = _with_deployment(call.job, table)
     found: dict[str, str | None] = {}
     if call.job.provider_ref is None:
         match contract.find_prepared(call):
@@ -91,23 +102,23 @@ def _asked_after_restore(
                 call.job = replace(call.job, provider_ref=ref)
             case answer:
                 return answer, {}
-    answer = contract.ask(call)
-    if isinstance(answer, CannotAsk) and contract.terms.safety is not Safety.NATURAL:
+    answer = contract.lookup(call)
+    if isinstance(answer, LookupUnsupported) and contract.policy.safety is not RetrySafety.NATURAL:
         # Its key may have been used in what the restore lost: no window makes a resend safe.
-        answer = Odd(f"the job table was restored, so it may have happened; {answer.reason}")
+        answer = Anomalous(f"the job table was restored, so it may have happened; {answer.reason}")
     return answer, found
 
 
-def _is_recorded(answer: Answer, standing: Proceed[Any] | Settled[Any]) -> bool:
+def _is_recorded(outcome: EffectOutcome, precheck: Proceed[Any] | AlreadyResolved[Any]) -> bool:
     """Whether our own rows name this very effect: only the job's row was lost."""
-    known = standing.answer if isinstance(standing, Settled) else None
+    known = precheck.outcome if isinstance(precheck, AlreadyResolved) else None
     return (
-        isinstance(answer, Done)
-        and isinstance(known, Done)
-        and all(answer.result.get(name) == value for name, value in known.result.items())
+        isinstance(outcome, Succeeded)
+        and isinstance(known, Succeeded)
+        and all(outcome.result.get(name) == value for name, value in known.result.items())
     )
 
 
-def _named(row: Job, table: TableOpen) -> Job:
+def _with_deployment(row: Job, table: TableOpen) -> Job:
     """A row that lost its first claim lost the deployment with it."""
     return replace(row, deployment=row.deployment or table.deployment)

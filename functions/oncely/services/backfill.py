@@ -6,21 +6,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Final
 
-from oncely.domain.gaps import BackfillProgress, Gap
+from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryLine, backfill_line, unreadable_line
 from oncely.ports import Clock, HistoryReader, HistoryStore, RowPage, RowScan
 
 # Rows come in no order of time. Many at once make few objects, and fit into 200 MB of memory.
-LINES_AT_ONCE: Final = 50_000
+MAX_BUFFERED_LINES: Final = 50_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Backfilled:
+class BackfillResult:
     """What a backfill did, or would do."""
 
     progress: BackfillProgress
-    closed: tuple[Gap, ...] = ()
-    still_open: tuple[Gap, ...] = ()
+    closed: tuple[HistoryGap, ...] = ()
+    still_open: tuple[HistoryGap, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Backfill:
     store: HistoryStore
     reader: HistoryReader
     clock: Clock
-    lines_at_once: int = LINES_AT_ONCE
+    max_buffered_lines: int = MAX_BUFFERED_LINES
 
     def run(
         self,
@@ -40,17 +40,17 @@ class Backfill:
         rows_from: datetime | None = None,
         dry_run: bool = False,
         report: Callable[[BackfillProgress], None] = lambda _: None,
-    ) -> Backfilled:
+    ) -> BackfillResult:
         """Write the lines of all rows, or of those that changed since; then close the gaps."""
         progress = BackfillProgress(
             generation=generation, started_at=self.clock.now(), rows_from=rows_from
         )
         earlier = None if dry_run else self.reader.backfill_progress()
-        if earlier is not None and earlier.continues(progress):
+        if earlier is not None and earlier.can_continue_as(progress):
             progress = earlier
         waiting: list[HistoryLine] = []
         for page in self.scan.pages(after=progress.after):
-            lines = _lines(page, progress, now=self.clock.now())
+            lines = _history_lines(page, progress, now=self.clock.now())
             waiting.extend(lines)
             progress = replace(
                 progress,
@@ -58,14 +58,14 @@ class Backfill:
                 lines=progress.lines + len(lines),
                 after=page.after,
             )
-            if not dry_run and len(waiting) >= self.lines_at_once and page.after is not None:
+            if not dry_run and len(waiting) >= self.max_buffered_lines and page.after is not None:
                 progress = self._write(waiting, progress)
                 waiting = []
             report(progress)
         progress = replace(progress, done=True)
         if not dry_run:
             progress = self._write(waiting, progress)
-        return self._close(progress, dry_run=dry_run)
+        return self._close_gaps(progress, dry_run=dry_run)
 
     def _write(self, lines: Sequence[HistoryLine], progress: BackfillProgress) -> BackfillProgress:
         """Write lines, and only then how far they go."""
@@ -80,21 +80,23 @@ class Backfill:
         self.store.save_backfill(written)
         return written
 
-    def _close(self, progress: BackfillProgress, *, dry_run: bool) -> Backfilled:
+    def _close_gaps(self, progress: BackfillProgress, *, dry_run: bool) -> BackfillResult:
         gaps = self.reader.open_gaps()
         closed = tuple(
             gap
             for gap in gaps
-            if gap.closed_by(scanned_since=progress.started_at, rows_from=progress.rows_from)
+            if gap.is_closed_by(scanned_since=progress.started_at, rows_from=progress.rows_from)
         )
         if not dry_run:
             for gap in closed:
                 self.store.close_gap(gap, at=self.clock.now())
         left = tuple(gap for gap in gaps if gap not in closed)
-        return Backfilled(progress=progress, closed=closed, still_open=left)
+        return BackfillResult(progress=progress, closed=closed, still_open=left)
 
 
-def _lines(page: RowPage, progress: BackfillProgress, *, now: datetime) -> list[HistoryLine]:
+def _history_lines(
+    page: RowPage, progress: BackfillProgress, *, now: datetime
+) -> list[HistoryLine]:
     wanted = (
         job
         for job in page.jobs

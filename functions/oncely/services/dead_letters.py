@@ -5,123 +5,146 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from oncely.domain.due import dead_letter, stranded
-from oncely.domain.errors import BadInputError, UnavailableError
+from oncely.domain.due import mark_stranded, on_dead_letter
+from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.keys import JobKey
-from oncely.ports import Alerts, Clock, Created, Inbox, JobStore, TableGuard, TableRefused
-from oncely.registry import Registry
+from oncely.ports import Clock, Created, JobStore, MessageSource, Notifier, TableBlocked, TableGuard
+from oncely.registry import ContractRegistry
 from oncely.services import alert_texts
-from oncely.services.new_row import new_row
-from oncely.services.settle import Settler
-from oncely.services.tell import Teller
+from oncely.services.new_row import row_from_message
+from oncely.services.settle import DecisionWriter
+from oncely.services.tell import ReviewAlerter
 
 ACTOR: Final = "dead letters"
 # Each round was lost to someone who took, made or wrote the row in that very moment.
-_ROUNDS: Final = 5
+_MAX_CAS_RETRIES: Final = 5
 
 
-class Fate(StrEnum):
+class DeadLetterOutcome(StrEnum):
     """What became of a dead letter."""
 
-    KEPT = "kept"  # a ready row carries it, and falls due later
-    CARRIED = "carried"  # its row is held, asked about, with a person, or ended
-    REVIEW = "needs_review"  # it was here before, and no worker ever took it
+    RETRY_SCHEDULED = "kept"  # a ready row carries it, and falls due later
+    ALREADY_TRACKED = "carried"  # its row is held, asked about, with a person, or ended
+    NEEDS_REVIEW = "needs_review"  # it was here before, and no worker ever took it
     REJECTED = "rejected"  # it never was a job
-    LEFT = "left"  # our own side failed: it stays in the queue
+    LEFT_IN_QUEUE = "left"  # our own side failed: it stays in the queue
 
 
 @dataclass(frozen=True, kw_only=True)
-class Received:
+class HandledDeadLetter:
     """One dead letter, and what became of it."""
 
     message_id: str
-    fate: Fate
+    outcome: DeadLetterOutcome
     reason: str
     job_key: JobKey | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeadLetters:
+class DeadLetterHandler:
     """The consumer of the dead letter queue."""
 
-    registry: Registry
+    registry: ContractRegistry
     store: JobStore
-    alerts: Alerts
-    inbox: Inbox
+    notifier: Notifier
+    message_source: MessageSource
     clock: Clock
     guard: TableGuard
     stack: str = ""  # names the deployment in alerts
 
-    def receive_all(self, bodies: Mapping[str, str]) -> list[Received]:
+    def handle_batch(self, bodies: Mapping[str, str]) -> list[HandledDeadLetter]:
         """Receive each by its message id, and tell a person once for all of them.
 
         If nobody could be told, all stay in the queue: coming again changes no row.
         """
-        received = [self._receive(message_id, body) for message_id, body in bodies.items()]
-        if not self._tell(received):
-            return [replace(letter, fate=Fate.LEFT) for letter in received]
+        handled = [self._handle(message_id, body) for message_id, body in bodies.items()]
+        if not self._notify(handled):
+            return [replace(letter, outcome=DeadLetterOutcome.LEFT_IN_QUEUE) for letter in handled]
         return [
             self._reject(letter, bodies[letter.message_id])
-            if letter.fate is Fate.REJECTED
+            if letter.outcome is DeadLetterOutcome.REJECTED
             else letter
-            for letter in received
+            for letter in handled
         ]
 
-    def _tell(self, received: list[Received]) -> bool:
+    def _notify(self, handled: list[HandledDeadLetter]) -> bool:
         """Tell of all but those that come again, and of those that their own alert tells of."""
-        news = [
+        entries = [
             (letter.job_key or letter.message_id, letter.reason)
-            for letter in received
-            if letter.fate not in {Fate.LEFT, Fate.REVIEW}
+            for letter in handled
+            if letter.outcome
+            not in {DeadLetterOutcome.LEFT_IN_QUEUE, DeadLetterOutcome.NEEDS_REVIEW}
         ]
-        return not news or self.alerts.tell(alert_texts.dead_letters(news, stack=self.stack))
+        return not entries or self.notifier.notify(
+            alert_texts.dead_letter_alert(entries, stack=self.stack)
+        )
 
-    def _receive(self, message_id: str, body: str) -> Received:
+    def _handle(self, message_id: str, body: str) -> HandledDeadLetter:
         try:
-            fate, reason, key = self._settle(body)
-        except BadInputError as error:
-            return Received(message_id=message_id, fate=Fate.REJECTED, reason=str(error))
+            fate, reason, key = self._ensure_row(body)
+        except InvalidInputError as error:
+            return HandledDeadLetter(
+                message_id=message_id, outcome=DeadLetterOutcome.REJECTED, reason=str(error)
+            )
         except Exception as error:  # noqa: BLE001  # such as a newer version's row; its neighbours go on
             reason = f"{type(error).__name__}: {error}"
-            return Received(message_id=message_id, fate=Fate.LEFT, reason=reason)
-        return Received(message_id=message_id, fate=fate, reason=reason, job_key=key)
+            return HandledDeadLetter(
+                message_id=message_id, outcome=DeadLetterOutcome.LEFT_IN_QUEUE, reason=reason
+            )
+        return HandledDeadLetter(message_id=message_id, outcome=fate, reason=reason, job_key=key)
 
-    def _reject(self, letter: Received, body: str) -> Received:
+    def _reject(self, dead_letter: HandledDeadLetter, body: str) -> HandledDeadLetter:
         try:
-            self.inbox.reject(body, reason=letter.reason, message_id=letter.message_id)
+            self.message_source.reject(
+                body, reason=dead_letter.reason, message_id=dead_letter.message_id
+            )
         except Exception as error:  # noqa: BLE001  # it stays in the queue; its neighbours go on
-            return replace(letter, fate=Fate.LEFT, reason=f"{letter.reason}; {error}")
-        return letter
+            return replace(
+                dead_letter,
+                outcome=DeadLetterOutcome.LEFT_IN_QUEUE,
+                reason=f"{dead_letter.reason}; {error}",
+            )
+        return dead_letter
 
-    def _settle(self, body: str) -> tuple[Fate, str, JobKey]:
+    def _ensure_row(self, body: str) -> tuple[DeadLetterOutcome, str, JobKey]:
         """Make sure that a row carries the job."""
         table = self.guard.check()
-        if isinstance(table, TableRefused):
+        if isinstance(table, TableBlocked):
             raise UnavailableError(table.reason)
-        kind, message = self.registry.parse(body)
-        key = kind.key(message)
-        for _ in range(_ROUNDS):
+        contract_type, message = self.registry.parse_body(body)
+        key = contract_type.key(message)
+        for _ in range(_MAX_CAS_RETRIES):
             row = self.store.get(key)
             now = self.clock.now()
             if row is None:
                 reason = "its message came to the dead letters before any worker took it"
-                job = new_row(kind, message, now=now, due_at=now, actor=ACTOR, reason=reason)
-                if isinstance(self.store.create(stranded(job, now)), Created):
-                    return Fate.KEPT, reason, key
+                job = row_from_message(
+                    contract_type, message, now=now, due_at=now, actor=ACTOR, reason=reason
+                )
+                if isinstance(self.store.create(mark_stranded(job, now)), Created):
+                    return DeadLetterOutcome.RETRY_SCHEDULED, reason, key
                 continue
-            decision = dead_letter(row, now)
+            decision = on_dead_letter(row, now)
             if decision is None:
-                return Fate.CARRIED, f"it is {row.status}", key
-            if self._settler().settle(row, decision).job is not None:
-                return (Fate.REVIEW if decision.alert else Fate.KEPT), decision.reason, key
+                return DeadLetterOutcome.ALREADY_TRACKED, f"it is {row.status}", key
+            if self._decision_writer().write(row, decision).job is not None:
+                return (
+                    (
+                        DeadLetterOutcome.NEEDS_REVIEW
+                        if decision.alert
+                        else DeadLetterOutcome.RETRY_SCHEDULED
+                    ),
+                    decision.reason,
+                    key,
+                )
         raise UnavailableError(f"the row of {key} kept changing; it is looked at again")
 
-    def _settler(self) -> Settler:
-        teller = Teller(
+    def _decision_writer(self) -> DecisionWriter:
+        alerter = ReviewAlerter(
             store=self.store,
-            alerts=self.alerts,
+            notifier=self.notifier,
             clock=self.clock,
             actor=ACTOR,
             stack=self.stack,
         )
-        return Settler(store=self.store, clock=self.clock, actor=ACTOR, teller=teller)
+        return DecisionWriter(store=self.store, clock=self.clock, actor=ACTOR, alerter=alerter)

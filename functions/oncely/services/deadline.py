@@ -13,6 +13,6 @@ class Deadline:
     at: datetime
     clock: Clock
 
-    def allows(self, time: timedelta) -> bool:
+    def has_time_for(self, duration: timedelta) -> bool:
         """Whether this much time is left."""
-        return self.clock.now() + time <= self.at
+        return self.clock.now() + duration <= self.at

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 from oncely.contract import AnyContract
 from oncely.domain.jobs import Job
-from oncely.domain.proof import MONEY_RETENTION, ended
+from oncely.domain.proof import MONEY_RETENTION, finalize_if_ended
 
 
-def with_proof(
+def apply_retention(
     before: Job,
     after: Job,
     contract: AnyContract | None,
@@ -21,12 +21,12 @@ def with_proof(
     """
     if before.ended or not after.ended:
         return after
-    retention = MONEY_RETENTION if contract is None else contract.kept_for(row_retention)
-    owes = contract is not None and _owes(contract, after)
-    return ended(before, after, retention=retention, owes=owes, now=now)
+    retention = MONEY_RETENTION if contract is None else contract.effective_retention(row_retention)
+    owes = contract is not None and _has_follow_ups(contract, after)
+    return finalize_if_ended(before, after, retention=retention, must_publish=owes, now=now)
 
 
-def _owes(contract: AnyContract, job: Job) -> bool:
+def _has_follow_ups(contract: AnyContract, job: Job) -> bool:
     try:
         return contract.publishes_events or bool(contract.follow_ups(job))
     except Exception:  # noqa: BLE001  # the effect is done: its end is written, whatever follows it

@@ -6,38 +6,40 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, TypeAlias
 
-from oncely.contract import AnyContract, Message, body_of
+from oncely.contract import AnyContract, Message, encode_message
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.moves import MESSAGE_GRACE
-from oncely.domain.text import one_line
+from oncely.domain.text import single_line
 from oncely.ports import (
+    AlreadyExists,
     Clock,
     Created,
-    Exists,
     JobStore,
-    Outbox,
+    MessageSender,
+    UniqueWindow,
     UniqueWindows,
-    Window,
-    WindowHeld,
+    WindowTaken,
 )
-from oncely.registry import Registry
-from oncely.services.new_row import new_row
+from oncely.registry import ContractRegistry
+from oncely.services.new_row import row_from_message
 
 _ACTOR: Final = "producer"
-_ROWS_AT_ONCE: Final = 8
+_WRITE_CONCURRENCY: Final = 8
 # A window changes hands at most once between a look at its holder and the next try.
-_ROUNDS: Final = 3
-_WRITTEN: Final = "the job is written all the same, and is sent by the reconciler when it falls due"
+_MAX_CAS_RETRIES: Final = 3
+_STILL_WRITTEN_NOTE: Final = (
+    "the job is written all the same, and is sent by the reconciler when it falls due"
+)
 
-_Asked: TypeAlias = tuple[type[AnyContract], Message]
-_Outboxes: TypeAlias = Mapping[str, Outbox]
+_ParsedMessage: TypeAlias = tuple[type[AnyContract], Message]
+_Senders: TypeAlias = Mapping[str, MessageSender]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Enqueued:
+class EnqueueResult:
     """The job that stands for a message: a new one, or the one that was there."""
 
     job_key: JobKey
@@ -48,7 +50,7 @@ class Enqueued:
 
 
 @dataclass(frozen=True)
-class _Order:
+class _PendingEnqueue:
     """A message on its way: its contract, and the row that stands for it."""
 
     contract: type[AnyContract]
@@ -61,18 +63,18 @@ class _Order:
         """What this message and the first one of the same job both say, differently."""
         if self.row.job_key != self.contract.key(self.message):
             return None  # another job, which holds the window
-        first, second = self.row.message, self.message.as_json()
+        first, second = self.row.message, self.message.to_dict()
         for name in sorted(first.keys() & second.keys()):
             if first[name] != second[name]:
                 return f"{name} was {first[name]!r} in the first message, is {second[name]!r} now"
         return None
 
     @property
-    def wants_sending(self) -> bool:
+    def needs_sending(self) -> bool:
         """A new job, or a message that says more than the first: the worker must check it."""
         if self.row.job_key != self.contract.key(self.message):
             return False
-        more = self.message.as_json().keys() - self.row.message.keys()
+        more = self.message.to_dict().keys() - self.row.message.keys()
         return self.created or (bool(more) and self.conflict is None)
 
 
@@ -80,10 +82,10 @@ class _Order:
 class Enqueuer:
     """The producer's helper."""
 
-    registry: Registry
+    registry: ContractRegistry
     store: JobStore
     windows: UniqueWindows
-    outbox: Callable[[str], Outbox]  # the queue by its short name
+    sender_for_queue: Callable[[str], MessageSender]  # the queue by its short name
     clock: Clock
     new_token: Callable[[], str]
 
@@ -94,92 +96,96 @@ class Enqueuer:
         unique_for: timedelta | None = None,
         actor: str = _ACTOR,
         reason: str = "enqueued",
-    ) -> Enqueued:
+    ) -> EnqueueResult:
         """Enqueue one job; a second time, the first job's key and status come back."""
-        asked, outboxes = self._read([message])
-        orders = [self._write(one, unique_for, actor, reason) for one in asked]
-        return self._send(orders, outboxes)[0]
+        parsed, senders = self._parse([message])
+        pending = [self._write(one, unique_for, actor, reason) for one in parsed]
+        return self._send(pending, senders)[0]
 
     def enqueue_many(
         self, messages: Iterable[Mapping[str, object]], *, unique_for: timedelta | None = None
-    ) -> list[Enqueued]:
+    ) -> list[EnqueueResult]:
         """Enqueue many; answers in the same order. A bad message raises before anything is sent."""
-        asked, outboxes = self._read(messages)
-        with ThreadPoolExecutor(max_workers=_ROWS_AT_ONCE) as pool:
-            orders = list(pool.map(lambda one: self._write(one, unique_for), asked))
-        return self._send(orders, outboxes)
+        parsed, senders = self._parse(messages)
+        with ThreadPoolExecutor(max_workers=_WRITE_CONCURRENCY) as pool:
+            pending = list(pool.map(lambda one: self._write(one, unique_for), parsed))
+        return self._send(pending, senders)
 
-    def _read(self, messages: Iterable[Mapping[str, object]]) -> tuple[list[_Asked], _Outboxes]:
+    def _parse(
+        self, messages: Iterable[Mapping[str, object]]
+    ) -> tuple[list[_ParsedMessage], _Senders]:
         """What is asked for, and where to send it: what is wrong is said before a row is there."""
-        asked = [self.registry.read(message) for message in messages]
-        for contract, message in asked:
+        parsed = [self.registry.parse_mapping(message) for message in messages]
+        for contract, message in parsed:
             contract.key(message)
-        queues = dict.fromkeys(contract.needs.queue for contract, _ in asked)
-        return asked, {queue: self.outbox(queue) for queue in queues}
+        queues = dict.fromkeys(contract.resources.queue for contract, _ in parsed)
+        return parsed, {queue: self.sender_for_queue(queue) for queue in queues}
 
     def _write(
         self,
-        asked: _Asked,
+        parsed: _ParsedMessage,
         unique_for: timedelta | None,
         actor: str = _ACTOR,
         reason: str = "enqueued",
-    ) -> _Order:
-        contract, message = asked
+    ) -> _PendingEnqueue:
+        contract, message = parsed
         now = self.clock.now()
-        job = new_row(
+        job = row_from_message(
             contract,
             message,
             now=now,
             due_at=now + MESSAGE_GRACE,
             actor=actor,
-            reason=one_line(reason),
+            reason=single_line(reason),
             owner=self.new_token(),
         )
         if unique_for is None:
-            found = self.store.create(job)
+            result = self.store.create(job)
         else:
-            window = Window(name=contract.window_name(message), now=now, until=now + unique_for)
-            found = self._create_in(window, job)
-        match found:
+            window = UniqueWindow(
+                name=contract.uniqueness_key(message), now=now, until=now + unique_for
+            )
+            result = self._create_in_window(window, job)
+        match result:
             case Created(job=row):
-                return _Order(contract, message, row, created=True)
-            case Exists(row=row):
-                return _Order(contract, message, row, created=False)
+                return _PendingEnqueue(contract, message, row, created=True)
+            case AlreadyExists(row=row):
+                return _PendingEnqueue(contract, message, row, created=False)
 
-    def _create_in(self, window: Window, job: Job) -> Created | Exists:
-        former: JobKey | None = None
-        for _ in range(_ROUNDS):
-            match self.windows.create(job, window, instead_of=former):
-                case WindowHeld(by=holder):
+    def _create_in_window(self, window: UniqueWindow, job: Job) -> Created | AlreadyExists:
+        previous_holder: JobKey | None = None
+        for _ in range(_MAX_CAS_RETRIES):
+            match self.windows.create(job, window, replacing=previous_holder):
+                case WindowTaken(holder=holder):
                     row = self.store.get(holder)
-                    if row is not None and not row.has_started:
-                        return Exists(row)
-                    former = holder
+                    if row is not None and not row.was_claimed:
+                        return AlreadyExists(row)
+                    previous_holder = holder
                 case found:
                     return found
         raise UnavailableError(f"the window {window.name} kept changing hands; try again")
 
-    def _send(self, orders: Sequence[_Order], outboxes: _Outboxes) -> list[Enqueued]:
-        answers = [
-            Enqueued(
+    def _send(self, pending: Sequence[_PendingEnqueue], senders: _Senders) -> list[EnqueueResult]:
+        results = [
+            EnqueueResult(
                 job_key=order.row.job_key,
                 status=order.row.status,
                 created=order.created,
                 conflict=order.conflict,
             )
-            for order in orders
+            for order in pending
         ]
         by_queue: dict[str, list[int]] = {}
-        for index, order in enumerate(orders):
-            if order.wants_sending:
-                by_queue.setdefault(order.contract.needs.queue, []).append(index)
+        for index, order in enumerate(pending):
+            if order.needs_sending:
+                by_queue.setdefault(order.contract.resources.queue, []).append(index)
         for queue, indexes in by_queue.items():
-            bodies = [body_of(orders[index].message.as_json()) for index in indexes]
+            bodies = [encode_message(pending[index].message.to_dict()) for index in indexes]
             try:
-                taken = outboxes[queue].send(bodies)
+                accepted = senders[queue].send(bodies)
             except NotConfiguredError as error:
                 # Whoever asked must not take it for a no: the rows are there.
-                raise NotConfiguredError(f"{error}; {_WRITTEN}") from error
-            for index, sent in zip(indexes, taken, strict=True):
-                answers[index] = replace(answers[index], sent=sent)
-        return answers
+                raise NotConfiguredError(f"{error}; {_STILL_WRITTEN_NOTE}") from error
+            for index, sent in zip(indexes, accepted, strict=True):
+                results[index] = replace(results[index], sent=sent)
+        return results

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncely.ports import SweepLeases, Sweeps
-from oncely.services.sweep_report import moved, report
+from oncely.services.sweep_report import build_report, made_progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finish:
+class SweepFinisher:
     """What remains to be done when the groups of a page are through."""
 
     leases: SweepLeases
@@ -23,10 +23,12 @@ class Finish:
         The next page begins later than this one, so rows that fail each time end no sweep. If it
         cannot begin later, because many rows fell due at once, something must have moved.
         """
-        done = report(results)
+        done = build_report(results)
         for shard in sweep["shards"]:
-            self.leases.give_back(shard, holder=sweep["execution"])
-        following = sweep["next"]
-        if following is not None and (following["from"] != sweep["from"] or moved(done["counts"])):
-            self.sweeps.start(following)
+            self.leases.release(shard, holder=sweep["execution"])
+        next_sweep = sweep["next"]
+        if next_sweep is not None and (
+            next_sweep["from"] != sweep["from"] or made_progress(done["counts"])
+        ):
+            self.sweeps.start(next_sweep)
         return {**done, "busy_shards": sweep["busy"]} if sweep["busy"] else done

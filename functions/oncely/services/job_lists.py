@@ -10,7 +10,7 @@ from typing import Final
 from oncely.domain.due import due_action
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.lifecycle import ATTENTION, UNRESOLVED, Status
-from oncely.ports import Clock, DueIndex, FinishedJobs, JobFinder, Listed
+from oncely.ports import Clock, DueIndex, FinishedJobs, JobIndex, JobListEntry
 
 IN_PROGRESS: Final = "in_progress"
 LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
@@ -21,10 +21,10 @@ LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
 )
 # The history is read day by day, so a list of what is done has a beginning.
 FINISHED_WINDOW: Final = timedelta(days=1)
-_END: Final = datetime(9999, 1, 1, tzinfo=UTC)
+_MAX_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def statuses_of(name: str | None) -> tuple[Status, ...]:
+def statuses_for_list(name: str | None) -> tuple[Status, ...]:
     """The statuses of a list; None: of everything that operators act on."""
     if name is not None and name not in LISTS:
         raise InvalidRequestError(f"there is no list {name[:40]!r}; there are {', '.join(LISTS)}")
@@ -35,9 +35,9 @@ def statuses_of(name: str | None) -> tuple[Status, ...]:
 class JobLists:
     """Reads the indexes and the history; never the table."""
 
-    finder: JobFinder
-    index: DueIndex
-    finished: FinishedJobs
+    job_index: JobIndex
+    due_index: DueIndex
+    finished_jobs: FinishedJobs
     clock: Clock
 
     def entries(
@@ -46,10 +46,10 @@ class JobLists:
         *,
         since: datetime | None,
         until: datetime | None,
-        behind: datetime | None = None,
+        resume_at: datetime | None = None,
         job_type: str | None = None,
         limit: int,
-    ) -> Iterator[Listed]:
+    ) -> Iterator[JobListEntry]:
         """The jobs of a list, read as they are taken; `behind` goes on where a page ended.
 
         What operators act on and what is done go by when each got there, the newest first. What
@@ -58,13 +58,13 @@ class JobLists:
         if statuses == (Status.FINISHED,):
             end = until or self.clock.now()
             begin = since or end - FINISHED_WINDOW
-            found = self.finished.recent(
-                since=begin, until=behind or end, job_type=job_type, limit=limit
+            found = self.finished_jobs.recent(
+                since=begin, until=resume_at or end, job_type=job_type, limit=limit
             )
             return iter(found)
         if ATTENTION.issuperset(statuses):
-            return self.finder.attention(statuses, since=since, until=behind or until)
-        return self.due(statuses, since=behind or since, until=until)
+            return self.job_index.by_status(statuses, since=since, until=resume_at or until)
+        return self.due(statuses, since=resume_at or since, until=until)
 
     def due(
         self,
@@ -72,17 +72,17 @@ class JobLists:
         *,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> Iterator[Listed]:
+    ) -> Iterator[JobListEntry]:
         """What is in progress by when it is due, the longest due first.
 
         Among them are a few of other statuses, such as ends that still owe something: rows tell.
         """
         rows = heapq.merge(
             *(
-                self.index.due(action, shard, since=since, until=until or _END)
+                self.due_index.due(action, shard, since=since, until=until or _MAX_TIME)
                 for action in sorted({due_action(status) for status in statuses})
-                for shard in range(self.index.shards)
+                for shard in range(self.due_index.shards)
             ),
             key=lambda one: one.due_at,
         )
-        return (Listed(one.job_key, one.due_at) for one in rows)
+        return (JobListEntry(one.job_key, one.due_at) for one in rows)

@@ -5,18 +5,18 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from oncely.contract import AnyContract
-from oncely.domain.errors import BadInputError
-from oncely.domain.jobs import Evidence, Job
+from oncely.domain.errors import InvalidInputError
+from oncely.domain.jobs import EvidenceEntry, Job
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.domain.repairs import Offer, Repair, offers, unread_offers
-from oncely.domain.story import story, words_of
-from oncely.domain.text import masked
-from oncely.domain.times import minute, time_text
+from oncely.domain.repairs import Repair, RepairOption, repair_options, unreadable_job_options
+from oncely.domain.story import describe_event, timeline
+from oncely.domain.text import mask_emails
+from oncely.domain.times import format_minute, format_time
 from oncely.domain.writes import Json
-from oncely.registry import Registry
+from oncely.registry import ContractRegistry
 
-_LEFT_OUT_OF_LISTS: Final = ("contract", "message", "repairs", "result", "timeline")
+_SUMMARY_OMITS: Final = ("contract", "message", "repairs", "result", "timeline")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,17 +26,17 @@ class JobView:
     job: Job
     headline: str
     subject: str | None  # the business id that people ask by
-    repairs: tuple[Offer, ...]
+    repairs: tuple[RepairOption, ...]
     contract: str | None  # in plain language; None: of a type that is not deployed any more
-    found_by: str | None = None
+    matched_by: str | None = None
 
     @property
-    def timeline(self) -> tuple[Evidence, ...]:
+    def timeline(self) -> tuple[EvidenceEntry, ...]:
         """Its history, the oldest first."""
-        return story(self.job)
+        return timeline(self.job)
 
     @property
-    def amount_words(self) -> str | None:
+    def amount_label(self) -> str | None:
         """What it moves, such as `12.50 EUR`."""
         job = self.job
         if job.amount is None or job.currency is None:
@@ -44,21 +44,21 @@ class JobView:
         return str(Money(job.amount, job.currency))
 
     @property
-    def next_look(self) -> datetime | None:
+    def next_check_at(self) -> datetime | None:
         """When the machine looks at it next by itself."""
         return None if self.job.ended else self.job.due_at
 
-    def found(self, way: str) -> "JobView":
+    def with_match(self, match: str) -> "JobView":
         """The same, with the way it was found."""
-        return replace(self, found_by=way)
+        return replace(self, matched_by=match)
 
-    def as_short_json(self) -> dict[str, Json]:
+    def to_summary_json(self) -> dict[str, Json]:
         """For lists."""
-        whole = self.as_json()
-        short = {name: value for name, value in whole.items() if name not in _LEFT_OUT_OF_LISTS}
-        return short if self.found_by is None else {**short, "found_by": self.found_by}
+        whole = self.to_json()
+        short = {name: value for name, value in whole.items() if name not in _SUMMARY_OMITS}
+        return short if self.matched_by is None else {**short, "found_by": self.matched_by}
 
-    def as_json(self) -> dict[str, Json]:
+    def to_json(self) -> dict[str, Json]:
         """The whole view; addresses in it are masked, and it holds no card and no secret."""
         job = self.job
         result = dict(job.result or {})
@@ -66,134 +66,134 @@ class JobView:
             "job_key": job.job_key,
             "job_type": job.job_type,
             "status": job.status,
-            "status_words": job.status.in_words,
+            "status_words": job.status.label,
             "headline": self.headline,
             "subject": self.subject,
             "customer_id": job.customer_id,
             "amount": job.amount,
             "currency": job.currency,
-            "amount_words": self.amount_words,
+            "amount_label": self.amount_label,
             "provider_ref": job.provider_ref,
             "request_id": _text(result.get("request_id")),
-            "result": None if job.result is None else _masked(result),
-            "message": _masked(dict(job.message)),
+            "result": None if job.result is None else _mask_json(result),
+            "message": _mask_json(dict(job.message)),
             "attempts": job.attempts,
-            "last_error": None if job.last_error is None else masked(job.last_error),
-            "last_try": _time(job.claimed_at),
-            "next_look": _time(self.next_look),
-            "since": _time(job.status_since),
-            "created_at": _time(job.created_at),
-            "updated_at": _time(job.updated_at),
+            "last_error": None if job.last_error is None else mask_emails(job.last_error),
+            "last_try": _format_time(job.claimed_at),
+            "next_check_at": _format_time(self.next_check_at),
+            "since": _format_time(job.status_since),
+            "created_at": _format_time(job.created_at),
+            "updated_at": _format_time(job.updated_at),
             "version": job.version,
-            "expires_at": _time(job.expires_at),
-            "timeline": [_line(line) for line in self.timeline],
-            "repairs": [_offer(one) for one in self.repairs],
+            "expires_at": _format_time(job.expires_at),
+            "timeline": [_evidence_json(line) for line in self.timeline],
+            "repairs": [_option_json(one) for one in self.repairs],
             "contract": self.contract,
         }
 
 
-def view_of(job: Job, registry: Registry, *, now: datetime) -> JobView:
+def build_view(job: Job, registry: ContractRegistry, *, now: datetime) -> JobView:
     """The view of a job as it is now."""
-    kind = kind_of(job, registry)
+    contract_type = contract_for(job, registry)
     return JobView(
         job=job,
-        headline=masked(_headline(job, kind, now)),
+        headline=mask_emails(_headline(job, contract_type, now)),
         subject=job.subject or _subject(job, registry),
-        repairs=_repairs(job, kind, registry, now),
-        contract=None if kind is None else kind.describe(),
+        repairs=_repairs(job, contract_type, registry, now),
+        contract=None if contract_type is None else contract_type.describe(),
     )
 
 
-def kind_of(job: Job, registry: Registry) -> type[AnyContract] | None:
+def contract_for(job: Job, registry: ContractRegistry) -> type[AnyContract] | None:
     """Its contract; None: of a type that is not deployed any more."""
     try:
         return registry.contract(job.job_type)
-    except BadInputError:
+    except InvalidInputError:
         return None
 
 
-def _subject(job: Job, registry: Registry) -> str | None:
+def _subject(job: Job, registry: ContractRegistry) -> str | None:
     """What its message is about, where the row does not say it."""
     try:
-        kind, message = registry.read(job.message)
-    except BadInputError:
+        contract_type, message = registry.parse_mapping(job.message)
+    except InvalidInputError:
         return None
-    return kind.subject(message)
+    return contract_type.subject(message)
 
 
 def _repairs(
-    job: Job, kind: type[AnyContract] | None, registry: Registry, now: datetime
-) -> tuple[Offer, ...]:
+    job: Job, contract_type: type[AnyContract] | None, registry: ContractRegistry, now: datetime
+) -> tuple[RepairOption, ...]:
     try:
-        kind, message = registry.read(job.message)
-    except BadInputError:
-        return unread_offers(job, None if kind is None else kind.terms)
-    another = kind.another_attempt(message) is not None
-    return offers(job, kind.terms, now=now, has_another_attempt=another)
+        contract_type, message = registry.parse_mapping(job.message)
+    except InvalidInputError:
+        return unreadable_job_options(job, None if contract_type is None else contract_type.policy)
+    another = contract_type.resubmission(message) is not None
+    return repair_options(job, contract_type.policy, now=now, can_resubmit=another)
 
 
-def _headline(job: Job, kind: type[AnyContract] | None, now: datetime) -> str:
+def _headline(job: Job, contract_type: type[AnyContract] | None, now: datetime) -> str:
     """The one sentence that answers the person who asks."""
     why = job.last_error or "no reason was recorded"
-    deed = "done" if kind is None else kind.words.deed
+    done_verb = "done" if contract_type is None else contract_type.description.done_verb
     match job.status:
         case Status.FINISHED:
-            done = "Done." if kind is None else kind.done_words(job)
+            done = "Done." if contract_type is None else contract_type.success_summary(job)
             return f"{done} It took {job.attempts} tries." if job.attempts > 1 else done
         case Status.FAILED:
-            return f"Not {deed}: {why}"
+            return f"Not {done_verb}: {why}"
         case Status.NEEDS_REVIEW:
             return f"A person must decide: {why}"
         case Status.UNKNOWN:
-            return f"Not known yet whether it was {deed}: the provider is asked."
-        case Status.STARTED if job.lease_over(now):
+            return f"Not known yet whether it was {done_verb}: the provider is asked."
+        case Status.STARTED if job.lease_expired(now):
             return "Its worker is gone; the provider is asked what became of it."
         case Status.STARTED:
-            return f"A worker has it until {minute(job.lease_until or now)}."
+            return f"A worker has it until {format_minute(job.lease_until or now)}."
         case Status.READY if job.last_error:
-            return f"Not {deed} yet: it is tried again by itself."
+            return f"Not {done_verb} yet: it is tried again by itself."
         case Status.READY:
-            return f"Not {deed} yet: it waits for a worker."
+            return f"Not {done_verb} yet: it waits for a worker."
         case unreachable:
             assert_never(unreachable)
 
 
-def _none(why: str) -> tuple[Offer, ...]:
-    return tuple(Offer(repair=repair, allowed=False, why=why) for repair in Repair)
+def _disallowed_options(reason: str) -> tuple[RepairOption, ...]:
+    return tuple(RepairOption(repair=repair, allowed=False, reason=reason) for repair in Repair)
 
 
-def _line(line: Evidence) -> Json:
+def _evidence_json(entry: EvidenceEntry) -> Json:
     return {
-        "at": _time(line.at),
-        "last_at": _time(line.last_at),
-        "count": line.count,
-        "who": line.who,
-        "event": line.event,
-        "words": words_of(line.event),
-        "old": line.old,
-        "new": line.new,
-        "reason": masked(line.reason),
+        "at": _format_time(entry.at),
+        "last_at": _format_time(entry.last_at),
+        "count": entry.count,
+        "who": entry.actor_name,
+        "event": entry.event,
+        "words": describe_event(entry.event),
+        "old": entry.from_status,
+        "new": entry.to_status,
+        "reason": mask_emails(entry.reason),
     }
 
 
-def _offer(one: Offer) -> Json:
+def _option_json(option: RepairOption) -> Json:
     return {
-        "repair": one.repair,
-        "label": one.repair.label,
-        "allowed": one.allowed,
-        "why": one.why,
-        "needs_reference": one.needs_reference,
+        "repair": option.repair,
+        "label": option.repair.label,
+        "allowed": option.allowed,
+        "why": option.reason,
+        "needs_reference": option.needs_reference,
     }
 
 
-def _masked(value: Json) -> Json:
+def _mask_json(value: Json) -> Json:
     match value:
         case str():
-            return masked(value)
+            return mask_emails(value)
         case list():
-            return [_masked(inner) for inner in value]
+            return [_mask_json(inner) for inner in value]
         case dict():
-            return {masked(name): _masked(inner) for name, inner in value.items()}
+            return {mask_emails(name): _mask_json(inner) for name, inner in value.items()}
         case _:
             return value
 
@@ -202,5 +202,5 @@ def _text(value: Json) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else time_text(at)
+def _format_time(at: datetime | None) -> str | None:
+    return None if at is None else format_time(at)

@@ -3,11 +3,11 @@
 from datetime import datetime
 
 from oncely.contract import AnyContract, Message
-from oncely.domain.jobs import Job, enqueued
+from oncely.domain.jobs import Job, new_job
 
 
-def new_row(
-    kind: type[AnyContract],
+def row_from_message(
+    contract_type: type[AnyContract],
     message: Message,
     *,
     now: datetime,
@@ -17,14 +17,14 @@ def new_row(
     owner: str | None = None,
 ) -> Job:
     """The job that a message asks for, as its contract names it."""
-    return enqueued(
-        kind.key(message),
-        kind.job_type,
-        message.as_json(),
+    return new_job(
+        contract_type.key(message),
+        contract_type.job_type,
+        message.to_dict(),
         now=now,
         due_at=due_at,
         actor=actor,
         reason=reason,
         owner=owner,
-        subject=kind.indexed_subject(message),
+        subject=contract_type.indexed_subject(message),
     )

@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.ports import Result
+from oncely.ports import JobResult
 
 
-class Same(StrEnum):
+class DuplicateReason(StrEnum):
     """Why a message was a repetition; a log field and a metric's dimension."""
 
     FINISHED = "finished"  # it had ended, and the stored answer was given
@@ -19,143 +19,143 @@ class Same(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OfJob:
+class _JobOutcome:
     job_key: JobKey
     job_type: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished(_OfJob):
+class Finished(_JobOutcome):
     """The effect is in place and recorded."""
 
-    result: Result
+    result: JobResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failed(_OfJob):
+class Failed(_JobOutcome):
     """The provider refused, and that is recorded."""
 
     reason: str
-    result: Result
+    result: JobResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class Duplicate(_OfJob):
+class Duplicate(_JobOutcome):
     """Ended before: the first run's answer, unchanged."""
 
     status: Status
-    result: Result
+    result: JobResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unknown(_OfJob):
+class Unknown(_JobOutcome):
     """The provider may have acted; the reconciler asks."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeedsReview(_OfJob):
+class NeedsReview(_JobOutcome):
     """A person must look, and was told."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parked(_OfJob):
+class AwaitingResolution(_JobOutcome):
     """The reconciler or a person has this job; the row carries it."""
 
     status: Status
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldElsewhere(_OfJob):
+class LeasedElsewhere(_JobOutcome):
     """Another worker has it."""
 
     until: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
-class NothingSent(_OfJob):
+class NotAttempted(_JobOutcome):
     """Certainly no effect; the row is ready again."""
 
     until: datetime
     reason: str
-    alarm: bool = False
+    credentials_rejected: bool = False
     row_resends: bool = False  # the row is due at `until`, and sends a message then
 
 
 @dataclass(frozen=True, kw_only=True)
-class Continued(_OfJob):
+class Continued(_JobOutcome):
     """A long job came further and goes on with a fresh message."""
 
-    progress: Result
+    progress: JobResult
     sent: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnershipLost(_OfJob):
+class OwnershipLost(_JobOutcome):
     """Someone else decided meanwhile; what we learned is kept as evidence."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Orphaned(_OfJob):
+class RowMissing(_JobOutcome):
     """The provider gave a definite answer, and the row is gone: the message keeps the answer."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class NotStarted(_OfJob):
+class NotStarted(_JobOutcome):
     """Too little time left: nothing was claimed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fenced(_OfJob):
+class TableFenced(_JobOutcome):
     """The job table may not hold the proofs: nothing was sent, and the message waits."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conflict(_OfJob):
+class Conflict(_JobOutcome):
     """Same key, other business values; the first job is untouched."""
 
     reason: str
-    told: bool = True  # whether a person was
+    alerted: bool = True  # whether a person was
 
 
 @dataclass(frozen=True)
-class Invalid:
+class InvalidMessage:
     """No job at all."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Broken:
+class InternalError:
     """Our own side failed: nothing is decided, and the message stays in the queue."""
 
     error: Exception
 
 
-Outcome: TypeAlias = (
+RunOutcome: TypeAlias = (
     Finished
     | Failed
     | Duplicate
     | Unknown
     | NeedsReview
-    | Parked
-    | HeldElsewhere
-    | NothingSent
+    | AwaitingResolution
+    | LeasedElsewhere
+    | NotAttempted
     | Continued
     | OwnershipLost
-    | Orphaned
+    | RowMissing
     | NotStarted
-    | Fenced
+    | TableFenced
     | Conflict
-    | Invalid
-    | Broken
+    | InvalidMessage
+    | InternalError
 )

@@ -6,43 +6,43 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from oncely.contract import AnyContract, Message, body_of
+from oncely.contract import AnyContract, Message, encode_message
 from oncely.domain.errors import InvalidMessageError, UnavailableError, UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.proof import (
     MONEY_RETENTION,
-    UNREAD_WAIT,
-    may_be_published_unread,
-    owes_something,
-    published,
+    ROLLBACK_GRACE,
+    awaits_publishing,
+    mark_published,
+    publishable_without_follow_ups,
 )
-from oncely.ports import Clock, EventBus, JobStore, Outbox, Tools, Written
-from oncely.registry import Registry
+from oncely.ports import Clock, Dependencies, EventBus, JobStore, MessageSender, Swapped
+from oncely.registry import ContractRegistry
 
 # Three calls, one after the other, are mostly waiting: one at a time, a shard of the stream would
 # fall behind the workers that fill it.
-SIDE_BY_SIDE: Final = 10
+MAX_CONCURRENCY: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Publisher:
+class EndedJobPublisher:
     """Safe to run again at any point: each step is harmless twice, and the last is conditional."""
 
-    registry: Registry
-    tools: Tools
+    registry: ContractRegistry
+    dependencies: Dependencies
     store: JobStore
-    bus: EventBus
-    outbox: Callable[[str], Outbox]
+    event_bus: EventBus
+    sender_for_queue: Callable[[str], MessageSender]
     clock: Clock
     row_retention: timedelta  # the stage's, for natural effects
 
-    def publish_all(self, keys: Iterable[JobKey]) -> dict[JobKey, Exception]:
+    def publish_batch(self, keys: Iterable[JobKey]) -> dict[JobKey, Exception]:
         """Publish some side by side; gives what went wrong with which, and the others are done.
 
         No order is lost: each is read anew, and a key that comes twice is published once.
         """
-        with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
+        with ThreadPoolExecutor(max_workers=MAX_CONCURRENCY) as pool:
             done = {key: pool.submit(self.publish, key) for key in dict.fromkeys(keys)}
         failed = ((key, one.exception()) for key, one in done.items())
         return {key: error for key, error in failed if isinstance(error, Exception)}
@@ -50,37 +50,39 @@ class Publisher:
     def publish(self, key: JobKey) -> bool:
         """Send what a job owes; False: it owes nothing any more, or it changed meanwhile."""
         job = self.store.get(key)
-        if job is None or not owes_something(job):
+        if job is None or not awaits_publishing(job):
             return False
         contract = self._contract(job)
         if contract is not None:
             follow_ups = contract.follow_ups(job)
             if contract.publishes_events:
-                self.bus.publish(job)
+                self.event_bus.publish(job)
             self._send(follow_ups, job)
         # The last step: a row may expire only when nothing is owed any more.
         now = self.clock.now()
-        retention = contract.kept_for(self.row_retention) if contract else MONEY_RETENTION
-        after = published(job, retention=retention, now=now)
-        return isinstance(self.store.swap(job, after), Written)
+        retention = (
+            contract.effective_retention(self.row_retention) if contract else MONEY_RETENTION
+        )
+        after = mark_published(job, retention=retention, now=now)
+        return isinstance(self.store.compare_and_swap(job, after), Swapped)
 
     def _send(self, follow_ups: Iterable[Message], job: Job) -> None:
         for message in follow_ups:
-            queue = self.registry.contract(message.job).needs.queue
-            if not all(self.outbox(queue).send([body_of(message.as_json())])):
+            queue = self.registry.contract(message.job).resources.queue
+            if not all(self.sender_for_queue(queue).send([encode_message(message.to_dict())])):
                 raise UnavailableError(f"queue {queue!r} did not take a follow-up of {job.job_key}")
 
     def _contract(self, job: Job) -> AnyContract | None:
         """The job's contract; None: it is not known here, and is not waited for any more."""
         try:
-            self.registry.read(job.message)
-            kind = self.registry.contract(job.job_type)
+            self.registry.parse_mapping(job.message)
+            contract_type = self.registry.contract(job.job_type)
         except InvalidMessageError as error:
-            if may_be_published_unread(job, self.clock.now()):
+            if publishable_without_follow_ups(job, self.clock.now()):
                 return None
             raise UnreadableRowError(
                 f"what follows {job.job_key} is not known here ({error}): was a newer version "
-                f"rolled back? If so, deploy it again; {UNREAD_WAIT} after its end it is closed "
+                f"rolled back? If so, deploy it again; {ROLLBACK_GRACE} after its end it is closed "
                 "without what would follow"
             ) from error
-        return kind(self.tools)
+        return contract_type(self.dependencies)

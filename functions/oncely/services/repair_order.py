@@ -5,13 +5,13 @@ from typing import TypeAlias
 
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_KEY, MAX_PART, JobKey
+from oncely.domain.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
 from oncely.domain.repairs import Repair
-from oncely.domain.text import MAX_REASON
+from oncely.domain.text import MAX_REASON_LENGTH
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepairOrder:
+class RepairRequest:
     """What a person wants done, to the job as that person saw it, and why."""
 
     key: JobKey
@@ -23,19 +23,21 @@ class RepairOrder:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.key) <= MAX_KEY:
-            raise InvalidRequestError(f"a job key has 1 to {MAX_KEY} characters")
+        if not 0 < len(self.key) <= MAX_KEY_LENGTH:
+            raise InvalidRequestError(f"a job key has 1 to {MAX_KEY_LENGTH} characters")
         # A dry run may be a first look: the reason comes with the deed.
         if not self.reason.strip() and not self.dry_run:
             raise InvalidRequestError("say why: the reason is kept with the job")
-        if len(self.reason) > MAX_REASON:
-            raise InvalidRequestError(f"a reason has at most {MAX_REASON} characters")
+        if len(self.reason) > MAX_REASON_LENGTH:
+            raise InvalidRequestError(f"a reason has at most {MAX_REASON_LENGTH} characters")
         if not self.actor.strip():
             raise InvalidRequestError("a repair needs the name of the person")
         ref = self.reference
-        if ref is not None and not (ref.strip() and ref.isprintable() and len(ref) <= MAX_PART):
+        if ref is not None and not (
+            ref.strip() and ref.isprintable() and len(ref) <= MAX_ID_LENGTH
+        ):
             raise InvalidRequestError(
-                f"a reference is the provider's id, printable, of at most {MAX_PART} characters"
+                f"a reference is the provider's id, printable, of at most {MAX_ID_LENGTH} characters"
             )
 
 
@@ -45,7 +47,7 @@ class Repaired:
 
     before: Job
     after: Job
-    said: str
+    summary: str
 
 
 @dataclass(frozen=True)
@@ -53,42 +55,48 @@ class WouldRepair:
     """A dry run: what the job would be, and what was heard."""
 
     after: Job
-    said: str
+    summary: str
 
 
 @dataclass(frozen=True)
 class NotAllowed:
     """The life cycle, or what was heard, does not allow it."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
-class Changed:
+class StaleVersion:
     """The job is not the one that the person saw; nothing was done."""
 
-    now: Job
+    current: Job
 
 
 @dataclass(frozen=True)
-class NoSuchJob:
+class JobNotFound:
     """There is no row of this key."""
 
 
 @dataclass(frozen=True)
-class LocalRowsRefuse:
+class BusinessRowConflict:
     """Our own rows do not take it; nothing was changed."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
-class NoAnswer:
+class ProviderUnavailable:
     """The provider could not say."""
 
-    why: str
+    reason: str
 
 
-Outcome: TypeAlias = (
-    Repaired | WouldRepair | NotAllowed | Changed | NoSuchJob | LocalRowsRefuse | NoAnswer
+RepairOutcome: TypeAlias = (
+    Repaired
+    | WouldRepair
+    | NotAllowed
+    | StaleVersion
+    | JobNotFound
+    | BusinessRowConflict
+    | ProviderUnavailable
 )

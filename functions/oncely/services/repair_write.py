@@ -4,66 +4,72 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oncely.contract import AnyContract
-from oncely.domain.actors import person
+from oncely.domain.actors import operator_actor
 from oncely.domain.jobs import Job
 from oncely.domain.moves import Decision
-from oncely.domain.writes import LocalWrite
-from oncely.ports import LocalRefused, Overtaken, Written
-from oncely.services.ending import with_proof
+from oncely.domain.writes import BusinessWrite
+from oncely.ports import BusinessWriteConflict, Swapped, VersionConflict
+from oncely.services.ending import apply_retention
 from oncely.services.reconcile import Reconciler
 from oncely.services.repair_order import (
-    Changed,
-    LocalRowsRefuse,
+    BusinessRowConflict,
     Repaired,
-    RepairOrder,
+    RepairRequest,
+    StaleVersion,
     WouldRepair,
 )
 
 
 @dataclass(frozen=True)
-class RepairWrite:
+class RepairWriter:
     """One order's right to write: each write is over the row as it was seen, or it is none."""
 
     reconciler: Reconciler
-    order: RepairOrder
+    request: RepairRequest
 
     @property
     def actor(self) -> str:
         """Who it is written for."""
-        return person(self.order.actor)
+        return operator_actor(self.request.actor)
 
-    def over(
+    def write(
         self,
         row: Job,
         decision: Decision,
-        said: str = "",
+        summary: str = "",
         *,
-        local: Callable[[Job], Sequence[LocalWrite]] = lambda _: (),
+        business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
         contract: AnyContract | None = None,
-    ) -> Repaired | WouldRepair | Changed | LocalRowsRefuse:
+    ) -> Repaired | WouldRepair | StaleVersion | BusinessRowConflict:
         """Write a decision and the rows that go along; a dry run only says what would be."""
         now = self.reconciler.clock.now()
-        after = with_proof(
+        after = apply_retention(
             row,
-            decision.on(row, now=now, actor=self.actor),
+            decision.apply_to(row, now=now, actor=self.actor),
             contract,
             row_retention=self.reconciler.row_retention,
             now=now,
         )
-        if self.order.dry_run:
-            return self._would_write(after, said, local(after))
-        match self.reconciler.store.swap(row, after, local=local(after)):
-            case Written(job=job):
-                return Repaired(row, job, said)
-            case Overtaken(row=newer):
-                return Changed(newer or row)
-            case LocalRefused(why=why):
-                return LocalRowsRefuse(why)
+        if self.request.dry_run:
+            return self._dry_run(after, summary, business_writes(after))
+        match self.reconciler.store.compare_and_swap(
+            row, after, business_writes=business_writes(after)
+        ):
+            case Swapped(job=job):
+                return Repaired(row, job, summary)
+            case VersionConflict(row=newer):
+                return StaleVersion(newer or row)
+            case BusinessWriteConflict(reason=why):
+                return BusinessRowConflict(why)
 
-    def _would_write(
-        self, after: Job, said: str, local: Sequence[LocalWrite]
-    ) -> WouldRepair | LocalRowsRefuse:
+    def _dry_run(
+        self, after: Job, summary: str, business_writes: Sequence[BusinessWrite]
+    ) -> WouldRepair | BusinessRowConflict:
         """Read the rows that would go along: what they refuse now must not be promised."""
-        table = self.reconciler.tools.table
-        refused = [str(one) for one in local if not one.fits(table(one.table).get(one.key))]
-        return LocalRowsRefuse(", ".join(refused)) if refused else WouldRepair(after, said)
+        table = self.reconciler.dependencies.table
+        conflicts = [
+            str(one) for one in business_writes if not one.applies_to(table(one.table).get(one.key))
+        ]
+        return (
+            BusinessRowConflict(", ".join(conflicts)) if conflicts else WouldRepair(after, summary)
+        )

@@ -5,22 +5,22 @@ from datetime import datetime
 from typing import TypeAlias, assert_never
 
 from oncely.services.outcomes import (
-    Broken,
+    AwaitingResolution,
     Conflict,
     Continued,
     Duplicate,
     Failed,
-    Fenced,
     Finished,
-    HeldElsewhere,
-    Invalid,
+    InternalError,
+    InvalidMessage,
+    LeasedElsewhere,
     NeedsReview,
-    NothingSent,
+    NotAttempted,
     NotStarted,
-    Orphaned,
-    Outcome,
     OwnershipLost,
-    Parked,
+    RowMissing,
+    RunOutcome,
+    TableFenced,
     Unknown,
 )
 
@@ -31,7 +31,7 @@ class Ack:
 
 
 @dataclass(frozen=True)
-class HandBack:
+class Nack:
     """Deliver it again; None: as soon as possible."""
 
     visible_at: datetime | None = None
@@ -43,7 +43,7 @@ class Postpone:
 
 
 @dataclass(frozen=True)
-class Leave:
+class LeaveInvisible:
     """Deliver it again when its visibility timeout is over."""
 
 
@@ -54,32 +54,32 @@ class Reject:
     reason: str
 
 
-Reply: TypeAlias = Ack | HandBack | Postpone | Leave | Reject
+MessageAction: TypeAlias = Ack | Nack | Postpone | LeaveInvisible | Reject
 
 
-def reply_to(outcome: Outcome, *, last_receives: bool) -> Reply:
-    """The reply to a message; `last_receives` when another hand-back might end in the dead letters.
+def action_for(outcome: RunOutcome, *, near_receive_limit: bool) -> MessageAction:
+    """The reply to a message; `near_receive_limit` when another hand-back might end in the dead letters.
 
     A row that is ready or started is found by its due time: then its message is only a hint.
     """
     match outcome:
-        case Finished() | Failed() | Duplicate() | Unknown() | NeedsReview() | Parked():
+        case Finished() | Failed() | Duplicate() | Unknown() | NeedsReview() | AwaitingResolution():
             return Ack()
         case OwnershipLost() | Continued():
             return Ack()
-        case NothingSent(row_resends=True):
+        case NotAttempted(row_resends=True):
             return Ack()
-        case HeldElsewhere(until=until) | NothingSent(until=until):
-            return Ack() if last_receives else HandBack(until)
+        case LeasedElsewhere(until=until) | NotAttempted(until=until):
+            return Ack() if near_receive_limit else Nack(until)
         case NotStarted():
-            return HandBack()
-        case Fenced():
+            return Nack()
+        case TableFenced():
             return Postpone()
-        case Conflict(told=False) if not last_receives:
-            return Leave()  # a person is told of it first
-        case Conflict(reason=reason) | Orphaned(reason=reason) | Invalid(reason=reason):
+        case Conflict(alerted=False) if not near_receive_limit:
+            return LeaveInvisible()  # a person is told of it first
+        case Conflict(reason=reason) | RowMissing(reason=reason) | InvalidMessage(reason=reason):
             return Reject(reason)
-        case Broken():
-            return Leave()
+        case InternalError():
+            return LeaveInvisible()
         case _:
             assert_never(outcome)

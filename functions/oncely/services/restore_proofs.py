@@ -11,15 +11,15 @@ from typing import Protocol
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
-from oncely.domain.restore import is_unreadable, parked, restored
-from oncely.domain.table_identity import Identity, TableFacts
-from oncely.ports import Clock, Created, HistoryReader, JobStore, RowScan, Written
+from oncely.domain.restore import is_unreadable, park_copied_row, restore_row
+from oncely.domain.table_identity import TableFacts, TableIdentity
+from oncely.ports import Clock, Created, HistoryReader, JobStore, RowScan, Swapped
 
 
-class DeclaredTable(Protocol):
+class DeclarableTable(Protocol):
     """The identity item, and what DynamoDB says about the table."""
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> TableIdentity | None:
         """The identity item. Returns None if there is none."""
 
     def facts(self) -> TableFacts:
@@ -28,35 +28,35 @@ class DeclaredTable(Protocol):
     def with_protection(self, facts: TableFacts) -> TableFacts:
         """The same, with what DynamoDB says about TTL and recovery."""
 
-    def write(self, identity: Identity, *, instead_of: Identity | None) -> bool:
+    def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
         """Write the item if it is still the one that was read."""
 
 
 @dataclass(frozen=True)
-class CannotRestore:
+class RestoreRefused:
     """Nothing was declared; the table stays refused."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared:
+class Declaration:
     """What was done, or would be; `identity` is the item that opens the table."""
 
-    identity: Identity
-    read: int = 0  # rows of the table
-    written: int = 0
+    identity: TableIdentity
+    rows_read: int = 0  # rows of the table
+    rows_written: int = 0
     unresolved: int = 0  # of those: unknown, or parked for an operator
 
 
-Report = Callable[[Declared], None]
+ReportProgress = Callable[[Declaration], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestoreProofs:
+class ProofRestorer:
     """Both ways to open a table that is not the one of its identity item."""
 
-    table: DeclaredTable
+    table: DeclarableTable
     store: JobStore
     scan: RowScan
     history: HistoryReader
@@ -67,47 +67,47 @@ class RestoreProofs:
         self,
         *,
         replays_for: timedelta,
-        named: str | None = None,
+        identity: str | None = None,
         dry_run: bool = False,
-        report: Report = lambda _: None,
-    ) -> Declared | CannotRestore:
+        report: ReportProgress = lambda _: None,
+    ) -> Declaration | RestoreRefused:
         """Bring every proof back, make what is open unknown, and keep the identity."""
         found = self.table.identity()
-        if why := self._cannot_declare(found):
-            return CannotRestore(why)
+        if why := self._declare_refusal(found):
+            return RestoreRefused(why)
         if gaps := self.history.open_gaps():
-            return CannotRestore(
+            return RestoreRefused(
                 f"the history has {len(gaps)} open gaps, so proofs may be missing from it. Run "
                 "`oncely archive backfill` on the table that is replaced if it is still there; "
                 "`oncely archive gaps` shows what they lost"
             )
         newest = dict(self.history.newest())
         if unreadable := [key for key, line in newest.items() if is_unreadable(line)]:
-            return CannotRestore(
+            return RestoreRefused(
                 f"{len(unreadable)} jobs were written by a version that this one cannot read, such "
                 f"as {unreadable[0]}: deploy that version, and run this again"
             )
-        deployment = _deployment(found, newest.values(), named)
-        if isinstance(deployment, CannotRestore):
+        deployment = _choose_deployment(found, newest.values(), identity)
+        if isinstance(deployment, RestoreRefused):
             return deployment
         return self._declare(
             found, deployment, self._restored_rows(newest, deployment), replays_for, dry_run, report
         )
 
     def declare_copy(
-        self, *, dry_run: bool = False, report: Report = lambda _: None
-    ) -> Declared | CannotRestore:
+        self, *, dry_run: bool = False, report: ReportProgress = lambda _: None
+    ) -> Declaration | RestoreRefused:
         """Park what is open, and give the table an identity of its own."""
         found = self.table.identity()
-        if why := self._cannot_declare(found):
-            return CannotRestore(why)
+        if why := self._declare_refusal(found):
+            return RestoreRefused(why)
         try:
             rows = self._parked_rows()
             return self._declare(found, self.new_identity(), rows, None, dry_run, report)
         except UnreadableRowError as error:
-            return CannotRestore(str(error))
+            return RestoreRefused(str(error))
 
-    def _cannot_declare(self, found: Identity | None) -> str | None:
+    def _declare_refusal(self, found: TableIdentity | None) -> str | None:
         facts = self.table.with_protection(self.table.facts())
         if found is not None and found.table_id == facts.table_id:
             return (
@@ -123,35 +123,35 @@ class RestoreProofs:
 
     def _declare(  # noqa: PLR0917  # all of them make the declaration
         self,
-        found: Identity | None,
+        found: TableIdentity | None,
         deployment: str,
         changes: "Iterator[tuple[Job | None, Job | None]]",
         replays_for: timedelta | None,
         dry_run: bool,  # noqa: FBT001  # the same
-        report: Report,
-    ) -> Declared | CannotRestore:
+        report: ReportProgress,
+    ) -> Declaration | RestoreRefused:
         """Write each changed row over the one that was read; then the identity item."""
-        identity = Identity(deployment=deployment, table_id=self.table.facts().table_id)
-        done = Declared(identity=identity)
+        identity = TableIdentity(deployment=deployment, table_id=self.table.facts().table_id)
+        declaration = Declaration(identity=identity)
         for before, after in changes:
-            done = replace(
-                done,
-                read=done.read + (before is not None),
-                written=done.written + (after is not None),
-                unresolved=done.unresolved + (after is not None and not after.ended),
+            declaration = replace(
+                declaration,
+                rows_read=declaration.rows_read + (before is not None),
+                rows_written=declaration.rows_written + (after is not None),
+                unresolved=declaration.unresolved + (after is not None and not after.ended),
             )
             if after is not None and not dry_run and not self._write(before, after):
-                return CannotRestore(
+                return RestoreRefused(
                     f"{after.job_key} is being changed by somebody else: stop the workers, and "
                     "run this again"
                 )
-            report(done)
+            report(declaration)
         if replays_for is not None:
             now = self.clock.now()
             identity = replace(identity, restored_at=now, replays_until=now + replays_for)
-        if not dry_run and not self.table.write(identity, instead_of=found):
-            return CannotRestore("the identity item was changed by somebody else: run this again")
-        return replace(done, identity=identity)
+        if not dry_run and not self.table.write(identity, replacing=found):
+            return RestoreRefused("the identity item was changed by somebody else: run this again")
+        return replace(declaration, identity=identity)
 
     def _restored_rows(
         self, newest: dict[str, HistoryLine], deployment: str
@@ -159,16 +159,16 @@ class RestoreProofs:
         for page in self.scan.pages():
             for row in page.jobs:
                 line = newest.pop(row.job_key, None)
-                yield row, restored(row, line, deployment=deployment, now=self.clock.now())
+                yield row, restore_row(row, line, deployment=deployment, now=self.clock.now())
             for key, _ in page.unreadable:
                 newest.pop(key, None)  # a newer version's row: no worker can claim it
         for line in newest.values():
-            yield None, restored(None, line, deployment=deployment, now=self.clock.now())
+            yield None, restore_row(None, line, deployment=deployment, now=self.clock.now())
 
     def _parked_rows(self) -> Iterator[tuple[Job | None, Job | None]]:
         for page in self.scan.pages():
             for row in page.jobs:
-                yield row, parked(row, now=self.clock.now())
+                yield row, park_copied_row(row, now=self.clock.now())
             for key, _ in page.unreadable:
                 # One that is open and was never claimed would run here as well, once it is read.
                 raise UnreadableRowError(
@@ -179,26 +179,26 @@ class RestoreProofs:
     def _write(self, before: Job | None, after: Job) -> bool:
         if before is None:
             return isinstance(self.store.create(after), Created)
-        return isinstance(self.store.swap(before, after), Written)
+        return isinstance(self.store.compare_and_swap(before, after), Swapped)
 
 
-def _deployment(
-    found: Identity | None, lines: Iterable[HistoryLine], named: str | None
-) -> str | CannotRestore:
+def _choose_deployment(
+    found: TableIdentity | None, lines: Iterable[HistoryLine], identity: str | None
+) -> str | RestoreRefused:
     """The identity to keep: the item's; without one, the one that the history knows."""
     known = {line.deployment for line in lines if line.deployment is not None}
     if found is not None:
         known.add(found.deployment)
-    if named is not None:
-        if named in known:
-            return named
-        return CannotRestore(f"neither the table nor its history names the identity {named}")
+    if identity is not None:
+        if identity in known:
+            return identity
+        return RestoreRefused(f"neither the table nor its history names the identity {identity}")
     if found is not None:
         return found.deployment
     if len(known) == 1:
         return known.pop()
     several = f"several: {', '.join(sorted(known))}. Choose one with --identity"
     none = "none. Is this the stack of the lost table?"
-    return CannotRestore(
+    return RestoreRefused(
         f"the table has no identity item, and its history names {several if known else none}"
     )

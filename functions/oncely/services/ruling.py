@@ -4,58 +4,66 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oncely.contract import AnyContract, Message, Mismatch, Settled, Standing
-from oncely.domain.answers import Done, Odd
-from oncely.domain.due import no_longer_the_same
+from oncely.contract import AlreadyResolved, AnyContract, Message, Mismatch, PrecheckResult
+from oncely.domain.answers import Anomalous, Succeeded
+from oncely.domain.due import escalate_if_values_changed
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job
 from oncely.domain.moves import Decision
-from oncely.domain.repairs import Repair, done_by_another, rule
-from oncely.domain.writes import LocalWrite
-from oncely.services.repair_order import LocalRowsRefuse, Outcome
-from oncely.services.repair_write import RepairWrite
+from oncely.domain.repairs import Repair, resolve_manually, resolved_elsewhere
+from oncely.domain.writes import BusinessWrite
+from oncely.services.repair_order import BusinessRowConflict, RepairOutcome
+from oncely.services.repair_write import RepairWriter
 
 
 @dataclass(frozen=True)
-class Ruling:
+class ManualResolution:
     """One person's word about one job."""
 
-    write: RepairWrite
+    writer: RepairWriter
 
-    def with_our_rows(self, row: Job, contract: AnyContract, message: Message) -> Outcome:
+    def resolve_with_business_rows(
+        self, row: Job, contract: AnyContract, message: Message
+    ) -> RepairOutcome:
         """The business rows that belong to it change in the same write."""
-        decision = self._decision(row, self.write.order.reason)
-        local = self._local_writes(row, decision, contract, message)
+        decision = self._decision(row, self.writer.request.reason)
+        local = self._business_writes(row, decision, contract, message)
         if isinstance(local, str):
-            return LocalRowsRefuse(local)
-        return self.write.over(row, decision, "a person's word", local=local, contract=contract)
+            return BusinessRowConflict(local)
+        return self.writer.write(
+            row, decision, "a person's word", business_writes=local, contract=contract
+        )
 
-    def alone(self, row: Job) -> Outcome:
+    def resolve_job_only(self, row: Job) -> RepairOutcome:
         """A job whose message cannot be read here ends by that word, and nothing else changes."""
-        decision = self._decision(row, f"closed without our own rows: {self.write.order.reason}")
-        said = "a person's word; our own rows are not changed, mend them by hand"
-        return self.write.over(row, decision, said)
+        decision = self._decision(row, f"closed without our own rows: {self.writer.request.reason}")
+        summary = "a person's word; our own rows are not changed, mend them by hand"
+        return self.writer.write(row, decision, summary)
 
     def _decision(self, row: Job, reason: str) -> Decision:
-        order = self.write.order
-        return rule(row, order.repair, reason=reason, reference=order.reference)
+        request = self.writer.request
+        return resolve_manually(row, request.repair, reason=reason, reference=request.reference)
 
-    def _local_writes(
+    def _business_writes(
         self, row: Job, decision: Decision, contract: AnyContract, message: Message
-    ) -> Callable[[Job], Sequence[LocalWrite]] | str:
+    ) -> Callable[[Job], Sequence[BusinessWrite]] | str:
         """The business rows that go along with a person's word, or why they cannot."""
-        finishes = self.write.order.repair is Repair.FINISH
-        standing = contract.check(message)
-        if isinstance(standing, Settled) and isinstance(standing.answer, Done) and finishes:
-            writes = standing.writes
+        finishes = self.writer.request.repair is Repair.MARK_FINISHED
+        precheck = contract.precheck(message)
+        if (
+            isinstance(precheck, AlreadyResolved)
+            and isinstance(precheck.outcome, Succeeded)
+            and finishes
+        ):
+            writes = precheck.writes
             return lambda _: writes  # our rows say so already
-        if isinstance(standing, Settled) and done_by_another(row, standing.answer):
+        if isinstance(precheck, AlreadyResolved) and resolved_elsewhere(row, precheck.outcome):
             return lambda _: ()  # what another did stays done
-        moved_on = changed_since(row, standing)
-        facts = None if isinstance(standing, Mismatch) or moved_on else standing.facts
+        moved_on = values_changed_since(row, precheck)
+        facts = None if isinstance(precheck, Mismatch) or moved_on else precheck.facts
         if facts is not None:
-            answer = Done(self.write.order.reason)
-            return lambda after: contract.local_writes(decision.event, facts, after, answer)
+            answer = Succeeded(self.writer.request.reason)
+            return lambda after: contract.business_writes(decision.event, facts, after, answer)
         if finishes:
             why = moved_on or "our own rows do not tell any more what was asked for"
             return f"{why}: mend them, or undo it outside and mark it as failed"
@@ -63,23 +71,23 @@ class Ruling:
         return lambda _: ()
 
 
-def changed_since(row: Job, standing: Standing[Any]) -> str | None:
+def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
     """What our own rows say by now, if it is not what a worker claimed the job for."""
-    if isinstance(standing, Mismatch):
-        return standing.reason
-    if isinstance(standing, Settled) and isinstance(standing.answer, Odd):
-        return standing.answer.reason
-    values = standing.values
-    decision = no_longer_the_same(row, None if values is None else fingerprint(values))
+    if isinstance(precheck, Mismatch):
+        return precheck.reason
+    if isinstance(precheck, AlreadyResolved) and isinstance(precheck.outcome, Anomalous):
+        return precheck.outcome.reason
+    values = precheck.values
+    decision = escalate_if_values_changed(row, None if values is None else fingerprint(values))
     return None if decision is None else decision.reason
 
 
-def cannot_be_claimed(row: Job, standing: Standing[Any]) -> str | None:
+def claim_obstacle(row: Job, precheck: PrecheckResult[Any]) -> str | None:
     """Why no worker would take this job any more; None if one would."""
-    if isinstance(standing, Mismatch):
-        return standing.reason
-    if standing.facts is None:
+    if isinstance(precheck, Mismatch):
+        return precheck.reason
+    if precheck.facts is None:
         return "our own rows do not tell any more what was asked for"
-    values = standing.values
-    decision = no_longer_the_same(row, None if values is None else fingerprint(values))
+    values = precheck.values
+    decision = escalate_if_values_changed(row, None if values is None else fingerprint(values))
     return None if decision is None else decision.reason

@@ -5,55 +5,60 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, assert_never
 
-from oncely.contract import AnyContract, Message, Mismatch, Proceed, Settled, body_of
-from oncely.domain.answers import Absent, Answer, Odd, OwnerGone
-from oncely.domain.claims import Claim, Refusal, refused_claim, unmet
-from oncely.domain.decide import before_effect, decide
-from oncely.domain.errors import BadInputError, InvariantError
+from oncely.contract import AlreadyResolved, AnyContract, Message, Mismatch, Proceed, encode_message
+from oncely.domain.answers import Anomalous, EffectOutcome, LeaseExpired, NotFound
+from oncely.domain.claims import (
+    Claim,
+    ClaimFailure,
+    classify_claim_failure,
+    on_prerequisite_not_met,
+)
+from oncely.domain.decide import decide, guard_before_effect
+from oncely.domain.errors import InvalidInputError, InvariantError
 from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import CLOCK_SKEW, Job
-from oncely.domain.keys import JobKey, findable
+from oncely.domain.keys import JobKey, indexable_id
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.moves import Decision
-from oncely.domain.profiles import Safety
-from oncely.domain.table_identity import lost_history
-from oncely.domain.writes import LocalWrite
+from oncely.domain.profiles import RetrySafety
+from oncely.domain.table_identity import may_have_lost_history
+from oncely.domain.writes import BusinessWrite
 from oncely.ports import (
-    Alerts,
     Claimed,
-    ClaimRefused,
+    ClaimFailed,
     Clock,
+    Dependencies,
     JobStore,
-    RequirementUnmet,
+    Notifier,
+    PrerequisiteNotMet,
+    TableBlocked,
     TableGuard,
     TableOpen,
-    TableRefused,
-    Tools,
 )
-from oncely.registry import Registry
+from oncely.registry import ContractRegistry
 from oncely.services import alert_texts
-from oncely.services.acting import Act, Acted, GaveWay
+from oncely.services.acting import EffectExecutor, EffectResult, OwnershipYielded
 from oncely.services.deadline import Deadline
 from oncely.services.outcomes import (
+    AwaitingResolution,
     Conflict,
     Continued,
     Duplicate,
     Failed,
-    Fenced,
     Finished,
-    HeldElsewhere,
-    Invalid,
+    InvalidMessage,
+    LeasedElsewhere,
     NeedsReview,
-    NothingSent,
+    NotAttempted,
     NotStarted,
-    Orphaned,
-    Outcome,
     OwnershipLost,
-    Parked,
+    RowMissing,
+    RunOutcome,
+    TableFenced,
     Unknown,
 )
-from oncely.services.settle import Settlement, Settler
-from oncely.services.tell import Teller
+from oncely.services.settle import DecisionResult, DecisionWriter
+from oncely.services.tell import ReviewAlerter
 
 ACTOR: Final = "worker"
 
@@ -62,33 +67,35 @@ ACTOR: Final = "worker"
 class JobRunner:
     """Runs one message to an outcome; whatever is repeated, the effect happens once."""
 
-    registry: Registry
-    tools: Tools
+    registry: ContractRegistry
+    dependencies: Dependencies
     store: JobStore
-    alerts: Alerts
+    notifier: Notifier
     clock: Clock
     new_token: Callable[[], str]
-    spread: Callable[[], float]
+    jitter: Callable[[], float]
     guard: TableGuard
     stack: str = ""  # names the deployment in alerts
     row_retention: timedelta | None = None  # the stage's, for natural effects
 
-    def run(self, body: str, *, deadline: Deadline) -> Outcome:
+    def run(self, body: str, *, deadline: Deadline) -> RunOutcome:
         """Work one message."""
         try:
-            kind, message = self.registry.parse(body)
-            key = kind.key(message)
-        except BadInputError as error:
-            return Invalid(str(error))
-        if not deadline.allows(kind.time_needed()):
-            return NotStarted(job_key=key, job_type=kind.job_type)
+            contract_type, message = self.registry.parse_body(body)
+            key = contract_type.key(message)
+        except InvalidInputError as error:
+            return InvalidMessage(str(error))
+        if not deadline.has_time_for(contract_type.max_duration()):
+            return NotStarted(job_key=key, job_type=contract_type.job_type)
         table = self.guard.check()
-        if isinstance(table, TableRefused):
-            return Fenced(job_key=key, job_type=kind.job_type, reason=table.reason)
-        contract = kind(self.tools)
-        for secret in kind.needs.secrets:
-            self.tools.secret(secret)  # one that is missing is found before anything is claimed
-        return _Run(self, contract, message, key, deadline, table).outcome()
+        if isinstance(table, TableBlocked):
+            return TableFenced(job_key=key, job_type=contract_type.job_type, reason=table.reason)
+        contract = contract_type(self.dependencies)
+        for secret in contract_type.resources.secrets:
+            self.dependencies.secret(
+                secret
+            )  # one that is missing is found before anything is claimed
+        return _Run(self, contract, message, key, deadline, table).run()
 
 
 @dataclass(frozen=True)
@@ -102,27 +109,27 @@ class _Run:
     deadline: Deadline
     table: TableOpen
 
-    def outcome(self) -> Outcome:
-        standing = self.contract.check(self.message)
-        if isinstance(standing, Mismatch):
-            return self._conflict(standing.reason)
-        claim = self._claim(standing)
+    def run(self) -> RunOutcome:
+        precheck = self.contract.precheck(self.message)
+        if isinstance(precheck, Mismatch):
+            return self._conflict(precheck.reason)
+        claim = self._build_claim(precheck)
         result = self.runner.store.claim(claim)
         # A process that was frozen before its claim thaws on a table that was restored meanwhile.
         table = self.runner.guard.check()
-        if isinstance(table, TableRefused):
-            return Fenced(**self._names, reason=table.reason)
+        if isinstance(table, TableBlocked):
+            return TableFenced(**self._job_fields, reason=table.reason)
         match result:
             case Claimed(job=job):
-                return self._claimed(job, standing, claim, table)
-            case ClaimRefused(row=row):
-                return self._refused(row, claim)
-            case RequirementUnmet(other=other):
-                return self._unmet(claim, other)
+                return self._on_claimed(job, precheck, claim, table)
+            case ClaimFailed(row=row):
+                return self._on_claim_failed(row, claim)
+            case PrerequisiteNotMet(other=other):
+                return self._on_prerequisite_not_met(claim, other)
             case unreachable:
                 assert_never(unreachable)
 
-    def _claim(self, standing: Proceed[Any] | Settled[Any]) -> Claim:
+    def _build_claim(self, precheck: Proceed[Any] | AlreadyResolved[Any]) -> Claim:
         now = self.runner.clock.now()
         return Claim(
             job_key=self.key,
@@ -131,203 +138,217 @@ class _Run:
             now=now,
             # A call may begin until the deadline and run for its timeout; past this the owner
             # is certainly dead.
-            lease_until=self.deadline.at + self.contract.terms.profile.request_timeout + CLOCK_SKEW,
-            message=self.message.as_json(),
-            fingerprint=None if standing.values is None else fingerprint(standing.values),
-            customer_id=findable(standing.customer_id),
+            lease_until=self.deadline.at
+            + self.contract.policy.profile.request_timeout
+            + CLOCK_SKEW,
+            message=self.message.to_dict(),
+            fingerprint=None if precheck.values is None else fingerprint(precheck.values),
+            customer_id=indexable_id(precheck.customer_id),
             subject=self.contract.indexed_subject(self.message),
-            amount=None if standing.money is None else standing.money.amount,
-            currency=None if standing.money is None else standing.money.currency,
+            amount=None if precheck.money is None else precheck.money.amount,
+            currency=None if precheck.money is None else precheck.money.currency,
             deployment=self.table.deployment,
-            key_scope=self.contract.scope() if isinstance(standing, Proceed) else "",
-            requires_failed=standing.requires_failed if isinstance(standing, Proceed) else None,
+            key_scope=self.contract.key_scope() if isinstance(precheck, Proceed) else "",
+            requires_failed=precheck.requires_failed if isinstance(precheck, Proceed) else None,
         )
 
-    def _claimed(
-        self, job: Job, standing: Proceed[Any] | Settled[Any], claim: Claim, table: TableOpen
-    ) -> Outcome:
+    def _on_claimed(
+        self,
+        job: Job,
+        precheck: Proceed[Any] | AlreadyResolved[Any],
+        claim: Claim,
+        table: TableOpen,
+    ) -> RunOutcome:
         """We own the row: act, and record what came of it."""
         if job.closing is not None:
-            return self._close(job, standing, claim)
-        if isinstance(standing, Settled):
-            return self._end(job, standing.answer, lambda _event, _job: standing.writes)
-        if forbidden := self._forbidden(job, claim):
-            return self._settle(job, forbidden)
-        return self._act(job, standing.facts, table)
+            return self._close(job, precheck, claim)
+        if isinstance(precheck, AlreadyResolved):
+            return self._record_outcome(job, precheck.outcome, lambda _event, _job: precheck.writes)
+        if forbidden := self._guard(job, claim):
+            return self._write_decision(job, forbidden)
+        return self._execute(job, precheck.facts, table)
 
-    def _act(self, job: Job, facts: Any, table: TableOpen) -> Outcome:  # noqa: ANN401  # the contract's own type
-        act = Act(contract=self.contract, deadline=self.deadline, keep=self._keep)
-        done: Acted | GaveWay = Acted(job, Absent("nothing was lost"))
-        if self._may_have_run(job, table):
-            done = act.ask_first(job, facts)
-        if isinstance(done, Acted) and isinstance(done.answer, Absent):
-            done = act.perform(done.job, facts)
-        match done:
-            case Acted(job=kept, answer=answer):
-                return self._end(
+    def _execute(self, job: Job, facts: Any, table: TableOpen) -> RunOutcome:  # noqa: ANN401  # the contract's own type
+        executor = EffectExecutor(
+            contract=self.contract, deadline=self.deadline, save_checkpoint=self._save_checkpoint
+        )
+        result: EffectResult | OwnershipYielded = EffectResult(job, NotFound("nothing was lost"))
+        if self._needs_lookup_first(job, table):
+            result = executor.lookup_first(job, facts)
+        if isinstance(result, EffectResult) and isinstance(result.outcome, NotFound):
+            result = executor.execute(result.job, facts)
+        match result:
+            case EffectResult(job=kept, outcome=answer):
+                return self._record_outcome(
                     kept,
                     answer,
-                    lambda event, after: self.contract.local_writes(event, facts, after, answer),
+                    lambda event, after: self.contract.business_writes(event, facts, after, answer),
                 )
-            case GaveWay(reason=reason):
+            case OwnershipYielded(reason=reason):
                 return self._lost(reason)
 
-    def _may_have_run(self, job: Job, table: TableOpen) -> bool:
-        natural = self.contract.terms.safety is Safety.NATURAL
-        return not natural and lost_history(job, table.replays_until)
+    def _needs_lookup_first(self, job: Job, table: TableOpen) -> bool:
+        natural = self.contract.policy.safety is RetrySafety.NATURAL
+        return not natural and may_have_lost_history(job, table.replays_until)
 
-    def _forbidden(self, job: Job, claim: Claim) -> Decision | None:
-        return before_effect(
+    def _guard(self, job: Job, claim: Claim) -> Decision | None:
+        return guard_before_effect(
             job,
-            self.contract.terms,
-            scope=claim.key_scope,
+            self.contract.policy,
+            key_scope=claim.key_scope,
             now=self.runner.clock.now(),
             deployment=claim.deployment,
         )
 
-    def _close(self, job: Job, standing: Proceed[Any] | Settled[Any], claim: Claim) -> Outcome:
+    def _close(
+        self, job: Job, precheck: Proceed[Any] | AlreadyResolved[Any], claim: Claim
+    ) -> RunOutcome:
         """What was declined is still open: close it, whatever our own rows say by now."""
-        if forbidden := self._forbidden(job, claim):
-            return self._settle(job, forbidden)
-        if standing.facts is None:
-            untold = "it is still open, and our own rows do not tell any more what was asked for"
-            return self._end(job, Odd(untold))
-        act = Act(contract=self.contract, deadline=self.deadline, keep=self._keep)
-        acted = act.close(job, standing.facts)
+        if forbidden := self._guard(job, claim):
+            return self._write_decision(job, forbidden)
+        if precheck.facts is None:
+            reason = "it is still open, and our own rows do not tell any more what was asked for"
+            return self._record_outcome(job, Anomalous(reason))
+        executor = EffectExecutor(
+            contract=self.contract, deadline=self.deadline, save_checkpoint=self._save_checkpoint
+        )
+        result = executor.close(job, precheck.facts)
 
-        def writes(event: Event, after: Job) -> Sequence[LocalWrite]:
+        def writes(event: Event, after: Job) -> Sequence[BusinessWrite]:
             # What another did with our rows stays; what is not done outside changes none of them.
-            if isinstance(standing, Settled) and event is Event.REFUSE:
+            if isinstance(precheck, AlreadyResolved) and event is Event.DECLINE:
                 return ()
-            return self.contract.local_writes(event, standing.facts, after, acted.answer)
+            return self.contract.business_writes(event, precheck.facts, after, result.outcome)
 
-        return self._end(acted.job, acted.answer, writes)
+        return self._record_outcome(result.job, result.outcome, writes)
 
-    def _keep(self, job: Job, decision: Decision) -> Job | None:
-        return self._settler().settle(job, decision, contract=self.contract).job
+    def _save_checkpoint(self, job: Job, decision: Decision) -> Job | None:
+        return self._decision_writer().write(job, decision, contract=self.contract).job
 
-    def _end(
+    def _record_outcome(
         self,
         job: Job,
-        answer: Answer,
-        writes: Callable[[Event, Job], Sequence[LocalWrite]] = lambda _event, _job: (),
-    ) -> Outcome:
+        outcome: EffectOutcome,
+        writes: Callable[[Event, Job], Sequence[BusinessWrite]] = lambda _event, _job: (),
+    ) -> RunOutcome:
         decision = decide(
             job,
-            self.contract.terms,
-            answer,
+            self.contract.policy,
+            outcome,
             now=self.runner.clock.now(),
-            spread=self.runner.spread(),
+            jitter=self.runner.jitter(),
         )
-        return self._settle(job, decision, answer, writes)
+        return self._write_decision(job, decision, outcome, writes)
 
-    def _settle(
+    def _write_decision(
         self,
         job: Job,
         decision: Decision,
-        answer: Answer | None = None,
-        writes: Callable[[Event, Job], Sequence[LocalWrite]] = lambda _event, _job: (),
-    ) -> Outcome:
-        settlement = self._settler().settle(
+        outcome: EffectOutcome | None = None,
+        writes: Callable[[Event, Job], Sequence[BusinessWrite]] = lambda _event, _job: (),
+    ) -> RunOutcome:
+        result = self._decision_writer().write(
             job,
             decision,
             contract=self.contract,
-            answer=answer,
-            local=lambda after: writes(decision.event, after),
+            outcome=outcome,
+            business_writes=lambda after: writes(decision.event, after),
         )
-        if settlement.job and decision.fresh_message:
-            return self._go_on(settlement.job)
-        return self._told(settlement)
+        if result.job and decision.send_new_message:
+            return self._continue(result.job)
+        return self._to_outcome(result)
 
-    def _go_on(self, job: Job) -> Continued:
+    def _continue(self, job: Job) -> Continued:
         """A long job: the row is ready, and a fresh message has all its receives before it."""
-        outbox = self.runner.tools.outbox(self.contract.needs.queue)
-        sent = outbox.send([body_of(job.message)])
-        return Continued(**self._names, progress=job.progress or {}, sent=all(sent))
+        outbox = self.runner.dependencies.message_sender(self.contract.resources.queue)
+        sent = outbox.send([encode_message(job.message)])
+        return Continued(**self._job_fields, progress=job.progress or {}, sent=all(sent))
 
-    def _settler(self) -> Settler:
+    def _decision_writer(self) -> DecisionWriter:
         runner = self.runner
-        return Settler(
+        return DecisionWriter(
             store=runner.store,
             clock=runner.clock,
             actor=ACTOR,
-            teller=self._teller(),
+            alerter=self._alerter(),
             row_retention=runner.row_retention,
         )
 
-    def _teller(self) -> Teller:
+    def _alerter(self) -> ReviewAlerter:
         runner = self.runner
-        return Teller(
+        return ReviewAlerter(
             store=runner.store,
-            alerts=runner.alerts,
+            notifier=runner.notifier,
             clock=runner.clock,
             actor=ACTOR,
             stack=runner.stack,
         )
 
-    def _refused(self, row: Job, claim: Claim) -> Outcome:
+    def _on_claim_failed(self, row: Job, claim: Claim) -> RunOutcome:
         """Someone else's row stands: answer from it."""
-        match refused_claim(row, claim):
-            case Refusal.CONFLICT:
+        match classify_claim_failure(row, claim):
+            case ClaimFailure.CONFLICT:
                 return self._conflict("the same key was used before for other business values")
-            case Refusal.ENDED:
-                return Duplicate(**self._names, status=row.status, result=row.result or {})
-            case Refusal.HELD:
-                return HeldElsewhere(**self._names, until=row.lease_until or claim.now)
-            case Refusal.ABANDONED:
-                return self._end(row, OwnerGone())
-            case Refusal.PARKED:
-                return Parked(**self._names, status=row.status)
-            case Refusal.RACED:
-                return NothingSent(**self._names, until=claim.now, reason="lost a race to claim it")
+            case ClaimFailure.ENDED:
+                return Duplicate(**self._job_fields, status=row.status, result=row.result or {})
+            case ClaimFailure.LEASED:
+                return LeasedElsewhere(**self._job_fields, until=row.lease_until or claim.now)
+            case ClaimFailure.LEASE_EXPIRED:
+                return self._record_outcome(row, LeaseExpired())
+            case ClaimFailure.AWAITING_RESOLUTION:
+                return AwaitingResolution(**self._job_fields, status=row.status)
+            case ClaimFailure.RACE_LOST:
+                return NotAttempted(
+                    **self._job_fields, until=claim.now, reason="lost a race to claim it"
+                )
             case unreachable:
                 assert_never(unreachable)
 
-    def _unmet(self, claim: Claim, other: Job | None) -> Outcome:
+    def _on_prerequisite_not_met(self, claim: Claim, other: Job | None) -> RunOutcome:
         """The other job has not failed."""
         row = self.runner.store.get(self.key)
-        state = other.status.in_words if other else "not there"
+        state = other.status.label if other else "not there"
         reason = f"{claim.requires_failed} must have failed, it is {state}"
-        decision = unmet(row, reason)
+        decision = on_prerequisite_not_met(row, reason)
         if row is None or decision is None:
             return self._conflict(reason)
-        return self._settle(row, decision)
+        return self._write_decision(row, decision)
 
     def _conflict(self, reason: str) -> Conflict:
-        alert = alert_texts.conflict(self.key, reason, stack=self.runner.stack)
-        told = self.runner.alerts.tell(alert)
-        return Conflict(**self._names, reason=reason, told=told)
+        alert = alert_texts.conflict_alert(self.key, reason, stack=self.runner.stack)
+        alerted = self.runner.notifier.notify(alert)
+        return Conflict(**self._job_fields, reason=reason, alerted=alerted)
 
     def _lost(self, reason: str) -> OwnershipLost:
-        return OwnershipLost(**self._names, reason=reason)
+        return OwnershipLost(**self._job_fields, reason=reason)
 
-    def _told(self, settlement: Settlement) -> Outcome:
+    def _to_outcome(self, result: DecisionResult) -> RunOutcome:
         """The outcome that the written row stands for."""
-        job, decision = settlement.job, settlement.decision
-        if settlement.orphan and isinstance(table := self.runner.guard.check(), TableRefused):
+        job, decision = result.job, result.decision
+        if result.orphaned_outcome and isinstance(table := self.runner.guard.check(), TableBlocked):
             # Lost with its table: the message comes again, and asks before it acts.
-            return Fenced(**self._names, reason=table.reason)
-        if settlement.orphan:
-            self._teller().gone(self.key, settlement.orphan)
-            return Orphaned(**self._names, reason=settlement.orphan)
+            return TableFenced(**self._job_fields, reason=table.reason)
+        if result.orphaned_outcome:
+            self._alerter().alert_orphaned_outcome(self.key, result.orphaned_outcome)
+            return RowMissing(**self._job_fields, reason=result.orphaned_outcome)
         if job is None:
             return self._lost(decision.reason)
         match job.status:
             case Status.FINISHED:
-                return Finished(**self._names, result=job.result or {})
+                return Finished(**self._job_fields, result=job.result or {})
             case Status.FAILED:
-                return Failed(**self._names, reason=decision.reason, result=job.result or {})
+                return Failed(**self._job_fields, reason=decision.reason, result=job.result or {})
             case Status.UNKNOWN:
-                return Unknown(**self._names, reason=decision.reason)
+                return Unknown(**self._job_fields, reason=decision.reason)
             case Status.NEEDS_REVIEW:
-                return NeedsReview(**self._names, reason=decision.reason)
+                return NeedsReview(**self._job_fields, reason=decision.reason)
             case Status.READY:
-                return NothingSent(
-                    **self._names,
+                return NotAttempted(
+                    **self._job_fields,
                     until=decision.run_at or job.updated_at,
                     reason=decision.reason,
-                    alarm=decision.alarm,
-                    row_resends=decision.row_resends,
+                    credentials_rejected=decision.credentials_rejected,
+                    row_resends=decision.resend_when_due,
                 )
             case Status.STARTED:
                 raise InvariantError(f"{self.key} is still started after {decision.event}")
@@ -335,5 +356,5 @@ class _Run:
                 assert_never(unreachable)
 
     @property
-    def _names(self) -> Any:  # noqa: ANN401  # the two fields that every outcome of a job has
+    def _job_fields(self) -> Any:  # noqa: ANN401  # the two fields that every outcome of a job has
         return {"job_key": self.key, "job_type": self.contract.job_type}

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from oncely.domain.table_identity import Identity, TableFacts
+from oncely.domain.table_identity import TableFacts, TableIdentity
 
 
-class SetUp(StrEnum):
+class SetupResult(StrEnum):
     """What came of a first setup."""
 
-    MADE = "made"  # the table was empty, and has an identity now
-    THERE = "there"  # it has an identity already; the guard judges it
+    CREATED = "made"  # the table was empty, and has an identity now
+    ALREADY_SET_UP = "there"  # it has an identity already; the guard judges it
     NOT_EMPTY = "not_empty"  # rows without an identity: only `oncely restore-proofs` may declare it
 
 
-class EmptyTable(Protocol):
+class InitializableTable(Protocol):
     """What a first setup needs of the job table."""
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> TableIdentity | None:
         """The identity item. Returns None if there is none."""
 
     def facts(self) -> TableFacts:
@@ -28,22 +28,26 @@ class EmptyTable(Protocol):
     def is_empty(self) -> bool:
         """Whether the table holds no item at all."""
 
-    def write(self, identity: Identity, *, instead_of: Identity | None) -> bool:
+    def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
         """Write the item if it is still the one that was read."""
 
 
 @dataclass(frozen=True)
-class FirstSetup:
+class TableInitializer:
     """Writes the identity item of a new table; of any other table it leaves the guard closed."""
 
-    table: EmptyTable
+    table: InitializableTable
     new_identity: Callable[[], str]
 
-    def run(self) -> SetUp:
+    def run(self) -> SetupResult:
         """Give the table an identity if it is empty."""
         if self.table.identity() is not None:
-            return SetUp.THERE
+            return SetupResult.ALREADY_SET_UP
         if not self.table.is_empty():
-            return SetUp.NOT_EMPTY
-        made = Identity(deployment=self.new_identity(), table_id=self.table.facts().table_id)
-        return SetUp.MADE if self.table.write(made, instead_of=None) else SetUp.THERE
+            return SetupResult.NOT_EMPTY
+        made = TableIdentity(deployment=self.new_identity(), table_id=self.table.facts().table_id)
+        return (
+            SetupResult.CREATED
+            if self.table.write(made, replacing=None)
+            else SetupResult.ALREADY_SET_UP
+        )

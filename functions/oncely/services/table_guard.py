@@ -10,24 +10,24 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from oncely.domain.errors import OncelyError, UnavailableError
-from oncely.domain.table_identity import Identity, TableFacts, refusal
-from oncely.domain.times import minute
-from oncely.ports import Clock, TableOpen, TableRefused, TableState
+from oncely.domain.table_identity import TableFacts, TableIdentity, blocking_reason
+from oncely.domain.times import format_minute
+from oncely.ports import Clock, TableBlocked, TableOpen, TableState
 
-CHECK_EVERY: Final = timedelta(minutes=1)
+CHECK_INTERVAL: Final = timedelta(minutes=1)
 # TTL and recovery are asked for less often: DynamoDB answers DescribeContinuousBackups ten times a
 # second for a whole account. No answer refuses nothing: a new table is known by its id.
-PROTECTION_CHECK_EVERY: Final = timedelta(minutes=15)
+PROTECTION_CHECK_INTERVAL: Final = timedelta(minutes=15)
 # After a refusal or a failed check.
 RETRY_AFTER: Final = timedelta(seconds=10)
 # DynamoDB's control plane may be down for this long while its tables work.
 MAX_UNCHECKED: Final = timedelta(minutes=10)
 
 
-class TableLook(Protocol):
+class TableInspector(Protocol):
     """Reads what DynamoDB and the identity item say; raises OncelyError if neither can be read."""
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> TableIdentity | None:
         """The identity item. Returns None if there is none."""
 
     def facts(self) -> TableFacts:
@@ -41,7 +41,7 @@ class TableLook(Protocol):
 class CheckedTable:
     """One for each process; its threads share the answer."""
 
-    look: TableLook
+    inspector: TableInspector
     clock: Clock
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _state: TableState | None = None
@@ -56,40 +56,40 @@ class CheckedTable:
             # The wall clock: a process that Lambda froze thaws with an old answer.
             now = self.clock.now()
             if self._state is None or self._next_check is None or now >= self._next_check:
-                self._state = self._looked(now)
+                self._state = self._inspect(now)
                 open_ = isinstance(self._state, TableOpen)
-                self._next_check = now + (CHECK_EVERY if open_ else RETRY_AFTER)
+                self._next_check = now + (CHECK_INTERVAL if open_ else RETRY_AFTER)
             return self._state
 
-    def _looked(self, now: datetime) -> TableState:
+    def _inspect(self, now: datetime) -> TableState:
         try:
-            identity, facts = self.look.identity(), self.look.facts()
+            identity, facts = self.inspector.identity(), self.inspector.facts()
         except UnavailableError as error:
-            return self._unanswered(now, error)
+            return self._on_unavailable(now, error)
         except OncelyError as error:
-            return TableRefused(f"the job table cannot be checked: {error}")
-        reason = refusal(identity, self._protected(facts, now), now=now)
+            return TableBlocked(f"the job table cannot be checked: {error}")
+        reason = blocking_reason(identity, self._with_protection(facts, now), now=now)
         if reason is not None or identity is None:
-            return TableRefused(reason or "")
+            return TableBlocked(reason or "")
         self._confirmed_at = now
         return TableOpen(deployment=identity.deployment, replays_until=identity.replays_until)
 
-    def _unanswered(self, now: datetime, error: UnavailableError) -> TableState:
+    def _on_unavailable(self, now: datetime, error: UnavailableError) -> TableState:
         """Keep the last good answer for a while: an outage of the control plane stops no job."""
         seen = self._confirmed_at
         if seen is not None and now - seen < MAX_UNCHECKED and isinstance(self._state, TableOpen):
             return self._state
-        since = "" if seen is None else f" since {minute(seen)}"
-        return TableRefused(
+        since = "" if seen is None else f" since {format_minute(seen)}"
+        return TableBlocked(
             f"the job table could not be checked{since}, it is tried again: {error}"
         )
 
-    def _protected(self, facts: TableFacts, now: datetime) -> TableFacts:
+    def _with_protection(self, facts: TableFacts, now: datetime) -> TableFacts:
         known, at = self._protection, self._protection_at
-        fresh = at is not None and now - at < PROTECTION_CHECK_EVERY
+        fresh = at is not None and now - at < PROTECTION_CHECK_INTERVAL
         if known is None or known.table_id != facts.table_id or not fresh or known.missing:
             try:
-                known = self.look.with_protection(facts)
+                known = self.inspector.with_protection(facts)
             except OncelyError:
                 known = facts  # it did not say: asked again at the next check
             else:

@@ -1,18 +1,18 @@
 """What a team tests its own job with: every crash, race and lost reply, in one line of test."""
 
-from oncely.testing.explorer import Bound, Report, Violation
-from oncely.testing.own_job import explore, own_job
-from oncely.testing.scenario import Ended, Provider, Scenario, acting, asking
+from oncely.testing.explorer import ExplorationReport, SearchLimits, Violation
+from oncely.testing.own_job import build_scenario, explore
+from oncely.testing.scenario import FinalState, ProviderSpec, Scenario, effect_calls, lookup_calls
 
 __all__ = [
-    "Bound",
-    "Ended",
-    "Provider",
-    "Report",
+    "ExplorationReport",
+    "FinalState",
+    "ProviderSpec",
     "Scenario",
+    "SearchLimits",
     "Violation",
-    "acting",
-    "asking",
+    "build_scenario",
+    "effect_calls",
     "explore",
-    "own_job",
+    "lookup_calls",
 ]

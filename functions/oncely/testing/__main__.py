@@ -9,30 +9,36 @@ from functools import partial
 from multiprocessing import Pool
 from typing import Final
 
-from oncely.testing.choosers import Follow
-from oncely.testing.explorer import Begin, Bound, Explorer, Report, play
+from oncely.testing.choosers import ScriptedChooser
+from oncely.testing.explorer import (
+    ExplorationReport,
+    Explorer,
+    SearchLimits,
+    SimulationFactory,
+    run_schedule,
+)
 from oncely.testing.scenario import Scenario
-from oncely.testing.script import Script, read, written
-from oncely.testing.world import World
+from oncely.testing.script import Script, format_script, parse_script
+from oncely.testing.world import Simulation
 
 _COLUMNS: Final = "{:<32}{:>11}{:>9}{:>11}{:>9}  {}\n"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Explore and say what was found; 1 when a schedule breaks the promise."""
-    options = _options(arguments)
+    options = _parse_options(arguments)
     if options.replay:
-        return replay(options.module, options.replay)
+        return replay_schedule(options.module, options.replay)
     names = [one.name for one in _scenarios(options.module) if options.only in one.name]
     if not names:
         sys.stderr.write(f"no scenario of {options.module} has {options.only!r} in its name\n")
         return 2
-    bound = Bound(
+    bound = SearchLimits(
         faults=options.faults,
-        holdups=options.holdups,
-        changes=options.changes,
+        delays=options.holdups,
+        injections=options.changes,
         schedules=options.schedules,
-        random=options.random,
+        random_schedules=options.random,
         seed=options.seed,
     )
     reports = []
@@ -40,42 +46,46 @@ def main(arguments: Sequence[str]) -> int:
     with Pool(options.processes) as pool:
         explored = pool.imap_unordered(partial(_explore, options.module, bound), names)
         for report in explored:
-            _tell(report)
+            _print_report(report)
             reports.append(report)
             if options.stop and report.violations:
                 break
-    return _sum_up(reports)
+    return _print_totals(reports)
 
 
-def replay(module: str, text: str) -> int:
+def replay_schedule(module: str, text: str) -> int:
     """Play one schedule again, and tell each step of it."""
-    name, script = read(text)
+    name, script = parse_script(text)
     scenario = next((one for one in _scenarios(module) if one.name == name), None)
     if scenario is None:
         sys.stderr.write(f"{module} has no scenario {name!r}\n")
         return 2
-    return tell(scenario, script)
+    return print_schedule(scenario, script)
 
 
-def tell(scenario: Scenario, script: Script, *, begin: Begin = World) -> int:
+def print_schedule(
+    scenario: Scenario, script: Script, *, simulation_factory: SimulationFactory = Simulation
+) -> int:
     """Tell each step of a schedule, what is left of it, and what it breaks; 1 if anything."""
-    follow = Follow(script)
-    world, problems = play(scenario, follow, listener=_step, begin=begin)
-    if follow.left:
-        sys.stdout.write(f"{follow.left} changes of this script met no such place\n")
-    sys.stdout.write("".join(f"{line}\n" for line in world.story()))
-    said = "\n".join(f"  {problem}" for problem in problems) or "  the promise holds"
-    sys.stdout.write(f"\n{written(scenario.name, script)}\n{said}\n")
+    chooser = ScriptedChooser(script)
+    world, problems = run_schedule(
+        scenario, chooser, listener=_print_step, simulation_factory=simulation_factory
+    )
+    if chooser.remaining:
+        sys.stdout.write(f"{chooser.remaining} changes of this script met no such place\n")
+    sys.stdout.write("".join(f"{line}\n" for line in world.describe()))
+    summary = "\n".join(f"  {problem}" for problem in problems) or "  the promise holds"
+    sys.stdout.write(f"\n{format_script(scenario.name, script)}\n{summary}\n")
     return 1 if problems else 0
 
 
-def _step(seconds: float, line: str) -> None:
+def _print_step(seconds: float, line: str) -> None:
     sys.stdout.write(f"{seconds:>9.0f} s  {line}\n")
 
 
-def _explore(module: str, bound: Bound, name: str) -> Report:
+def _explore(module: str, limits: SearchLimits, name: str) -> ExplorationReport:
     scenario = next(one for one in _scenarios(module) if one.name == name)
-    return Explorer(scenario, bound).explore()
+    return Explorer(scenario, limits).explore()
 
 
 def _scenarios(module: str) -> tuple[Scenario, ...]:
@@ -83,8 +93,8 @@ def _scenarios(module: str) -> tuple[Scenario, ...]:
     return found
 
 
-def _tell(report: Report) -> None:
-    ends = ", ".join(f"{count} {end}" for end, count in sorted(report.ends.items()))
+def _print_report(report: ExplorationReport) -> None:
+    ends = ", ".join(f"{count} {end}" for end, count in sorted(report.final_statuses.items()))
     sys.stdout.write(
         _COLUMNS.format(
             report.scenario,
@@ -100,7 +110,7 @@ def _tell(report: Report) -> None:
     sys.stdout.flush()
 
 
-def _sum_up(reports: Sequence[Report]) -> int:
+def _print_totals(reports: Sequence[ExplorationReport]) -> int:
     faults: Counter[str] = Counter()
     for report in reports:
         faults.update(report.faults)
@@ -118,14 +128,14 @@ def _sum_up(reports: Sequence[Report]) -> int:
     return 1 if broken else 0
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    bound = Bound()
+def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
+    bound = SearchLimits()
     parser = argparse.ArgumentParser(prog="oncely.testing", description=__doc__)
     parser.add_argument("module", help="a module with SCENARIOS")
     parser.add_argument("--only", default="", help="scenarios with this in their name")
     parser.add_argument("--faults", type=int, default=bound.faults)
-    parser.add_argument("--holdups", type=int, default=bound.holdups)
-    parser.add_argument("--changes", type=int, default=bound.changes, help="of both together")
+    parser.add_argument("--holdups", type=int, default=bound.delays)
+    parser.add_argument("--changes", type=int, default=bound.injections, help="of both together")
     parser.add_argument("--schedules", type=int, default=6000, help="of each scenario")
     parser.add_argument("--random", type=int, default=500, help="deeper ones, by chance")
     parser.add_argument("--seed", type=int, default=bound.seed)

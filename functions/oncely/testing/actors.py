@@ -10,11 +10,11 @@ START: Final = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Landing:
+class InFlightRequest:
     """A request that arrives after we stopped waiting for its answer."""
 
     at: datetime
-    what: int  # a digest of what was asked
+    request_digest: int  # a digest of what was asked
     effect: Callable[[], object]
 
 
@@ -24,20 +24,20 @@ class Task:
 
     label: str  # as a script names it: deliver, sweep, publish
     at: datetime
-    begin: Callable[[], "Actor"]
+    begin: Callable[[], "SimulatedProcess"]
     optional: bool = False  # it happens only if a script says so
 
 
 @dataclass(eq=False)
-class Actor:
+class SimulatedProcess:
     """One run of a service, which can be held up at every call it makes."""
 
     name: str
     perform: Callable[[], None]
     history: int = 0  # a digest of all it has seen: with its task, that is its whole state
-    visits: Counter[str] = field(default_factory=Counter)
+    call_counts: Counter[str] = field(default_factory=Counter)
     tokens: int = 0
-    last_moment: datetime = START  # it may be slow, but not slower than that
-    last_look: datetime = START  # at the clock
+    latest_call_at: datetime = START  # it may be slow, but not slower than that
+    clock_read_at: datetime = START  # at the clock
     in_flight_until: datetime | None = None  # a request that is under way arrives by then
     body: Any = None  # its greenlet, once it has begun

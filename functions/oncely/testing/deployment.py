@@ -6,28 +6,28 @@ from datetime import timedelta
 from typing import Any, Final
 
 from oncely.domain.keys import JobKey
-from oncely.ports import JobStore, Outbox, Table, TableGuard
+from oncely.ports import BusinessTable, JobStore, MessageSender, TableGuard
 from oncely.providers import Crm, Mailer, PaymentProvider
-from oncely.registry import Registry
-from oncely.services.dead_letters import DeadLetters
-from oncely.services.find_due import Finder
-from oncely.services.publish import Publisher
+from oncely.registry import ContractRegistry
+from oncely.services.dead_letters import DeadLetterHandler
+from oncely.services.find_due import DueWorkFinder
+from oncely.services.publish import EndedJobPublisher
 from oncely.services.reconcile import ACTOR, Reconciler
 from oncely.services.resolve_group import GroupResolver
 from oncely.services.run_job import JobRunner
-from oncely.services.tell import Teller
+from oncely.services.tell import ReviewAlerter
 from oncely.testing.memory import MemoryDueIndex, MemoryJobStore
-from oncely.testing.point_provider import PointProvider
+from oncely.testing.point_provider import InterceptedProvider
 from oncely.testing.points import (
-    PointAlerts,
-    PointBus,
-    PointClock,
-    PointIndex,
-    PointLeases,
-    PointOutbox,
-    Points,
-    PointStore,
-    PointTable,
+    InterceptedBusinessTable,
+    InterceptedClock,
+    InterceptedDueIndex,
+    InterceptedEventBus,
+    InterceptedJobStore,
+    InterceptedMessageSender,
+    InterceptedNotifier,
+    InterceptedSweepLeases,
+    Interceptor,
 )
 from oncely.testing.scenario import Scenario
 
@@ -36,36 +36,36 @@ RETENTION: Final = timedelta(days=90)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hooks:
+class SimulationHooks:
     """What the ports tell the world."""
 
-    wrote: Callable[[JobKey], None]
-    sent: Callable[[str], None]
-    rejected: Callable[[str, str], None]
+    on_write: Callable[[JobKey], None]
+    on_send: Callable[[str], None]
+    on_reject: Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
-class Tools:
+class SimulatedDependencies:
     """What contracts are built from; a provider is found by its name."""
 
-    points: Points
+    interceptor: Interceptor
     store: MemoryJobStore
-    guarded: JobStore
+    intercepted_store: JobStore
     providers: Mapping[str, Any]
-    sent: Callable[[str], None]
+    on_send: Callable[[str], None]
 
-    def table(self, name: str) -> Table:
-        return PointTable(self.points, self.store, name)
+    def table(self, name: str) -> BusinessTable:
+        return InterceptedBusinessTable(self.interceptor, self.store, name)
 
-    def jobs(self) -> JobStore:
-        return self.guarded
+    def job_store(self) -> JobStore:
+        return self.intercepted_store
 
     def secret(self, name: str) -> str:
         return f"secret of {name}"
 
-    def outbox(self, queue: str) -> Outbox:
+    def message_sender(self, queue: str) -> MessageSender:
         del queue  # one queue carries all that is explored
-        return PointOutbox(self.points, self.sent)
+        return InterceptedMessageSender(self.interceptor, self.on_send)
 
     def payments(self) -> PaymentProvider:
         found: PaymentProvider = self.providers["payments"]
@@ -87,86 +87,92 @@ class Tools:
 
 
 @dataclass(frozen=True)
-class _Rejects:
+class _RejectSource:
     """The inbox of the dead letters' consumer."""
 
-    rejected: Callable[[str, str], None]
+    on_reject: Callable[[str, str], None]
 
-    def show_again(self, receipt: str, *, after: timedelta) -> None:
+    def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
         raise NotImplementedError("the world shows its letters again itself")
 
     def reject(self, body: str, *, reason: str, message_id: str) -> None:
         del message_id
-        self.rejected(body, reason)
+        self.on_reject(body, reason)
 
 
-class Deployment:
+class SimulatedServices:
     """Every service of one world."""
 
     def __init__(
         self,
         scenario: Scenario,
-        points: Points,
+        interceptor: Interceptor,
         store: MemoryJobStore,
-        providers: Mapping[str, PointProvider | None],
-        hooks: Hooks,
+        providers: Mapping[str, InterceptedProvider | None],
+        hooks: SimulationHooks,
         *,
         guard: TableGuard,
     ) -> None:
-        self.clock = PointClock(points)
-        self.alerts = PointAlerts(points)
-        self.bus = PointBus(points)
-        self.registry = Registry(scenario.contracts)
-        guarded = PointStore(points, store, hooks.wrote)
-        tools = Tools(points, store, guarded, providers, hooks.sent)
-        self.tools = tools
+        self.clock = InterceptedClock(interceptor)
+        self.notifier = InterceptedNotifier(interceptor)
+        self.event_bus = InterceptedEventBus(interceptor)
+        self.registry = ContractRegistry(scenario.contracts)
+        intercepted_store = InterceptedJobStore(interceptor, store, hooks.on_write)
+        tools = SimulatedDependencies(
+            interceptor, store, intercepted_store, providers, hooks.on_send
+        )
+        self.dependencies = tools
         self.runner = JobRunner(
             registry=self.registry,
-            tools=tools,
-            store=guarded,
-            alerts=self.alerts,
+            dependencies=tools,
+            store=intercepted_store,
+            notifier=self.notifier,
             clock=self.clock,
-            new_token=points.schedule.new_token,
-            spread=lambda: 0.0,
+            new_token=interceptor.schedule.new_token,
+            jitter=lambda: 0.0,
             guard=guard,
             row_retention=RETENTION,
         )
-        self.publisher = Publisher(
+        self.publisher = EndedJobPublisher(
             registry=self.registry,
-            tools=tools,
-            store=guarded,
-            bus=self.bus,
-            outbox=tools.outbox,
+            dependencies=tools,
+            store=intercepted_store,
+            event_bus=self.event_bus,
+            sender_for_queue=tools.message_sender,
             clock=self.clock,
             row_retention=RETENTION,
         )
-        self.leases = PointLeases(points)
-        self.finder = Finder(
+        self.leases = InterceptedSweepLeases(interceptor)
+        self.finder = DueWorkFinder(
             registry=self.registry,
-            tools=tools,
-            store=guarded,
-            index=PointIndex(points, MemoryDueIndex(store, shards=1)),
+            dependencies=tools,
+            store=intercepted_store,
+            index=InterceptedDueIndex(interceptor, MemoryDueIndex(store, shards=1)),
             leases=self.leases,
             clock=self.clock,
             guard=guard,
         )
         self.reconciler = Reconciler(
             registry=self.registry,
-            tools=tools,
-            store=guarded,
+            dependencies=tools,
+            store=intercepted_store,
             clock=self.clock,
-            spread=lambda: 0.0,
-            outbox=tools.outbox,
+            jitter=lambda: 0.0,
+            sender_for_queue=tools.message_sender,
             publisher=self.publisher,
             guard=guard,
         )
-        teller = Teller(store=guarded, alerts=self.alerts, clock=self.clock, actor=ACTOR)
-        self.group = GroupResolver(reconciler=self.reconciler, teller=teller, at_once=1)
-        self.dead_letters = DeadLetters(
+        alerter = ReviewAlerter(
+            store=intercepted_store, notifier=self.notifier, clock=self.clock, actor=ACTOR
+        )
+        self.group_resolver = GroupResolver(
+            reconciler=self.reconciler, alerter=alerter, concurrency=1
+        )
+        self.dead_letters = DeadLetterHandler(
             registry=self.registry,
-            store=guarded,
-            alerts=self.alerts,
-            inbox=_Rejects(hooks.rejected),
+            store=intercepted_store,
+            notifier=self.notifier,
+            message_source=_RejectSource(hooks.on_reject),
             clock=self.clock,
             guard=guard,
         )

@@ -10,14 +10,14 @@ from itertools import count
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final
 
-from oncely.domain.jobs import Evidence, Job
+from oncely.domain.jobs import EvidenceEntry, Job
 
 Digest = Callable[[object], int]
 _LOCKS: Final = (type(threading.Lock()), type(threading.RLock()))
 _PLAIN: Final = frozenset({str, int, float, bool, bytes, datetime, timedelta, type(None)})
 
 
-class CannotDigestError(TypeError):
+class UndigestableStateError(TypeError):
     """An object whose state cannot be told from outside: its schedules are not merged."""
 
 
@@ -29,48 +29,50 @@ class Digester:
         self._fields: dict[type, tuple[str, ...]] = {}
         self._by_type: dict[type, Digest] = dict.fromkeys(_PLAIN, hash)
 
-    def of(self, value: object) -> int:
+    def digest(self, value: object) -> int:
         """Equal for equal values, whatever they are made of."""
         kind = type(value)
         digest = self._by_type.get(kind)
         if digest is None:
-            digest = self._by_type[kind] = self._digest_of(kind)
+            digest = self._by_type[kind] = self._digest_for_type(kind)
         return digest(value)
 
-    def _digest_of(self, kind: type) -> Digest:
+    def _digest_for_type(self, kind: type) -> Digest:
         if issubclass(kind, Enum):
             return hash
-        if issubclass(kind, Job | Evidence):
-            return self._of_frozen
+        if issubclass(kind, Job | EvidenceEntry):
+            return self._digest_frozen
         if issubclass(kind, tuple | list | deque):
-            return self._of_items
+            return self._digest_items
         if issubclass(kind, dict | Mapping):
-            return self._of_mapping
+            return self._digest_mapping
         if issubclass(kind, set | frozenset):
-            return self._of_set
-        return self._of_object
+            return self._digest_set
+        return self._digest_object
 
-    def _of_items(self, value: Any) -> int:  # noqa: ANN401  # a sequence of anything
-        return hash(tuple([self.of(one) for one in value]))
+    def _digest_items(self, value: Any) -> int:  # noqa: ANN401  # a sequence of anything
+        return hash(tuple([self.digest(one) for one in value]))
 
-    def _of_mapping(self, value: Any) -> int:  # noqa: ANN401  # a mapping of anything
-        return hash(frozenset([(self.of(key), self.of(held)) for key, held in value.items()]))
+    def _digest_mapping(self, value: Any) -> int:  # noqa: ANN401  # a mapping of anything
+        return hash(
+            frozenset([(self.digest(key), self.digest(held)) for key, held in value.items()])
+        )
 
-    def _of_set(self, value: Any) -> int:  # noqa: ANN401  # a set of anything
-        return hash(frozenset([self.of(one) for one in value]))
+    def _digest_set(self, value: Any) -> int:  # noqa: ANN401  # a set of anything
+        return hash(frozenset([self.digest(one) for one in value]))
 
-    def _of_frozen(self, value: object) -> int:
+    def _digest_frozen(self, value: object) -> int:
         known = self._frozen.get(id(value))
         if known is None:
             # The value is kept, so that its id is not given to another.
-            known = self._frozen[id(value)] = (value, self._of_fields(value))
+            known = self._frozen[id(value)] = (value, self._digest_fields(value))
         return known[1]
 
-    def _of_object(self, value: Any) -> int:  # noqa: ANN401  # anything
+    def _digest_object(self, value: Any) -> int:  # noqa: ANN401  # anything
         if isinstance(value, BaseException):
             return hash((type(value).__qualname__, str(value)))
         if is_dataclass(value) and not isinstance(value, type):
-            return self._of_fields(value)
+            return self._digest_fields(value)
         if isinstance(value, _LOCKS) or getattr(value, "undigested", False):
             return 0
         if isinstance(value, FunctionType | MethodType | BuiltinFunctionType | type):
@@ -78,12 +80,12 @@ class Digester:
         if isinstance(value, count):
             return hash(repr(value))
         if hasattr(value, "__dict__"):
-            return hash((type(value).__qualname__, self.of(vars(value))))
-        raise CannotDigestError(f"the state of a {type(value).__name__} cannot be told")
+            return hash((type(value).__qualname__, self.digest(vars(value))))
+        raise UndigestableStateError(f"the state of a {type(value).__name__} cannot be told")
 
-    def _of_fields(self, value: Any) -> int:  # noqa: ANN401  # any dataclass
+    def _digest_fields(self, value: Any) -> int:  # noqa: ANN401  # any dataclass
         kind = type(value)
         names = self._fields.get(kind)
         if names is None:
             names = self._fields[kind] = tuple(field.name for field in fields(value))
-        return hash((kind.__qualname__, *[self.of(getattr(value, name)) for name in names]))
+        return hash((kind.__qualname__, *[self.digest(getattr(value, name)) for name in names]))

@@ -7,51 +7,51 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from oncely.testing.choosers import Chance, Follow
-from oncely.testing.digest import CannotDigestError
-from oncely.testing.ground import Ground
+from oncely.testing.choosers import RandomChooser, ScriptedChooser
+from oncely.testing.digest import UndigestableStateError
+from oncely.testing.ground import BaseSimulation
 from oncely.testing.scenario import Scenario
-from oncely.testing.schedule import RestlessError, Schedule
-from oncely.testing.script import Change, Script, changes_in, written
-from oncely.testing.world import World
+from oncely.testing.schedule import ScheduleLimitError, Scheduler
+from oncely.testing.script import Injection, Script, format_script, parse_injections
+from oncely.testing.world import Simulation
 
 # Whose workers are explored.
-Begin: TypeAlias = Callable[[Scenario, Schedule], Ground]
+SimulationFactory: TypeAlias = Callable[[Scenario, Scheduler], BaseSimulation]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bound:
+class SearchLimits:
     """How far to look."""
 
     faults: int = 2
-    holdups: int = 2
-    changes: int = 2  # of both together
+    delays: int = 2
+    injections: int = 2  # of both together
     schedules: int = 1_000_000  # at most so many; of more, some are drawn, evenly
-    random: int = 0  # schedules drawn by chance beyond these, with more changes each
+    random_schedules: int = 0  # schedules drawn by chance beyond these, with more changes each
     seed: int = 1
-    violations: int = 3  # stop after so many
+    max_violations: int = 3  # stop after so many
 
 
 @dataclass(frozen=True)
-class Left:
+class RemainingBudget:
     """What a schedule may still do."""
 
     faults: int
-    holdups: int
-    changes: int
+    delays: int
+    injections: int
 
-    def after(self, change: Change) -> "Left | None":
+    def after(self, injection: Injection) -> "RemainingBudget | None":
         """What is left after one more change; None: there was not enough."""
-        fault = change.is_fault
-        rest = Left(self.faults - fault, self.holdups - (not fault), self.changes - 1)
-        return rest if min(rest.faults, rest.holdups, rest.changes) >= 0 else None
+        fault = injection.is_fault
+        rest = RemainingBudget(self.faults - fault, self.delays - (not fault), self.injections - 1)
+        return rest if min(rest.faults, rest.delays, rest.injections) >= 0 else None
 
-    def covers(self, other: "Left") -> bool:
+    def covers(self, other: "RemainingBudget") -> bool:
         """Whether everything that the other may still do was looked at with this one."""
         return (
             self.faults >= other.faults
-            and self.holdups >= other.holdups
-            and self.changes >= other.changes
+            and self.delays >= other.delays
+            and self.injections >= other.injections
         )
 
 
@@ -64,159 +64,179 @@ class Violation:
     problems: tuple[str, ...]
 
     def __str__(self) -> str:
-        lines = [f"REPLAY='{written(self.scenario, self.script)}'"]
+        lines = [f"REPLAY='{format_script(self.scenario, self.script)}'"]
         return "\n".join([*lines, *(f"  {problem}" for problem in self.problems)])
 
 
 @dataclass
-class Report:
+class ExplorationReport:
     """What was looked at, and what was found."""
 
     scenario: str
     schedules: int = 0
-    merged: int = 0  # of these, came to a state that was looked at before
+    merged_schedules: int = 0  # of these, came to a state that was looked at before
     states: int = 0
     seconds: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)  # by point and kind
-    ends: Counter[str] = field(default_factory=Counter)  # how the job ended
+    final_statuses: Counter[str] = field(default_factory=Counter)  # how the job ended
     violations: list[Violation] = field(default_factory=list)
-    broken: int = 0  # schedules that broke the promise, before they were shrunk
+    violating_schedules: int = 0  # schedules that broke the promise, before they were shrunk
     complete: bool = True  # every schedule within the bound was looked at
 
 
-class MergedError(BaseException):
+class StateSeenError(BaseException):
     """This state was looked at before, and so was all that follows from it."""
 
 
-def play(
+def run_schedule(
     scenario: Scenario,
-    chooser: Follow | Chance,
+    chooser: ScriptedChooser | RandomChooser,
     *,
     listener: Callable[[float, str], None] | None = None,
-    begin: Begin = World,
-) -> tuple[Ground, list[str]]:
+    simulation_factory: SimulationFactory = Simulation,
+) -> tuple[BaseSimulation, list[str]]:
     """One schedule from its beginning to its end, and what it breaks."""
-    schedule = Schedule(chooser)
+    schedule = Scheduler(chooser)
     schedule.listener = listener
-    world = begin(scenario, schedule)
+    world = simulation_factory(scenario, schedule)
     try:
         schedule.run()
-    except RestlessError as error:
+    except ScheduleLimitError as error:
         return world, [*world.problems, str(error)]
-    return world, world.broken()
+    return world, world.violations()
 
 
 class Explorer:
     """Explores one scenario."""
 
-    def __init__(self, scenario: Scenario, bound: Bound, *, begin: Begin = World) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        limits: SearchLimits,
+        *,
+        simulation_factory: SimulationFactory = Simulation,
+    ) -> None:
         self.scenario = scenario
-        self.bound = bound
-        self.given = changes_in(scenario.given)
-        self.begin = begin
-        self.report = Report(scenario.name)
-        self._seen: dict[int, list[Left]] = {}
-        self.merges = True
+        self.limits = limits
+        self.fixed_prefix = parse_injections(scenario.fixed_prefix)
+        self.simulation_factory = simulation_factory
+        self.report = ExplorationReport(scenario.name)
+        self._seen: dict[int, list[RemainingBudget]] = {}
+        self.merges_states = True
 
-    def explore(self) -> Report:
+    def explore(self) -> ExplorationReport:
         """All schedules within the bound, the simple ones first."""
         began = time.perf_counter()
-        bound = self.bound
-        level = [(self.given, Left(bound.faults, bound.holdups, bound.changes))]
-        while level and not self._enough():
+        bound = self.limits
+        level = [(self.fixed_prefix, RemainingBudget(bound.faults, bound.delays, bound.injections))]
+        while level and not self._has_enough():
             deeper = []
-            for script, left in self._affordable(level):
-                if self._enough():
+            for script, left in self._within_budget(level):
+                if self._has_enough():
                     break
                 for change in self._run(script, left):
                     rest = left.after(change)
                     if rest is not None:
                         deeper.append(((*script, change), rest))
             level = deeper
-        for number in range(bound.random):
-            if self._enough():
+        for number in range(bound.random_schedules):
+            if self._has_enough():
                 break
-            self._run_by_chance(bound.seed * 1_000_003 + number)
+            self._run_random(bound.seed * 1_000_003 + number)
         self.report.states = len(self._seen)
         self.report.seconds = time.perf_counter() - began
         return self.report
 
-    def _affordable(self, level: list[tuple[Script, Left]]) -> list[tuple[Script, Left]]:
+    def _within_budget(
+        self, level: list[tuple[Script, RemainingBudget]]
+    ) -> list[tuple[Script, RemainingBudget]]:
         """All schedules of so many changes, or as many as the bound has room for, from all over."""
-        room = self.bound.schedules - self.report.schedules
+        room = self.limits.schedules - self.report.schedules
         if len(level) <= room:
             return level
         self.report.complete = False
-        drawn = random.Random(self.bound.seed)  # noqa: S311  # nothing here is a secret
+        drawn = random.Random(self.limits.seed)  # noqa: S311  # nothing here is a secret
         return [level[index] for index in sorted(drawn.sample(range(len(level)), room))]
 
-    def _enough(self) -> bool:
-        report, most = self.report, self.bound.violations
+    def _has_enough(self) -> bool:
+        report, most = self.report, self.limits.max_violations
         # Most of them shrink to the same few.
-        return len(report.violations) >= most or report.broken >= 5 * most
+        return len(report.violations) >= most or report.violating_schedules >= 5 * most
 
-    def _run(self, script: Script, left: Left) -> list[Change]:
+    def _run(self, script: Script, left: RemainingBudget) -> list[Injection]:
         report = self.report
         report.schedules += 1
-        report.faults.update(_told(change) for change in script if change.is_fault)
-        chooser = Follow(script)
-        schedule = Schedule(chooser)
-        world = self.begin(self.scenario, schedule)
-        chooser.unseen = lambda offered: self._merge(world, offered, left)
+        report.faults.update(_fault_label(change) for change in script if change.is_fault)
+        chooser = ScriptedChooser(script)
+        schedule = Scheduler(chooser)
+        world = self.simulation_factory(self.scenario, schedule)
+        chooser.on_new_state = lambda offered: self._merge(world, offered, left)
         try:
             schedule.run()
-            problems = world.broken()
-        except MergedError:
-            report.merged += 1
+            problems = world.violations()
+        except StateSeenError:
+            report.merged_schedules += 1
             if not world.problems:
-                return chooser.possible
+                return chooser.alternatives
             problems = world.problems  # those of the end were found where it was seen first
-        except RestlessError as error:
+        except ScheduleLimitError as error:
             problems = [*world.problems, str(error)]
-        self.judge(world, script, problems)
-        return chooser.possible
+        self.record_schedule(world, script, problems)
+        return chooser.alternatives
 
-    def _run_by_chance(self, seed: int) -> None:
+    def _run_random(self, seed: int) -> None:
         self.report.schedules += 1
         rate = (0.02, 0.05, 0.1)[seed % 3]
-        chance = Chance(seed, changes=2 + seed % 6, rate=rate, given=self.given)
-        world, problems = play(self.scenario, chance, begin=self.begin)
-        self.report.faults.update(_told(one) for one in chance.script if one.is_fault)
-        self.judge(world, tuple(chance.script), problems)
+        chance = RandomChooser(
+            seed, injections=2 + seed % 6, rate=rate, fixed_prefix=self.fixed_prefix
+        )
+        world, problems = run_schedule(
+            self.scenario, chance, simulation_factory=self.simulation_factory
+        )
+        self.report.faults.update(_fault_label(one) for one in chance.script if one.is_fault)
+        self.record_schedule(world, tuple(chance.script), problems)
 
-    def judge(self, world: Ground, script: Script, problems: list[str]) -> None:
+    def record_schedule(self, world: BaseSimulation, script: Script, problems: list[str]) -> None:
         """Note how one schedule ended, and the shortest like it if it broke the promise."""
-        self.report.ends.update(world.ends())
+        self.report.final_statuses.update(world.final_statuses())
         if problems:
-            self.report.broken += 1
-            short = shrunk(self.scenario, script, begin=self.begin)
-            _, problems = play(self.scenario, Follow(short), begin=self.begin)
+            self.report.violating_schedules += 1
+            short = shrink(self.scenario, script, simulation_factory=self.simulation_factory)
+            _, problems = run_schedule(
+                self.scenario, ScriptedChooser(short), simulation_factory=self.simulation_factory
+            )
             found = Violation(self.scenario.name, short, tuple(dict.fromkeys(problems)))
             if found not in self.report.violations:
                 self.report.violations.append(found)
 
-    def _merge(self, world: Ground, offered: tuple[str, ...], left: Left) -> None:
-        if not self.merges:
+    def _merge(
+        self, world: BaseSimulation, options: tuple[str, ...], left: RemainingBudget
+    ) -> None:
+        if not self.merges_states:
             return
         try:
-            state = world.digest((world.state(), offered))
-        except CannotDigestError:
-            self.merges = False
+            state = world.digest((world.full_state(), options))
+        except UndigestableStateError:
+            self.merges_states = False
             return
         known = self._seen.setdefault(state, [])
         if any(one.covers(left) for one in known):
-            raise MergedError
+            raise StateSeenError
         known.append(left)
 
 
-def shrunk(scenario: Scenario, script: Script, *, begin: Begin = World) -> Script:
+def shrink(
+    scenario: Scenario, script: Script, *, simulation_factory: SimulationFactory = Simulation
+) -> Script:
     """The same violation, or another, from as few changes as possible."""
     for index in range(len(script)):
         shorter = (*script[:index], *script[index + 1 :])
-        if play(scenario, Follow(shorter), begin=begin)[1]:
-            return shrunk(scenario, shorter, begin=begin)
+        if run_schedule(scenario, ScriptedChooser(shorter), simulation_factory=simulation_factory)[
+            1
+        ]:
+            return shrink(scenario, shorter, simulation_factory=simulation_factory)
     return script
 
 
-def _told(change: Change) -> str:
-    return f"{change.place.point} {change.what[1:]}"
+def _fault_label(injection: Injection) -> str:
+    return f"{injection.call_site.call} {injection.action[1:]}"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
-from oncely.domain.gaps import BackfillProgress, Gap
+from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryLine, is_newer
 from oncely.domain.lifecycle import ENDED
 
@@ -14,7 +14,7 @@ class MemoryHistory:
     """Writes and reads history lines."""
 
     objects: dict[tuple[date, str, str], Sequence[HistoryLine]] = field(default_factory=dict)
-    gaps: dict[str, Gap] = field(default_factory=dict)
+    gaps: dict[str, HistoryGap] = field(default_factory=dict)
     closed: set[str] = field(default_factory=set)
     progress: BackfillProgress | None = None
 
@@ -22,11 +22,11 @@ class MemoryHistory:
         """Write one object; the same name takes the place of what it held."""
         self.objects[day, job_type, name] = tuple(lines)
 
-    def record_gap(self, gap: Gap) -> None:
+    def record_gap(self, gap: HistoryGap) -> None:
         """Write down that a part of the history is missing, until a backfill closes it."""
         self.gaps[gap.name] = gap
 
-    def close_gap(self, gap: Gap, *, at: datetime) -> None:
+    def close_gap(self, gap: HistoryGap, *, at: datetime) -> None:
         """Write down that a backfill has seen all that a gap lost."""
         del at
         self.closed.add(gap.name)
@@ -41,7 +41,7 @@ class MemoryHistory:
 
     def newest(self) -> dict[str, HistoryLine]:
         """The newest line of each job that the history knows, by its key."""
-        return _newest([line for lines in self.objects.values() for line in lines])
+        return _newest_lines([line for lines in self.objects.values() for line in lines])
 
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None = None, limit: int
@@ -56,17 +56,19 @@ class MemoryHistory:
             if line.at < until
         ]
         ended = [
-            line for line in _newest(lines).values() if line.status in ENDED and line.at >= since
+            line
+            for line in _newest_lines(lines).values()
+            if line.status in ENDED and line.at >= since
         ]
         return sorted(ended, key=lambda line: line.at, reverse=True)[:limit]
 
-    def open_gaps(self) -> list[Gap]:
+    def open_gaps(self) -> list[HistoryGap]:
         """The gaps that no backfill has closed, the oldest first."""
         still_open = (gap for name, gap in self.gaps.items() if name not in self.closed)
         return sorted(still_open, key=lambda gap: gap.recorded_at)
 
 
-def _newest(lines: Sequence[HistoryLine]) -> dict[str, HistoryLine]:
+def _newest_lines(lines: Sequence[HistoryLine]) -> dict[str, HistoryLine]:
     kept: dict[str, HistoryLine] = {}
     for line in lines:
         if is_newer(line, kept.get(line.job_key)):

@@ -5,52 +5,52 @@ from datetime import datetime, timedelta
 from typing import Final
 
 # The queue's visibility is six times the function's timeout.
-VISIBILITY: Final = timedelta(minutes=6)
-MAX_RECEIVES: Final = 5
+VISIBILITY_TIMEOUT: Final = timedelta(minutes=6)
+MAX_RECEIVE_COUNT: Final = 5
 
 
 @dataclass(eq=False)
-class Letter:
+class QueuedMessage:
     """One message in the queue."""
 
     body: str
     visible_at: datetime
-    receives: int = 0
+    receive_count: int = 0
     number: int = 0  # the message's id
 
     @property
-    def is_dead(self) -> bool:
+    def is_dead_letter(self) -> bool:
         """Whether its workers gave up on it."""
-        return self.receives > MAX_RECEIVES
+        return self.receive_count > MAX_RECEIVE_COUNT
 
     @property
-    def near_its_last(self) -> bool:
+    def near_receive_limit(self) -> bool:
         """Whether another hand-back might end in the dead letters."""
-        return self.receives >= MAX_RECEIVES - 1
+        return self.receive_count >= MAX_RECEIVE_COUNT - 1
 
     def receive(self, now: datetime) -> None:
         """Hide it for a while."""
-        self.receives += 1
-        self.visible_at = now + VISIBILITY
+        self.receive_count += 1
+        self.visible_at = now + VISIBILITY_TIMEOUT
 
 
 @dataclass
-class Letters:
+class InMemoryQueue:
     """All that are in the queue, in the order they were sent."""
 
-    held: list[Letter] = field(default_factory=list)
-    sent: int = 0
+    messages: list[QueuedMessage] = field(default_factory=list)
+    sent_count: int = 0
 
     def send(self, body: str, *, at: datetime) -> None:
         """Put a message into the queue."""
-        self.sent += 1
-        self.held.append(Letter(body, at, number=self.sent))
+        self.sent_count += 1
+        self.messages.append(QueuedMessage(body, at, number=self.sent_count))
 
-    def first(self) -> Letter | None:
+    def first(self) -> QueuedMessage | None:
         """The one that is, or will be, visible first."""
-        return min(self.held, key=lambda letter: letter.visible_at, default=None)
+        return min(self.messages, key=lambda letter: letter.visible_at, default=None)
 
-    def remove(self, letter: Letter) -> None:
+    def remove(self, message: QueuedMessage) -> None:
         """Acknowledge it; it may be gone already."""
-        if letter in self.held:
-            self.held.remove(letter)
+        if message in self.messages:
+            self.messages.remove(message)

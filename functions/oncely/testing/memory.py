@@ -5,77 +5,77 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from oncely.domain.claims import Claim, claimed
-from oncely.domain.due import DUE_SHARDS, Action, due_action, due_shard
+from oncely.domain.claims import Claim, apply_claim
+from oncely.domain.due import DUE_SHARDS, DueAction, due_action, due_shard
 from oncely.domain.errors import InvariantError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ATTENTION, Status
-from oncely.domain.writes import LocalWrite
+from oncely.domain.writes import BusinessWrite
 from oncely.ports import (
+    AlreadyExists,
+    BusinessWriteConflict,
     Claimed,
-    ClaimRefused,
+    ClaimFailed,
     ClaimResult,
     Created,
     CreateResult,
-    Due,
-    Exists,
-    Listed,
-    LocalRefused,
-    Overtaken,
-    RequirementUnmet,
+    DueEntry,
+    JobListEntry,
+    PrerequisiteNotMet,
+    Swapped,
     SwapResult,
     TableOpen,
     TableState,
-    Window,
-    WindowHeld,
-    Written,
+    UniqueWindow,
+    VersionConflict,
+    WindowTaken,
 )
 
-Row = dict[str, object]
+BusinessRow = dict[str, object]
 
 
 @dataclass
-class MemoryRows:
+class MemoryBusinessRows:
     """Business tables: rows by table and key."""
 
-    rows: dict[tuple[str, tuple[str, ...]], Row] = field(default_factory=dict)
+    rows: dict[tuple[str, tuple[str, ...]], BusinessRow] = field(default_factory=dict)
 
     def put(self, table: str, key: Mapping[str, str], row: Mapping[str, object]) -> None:
         self.rows[table, tuple(key.values())] = {**key, **row}
 
-    def get(self, table: str, key: Mapping[str, str]) -> Row | None:
+    def get(self, table: str, key: Mapping[str, str]) -> BusinessRow | None:
         row = self.rows.get((table, tuple(key.values())))
         return None if row is None else dict(row)
 
-    def waiting(
+    def query_index(
         self,
         table: str,
         index: str,
         *,
         partitions: tuple[str, Sequence[str]],
-        up_to: tuple[str, str],
-    ) -> list[Row]:
+        max_sort_key: tuple[str, str],
+    ) -> list[BusinessRow]:
         del index  # sparse: a row is in it when it has both attributes
         found = [
             row
             for (name, _), row in self.rows.items()
-            if name == table and row.get(partitions[0]) in partitions[1] and up_to[0] in row
+            if name == table and row.get(partitions[0]) in partitions[1] and max_sort_key[0] in row
         ]
-        due = [row for row in found if str(row[up_to[0]]) <= up_to[1]]
-        return sorted(due, key=lambda row: str(row[up_to[0]]))
+        due = [row for row in found if str(row[max_sort_key[0]]) <= max_sort_key[1]]
+        return sorted(due, key=lambda row: str(row[max_sort_key[0]]))
 
-    def update(self, write: LocalWrite) -> bool:
-        if self.refusal(write):
+    def update(self, write: BusinessWrite) -> bool:
+        if self.conflict_reason(write):
             return False
         self.apply(write)
         return True
 
-    def refusal(self, write: LocalWrite) -> str | None:
+    def conflict_reason(self, write: BusinessWrite) -> str | None:
         row = self.rows.get((write.table, tuple(write.key.values())))
-        return None if write.fits(row) else str(write)
+        return None if write.applies_to(row) else str(write)
 
-    def apply(self, write: LocalWrite) -> None:
+    def apply(self, write: BusinessWrite) -> None:
         row = self.rows.setdefault((write.table, tuple(write.key.values())), dict(write.key))
         row.update(write.set)
         for name in write.remove:
@@ -86,11 +86,11 @@ class MemoryRows:
 class MemoryJobStore:
     """Job rows in a dictionary, one write at a time."""
 
-    business: MemoryRows = field(default_factory=MemoryRows)
+    business_rows: MemoryBusinessRows = field(default_factory=MemoryBusinessRows)
     jobs: dict[JobKey, Job] = field(default_factory=dict)
-    windows: dict[str, tuple[JobKey, Window]] = field(default_factory=dict)
+    windows: dict[str, tuple[JobKey, UniqueWindow]] = field(default_factory=dict)
     # In which part of the due index each row is: a write that leaves `due_at` alone leaves it.
-    actions: dict[JobKey, Action] = field(default_factory=dict)
+    actions: dict[JobKey, DueAction] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def get(self, key: JobKey) -> Job | None:
@@ -99,38 +99,44 @@ class MemoryJobStore:
     def create(self, job: Job) -> CreateResult:
         with self.lock:
             if (row := self.jobs.get(job.job_key)) is not None:
-                return Created(row) if row == job else Exists(row)
+                return Created(row) if row == job else AlreadyExists(row)
             self._put(None, job)
             return Created(job)
 
     def claim(self, claim: Claim) -> ClaimResult:
         with self.lock:
             row = self.jobs.get(claim.job_key)
-            job = claimed(row, claim)
+            job = apply_claim(row, claim)
             if job is None:
                 if row is None:
                     raise InvariantError("only a row can refuse a claim")
-                return Claimed(row) if row.owner == claim.owner else ClaimRefused(row)
+                return Claimed(row) if row.owner == claim.owner else ClaimFailed(row)
             if claim.requires_failed is not None:
                 other = self.jobs.get(claim.requires_failed)
                 if other is None or other.status is not Status.FAILED:
-                    return RequirementUnmet(other)
+                    return PrerequisiteNotMet(other)
             self._put(None, job)
             return Claimed(job)
 
-    def swap(self, before: Job, after: Job, *, local: Sequence[LocalWrite] = ()) -> SwapResult:
+    def compare_and_swap(
+        self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
+    ) -> SwapResult:
         with self.lock:
             row = self.jobs.get(before.job_key)
             seen = (before.status, before.owner, before.version)
             if row is None or (row.status, row.owner, row.version) != seen:
-                return Overtaken(row)
-            refusals = [why for write in local if (why := self.business.refusal(write))]
-            if refusals:
-                return LocalRefused(", ".join(refusals))
-            for write in local:
-                self.business.apply(write)
+                return VersionConflict(row)
+            conflicts = [
+                why
+                for write in business_writes
+                if (why := self.business_rows.conflict_reason(write))
+            ]
+            if conflicts:
+                return BusinessWriteConflict(", ".join(conflicts))
+            for write in business_writes:
+                self.business_rows.apply(write)
             self._put(row, after)
-            return Written(after)
+            return Swapped(after)
 
     def expire(self, key: JobKey) -> None:
         """Remove a row as TTL does."""
@@ -143,7 +149,7 @@ class MemoryJobStore:
 
 
 @dataclass
-class MemoryGuard:
+class MemoryTableGuard:
     """A job table that is what `state` says."""
 
     state: TableState = field(default_factory=lambda: TableOpen(deployment=None))
@@ -153,14 +159,14 @@ class MemoryGuard:
 
 
 @dataclass
-class MemoryWindows:
+class MemoryUniqueWindows:
     """Unique windows beside a memory store."""
 
     store: MemoryJobStore
 
     def create(
-        self, job: Job, window: Window, *, instead_of: JobKey | None = None
-    ) -> CreateResult | WindowHeld:
+        self, job: Job, window: UniqueWindow, *, replacing: JobKey | None = None
+    ) -> CreateResult | WindowTaken:
         with self.store.lock:
             if self.store.get(job.job_key) is not None:
                 return self.store.create(job)
@@ -168,9 +174,9 @@ class MemoryWindows:
             if (
                 holder
                 and holder[1].until > window.now
-                and holder[0] not in (job.job_key, instead_of)
+                and holder[0] not in (job.job_key, replacing)
             ):
-                return WindowHeld(holder[0])
+                return WindowTaken(holder[0])
             self.store.windows[window.name] = (job.job_key, window)
             return self.store.create(job)
 
@@ -183,10 +189,10 @@ class MemoryDueIndex:
     shards: int = DUE_SHARDS
 
     def due(
-        self, action: Action, shard: int, *, since: datetime | None, until: datetime
-    ) -> Iterator[Due]:
+        self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
+    ) -> Iterator[DueEntry]:
         found = [
-            Due(job_key=job.job_key, due_at=job.due_at)
+            DueEntry(job_key=job.job_key, due_at=job.due_at)
             for job in self.store.jobs.values()
             if job.due_at is not None
             and (since or job.due_at) <= job.due_at <= until
@@ -202,43 +208,43 @@ class MemorySweepLeases:
 
     held: dict[int, tuple[str, datetime]] = field(default_factory=dict)
 
-    def take(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
+    def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
         other, ends = self.held.get(shard, (holder, now))
         if other != holder and ends > now:
             return False
         self.held[shard] = (holder, until)
         return True
 
-    def give_back(self, shard: int, *, holder: str) -> None:
+    def release(self, shard: int, *, holder: str) -> None:
         if self.held.get(shard, ("", None))[0] == holder:
             del self.held[shard]
 
 
 @dataclass
-class MemoryJobFinder:
+class MemoryJobIndex:
     """Finds jobs of a memory store as the indexes do."""
 
     store: MemoryJobStore
 
-    def by_subject(self, subject: str, *, most: int) -> list[JobKey]:
-        return self._newest(lambda job: job.subject == subject, most)
+    def by_subject(self, subject: str, *, limit: int) -> list[JobKey]:
+        return self._newest(lambda job: job.subject == subject, limit)
 
-    def by_customer(self, customer_id: str, *, most: int) -> list[JobKey]:
-        return self._newest(lambda job: job.customer_id == customer_id, most)
+    def by_customer(self, customer_id: str, *, limit: int) -> list[JobKey]:
+        return self._newest(lambda job: job.customer_id == customer_id, limit)
 
-    def by_reference(self, ref: str, *, most: int) -> list[JobKey]:
-        return self._newest(lambda job: job.provider_ref == ref, most)
+    def by_reference(self, ref: str, *, limit: int) -> list[JobKey]:
+        return self._newest(lambda job: job.provider_ref == ref, limit)
 
-    def attention(
+    def by_status(
         self,
         statuses: Sequence[Status],
         *,
         since: datetime | None = None,
         until: datetime | None = None,
         oldest_first: bool = False,
-    ) -> Iterator[Listed]:
+    ) -> Iterator[JobListEntry]:
         found = [
-            Listed(job.job_key, job.since)
+            JobListEntry(job.job_key, job.since)
             for job in self.store.jobs.values()
             if job.status in statuses
             and job.status in ATTENTION
@@ -247,16 +253,16 @@ class MemoryJobFinder:
         ]
         return iter(sorted(found, key=lambda one: one.at, reverse=not oldest_first))
 
-    def count(self, statuses: Sequence[Status], *, since: datetime | None, most: int) -> int:
-        return min(most, len(list(self.attention(statuses, since=since))))
+    def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
+        return min(limit, len(list(self.by_status(statuses, since=since))))
 
-    def rows(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
         return {key: job for key in keys if (job := self.store.get(key)) is not None}
 
-    def _newest(self, wanted: Callable[[Job], bool], most: int) -> list[JobKey]:
+    def _newest(self, wanted: Callable[[Job], bool], limit: int) -> list[JobKey]:
         found = [job for job in self.store.jobs.values() if wanted(job)]
         newest = sorted(found, key=lambda job: job.created_at, reverse=True)
-        return [job.job_key for job in newest[:most]]
+        return [job.job_key for job in newest[:limit]]
 
 
 @dataclass
@@ -267,9 +273,9 @@ class MemoryFinishedJobs:
 
     def recent(
         self, *, since: datetime, until: datetime, job_type: str | None, limit: int
-    ) -> list[Listed]:
+    ) -> list[JobListEntry]:
         found = [
-            Listed(job.job_key, job.status_since)
+            JobListEntry(job.job_key, job.status_since)
             for job in self.store.jobs.values()
             if job.status is Status.FINISHED
             and job_type in {None, job.job_type}

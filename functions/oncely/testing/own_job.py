@@ -6,33 +6,33 @@ from typing import Any, Final
 from oncely.contract import AnyContract
 from oncely.domain.lifecycle import Status
 from oncely.ports import Clock
-from oncely.testing.choosers import Follow
-from oncely.testing.explorer import Bound, Explorer, Report, play
-from oncely.testing.memory import MemoryRows
-from oncely.testing.scenario import Ended, Provider, Scenario
-from oncely.testing.script import Script, written
+from oncely.testing.choosers import ScriptedChooser
+from oncely.testing.explorer import ExplorationReport, Explorer, SearchLimits, run_schedule
+from oncely.testing.memory import MemoryBusinessRows
+from oncely.testing.scenario import FinalState, ProviderSpec, Scenario
+from oncely.testing.script import Script, format_script
 
 # Every schedule of one change and a sample of those of two: seconds, not minutes.
-UNIT_TEST_BOUND: Final = Bound(schedules=1_000)
+UNIT_TEST_LIMITS: Final = SearchLimits(schedules=1_000)
 
 
 def explore(
     contract: type[AnyContract],
     *,
     provider: Callable[[], Any],
-    named: str,
-    effects: Callable[[Any], int],
+    provider_method: str,
+    count_effects: Callable[[Any], int],
     message: Mapping[str, object] | None = None,
-    asks: Collection[str] = (),
-    acts: Collection[str] | None = None,
-    rows: Callable[[MemoryRows], None] = lambda _: None,
-    check: Callable[[Ended], Iterable[str]] = lambda _: (),
-    bound: Bound | None = None,
-) -> Report:
+    lookup_calls: Collection[str] = (),
+    effect_calls: Collection[str] | None = None,
+    seed_rows: Callable[[MemoryBusinessRows], None] = lambda _: None,
+    check: Callable[[FinalState], Iterable[str]] = lambda _: (),
+    limits: SearchLimits | None = None,
+) -> ExplorationReport:
     """Try a contract under every schedule of two workers, sweeps, crashes, lost replies, replays.
 
-        explore(BuildReport, provider=FakeReports, named="reports", asks={"find"},
-                effects=lambda reports: len(reports.built))
+        explore(BuildReport, provider=FakeReports, provider_method="reports", lookup_calls={"find"},
+                count_effects=lambda reports: len(reports.built))
 
     `provider` makes a fresh fake of the outside for each schedule. `named` is the method, of the
     contract or of its tools, that gives it. Its calls in `asks` only read; those in `acts` (all
@@ -41,96 +41,102 @@ def explore(
     `effects` counts what really happened outside; of a natural effect, 1 when it is in place.
     The contract's example is sent, unless you give a `message`. `rows` fills your tables; `check`
     says what else must hold, by giving sentences where it does not. The default `bound` tries
-    every schedule of one change and a sample of two; `Bound()` tries all pairs, in a minute or so.
+    every schedule of one change and a sample of two; `SearchLimits()` tries all pairs, in a minute or so.
     AssertionError tells the shortest schedules that break the promise, and the first step by step;
     or why the job comes to no end even when nothing goes wrong, since that would test nothing.
     """
-    scenario = own_job(
+    scenario = build_scenario(
         contract,
-        message=contract.example.as_json() if message is None else message,
+        message=contract.example.to_dict() if message is None else message,
         provider=lambda _: provider(),
-        named=named,
-        effects=effects,
-        asks=asks,
-        acts=acts,
-        rows=rows,
+        provider_method=provider_method,
+        count_effects=count_effects,
+        lookup_calls=lookup_calls,
+        effect_calls=effect_calls,
+        seed_rows=seed_rows,
         check=check,
     )
-    _comes_to_an_end(scenario)
-    report = Explorer(scenario, bound or UNIT_TEST_BOUND).explore()
+    _require_completion(scenario)
+    report = Explorer(scenario, limits or UNIT_TEST_LIMITS).explore()
     if report.violations:
-        told = _told(scenario, report.violations[0].script)
-        raise AssertionError("\n".join([*map(str, report.violations), *told]))
+        steps = _trace_schedule(scenario, report.violations[0].script)
+        raise AssertionError("\n".join([*map(str, report.violations), *steps]))
     return report
 
 
-def _comes_to_an_end(scenario: Scenario) -> None:
+def _require_completion(scenario: Scenario) -> None:
     """A job that never does anything keeps every promise: that would test nothing."""
-    world, problems = play(scenario, Follow(()))
-    job_type, ends = scenario.contract.job_type, set(world.ends())
+    world, problems = run_schedule(scenario, ScriptedChooser(()))
+    job_type, ends = scenario.contract.job_type, set(world.final_statuses())
     if problems or ends & {f"{job_type} {Status.FINISHED}", f"{job_type} {Status.FAILED}"}:
         return
-    told = (
+    problem = (
         f"{job_type} neither finishes nor fails even when nothing goes wrong ({', '.join(ends)}): "
         "mend the contract, or the `message`, `rows`, `named` or `provider` of this test"
     )
-    raise AssertionError("\n".join([told, *_told(scenario, ()), *world.story()]))
+    raise AssertionError("\n".join([problem, *_trace_schedule(scenario, ()), *world.describe()]))
 
 
-def _told(scenario: Scenario, script: Script) -> list[str]:
+def _trace_schedule(scenario: Scenario, script: Script) -> list[str]:
     """What happened in a schedule, one line for each step."""
-    steps = [f"\nHow it comes to that, with {written(scenario.name, script)}"]
+    steps = [f"\nHow it comes to that, with {format_script(scenario.name, script)}"]
 
     def note(seconds: float, line: str) -> None:
         steps.append(f"{seconds:>9.0f} s  {line}")
 
-    play(scenario, Follow(script), listener=note)
+    run_schedule(scenario, ScriptedChooser(script), listener=note)
     return steps
 
 
-def own_job(
+def build_scenario(
     contract: type[AnyContract],
     *,
     message: Mapping[str, object],
     provider: Callable[[Clock], Any],
-    named: str,
-    effects: Callable[[Any], int],
+    provider_method: str,
+    count_effects: Callable[[Any], int],
     name: str = "",
-    asks: Collection[str] = (),
-    acts: Collection[str] | None = None,
-    rows: Callable[[MemoryRows], None] = lambda _: None,
-    check: Callable[[Ended], Iterable[str]] = lambda _: (),
-    given: str = "",
+    lookup_calls: Collection[str] = (),
+    effect_calls: Collection[str] | None = None,
+    seed_rows: Callable[[MemoryBusinessRows], None] = lambda _: None,
+    check: Callable[[FinalState], Iterable[str]] = lambda _: (),
+    fixed_prefix: str = "",
 ) -> Scenario:
     """The same as a scenario, for the command line: `provider` is given the explored clock."""
 
-    def providers(clock: Clock) -> Mapping[str, Provider]:
+    def providers(clock: Clock) -> Mapping[str, ProviderSpec]:
         target = provider(clock)
-        if unknown := {name for name in (*asks, *(acts or ())) if not hasattr(target, name)}:
+        if unknown := {
+            name for name in (*lookup_calls, *(effect_calls or ())) if not hasattr(target, name)
+        }:
             raise ValueError(
                 f"{type(target).__name__} has no {', '.join(sorted(unknown))}: "
                 "`asks` and `acts` name its calls"
             )
-        acting = _calls(target) - set(asks) if acts is None else acts
-        lost = TimeoutError("no answer in time")
-        described = Provider(
-            target=target, acts=dict.fromkeys(acting, lost), asks=dict.fromkeys(asks, lost)
+        acting = (
+            _public_methods(target) - set(lookup_calls) if effect_calls is None else effect_calls
         )
-        return {named: described}
+        lost = TimeoutError("no answer in time")
+        described = ProviderSpec(
+            target=target,
+            effect_calls=dict.fromkeys(acting, lost),
+            lookup_calls=dict.fromkeys(lookup_calls, lost),
+        )
+        return {provider_method: described}
 
     return Scenario(
         name=name or contract.job_type,
-        contracts=(_with_provider(contract, named),),
+        contracts=(_with_provider(contract, provider_method),),
         message=message,
         providers=providers,
-        effects=lambda ended: effects(ended.providers[named]),
-        rows=rows,
+        count_effects=lambda ended: count_effects(ended.providers[provider_method]),
+        seed_rows=seed_rows,
         check=check,
-        given=given,
+        fixed_prefix=fixed_prefix,
     )
 
 
-def _calls(target: object) -> set[str]:
+def _public_methods(target: object) -> set[str]:
     return {
         name
         for name in dir(type(target))
@@ -138,12 +144,12 @@ def _calls(target: object) -> set[str]:
     }
 
 
-def _with_provider(contract: type[AnyContract], named: str) -> type[AnyContract]:
+def _with_provider(contract: type[AnyContract], provider_method: str) -> type[AnyContract]:
     """The contract as it is, but for where its provider comes from."""
-    if not hasattr(contract, named):
+    if not hasattr(contract, provider_method):
         return contract
 
     def given(self: AnyContract) -> Any:  # noqa: ANN401  # any provider
-        return getattr(self.tools, named)()
+        return getattr(self.dependencies, provider_method)()
 
-    return type(contract.__name__, (contract,), {named: given})
+    return type(contract.__name__, (contract,), {provider_method: given})

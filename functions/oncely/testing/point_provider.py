@@ -6,76 +6,78 @@ from datetime import timedelta
 from typing import Any, Final
 
 from oncely.domain.answers import NotSent
-from oncely.testing.actors import Landing
-from oncely.testing.points import FAIL, LOST, READ, Points
+from oncely.testing.actors import InFlightRequest
+from oncely.testing.points import FAIL, LOST, READ_FAULTS, Interceptor
 from oncely.testing.script import DIE
 
 LATE: Final = "!late"  # it happens only after our timeout
 REFUSED: Final = "!refused"  # the connection was refused: certainly not sent
 
-ACT: Final = (DIE, FAIL, LOST, LATE, REFUSED)
+EFFECT_FAULTS: Final = (DIE, FAIL, LOST, LATE, REFUSED)
 
 
 @dataclass(frozen=True)
-class PointProvider:
+class InterceptedProvider:
     """Any provider: the calls that act and those that ask are points, the others are its own."""
 
-    points: Points
+    interceptor: Interceptor
     name: str
     target: Any
-    acts: Mapping[str, object]  # each with the answer, or the exception, of a lost reply
-    asks: Mapping[str, object]
+    effect_calls: Mapping[str, object]  # each with the answer, or the exception, of a lost reply
+    lookup_calls: Mapping[str, object]
     timeout: timedelta
-    lands_later: Callable[[Landing], None]
+    add_in_flight: Callable[[InFlightRequest], None]
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # it stands for any provider
         found = getattr(self.target, name)
-        self.points.changes += 1
-        if name in self.acts:
-            return lambda *args, **named: self._act(
+        self.interceptor.mutations += 1
+        if name in self.effect_calls:
+            return lambda *args, **named: self._intercept_effect(
                 name, lambda: found(*args, **named), (name, args, named)
             )
-        if name in self.asks:
-            return lambda *args, **named: self._ask(name, lambda: found(*args, **named))
+        if name in self.lookup_calls:
+            return lambda *args, **named: self._intercept_lookup(
+                name, lambda: found(*args, **named)
+            )
         return found
 
-    def _act(self, name: str, perform: Callable[[], Any], what: object) -> Any:  # noqa: ANN401  # its answer
-        schedule, point = self.points.schedule, f"{self.name}.{name}"
-        begun = schedule.current.last_look if schedule.current else schedule.now
-        fault = schedule.point(point, ACT, in_flight=self.timeout)
-        self.points.changes += 1
+    def _intercept_effect(self, name: str, perform: Callable[[], Any], what: object) -> Any:  # noqa: ANN401  # its answer
+        schedule, point = self.interceptor.schedule, f"{self.name}.{name}"
+        begun = schedule.current.clock_read_at if schedule.current else schedule.now
+        fault = schedule.intercept(point, EFFECT_FAULTS, in_flight=self.timeout)
+        self.interceptor.mutations += 1
         try:
             if fault == REFUSED:
                 answer: Any = NotSent("connection refused")
             elif fault in {FAIL, LATE, LOST}:
                 if fault == LATE:
-                    digest = self.points.digest(what)
-                    self.lands_later(Landing(begun + self.timeout, digest, perform))
+                    digest = self.interceptor.digest(what)
+                    self.add_in_flight(InFlightRequest(begun + self.timeout, digest, perform))
                 elif fault == LOST:
                     perform()
-                answer = _wrong(self.acts[name])()
+                answer = _failure(self.effect_calls[name])()
             else:
                 answer = perform()
         except Exception as error:
-            self.points.seen(point, error)
+            self.interceptor.record_result(point, error)
             raise
-        self.points.seen(point, answer)
+        self.interceptor.record_result(point, answer)
         return answer
 
-    def _ask(self, name: str, perform: Callable[[], Any]) -> Any:  # noqa: ANN401  # its answer
-        wrong = _wrong(self.asks[name])
+    def _intercept_lookup(self, name: str, perform: Callable[[], Any]) -> Any:  # noqa: ANN401  # its answer
+        fail = _failure(self.lookup_calls[name])
         # A provider may count its questions.
-        answer = self.points.call(
-            f"{self.name}.{name}", READ, perform, wrong, in_flight=self.timeout
+        answer = self.interceptor.call(
+            f"{self.name}.{name}", READ_FAULTS, perform, fail, in_flight=self.timeout
         )
-        self.points.changes += 1
+        self.interceptor.mutations += 1
         return answer
 
 
-def _wrong(answer: object) -> Callable[[], Any]:
+def _failure(outcome: object) -> Callable[[], Any]:
     def give() -> Any:  # noqa: ANN401  # the provider's own answer
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     return give

@@ -6,17 +6,17 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, TypeVar
 
 from oncely.domain.claims import Claim
-from oncely.domain.due import Action
+from oncely.domain.due import DueAction
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import LocalWrite
-from oncely.ports import Alert, ClaimResult, CreateResult, Due, SwapResult
+from oncely.domain.writes import BusinessWrite
+from oncely.ports import Alert, ClaimResult, CreateResult, DueEntry, SwapResult
 from oncely.testing.actors import START
 from oncely.testing.digest import Digest
 from oncely.testing.memory import MemoryDueIndex, MemoryJobStore, MemorySweepLeases
-from oncely.testing.schedule import Schedule
+from oncely.testing.schedule import Scheduler
 from oncely.testing.script import DIE
 
 _T = TypeVar("_T")
@@ -25,51 +25,51 @@ FAIL: Final = "!fail"  # it did not happen, and an error says so or leaves it op
 LOST: Final = "!lost"  # it happened, and its answer was lost
 
 # A death before a read is one before the next write: nothing has changed in between.
-READ: Final = (FAIL,)
-WRITE: Final = (DIE, FAIL, LOST)
+READ_FAULTS: Final = (FAIL,)
+WRITE_FAULTS: Final = (DIE, FAIL, LOST)
 
 
 @dataclass
-class Points:
+class Interceptor:
     """Where calls meet the schedule."""
 
-    schedule: Schedule
+    schedule: Scheduler
     digest: Digest
-    changes: int = 0  # calls so far that may have changed something outside the actors
+    mutations: int = 0  # calls so far that may have changed something outside the actors
 
     def call(
         self,
         name: str,
         faults: Sequence[str],
         perform: Callable[[], _T],
-        wrong: Callable[[], _T],
+        fail: Callable[[], _T],
         *,
         in_flight: timedelta | None = None,
     ) -> _T:
         """Perform a call, or what a fault makes of it; the actor has seen its answer."""
-        fault = self.schedule.point(name, faults, in_flight=in_flight)
-        self.changes += faults is not READ
+        fault = self.schedule.intercept(name, faults, in_flight=in_flight)
+        self.mutations += faults is not READ_FAULTS
         try:
             if fault == FAIL:
-                answer = wrong()
+                answer = fail()
             elif fault == LOST:
                 perform()
-                answer = wrong()
+                answer = fail()
             else:
                 answer = perform()
         except Exception as error:
-            self.seen(name, error)
+            self.record_result(name, error)
             raise
-        self.seen(name, answer)
+        self.record_result(name, answer)
         return answer
 
-    def seen(self, name: str, answer: object) -> None:
+    def record_result(self, name: str, result: object) -> None:
         """Add to what the current actor knows."""
         actor = self.schedule.current
         if actor is not None:
             if name != "clock":
-                self.schedule.log(f"  {actor.name}:{name} →", answer)
-            actor.history = hash((actor.history, name, self.digest(answer)))
+                self.schedule.log(f"  {actor.name}:{name} →", result)
+            actor.history = hash((actor.history, name, self.digest(result)))
 
 
 def _unavailable() -> NoReturn:
@@ -77,30 +77,32 @@ def _unavailable() -> NoReturn:
 
 
 @dataclass(frozen=True)
-class PointClock:
+class InterceptedClock:
     """A clock; whoever is held up just before a look at it may find that much time has passed."""
 
-    points: Points
+    interceptor: Interceptor
 
     def now(self) -> datetime:
-        schedule = self.points.schedule
-        schedule.point("clock")
+        schedule = self.interceptor.schedule
+        schedule.intercept("clock")
         if schedule.current is not None:
-            schedule.current.last_look = schedule.now
-        self.points.seen("clock", schedule.now)
+            schedule.current.clock_read_at = schedule.now
+        self.interceptor.record_result("clock", schedule.now)
         return schedule.now
 
 
 @dataclass(frozen=True)
-class PointStore:
+class InterceptedJobStore:
     """The job table."""
 
-    points: Points
+    interceptor: Interceptor
     store: MemoryJobStore
-    wrote: Callable[[JobKey], None]  # after each write: the stream
+    on_write: Callable[[JobKey], None]  # after each write: the stream
 
     def get(self, key: JobKey) -> Job | None:
-        return self.points.call("store.get", READ, lambda: self.store.get(key), _unavailable)
+        return self.interceptor.call(
+            "store.get", READ_FAULTS, lambda: self.store.get(key), _unavailable
+        )
 
     def create(self, job: Job) -> CreateResult:
         return self._write("store.create", job.job_key, lambda: self.store.create(job))
@@ -108,70 +110,82 @@ class PointStore:
     def claim(self, claim: Claim) -> ClaimResult:
         return self._write("store.claim", claim.job_key, lambda: self.store.claim(claim))
 
-    def swap(self, before: Job, after: Job, *, local: Sequence[LocalWrite] = ()) -> SwapResult:
+    def compare_and_swap(
+        self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
+    ) -> SwapResult:
         return self._write(
-            "store.swap", before.job_key, lambda: self.store.swap(before, after, local=local)
+            "store.compare_and_swap",
+            before.job_key,
+            lambda: self.store.compare_and_swap(before, after, business_writes=business_writes),
         )
 
     def _write(self, name: str, key: JobKey, perform: Callable[[], _T]) -> _T:
         def write() -> _T:
             answer = perform()
-            self.wrote(key)
+            self.on_write(key)
             return answer
 
-        return self.points.call(name, WRITE, write, _unavailable)
+        return self.interceptor.call(name, WRITE_FAULTS, write, _unavailable)
 
 
 @dataclass(frozen=True)
-class PointTable:
+class InterceptedBusinessTable:
     """A business table."""
 
-    points: Points
+    interceptor: Interceptor
     store: MemoryJobStore
     name: str
 
     def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
-        return self.points.call(
-            "table.get", READ, lambda: self.store.business.get(self.name, key), _unavailable
+        return self.interceptor.call(
+            "table.get",
+            READ_FAULTS,
+            lambda: self.store.business_rows.get(self.name, key),
+            _unavailable,
         )
 
-    def waiting(
-        self, index: str, *, partitions: tuple[str, Sequence[str]], up_to: tuple[str, str]
+    def query_index(
+        self, index: str, *, partitions: tuple[str, Sequence[str]], max_sort_key: tuple[str, str]
     ) -> Iterator[Mapping[str, object]]:
-        rows = self.store.business
-        found: list[Any] = self.points.call(
+        rows = self.store.business_rows
+        found: list[Any] = self.interceptor.call(
             "table.waiting",
-            READ,
-            lambda: list(rows.waiting(self.name, index, partitions=partitions, up_to=up_to)),
+            READ_FAULTS,
+            lambda: list(
+                rows.query_index(self.name, index, partitions=partitions, max_sort_key=max_sort_key)
+            ),
             _unavailable,
         )
         return iter(found)
 
-    def update(self, write: LocalWrite) -> bool:
-        return self.points.call(
-            "table.update", WRITE, lambda: self.store.business.update(write), _unavailable
+    def update(self, write: BusinessWrite) -> bool:
+        return self.interceptor.call(
+            "table.update",
+            WRITE_FAULTS,
+            lambda: self.store.business_rows.update(write),
+            _unavailable,
         )
 
 
 @dataclass(frozen=True)
-class PointBus:
+class InterceptedEventBus:
     """The event bus; `heard` are the ends that it has taken, each by its key and status."""
 
-    points: Points
-    heard: set[tuple[JobKey, Status]] = field(default_factory=set)
+    interceptor: Interceptor
+    published: set[tuple[JobKey, Status]] = field(default_factory=set)
 
     def publish(self, job: Job) -> None:
         def publish() -> None:
-            self.heard.add((job.job_key, job.status))
+            self.published.add((job.job_key, job.status))
 
-        self.points.call("bus.publish", WRITE, publish, _unavailable)
+        self.interceptor.call("bus.publish", WRITE_FAULTS, publish, _unavailable)
 
 
 @dataclass(frozen=True)
-class PointOutbox:
+class InterceptedMessageSender:
     """A queue to send to."""
 
-    points: Points
+    interceptor: Interceptor
     deliver: Callable[[str], None]
 
     def send(self, bodies: Sequence[str]) -> list[bool]:
@@ -180,29 +194,31 @@ class PointOutbox:
                 self.deliver(body)
             return [True] * len(bodies)
 
-        return self.points.call("outbox.send", WRITE, send, lambda: [False] * len(bodies))
+        return self.interceptor.call(
+            "outbox.send", WRITE_FAULTS, send, lambda: [False] * len(bodies)
+        )
 
 
 @dataclass(frozen=True)
-class PointAlerts:
+class InterceptedNotifier:
     """Tells a person; `told` are the jobs that one has heard of."""
 
-    points: Points
-    told: set[JobKey | None] = field(default_factory=set)
+    interceptor: Interceptor
+    alerted: set[JobKey | None] = field(default_factory=set)
 
-    def tell(self, alert: Alert) -> bool:
+    def notify(self, alert: Alert) -> bool:
         def tell() -> bool:
-            self.told.add(alert.job_key)
+            self.alerted.add(alert.job_key)
             return True
 
-        return self.points.call("alerts.tell", WRITE, tell, lambda: False)
+        return self.interceptor.call("alerts.tell", WRITE_FAULTS, tell, lambda: False)
 
 
 @dataclass(frozen=True)
-class PointLeases:
+class InterceptedSweepLeases:
     """Sweep leases; there is one shard."""
 
-    points: Points
+    interceptor: Interceptor
     leases: MemorySweepLeases = field(default_factory=MemorySweepLeases)
 
     @property
@@ -213,36 +229,36 @@ class PointLeases:
         """When the next sweep can begin."""
         return max((until for _, until in self.leases.held.values()), default=START)
 
-    def take(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
+    def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
         def take() -> bool:
-            return self.leases.take(shard, holder=holder, now=now, until=until)
+            return self.leases.acquire(shard, holder=holder, now=now, until=until)
 
-        return self.points.call("leases.take", WRITE, take, _unavailable)
+        return self.interceptor.call("leases.take", WRITE_FAULTS, take, _unavailable)
 
-    def give_back(self, shard: int, *, holder: str) -> None:
+    def release(self, shard: int, *, holder: str) -> None:
         def give_back() -> None:
-            self.leases.give_back(shard, holder=holder)
+            self.leases.release(shard, holder=holder)
 
-        self.points.call("leases.give_back", WRITE, give_back, _unavailable)
+        self.interceptor.call("leases.give_back", WRITE_FAULTS, give_back, _unavailable)
 
 
 @dataclass(frozen=True)
-class PointIndex:
+class InterceptedDueIndex:
     """The index of due rows."""
 
-    points: Points
+    interceptor: Interceptor
     index: MemoryDueIndex
     shards: int = 1  # one query is as good as many here
 
     def due(
-        self, action: Action, shard: int, *, since: datetime | None, until: datetime
-    ) -> Iterator[Due]:
+        self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
+    ) -> Iterator[DueEntry]:
         del shard
 
-        def due() -> list[Due]:
+        def due() -> list[DueEntry]:
             return list(self.index.due(action, 0, since=since, until=until))
 
-        if action is not Action.ASK:
+        if action is not DueAction.LOOK_UP:
             return iter(due())  # read in the same breath as the first
-        found: list[Due] = self.points.call("index.due", READ, due, _unavailable)
+        found: list[DueEntry] = self.interceptor.call("index.due", READ_FAULTS, due, _unavailable)
         return iter(found)

@@ -5,32 +5,37 @@ from typing import TYPE_CHECKING
 
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
-from oncely.domain.profiles import Terms
+from oncely.domain.profiles import RetryPolicy
 
 if TYPE_CHECKING:
-    from oncely.testing.world import World  # it asks this module what is broken
+    from oncely.testing.world import Simulation  # it asks this module what is broken
 
 
-def what_is_broken(world: "World") -> list[str]:
+def violated_invariants(simulation: "Simulation") -> list[str]:
     """What does not hold, in sentences; empty when all of it does."""
-    return [*world.problems, *_rest(world), *_jobs(world), *world.scenario.check(world)]
+    return [
+        *simulation.problems,
+        *_queue_violations(simulation),
+        *_job_violations(simulation),
+        *simulation.scenario.check(simulation),
+    ]
 
 
-def _rest(world: "World") -> Iterator[str]:
-    for letter in world.letters.held:
+def _queue_violations(simulation: "Simulation") -> Iterator[str]:
+    for letter in simulation.queue.messages:
         yield f"a message is left in the queue: {letter.body}"
 
 
-def _jobs(world: "World") -> Iterator[str]:
-    contracts = {contract.job_type: contract for contract in world.scenario.contracts}
-    for row in world.store.jobs.values():
-        yield from _row(world, row, contracts[row.job_type].terms)
-    yield from _effect(world)
+def _job_violations(simulation: "Simulation") -> Iterator[str]:
+    contracts = {contract.job_type: contract for contract in simulation.scenario.contracts}
+    for row in simulation.store.jobs.values():
+        yield from _row_violations(simulation, row, contracts[row.job_type].policy)
+    yield from _effect_violations(simulation)
 
 
-def _row(world: "World", row: Job, terms: Terms) -> Iterator[str]:
+def _row_violations(simulation: "Simulation", row: Job, policy: RetryPolicy) -> Iterator[str]:
     if row.status is Status.NEEDS_REVIEW:
-        if row.due_at is None and row.job_key not in world.services.alerts.told:
+        if row.due_at is None and row.job_key not in simulation.services.notifier.alerted:
             yield f"{row.job_key} needs review, and nobody was told or will be"
         if row.expires_at is not None:
             yield f"{row.job_key} needs review and may expire"
@@ -40,20 +45,20 @@ def _row(world: "World", row: Job, terms: Terms) -> Iterator[str]:
         yield f"{row.job_key} is {row.status} and never expires"
     elif row.due_at is not None:
         yield f"{row.job_key} is {row.status}, may expire, and is still due"
-    first = world.ended.get(row.job_key)
+    first = simulation.statuses_before_replay.get(row.job_key)
     if first is not None and first is not row.status:
         yield f"{row.job_key} ended {first}; its late replay made it {row.status}"
     # The claim that finds the rule broken is counted, and does not act.
-    most = terms.stop.attempts + (row.status is Status.NEEDS_REVIEW)
-    if row.attempts > most:
-        yield f"{row.job_key} had {row.attempts} attempts, {terms.stop.attempts} are allowed"
+    max_attempts = policy.limits.max_attempts + (row.status is Status.NEEDS_REVIEW)
+    if row.attempts > max_attempts:
+        yield f"{row.job_key} had {row.attempts} attempts, {policy.limits.max_attempts} are allowed"
 
 
-def _effect(world: "World") -> Iterator[str]:
-    scenario = world.scenario
-    _, message = world.services.registry.read(scenario.message)
+def _effect_violations(simulation: "Simulation") -> Iterator[str]:
+    scenario = simulation.scenario
+    _, message = simulation.services.registry.parse_mapping(scenario.message)
     key = scenario.contract.key(message)
-    happened, job = scenario.effects(world), world.job(key)
+    happened, job = scenario.count_effects(simulation), simulation.job(key)
     if happened > 1:
         yield f"the effect of {key} happened {happened} times"
     if job is None:

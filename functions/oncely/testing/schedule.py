@@ -18,64 +18,64 @@ except ModuleNotFoundError as error:
     ) from error
 
 from oncely.domain.errors import InvariantError
-from oncely.testing.actors import START, Actor, Landing, Task
-from oncely.testing.script import DIE, SLEEP, SLOW, Place
-from oncely.testing.trace import shown
+from oncely.testing.actors import START, InFlightRequest, SimulatedProcess, Task
+from oncely.testing.script import DIE, SLEEP, SLOW, CallSite
+from oncely.testing.trace import format_value
 
 # More than any run needs to come to rest; past this it goes round in circles.
-MOST_ACTORS: Final = 150
-MOST_POINTS: Final = 4000
+MAX_PROCESSES: Final = 150
+MAX_CALLS: Final = 4000
 
 
-class DiedError(BaseException):
+class ProcessKilledError(BaseException):
     """Not an Exception: nothing may catch a SIGKILL."""
 
 
-class RestlessError(Exception):
+class ScheduleLimitError(Exception):
     """The run does not come to rest."""
 
 
 class Chooser(Protocol):
     """Decides what happens at each point."""
 
-    def choose(self, place: Place, options: Callable[[], Iterable[str]]) -> str | None:
+    def choose(self, call_site: CallSite, options: Callable[[], Iterable[str]]) -> str | None:
         """One of the options, or None: nothing happens here."""
 
 
-class Agenda(Protocol):
+class TaskSource(Protocol):
     """What may begin, from the world's point of view."""
 
     def tasks(self) -> list[Task]:
         """The next task of each kind."""
 
-    def quiet(self) -> bool:
+    def next_phase(self) -> bool:
         """Nothing is left to begin: go on to the next phase; False: there is none."""
 
-    def next_landing(self, until: datetime) -> Landing | None:
+    def next_in_flight(self, until: datetime) -> InFlightRequest | None:
         """Take out the request that arrives next, if one does until then."""
 
 
-class Schedule:
+class Scheduler:
     """The scheduler, and the clock that only it moves."""
 
     def __init__(self, chooser: Chooser) -> None:
         self.chooser = chooser
         self.now = START
-        self.agenda: Agenda
-        self.current: Actor | None = None
-        self.waiting: list[Actor] = []  # held up; the last one goes on first
-        self.asleep: list[Actor] = []
+        self.task_source: TaskSource
+        self.current: SimulatedProcess | None = None
+        self.waiting: list[SimulatedProcess] = []  # held up; the last one goes on first
+        self.asleep: list[SimulatedProcess] = []
         self.listener: Callable[[float, str], None] | None = None
-        self._wish: str | None = None
-        self._actors = 0
-        self._points = 0
+        self._requested: str | None = None
+        self._process_count = 0
+        self._call_count = 0
         self._numbers: Counter[str] = Counter()
 
-    def actor(self, kind: str, perform: Callable[[], None]) -> Actor:
+    def new_process(self, kind: str, perform: Callable[[], None]) -> SimulatedProcess:
         """A new actor: w1 is the first worker, r2 the second sweep."""
-        self._actors += 1
+        self._process_count += 1
         self._numbers[kind] += 1
-        return Actor(f"{kind}{self._numbers[kind]}", perform)
+        return SimulatedProcess(f"{kind}{self._numbers[kind]}", perform)
 
     def run(self) -> None:
         """Until all is quiet, in every phase."""
@@ -84,35 +84,35 @@ class Schedule:
             while (actor := self._next()) is not None:
                 self.current = actor
                 if actor.body is None:
-                    actor.body = greenlet(self._life(actor), hub)
+                    actor.body = greenlet(self._process_body(actor), hub)
                 actor.body.switch()
                 self.current = None
         finally:
             self._clear()
 
-    def point(
+    def intercept(
         self, name: str, faults: Iterable[str] = (), *, in_flight: timedelta | None = None
     ) -> str | None:
         """Ask what happens at this call; gives a fault, or None. Others may run meanwhile."""
         actor = self.current
         if actor is None:
             return None
-        self._points += 1
-        if self._points > MOST_POINTS:
-            raise RestlessError(f"more than {MOST_POINTS} calls, and still no rest")
-        actor.visits[name] += 1
-        place = Place(actor.name, name, actor.visits[name])
+        self._call_count += 1
+        if self._call_count > MAX_CALLS:
+            raise ScheduleLimitError(f"more than {MAX_CALLS} calls, and still no rest")
+        actor.call_counts[name] += 1
+        call_site = CallSite(actor.name, name, actor.call_counts[name])
         if in_flight is not None:
-            actor.in_flight_until = actor.last_look + in_flight
-        what = self.chooser.choose(place, lambda: [*faults, *self._others(name)])
+            actor.in_flight_until = actor.clock_read_at + in_flight
+        what = self.chooser.choose(call_site, lambda: [*faults, *self._alternatives(name)])
         while what is not None and what.startswith(">"):
-            self._hold_up(actor, place, what)
-            what = self.chooser.choose(place, lambda: [*faults, *self._others(name)])
+            self._delay(actor, call_site, what)
+            what = self.chooser.choose(call_site, lambda: [*faults, *self._alternatives(name)])
         actor.in_flight_until = None
         if what is not None:
-            self.log(f"  {place}: {what[1:]}")
+            self.log(f"  {call_site}: {what[1:]}")
         if what == DIE:
-            raise DiedError(str(place))
+            raise ProcessKilledError(str(call_site))
         return what
 
     def new_token(self) -> str:
@@ -125,46 +125,46 @@ class Schedule:
     def log(self, line: str, *answers: object) -> None:
         """Tell whoever follows this schedule."""
         if self.listener is not None:
-            told = " ".join([line, *map(shown, answers)])
-            self.listener((self.now - START).total_seconds(), told)
+            text = " ".join([line, *map(format_value, answers)])
+            self.listener((self.now - START).total_seconds(), text)
 
-    def move_to(self, at: datetime) -> None:
+    def advance_to(self, at: datetime) -> None:
         """Let time pass; what is under way arrives at its own time."""
-        while (landing := self.agenda.next_landing(at)) is not None:
-            self._pass(landing.at)
+        while (landing := self.task_source.next_in_flight(at)) is not None:
+            self._advance_clock(landing.at)
             self.log("a late request arrives")
             landing.effect()
-        self._pass(at)
+        self._advance_clock(at)
 
-    def _pass(self, at: datetime) -> None:
+    def _advance_clock(self, at: datetime) -> None:
         if at > self.now:
             self.log(f"{at - self.now} pass")
             self.now = at
 
-    def _hold_up(self, actor: Actor, place: Place, what: str) -> None:
-        self.log(f"  {place}: held up, {what[1:]}")
+    def _delay(self, actor: SimulatedProcess, call_site: CallSite, what: str) -> None:
+        self.log(f"  {call_site}: held up, {what[1:]}")
         if what == SLOW:
-            self.move_to(actor.last_moment)
+            self.advance_to(actor.latest_call_at)
             return
         if what == SLEEP:
             self.asleep.append(actor)
         else:
             self.waiting.append(actor)
-            self._wish = what[1:]
+            self._requested = what[1:]
         getcurrent().parent.switch()
-        self.log(f"  {place}: goes on")
+        self.log(f"  {call_site}: goes on")
 
-    def _others(self, name: str) -> list[str]:
+    def _alternatives(self, name: str) -> list[str]:
         """Who may run instead; a request under way arrives before more time passes than it has."""
         known = [one.in_flight_until for one in (*self.waiting, self.current) if one]
         limits = [limit for limit in known if limit is not None]
         limit = min(limits, default=None)
-        tasks = [task for task in self.agenda.tasks() if limit is None or task.at <= limit]
+        tasks = [task for task in self.task_source.tasks() if limit is None or task.at <= limit]
         may_sleep = self.current is not None and self.current.in_flight_until is None
         sleep = [SLEEP] if may_sleep else []
         if name == "clock":
             # Without a move of the clock, this is the same as being held up at the next call.
-            slow = [SLOW] if self._may_be_slow(limit) else []
+            slow = [SLOW] if self._can_be_slow(limit) else []
             return [f">{task.label}" for task in tasks if task.at > self.now] + sleep + slow
         return [
             *(f">{task.label}" for task in tasks),
@@ -172,48 +172,48 @@ class Schedule:
             *sleep,
         ]
 
-    def _may_be_slow(self, limit: datetime | None) -> bool:
+    def _can_be_slow(self, limit: datetime | None) -> bool:
         actor = self.current
-        if actor is None or actor.last_moment <= self.now:
+        if actor is None or actor.latest_call_at <= self.now:
             return False
-        return limit is None or actor.last_moment <= limit
+        return limit is None or actor.latest_call_at <= limit
 
-    def _next(self) -> Actor | None:
-        if self._actors > MOST_ACTORS:
-            raise RestlessError(f"more than {MOST_ACTORS} runs, and still no rest")
-        wish, self._wish = self._wish, None
-        if wish is not None and (wished := self._wished(wish)):
+    def _next(self) -> SimulatedProcess | None:
+        if self._process_count > MAX_PROCESSES:
+            raise ScheduleLimitError(f"more than {MAX_PROCESSES} runs, and still no rest")
+        wish, self._requested = self._requested, None
+        if wish is not None and (wished := self._find_requested(wish)):
             return wished
         if self.waiting:
             return self.waiting.pop()
-        tasks = [task for task in self.agenda.tasks() if not task.optional]
+        tasks = [task for task in self.task_source.tasks() if not task.optional]
         if tasks:
             return self._begin(min(tasks, key=lambda task: max(task.at, self.now)))
         if self.asleep:
             return self.asleep.pop(0)
-        return self._next() if self.agenda.quiet() else None
+        return self._next() if self.task_source.next_phase() else None
 
-    def _wished(self, label: str) -> Actor | None:
+    def _find_requested(self, label: str) -> SimulatedProcess | None:
         for one in self.waiting:
             if one.name == label:
                 self.waiting.remove(one)
                 return one
-        for task in self.agenda.tasks():
+        for task in self.task_source.tasks():
             if task.label == label:
                 return self._begin(task)
         return None
 
-    def _begin(self, task: Task) -> Actor:
-        self.move_to(task.at)
+    def _begin(self, task: Task) -> SimulatedProcess:
+        self.advance_to(task.at)
         actor = task.begin()
         self.log(f"{actor.name} begins: {task.label}")
         return actor
 
-    def _life(self, actor: Actor) -> Callable[[], None]:
+    def _process_body(self, actor: SimulatedProcess) -> Callable[[], None]:
         def live() -> None:
             try:
                 actor.perform()
-            except DiedError:
+            except ProcessKilledError:
                 self.log(f"{actor.name} is dead")
 
         return live
@@ -232,7 +232,7 @@ class WallClock:
 
     undigested = True
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Scheduler) -> None:
         self._schedule = schedule
 
     def now(self) -> datetime:

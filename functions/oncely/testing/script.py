@@ -18,57 +18,59 @@ SLEEP: Final = ">sleep"  # held up until all is quiet; then it wakes
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class CallSite:
     """A call to a port: whose, which, and for the how-manieth time."""
 
-    actor: str
-    point: str
-    nth: int
+    process: str
+    call: str
+    occurrence: int
 
     def __str__(self) -> str:
-        return f"{self.actor}:{self.point}" + (f"#{self.nth}" if self.nth > 1 else "")
+        return f"{self.process}:{self.call}" + (
+            f"#{self.occurrence}" if self.occurrence > 1 else ""
+        )
 
 
 @dataclass(frozen=True, order=True)
-class Change:
+class Injection:
     """What happens at one place instead of nothing."""
 
-    place: Place
-    what: str  # "!lost" is a fault; ">sweep" lets another run first
+    call_site: CallSite
+    action: str  # "!lost" is a fault; ">sweep" lets another run first
 
     @property
     def is_fault(self) -> bool:
         """Whether something goes wrong; else somebody is only held up."""
-        return self.what.startswith("!")
+        return self.action.startswith("!")
 
     def __str__(self) -> str:
-        return f"{self.place}{self.what}"
+        return f"{self.call_site}{self.action}"
 
 
-Script = tuple[Change, ...]
+Script = tuple[Injection, ...]
 
 
-def written(scenario: str, script: Iterable[Change]) -> str:
+def format_script(scenario: str, script: Iterable[Injection]) -> str:
     """The text that `make faults REPLAY='…'` takes."""
     return " ".join([f"{scenario}:", *map(str, script)])
 
 
-def read(text: str) -> tuple[str, Script]:
+def parse_script(text: str) -> tuple[str, Script]:
     """The scenario's name and its script, or ValueError."""
     name, separator, rest = text.strip().partition(": ")
     if not separator:
         return name.rstrip(":"), ()
-    return name, changes_in(rest)
+    return name, parse_injections(rest)
 
 
-def changes_in(text: str) -> Script:
+def parse_injections(text: str) -> Script:
     """A script without the name of its scenario, or ValueError."""
-    return tuple(_change(word) for word in text.split())
+    return tuple(_parse_injection(word) for word in text.split())
 
 
-def _change(word: str) -> Change:
+def _parse_injection(word: str) -> Injection:
     found = _WORD.fullmatch(word)
     if found is None:
         raise ValueError(f"{word!r} is not written like w1:store.claim!lost or w2:clock#3>sweep")
-    place = Place(found["actor"], found["point"], int(found["nth"] or 1))
-    return Change(place, found["what"])
+    call_site = CallSite(found["actor"], found["point"], int(found["nth"] or 1))
+    return Injection(call_site, found["what"])

@@ -4,21 +4,21 @@ from dataclasses import fields, is_dataclass
 
 from oncely.domain.jobs import Job
 
-_LONGEST = 110
+_MAX_LENGTH = 110
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """An answer in a few words."""
-    return _words(value)[:_LONGEST]
+    return _describe(value)[:_MAX_LENGTH]
 
 
-def _words(value: object) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, Job):
         return f"{value.status} v{value.version} of {value.owner or 'nobody'}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_words, value))}]"
+        return f"[{', '.join(map(_describe, value))}]"
     if is_dataclass(value) and not isinstance(value, type):
         held = (getattr(value, field.name) for field in fields(value) if field.repr)
-        said = ", ".join(_words(one) for one in held if one not in (None, (), {}, False))
-        return f"{type(value).__name__}({said})"
+        described = ", ".join(_describe(one) for one in held if one not in (None, (), {}, False))
+        return f"{type(value).__name__}({described})"
     return str(value)

@@ -5,47 +5,58 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
-from oncely.contract import body_of
+from oncely.contract import encode_message
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.proof import owes_something
-from oncely.services.dead_letters import Fate
+from oncely.domain.proof import awaits_publishing
+from oncely.services.dead_letters import DeadLetterOutcome
 from oncely.services.deadline import Deadline
-from oncely.services.find_due import Found, Sweep
-from oncely.services.outcomes import Broken, Duplicate, Failed, Finished, Outcome
-from oncely.services.replies import Ack, HandBack, Reject, reply_to
-from oncely.testing.actors import START, Actor, Task
-from oncely.testing.deployment import Deployment, Hooks
-from oncely.testing.ground import END, SWEEP_TIMEOUT, Ground
-from oncely.testing.letters import Letter
+from oncely.services.find_due import DueWork, SweepRequest
+from oncely.services.outcomes import Duplicate, Failed, Finished, InternalError, RunOutcome
+from oncely.services.replies import Ack, Nack, Reject, action_for
+from oncely.testing.actors import START, SimulatedProcess, Task
+from oncely.testing.deployment import SimulatedServices, SimulationHooks
+from oncely.testing.ground import END_FAULTS, SWEEP_TIMEOUT, BaseSimulation
+from oncely.testing.letters import QueuedMessage
 from oncely.testing.memory import MemoryJobStore
-from oncely.testing.promise import what_is_broken
+from oncely.testing.promise import violated_invariants
 from oncely.testing.restored_table import RestorableTable
 from oncely.testing.scenario import Scenario
-from oncely.testing.schedule import Schedule
+from oncely.testing.schedule import Scheduler
 
 # A replay that comes this long before its row expires is the latest that must be answered.
-_LAST_MOMENT: Final = timedelta(hours=1)
+_REPLAY_MARGIN: Final = timedelta(hours=1)
 
 
-class World(Ground):
+class Simulation(BaseSimulation):
     """The shipped services at work: workers, sweeps, the stream's publisher, dead letters."""
 
-    def __init__(self, scenario: Scenario, schedule: Schedule) -> None:
+    def __init__(self, scenario: Scenario, schedule: Scheduler) -> None:
         super().__init__(scenario, schedule)
         self.store = MemoryJobStore(self.rows)
         for job in scenario.jobs:
             self.store.create(job)
         self.stream: list[JobKey] = []
         self.sweeps = [START + after for after in scenario.sweeps_at]
-        self.answers: dict[JobKey, Finished | Failed | Duplicate] = {}  # the first of each job
-        self.ended: dict[JobKey, Status] = {}  # how each had ended before the late replay
-        hooks = Hooks(wrote=self._wrote, sent=self.send, rejected=self._rejected)
+        self.first_outcomes: dict[
+            JobKey, Finished | Failed | Duplicate
+        ] = {}  # the first of each job
+        self.statuses_before_replay: dict[
+            JobKey, Status
+        ] = {}  # how each had ended before the late replay
+        hooks = SimulationHooks(
+            on_write=self._on_write, on_send=self.send, on_reject=self._on_reject
+        )
         self.table = RestorableTable(scenario, schedule, self.store)
-        self.services = Deployment(
-            scenario, self.points, self.store, self.pointed, hooks, guard=self.table.guard
+        self.services = SimulatedServices(
+            scenario,
+            self.interceptor,
+            self.store,
+            self.intercepted_providers,
+            hooks,
+            guard=self.table.guard,
         )
 
     def job(self, key: JobKey) -> Job | None:
@@ -63,28 +74,28 @@ class World(Ground):
             at = max(min([*due, *self.sweeps]), self.schedule.now)
             if (open_at := self.table.sweeps_from(at)) is not None:
                 found.append(Task("sweep", open_at, self._sweep))
-        return [*found, *self.table.tasks(lambda kind, run: self.actor(kind, run, None))]
+        return [*found, *self.table.tasks(lambda kind, run: self.new_process(kind, run, None))]
 
-    def outside(self) -> object:
+    def shared_state(self) -> object:
         """The rows, who was told of a review or an end, and what was answered."""
         services = self.services
-        told, heard = services.alerts.told, services.bus.heard
-        return (self.store.jobs, told, heard, self.answers, services.leases.held)
+        alerted, published = services.notifier.alerted, services.event_bus.published
+        return (self.store.jobs, alerted, published, self.first_outcomes, services.leases.held)
 
-    def state(self) -> object:
+    def full_state(self) -> object:
         """That, and what the stream and the timer bring."""
-        return (super().state(), self.stream, self.sweeps, self.table.state())
+        return (super().full_state(), self.stream, self.sweeps, self.table.state())
 
-    def broken(self) -> list[str]:
+    def violations(self) -> list[str]:
         """The promise, and what the scenario adds to it."""
-        return what_is_broken(self)
+        return violated_invariants(self)
 
-    def ends(self) -> Iterator[str]:
+    def final_statuses(self) -> Iterator[str]:
         """How each job ended."""
         for job in self.store.jobs.values():
             yield f"{job.job_type} {job.status}"
 
-    def story(self) -> Iterator[str]:
+    def describe(self) -> Iterator[str]:
         """Each job with its evidence."""
         for job in self.store.jobs.values():
             yield f"\n{job.job_key} is {job.status}, attempts {job.attempts}"
@@ -94,111 +105,118 @@ class World(Ground):
 
     def expire(self) -> None:
         """Let nearly all of the retention pass: the rows are still there, and answer the replay."""
-        self.ended = {key: job.status for key, job in self.store.jobs.items() if job.ended}
+        self.statuses_before_replay = {
+            key: job.status for key, job in self.store.jobs.items() if job.ended
+        }
         expiries = [job.expires_at for job in self.store.jobs.values() if job.expires_at]
         if expiries:
-            self.schedule.move_to(min(expiries) - _LAST_MOMENT)
+            self.schedule.advance_to(min(expiries) - _REPLAY_MARGIN)
             self.schedule.log("the rows are about to expire; the message is replayed")
 
-    def _wrote(self, key: JobKey) -> None:
+    def _on_write(self, key: JobKey) -> None:
         """The stream shows each write."""
-        self.table.wrote(key)
+        self.table.on_write(key)
         job = self.store.jobs.get(key)
         if job is None:
             return
-        if owes_something(job) and key not in self.stream:
+        if awaits_publishing(job) and key not in self.stream:
             self.stream.append(key)
         if job.expires_at is not None and not job.ended:
             self.problems.append(f"{key} is {job.status} and may expire")
-        elif job.expires_at is not None and (owed := self._owed(job)):
+        elif job.expires_at is not None and (owed := self._unsent_follow_up(job)):
             self.problems.append(f"{key} may expire, and {owed} was not sent")
 
-    def _owed(self, job: Job) -> str | None:
+    def _unsent_follow_up(self, job: Job) -> str | None:
         """What an end should have sent by now and did not; None: nothing."""
-        contract = self.services.registry.contract(job.job_type)(self.services.tools)
-        if contract.publishes_events and (job.job_key, job.status) not in self.services.bus.heard:
+        contract = self.services.registry.contract(job.job_type)(self.services.dependencies)
+        if (
+            contract.publishes_events
+            and (job.job_key, job.status) not in self.services.event_bus.published
+        ):
             return "its event"
         unsent = [
-            one for one in contract.follow_ups(job) if body_of(one.as_json()) not in self.bodies
+            one
+            for one in contract.follow_ups(job)
+            if encode_message(one.to_dict()) not in self.bodies
         ]
         return f"its follow-up {unsent[0].job}" if unsent else None
 
-    def _rejected(self, body: str, reason: str) -> None:
+    def _on_reject(self, body: str, reason: str) -> None:
         # A message about values that somebody changed meanwhile is a conflict, and a person's.
         if not self.edited:
             self.problems.append(f"a message was rejected: {reason} ({body})")
 
-    def work(self, letter: Letter, deadline: datetime) -> None:
+    def process(self, message: QueuedMessage, deadline: datetime) -> None:
         """One run of a worker, and what becomes of its message."""
         services = self.services
         try:
-            outcome: Outcome = services.runner.run(
-                letter.body, deadline=Deadline(deadline, services.clock)
+            outcome: RunOutcome = services.runner.run(
+                message.body, deadline=Deadline(deadline, services.clock)
             )
         except UnavailableError as error:
-            outcome = Broken(error)
+            outcome = InternalError(error)
         except Exception as error:  # noqa: BLE001  # whatever it is, it was not asked for
             self.problems.append(f"a worker raised {type(error).__name__}: {error}")
-            outcome = Broken(error)
+            outcome = InternalError(error)
         self.schedule.log("  outcome:", outcome)
-        reply = reply_to(outcome, last_receives=letter.near_its_last)
-        self.schedule.point("end", END)
-        self._note_answer(outcome)
-        match reply:
-            case HandBack(visible_at=at):
-                letter.visible_at = max(at or self.schedule.now, self.schedule.now)
+        action = action_for(outcome, near_receive_limit=message.near_receive_limit)
+        self.schedule.intercept("end", END_FAULTS)
+        self._check_repeated_outcome(outcome)
+        match action:
+            case Nack(visible_at=at):
+                message.visible_at = max(at or self.schedule.now, self.schedule.now)
             case Reject(reason=reason):
-                self._rejected(letter.body, reason)
-                self.letters.remove(letter)
+                self._on_reject(message.body, reason)
+                self.queue.remove(message)
             case Ack():
-                self.letters.remove(letter)
+                self.queue.remove(message)
             case _:
                 pass  # its visibility ends by itself
 
-    def _note_answer(self, outcome: Outcome) -> None:
+    def _check_repeated_outcome(self, outcome: RunOutcome) -> None:
         if isinstance(outcome, Finished | Failed | Duplicate):
-            self.points.changes += 1
-            first = self.answers.setdefault(outcome.job_key, outcome)
+            self.interceptor.mutations += 1
+            first = self.first_outcomes.setdefault(outcome.job_key, outcome)
             if first.result != outcome.result:
                 self.problems.append(
                     f"a repeated run answered {dict(outcome.result)}, "
                     f"the first answered {dict(first.result)}"
                 )
 
-    def give_up(self, letter: Letter) -> None:
+    def dead_letter(self, message: QueuedMessage) -> None:
         """One run of the dead letters' consumer."""
-        (received,) = self.services.dead_letters.receive_all({letter.body: letter.body})
-        self.schedule.point("end", END)
-        if received.fate is not Fate.LEFT:
-            self.letters.remove(letter)
+        (handled,) = self.services.dead_letters.handle_batch({message.body: message.body})
+        self.schedule.intercept("end", END_FAULTS)
+        if handled.outcome is not DeadLetterOutcome.LEFT_IN_QUEUE:
+            self.queue.remove(message)
 
-    def _publish(self) -> Actor:
+    def _publish(self) -> SimulatedProcess:
         key = self.stream.pop(0)
-        return self.actor("p", lambda: self._publish_one(key), key)
+        return self.new_process("p", lambda: self._publish_one(key), key)
 
     def _publish_one(self, key: JobKey) -> None:
         # A stream tries again for a while; the worst that it can do is to give up at once.
-        with self._survived():
+        with self._tolerate_unavailable():
             self.services.publisher.publish(key)
 
-    def _sweep(self) -> Actor:
+    def _sweep(self) -> SimulatedProcess:
         self.sweeps = [at for at in self.sweeps if at > self.schedule.now]
-        return self.actor("r", self._sweep_all, None)
+        return self.new_process("r", self._sweep_all, None)
 
     def _sweep_all(self) -> None:
-        services, found = self.services, Found()
-        with self._survived():
-            found = services.finder.find(Sweep(), holder=self._holder())
+        services, found = self.services, DueWork()
+        with self._tolerate_unavailable():
+            found = services.finder.find(SweepRequest(), holder=self._holder())
         deadline = Deadline(self.schedule.now + SWEEP_TIMEOUT, services.clock)
-        for handled in services.group.resolve(found.items, deadline=deadline):
-            self.schedule.log(" ", handled.done)
-            with self._survived():
+        for handled in services.group_resolver.resolve(found.items, deadline=deadline):
+            self.schedule.log(" ", handled.resolution)
+            with self._tolerate_unavailable():
                 if handled.error is not None:
                     raise handled.error
-        with self._survived():
+        with self._tolerate_unavailable():
             for shard in found.shards:
-                services.leases.give_back(shard, holder=str(self._holder()))
-        self.schedule.point("end", END)
+                services.leases.release(shard, holder=str(self._holder()))
+        self.schedule.intercept("end", END_FAULTS)
 
     def _holder(self) -> str | None:
         """Whose the sweep lease is; without leases, sweeps overlap wherever they can."""
@@ -206,7 +224,7 @@ class World(Ground):
         return actor.name if actor and self.scenario.sweep_leases else None
 
     @contextmanager
-    def _survived(self) -> Iterator[None]:
+    def _tolerate_unavailable(self) -> Iterator[None]:
         """Our own side may fail: then somebody comes back. Anything else is a bug."""
         try:
             yield

@@ -3,41 +3,41 @@
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from ops_cli.checkup.alarms import alarms
-from ops_cli.checkup.concurrency import concurrency
-from ops_cli.checkup.deployed import Deployed
+from ops_cli.checkup.alarms import check_alarms
+from ops_cli.checkup.concurrency import check_concurrency
+from ops_cli.checkup.deployed import DeployedStack
 from ops_cli.checkup.findings import Finding
-from ops_cli.checkup.functions import functions, sources
-from ops_cli.checkup.history import history
-from ops_cli.checkup.jobs import jobs
-from ops_cli.checkup.keys import keys
-from ops_cli.checkup.mail import mail, sender
-from ops_cli.checkup.orders import orders
-from ops_cli.checkup.people import people
-from ops_cli.checkup.queues import queues
-from ops_cli.checkup.retention import retention
-from ops_cli.checkup.stack import outputs, stack
-from ops_cli.checkup.sweeps import sweeps
-from ops_cli.checkup.tables import tables
+from ops_cli.checkup.functions import check_event_sources, check_functions
+from ops_cli.checkup.history import check_history
+from ops_cli.checkup.jobs import check_jobs
+from ops_cli.checkup.keys import check_provider_secrets
+from ops_cli.checkup.mail import check_mail_account, check_sender
+from ops_cli.checkup.orders import check_orders
+from ops_cli.checkup.people import check_alert_subscriptions
+from ops_cli.checkup.queues import check_queues
+from ops_cli.checkup.retention import check_retention
+from ops_cli.checkup.stack import check_outputs, check_stack
+from ops_cli.checkup.sweeps import check_reconciler
+from ops_cli.checkup.tables import check_tables
 
-Check: TypeAlias = Callable[[Deployed], Iterator[Finding]]
+Check: TypeAlias = Callable[[DeployedStack], Iterator[Finding]]
 
 CHECKS: Final[tuple[Check, ...]] = (
-    stack,
-    outputs,
-    queues,
-    functions,
-    sources,
-    concurrency,
-    tables,
-    orders,
-    retention,
-    history,
-    keys,
-    mail,
-    sender,
-    sweeps,
-    alarms,
-    people,
-    jobs,
+    check_stack,
+    check_outputs,
+    check_queues,
+    check_functions,
+    check_event_sources,
+    check_concurrency,
+    check_tables,
+    check_orders,
+    check_retention,
+    check_history,
+    check_provider_secrets,
+    check_mail_account,
+    check_sender,
+    check_reconciler,
+    check_alarms,
+    check_alert_subscriptions,
+    check_jobs,
 )

@@ -3,23 +3,25 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ops_cli.checkup.deployed import Deployed
-from ops_cli.checkup.findings import Finding, broken, ok, warning
+from ops_cli.checkup.deployed import DeployedStack
+from ops_cli.checkup.findings import Finding, failed, passed, warned
 
-_AT_ONCE: Final = 100  # CloudWatch describes no more in one request
+_MAX_ALARM_NAMES: Final = 100  # CloudWatch describes no more in one request
 
 
-def alarms(deployed: Deployed) -> Iterator[Finding]:
+def check_alarms(deployed: DeployedStack) -> Iterator[Finding]:
     """Every alarm of the stack."""
-    client = deployed.place.client("cloudwatch")
-    names = deployed.made("AWS::CloudWatch::Alarm")
+    client = deployed.connection.client("cloudwatch")
+    names = deployed.physical_ids("AWS::CloudWatch::Alarm")
     if not names:
-        yield broken("alarms", "there are none", "deploy the stack again")
+        yield failed("alarms", "there are none", "deploy the stack again")
         return
     found = [
         one
-        for at in range(0, len(names), _AT_ONCE)
-        for one in client.describe_alarms(AlarmNames=names[at : at + _AT_ONCE])["MetricAlarms"]
+        for at in range(0, len(names), _MAX_ALARM_NAMES)
+        for one in client.describe_alarms(AlarmNames=names[at : at + _MAX_ALARM_NAMES])[
+            "MetricAlarms"
+        ]
     ]
     gone = sorted(set(names) - {one["AlarmName"] for one in found})
     mute = [
@@ -28,19 +30,19 @@ def alarms(deployed: Deployed) -> Iterator[Finding]:
         if not one.get("ActionsEnabled", True) or not one.get("AlarmActions")
     ]
     if gone:
-        yield broken("alarms", f"missing: {', '.join(gone)}", "deploy the stack again")
+        yield failed("alarms", f"missing: {', '.join(gone)}", "deploy the stack again")
     if mute:
-        yield broken("alarms", f"tell nobody: {', '.join(mute)}", "deploy the stack again")
+        yield failed("alarms", f"tell nobody: {', '.join(mute)}", "deploy the stack again")
     ringing = [one for one in found if one["StateValue"] == "ALARM"]
     for one in ringing:
         what, _, more = one.get("AlarmDescription", one["AlarmName"]).partition(" Begin with: ")
-        command, _, where = more.partition(" Runbook: ")
+        command, _, runbook = more.partition(" Runbook: ")
         # Who reads this has run the doctor.
         first = "" if command.startswith("oncely doctor") else f"{command}; "
-        yield warning(
+        yield warned(
             f"alarm {one['AlarmName']}",
             f"in alarm: {what.rstrip('.')}",
-            f"{first}see {where or 'docs/operations.md'}",
+            f"{first}see {runbook or 'docs/operations.md'}",
         )
     if not (gone or mute or ringing):
-        yield ok("alarms", f"all {len(found)} are there, tell someone, and are quiet")
+        yield passed("alarms", f"all {len(found)} are there, tell someone, and are quiet")

@@ -3,28 +3,31 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ops_cli.checkup.deployed import Deployed
-from ops_cli.checkup.findings import Finding, ok, warning
+from ops_cli.checkup.deployed import DeployedStack
+from ops_cli.checkup.findings import Finding, passed, warned
 
 # Beside the functions that queues feed: the reconciler resolves 10 jobs at once; the stream, the
 # schedule and the admin page take the rest.
-OTHERS: Final = 20
+OTHER_FUNCTIONS_CONCURRENCY: Final = 20
 
 
-def concurrency(deployed: Deployed) -> Iterator[Finding]:
+def check_concurrency(deployed: DeployedStack) -> Iterator[Finding]:
     """The account's limit beside what the stack may use; a new account often has 10."""
-    if deployed.place.is_local:
+    if deployed.connection.is_local:
         return
-    about = "concurrency"
-    limits = deployed.place.client("lambda").get_account_settings()["AccountLimit"]
+    check = "concurrency"
+    limits = deployed.connection.client("lambda").get_account_settings()["AccountLimit"]
     limit = int(limits["ConcurrentExecutions"])
-    fed = (one.get("ScalingConfig", {}).get("MaximumConcurrency", 0) for one in deployed.mappings)
-    wanted = sum(fed) + OTHERS
+    fed = (
+        one.get("ScalingConfig", {}).get("MaximumConcurrency", 0)
+        for one in deployed.event_source_mappings
+    )
+    wanted = sum(fed) + OTHER_FUNCTIONS_CONCURRENCY
     if limit >= wanted:
-        yield ok(about, f"the account runs up to {limit:,} functions at once")
+        yield passed(check, f"the account runs up to {limit:,} functions at once")
         return
-    yield warning(
-        about,
+    yield warned(
+        check,
         f"the account runs {limit} functions at once, this stack up to {wanted}: under load they "
         "are throttled, and messages come late or through the dead letters",
         # AWS's own code for the quota "Concurrent executions".

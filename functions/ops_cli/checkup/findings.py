@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Health(StrEnum):
+class CheckStatus(StrEnum):
     """How a part is."""
 
     OK = "ok"
@@ -16,22 +16,22 @@ class Health(StrEnum):
 class Finding:
     """What was found, and what to do about it."""
 
-    about: str
-    health: Health
-    says: str
-    mend: str = ""
+    check: str
+    health: CheckStatus
+    message: str
+    fix: str = ""
 
 
-def ok(about: str, says: str) -> Finding:
+def passed(check: str, message: str) -> Finding:
     """As it should be."""
-    return Finding(about=about, health=Health.OK, says=says)
+    return Finding(check=check, health=CheckStatus.OK, message=message)
 
 
-def warning(about: str, says: str, mend: str = "") -> Finding:
+def warned(check: str, message: str, fix: str = "") -> Finding:
     """It works, and someone should look."""
-    return Finding(about=about, health=Health.WARNING, says=says, mend=mend)
+    return Finding(check=check, health=CheckStatus.WARNING, message=message, fix=fix)
 
 
-def broken(about: str, says: str, mend: str) -> Finding:
+def failed(check: str, message: str, fix: str) -> Finding:
     """Jobs wait, or somebody is not told."""
-    return Finding(about=about, health=Health.BROKEN, says=says, mend=mend)
+    return Finding(check=check, health=CheckStatus.BROKEN, message=message, fix=fix)

@@ -3,22 +3,22 @@
 from collections.abc import Iterator
 
 from oncely.adapters.history_reader import S3HistoryReader
-from ops_cli.checkup.deployed import Deployed
-from ops_cli.checkup.findings import Finding, broken, ok
+from ops_cli.checkup.deployed import DeployedStack
+from ops_cli.checkup.findings import Finding, failed, passed
 
 
-def history(deployed: Deployed) -> Iterator[Finding]:
+def check_history(deployed: DeployedStack) -> Iterator[Finding]:
     """The gaps that no backfill has closed."""
-    bucket = deployed.place.outputs.get("ArchiveBucketName")
+    bucket = deployed.connection.outputs.get("ArchiveBucketName")
     if bucket is None:
         return
-    gaps = S3HistoryReader(deployed.place.client("s3"), bucket).open_gaps()
+    gaps = S3HistoryReader(deployed.connection.client("s3"), bucket).open_gaps()
     if not gaps:
-        yield ok("history", "no gap is open")
+        yield passed("history", "no gap is open")
         return
-    yield broken(
+    yield failed(
         "history",
         f"{len(gaps)} gaps since {gaps[0].recorded_at:%Y-%m-%d}: changes of jobs are missing, "
         "and a restore is refused",
-        f"oncely archive backfill{deployed.place.options}",
+        f"oncely archive backfill{deployed.connection.cli_options}",
     )

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.adapters.aws import code_of
-from ops_cli.checkup.deployed import Deployed, Facts
-from ops_cli.checkup.findings import Finding, broken, ok, warning
+from oncely.adapters.aws import error_code
+from ops_cli.checkup.deployed import AwsDescription, DeployedStack
+from ops_cli.checkup.findings import Finding, failed, passed, warned
 
 _PRODUCTION_ACCESS: Final = (
     "request production access in the SES console (Account dashboard); until then verify each "
@@ -16,55 +16,55 @@ _PRODUCTION_ACCESS: Final = (
 )
 
 
-def mail(deployed: Deployed) -> Iterator[Finding]:
+def check_mail_account(deployed: DeployedStack) -> Iterator[Finding]:
     """The account: whether it may send, and to whom."""
-    if _sender(deployed) is None:
+    if _sender_address(deployed) is None:
         return
-    about = "mail"
-    account: Facts = deployed.place.client("sesv2").get_account()
+    check = "mail"
+    account: AwsDescription = deployed.connection.client("sesv2").get_account()
     if not account.get("SendingEnabled", True):
-        yield broken(
-            about,
+        yield failed(
+            check,
             "SES does not send for this account: sending is paused",
             "see why in the SES console (Account dashboard), then: "
             "aws sesv2 put-account-sending-attributes --sending-enabled",
         )
     elif account.get("EnforcementStatus") == "PROBATION":
-        yield warning(
-            about,
+        yield warned(
+            check,
             "AWS reviews this account's mail, and may stop it",
             "read the case in the SES console (Reputation metrics)",
         )
     if account.get("ProductionAccessEnabled"):
-        yield ok(about, "the account may send to any address")
+        yield passed(check, "the account may send to any address")
         return
     # A production stack mails customers, whose addresses nobody verified.
-    finding = broken if deployed.place.name.endswith("-prod") else warning
+    finding = failed if deployed.connection.name.endswith("-prod") else warned
     yield finding(
-        about,
+        check,
         "the account is in the SES sandbox: it sends only to verified addresses, and other "
         "receipts wait",
         _PRODUCTION_ACCESS,
     )
 
 
-def sender(deployed: Deployed) -> Iterator[Finding]:
+def check_sender(deployed: DeployedStack) -> Iterator[Finding]:
     """The address that receipts come from: verified itself, or through a domain above it."""
-    address = _sender(deployed)
+    address = _sender_address(deployed)
     if address is None:
         return
-    about, client = f"sender {address}", deployed.place.client("sesv2")
-    known: dict[str, Facts] = {}
+    check, client = f"sender {address}", deployed.connection.client("sesv2")
+    known: dict[str, AwsDescription] = {}
     for identity in _identities(address):
         if (found := _identity(client, identity)) is None:
             continue
         known[identity] = found
         if found.get("VerifiedForSendingStatus"):
-            yield ok(about, f"verified through {identity}")
+            yield passed(check, f"verified through {identity}")
             return
     for identity, found in known.items():
-        yield broken(
-            about,
+        yield failed(
+            check,
             f"{identity} is not verified yet ({found.get('VerificationStatus', 'unknown')}): "
             "no receipt is sent",
             "open the link in the mail that AWS sent there"
@@ -72,17 +72,17 @@ def sender(deployed: Deployed) -> Iterator[Finding]:
             else "publish the DNS records that the SES console shows for it",
         )
     if not known:
-        yield broken(
-            about,
+        yield failed(
+            check,
             "SES does not know it, nor its domain, in this region: no receipt is sent",
             f"aws sesv2 create-email-identity --email-identity {address}, "
             "then open the link in the mail that AWS sends there",
         )
 
 
-def _sender(deployed: Deployed) -> str | None:
+def _sender_address(deployed: DeployedStack) -> str | None:
     """The address without its display name. None if receipts are off, or SES is a sandbox here."""
-    if deployed.place.is_local:
+    if deployed.connection.is_local:
         return None
     for function in deployed.functions:
         variables = function.get("Environment", {}).get("Variables", {})
@@ -100,11 +100,11 @@ def _identities(address: str) -> Iterator[str]:
         domain = domain.partition(".")[2]
 
 
-def _identity(client: Any, name: str) -> Facts | None:  # noqa: ANN401  # boto3's client
+def _identity(client: Any, name: str) -> AwsDescription | None:  # noqa: ANN401  # boto3's client
     try:
-        found: Facts = client.get_email_identity(EmailIdentity=name)
+        found: AwsDescription = client.get_email_identity(EmailIdentity=name)
     except ClientError as error:
-        if code_of(error) == "NotFoundException":
+        if error_code(error) == "NotFoundException":
             return None
         raise
     return found

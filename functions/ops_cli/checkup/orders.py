@@ -4,23 +4,23 @@ from collections.abc import Iterator
 from typing import Final
 
 from oncely.contracts.payment_charge import CHARGE_SHARD
-from ops_cli.checkup.deployed import Deployed
-from ops_cli.checkup.findings import Finding, ok, warning
+from ops_cli.checkup.deployed import DeployedStack
+from ops_cli.checkup.findings import Finding, passed, warned
 
 # A sample of the table, not all of it: a shop may have millions of orders.
 MAX_ORDERS: Final = 5_000
 _PAGE_SIZE: Final = 1_000
-_SHOWN: Final = 3
+_MAX_SHOWN: Final = 3
 
 
-def orders(deployed: Deployed) -> Iterator[Finding]:
+def check_orders(deployed: DeployedStack) -> Iterator[Finding]:
     """Orders that ask for their payment and have no shard, in a sample of the table."""
-    table = deployed.place.outputs.get("OrdersTableName")
+    table = deployed.connection.outputs.get("OrdersTableName")
     if table is None:
         return
     read, found = 0, []
     pages = (
-        deployed.place.client("dynamodb")
+        deployed.connection.client("dynamodb")
         .get_paginator("scan")
         .paginate(
             TableName=table,
@@ -35,13 +35,13 @@ def orders(deployed: Deployed) -> Iterator[Finding]:
         found += [row["order_id"]["S"] for row in page["Items"]]
         if read >= MAX_ORDERS:
             break
-    about = "orders that ask for their payment"
+    check = "orders that ask for their payment"
     if found:
-        yield warning(
-            about,
+        yield warned(
+            check,
             f"{len(found)} of {read} orders read have charge_requested_at without {CHARGE_SHARD} "
-            f"({', '.join(found[:_SHOWN])}): if their message is lost, nobody notices",
+            f"({', '.join(found[:_MAX_SHOWN])}): if their message is lost, nobody notices",
             f"let their producer set {CHARGE_SHARD} too, see docs/send-a-job.md",
         )
     else:
-        yield ok(about, f"each of {read} orders read that asks has its {CHARGE_SHARD}")
+        yield passed(check, f"each of {read} orders read that asks has its {CHARGE_SHARD}")

@@ -4,41 +4,43 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from ops_cli.checkup.deployed import Deployed, Facts
-from ops_cli.checkup.findings import Finding, broken, ok, warning
+from ops_cli.checkup.deployed import AwsDescription, DeployedStack
+from ops_cli.checkup.findings import Finding, failed, passed, warned
 
 # Lambda's own advice: a batch may be tried again and throttled before its messages come back.
 VISIBILITY_FACTOR: Final = 6
 _DEPLOY: Final = "deploy the stack again; someone changed the queue by hand"
 
 
-def queues(deployed: Deployed) -> Iterator[Finding]:
+def check_queues(deployed: DeployedStack) -> Iterator[Finding]:
     """Each queue that carries jobs, and the two at the end of the line."""
-    dead_letters = deployed.place.outputs.get("DeadLetterQueueUrl")
+    dead_letters = deployed.connection.outputs.get("DeadLetterQueueUrl")
     last = None if dead_letters is None else deployed.queue(dead_letters)
     for name in deployed.queue_names:
         if url := deployed.queue_url(name):
-            yield _queue(deployed, name, deployed.queue(url), last)
+            yield _check_queue(deployed, name, deployed.queue(url), last)
     for name, url in (
         ("dead letters", dead_letters),
-        ("rejects", deployed.place.outputs.get("RejectsQueueUrl")),
+        ("rejects", deployed.connection.outputs.get("RejectsQueueUrl")),
     ):
         if url is not None:
-            yield _end_of_line(name, deployed.queue(url))
+            yield _check_last_queue(name, deployed.queue(url))
 
 
-def _queue(deployed: Deployed, name: str, queue: Facts, last: Facts | None) -> Finding:
-    about = f"queue {name}"
+def _check_queue(
+    deployed: DeployedStack, name: str, queue: AwsDescription, last: AwsDescription | None
+) -> Finding:
+    check = f"queue {name}"
     faults = [*_visibility(deployed, queue), *_dead_letters(queue, last)]
     if faults:
-        return broken(about, "; ".join(faults), _DEPLOY)
+        return failed(check, "; ".join(faults), _DEPLOY)
     waiting = int(queue.get("ApproximateNumberOfMessages", 0))
-    return ok(about, f"visibility, retention and dead letters fit; {waiting} waiting")
+    return passed(check, f"visibility, retention and dead letters fit; {waiting} waiting")
 
 
-def _visibility(deployed: Deployed, queue: Facts) -> Iterator[str]:
-    mapping = deployed.mapping_of(queue["QueueArn"])
-    function = None if mapping is None else deployed.function_of(mapping)
+def _visibility(deployed: DeployedStack, queue: AwsDescription) -> Iterator[str]:
+    mapping = deployed.mapping_for(queue["QueueArn"])
+    function = None if mapping is None else deployed.function_for(mapping)
     if function is None:
         return
     visible, timeout = int(queue["VisibilityTimeout"]), int(function["Timeout"])
@@ -49,7 +51,7 @@ def _visibility(deployed: Deployed, queue: Facts) -> Iterator[str]:
         )
 
 
-def _dead_letters(queue: Facts, last: Facts | None) -> Iterator[str]:
+def _dead_letters(queue: AwsDescription, last: AwsDescription | None) -> Iterator[str]:
     policy = json.loads(queue.get("RedrivePolicy") or "{}")
     if last is None or policy.get("deadLetterTargetArn") != last["QueueArn"]:
         yield "what a worker gives up on does not go to the dead letters"
@@ -63,15 +65,15 @@ def _dead_letters(queue: Facts, last: Facts | None) -> Iterator[str]:
         )
 
 
-def _end_of_line(name: str, queue: Facts) -> Finding:
+def _check_last_queue(name: str, queue: AwsDescription) -> Finding:
     waiting = int(queue.get("ApproximateNumberOfMessages", 0))
     if waiting:
-        return warning(
+        return warned(
             name,
             f"{waiting} messages wait for their function",
             "look at its log; see docs/operations.md#messages-wait",
         )
-    return ok(name, "empty")
+    return passed(name, "empty")
 
 
 def _days(seconds: int) -> str:

@@ -21,7 +21,7 @@ def main() -> None:
         signal.signal(ending, lambda *_: ended.set())
     with ProviderSandbox(
         port=options.port,
-        honours_keys=not options.ignore_keys,
+        honors_idempotency_keys=not options.ignore_keys,
         search_lag=timedelta(seconds=options.search_lag),
         seed=options.seed,
     ) as sandbox:

@@ -3,18 +3,20 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from infra.local.sandbox.faults import Faults
+from infra.local.sandbox.faults import FaultSet
 from infra.local.sandbox.ledger import Ledger
-from infra.local.sandbox.messages import Answer, Request
+from infra.local.sandbox.messages import SandboxRequest, SandboxResponse
 
 PREFIX: Final = "/_sandbox/"
-Action = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+ControlAction = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-class Control:
+class SandboxControl:
     """The sandbox's own interface: not recorded, and never hit by a fault."""
 
-    def __init__(self, ledger: Ledger, faults: Faults, actions: Mapping[str, Action]) -> None:
+    def __init__(
+        self, ledger: Ledger, faults: FaultSet, actions: Mapping[str, ControlAction]
+    ) -> None:
         self._ledger = ledger
         self._faults = faults
         self._actions = actions
@@ -24,26 +26,26 @@ class Control:
         """Say whether the path is the sandbox's own."""
         return path.startswith(PREFIX)
 
-    def answer(self, request: Request) -> Answer:
+    def handle(self, request: SandboxRequest) -> SandboxResponse:
         """Answer; what the caller got wrong is said in the answer."""
         try:
-            return self._answer(request)
+            return self._handle(request)
         except Exception as error:  # noqa: BLE001 - another process cannot see a traceback
-            return Answer(400, {"error": f"{type(error).__name__}: {error}"})
+            return SandboxResponse(400, {"error": f"{type(error).__name__}: {error}"})
 
-    def _answer(self, request: Request) -> Answer:
+    def _handle(self, request: SandboxRequest) -> SandboxResponse:
         name = request.path.removeprefix(PREFIX)
         match request.method, name:
             case "GET", "ledger":
-                return Answer(200, self._ledger.as_json())
+                return SandboxResponse(200, self._ledger.to_dict())
             case "GET", "faults":
-                return Answer(200, {"faults": self._faults.as_json()})
+                return SandboxResponse(200, {"faults": self._faults.to_dicts()})
             case "POST", "faults":
-                return Answer(201, self._faults.add(**request.params).as_json())
+                return SandboxResponse(201, self._faults.add(**request.params).to_dict())
             case "DELETE", "faults":
                 self._faults.clear()
-                return Answer(200, {"faults": []})
+                return SandboxResponse(200, {"faults": []})
             case "POST", _ if name in self._actions:
-                return Answer(200, self._actions[name](request.params))
+                return SandboxResponse(200, self._actions[name](request.params))
             case _:
-                return Answer(404, {"error": f"no {request.method} {request.path} here"})
+                return SandboxResponse(404, {"error": f"no {request.method} {request.path} here"})

@@ -8,7 +8,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from infra.local.sandbox.messages import Answer, Execute, Request
+from infra.local.sandbox.messages import SandboxHandler, SandboxRequest, SandboxResponse
 
 
 class FaultKind(StrEnum):
@@ -35,7 +35,7 @@ class FaultKind(StrEnum):
         raise ValueError(f"there is no kind {value!r}; there are {', '.join(cls)}")
 
 
-REFUSALS: Final = {
+REFUSAL_STATUSES: Final = {
     FaultKind.RATE_LIMIT: 429,
     FaultKind.UNAUTHORIZED: 401,
     FaultKind.CONFLICT: 409,
@@ -47,7 +47,7 @@ SLOW_SECONDS: Final = 1.0
 
 
 @dataclass(eq=False)
-class Fault:
+class SandboxFault:
     """One thing that goes wrong, and for which requests."""
 
     kind: FaultKind
@@ -64,7 +64,7 @@ class Fault:
         """Give every fault its own latch: releasing one frees only its own requests."""
         self._released = threading.Event()
 
-    def concerns(self, request: Request) -> bool:
+    def matches(self, request: SandboxRequest) -> bool:
         """Say whether the request is one that this fault is meant for."""
         return (
             fnmatchcase(request.method, self.method.upper())
@@ -74,10 +74,10 @@ class Fault:
 
     def hang(self, seconds: float | None = None) -> bool:
         """Wait until released or until the time is over; tells whether it was released."""
-        return self._released.wait(seconds or self.patience)
+        return self._released.wait(seconds or self.delay_seconds)
 
     @property
-    def patience(self) -> float:
+    def delay_seconds(self) -> float:
         """How many seconds an answer is held back."""
         return HANG_SECONDS if self.seconds is None else self.seconds
 
@@ -85,7 +85,9 @@ class Fault:
         """Let every request that hangs on this fault go on."""
         self._released.set()
 
-    def around(self, execute: Execute, *, error: Callable[[], Answer]) -> Answer:
+    def wrap(
+        self, execute: SandboxHandler, *, error: Callable[[], SandboxResponse]
+    ) -> SandboxResponse:
         """Perform the request as this fault would have it."""
         match self.kind:
             case FaultKind.ERROR_BEFORE:
@@ -99,53 +101,53 @@ class Fault:
             case _:
                 return execute()
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Describe it to another process."""
         return asdict(self)
 
 
-class Faults:
+class FaultSet:
     """The faults in force; the first that concerns a request hits it."""
 
     def __init__(self, *, seed: int = 0) -> None:
         self._lock = threading.Lock()
-        self._faults: list[Fault] = []
-        self._ended: list[Fault] = []  # some of them may still hold requests
+        self._faults: list[SandboxFault] = []
+        self._deactivated: list[SandboxFault] = []  # some of them may still hold requests
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
 
-    def add(self, kind: FaultKind | str, **options: Any) -> Fault:  # noqa: ANN401 - Fault's own
+    def add(self, kind: FaultKind | str, **options: Any) -> SandboxFault:  # noqa: ANN401 - Fault's own
         """Put a fault in force; the options are the fields of `Fault`."""
-        fault = Fault(FaultKind(kind), **options)
+        fault = SandboxFault(FaultKind(kind), **options)
         with self._lock:
             self._faults.append(fault)
         return fault
 
-    def take(self, request: Request) -> Fault | None:
+    def next_for(self, request: SandboxRequest) -> SandboxFault | None:
         """Give the fault that hits this request, and count it."""
         with self._lock:
             return next((fault for fault in self._faults if self._hits(fault, request)), None)
 
-    def end(self) -> None:
+    def deactivate(self) -> None:
         """Hit no further request; those that hang go on hanging."""
         with self._lock:
-            self._ended += self._faults
+            self._deactivated += self._faults
             self._faults = []
 
     def clear(self) -> None:
         """End all faults and let go of every request that hangs."""
-        self.end()
+        self.deactivate()
         with self._lock:
-            ended, self._ended = self._ended, []
+            ended, self._deactivated = self._deactivated, []
         for fault in ended:
             fault.release()
 
-    def as_json(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, Any]]:
         """Describe them to another process."""
         with self._lock:
-            return [fault.as_json() for fault in self._faults]
+            return [fault.to_dict() for fault in self._faults]
 
-    def _hits(self, fault: Fault, request: Request) -> bool:
-        if not fault.concerns(request):
+    def _hits(self, fault: SandboxFault, request: SandboxRequest) -> bool:
+        if not fault.matches(request):
             return False
         if fault.times is not None and fault.hits >= fault.times:
             return False

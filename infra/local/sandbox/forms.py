@@ -9,7 +9,7 @@ PARTS = re.compile(r"[^\[\]]+|\[\]")
 FREE_FORM = "metadata"
 
 
-def nested(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def parse_nested(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Turn flat fields into nested dictionaries and lists."""
     root: dict[str, Any] = {}
     for name, value in fields:

@@ -8,31 +8,31 @@ from typing import Final
 
 from infra.local.sandbox.hubspot_entries import Contact
 from infra.local.sandbox.hubspot_errors import (
-    HubSpotRefusalError,
-    no_such_property,
-    not_found,
-    value_taken,
+    HubSpotApiError,
+    duplicate_value_error,
+    not_found_error,
+    unknown_property_error,
 )
 from infra.local.sandbox.ledger import Ledger
-from infra.local.sandbox.messages import Clock
+from infra.local.sandbox.messages import NowFunction
 
 # Properties that no two contacts have the same value of.
-UNIQUE: Final = ("email", "oncely_id")
-READ_ONLY: Final = frozenset({"hs_object_id", "createdate", "lastmodifieddate"})
+UNIQUE_PROPERTIES: Final = ("email", "oncely_id")
+READ_ONLY_PROPERTIES: Final = frozenset({"hs_object_id", "createdate", "lastmodifieddate"})
 # A property whose name begins like this was never defined.
-UNKNOWN_PROPERTY: Final = "no_such_"
+UNKNOWN_PROPERTY_PREFIX: Final = "no_such_"
 
 
 class HubSpotContacts:
     """The contacts of one account; a test seeds and changes them directly."""
 
-    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, clock: NowFunction) -> None:
         self._ledger = ledger
         self._clock = clock
         # Whether a refusal tells which property another contact has; HubSpot seldom does.
-        self.names_what_collided = False
+        self.reports_conflicting_property = False
         # Whether the account has used up its requests of the day: every further one is refused.
-        self.daily_limit_is_spent = False
+        self.is_daily_limit_reached = False
         self._ids = count(1)
         self._holders: dict[tuple[str, str], str] = {}  # a unique property and its value → contact
 
@@ -75,16 +75,16 @@ class HubSpotContacts:
         """Change a contact by its id."""
         held = self._ledger.contact(contact_id)
         if held is None or held.archived:
-            raise not_found(contact_id)
+            raise not_found_error(contact_id)
         self._check_free(properties, held)
         return self._written(self._changed(held, properties))
 
     def _check_free(self, properties: Mapping[str, str], held: Contact | None) -> None:
-        for name in UNIQUE:
+        for name in UNIQUE_PROPERTIES:
             holder = self._holders.get((name, properties.get(name, "")))
             if holder is not None and (held is None or holder != held.contact_id):
-                named = self.names_what_collided
-                raise value_taken(name, properties[name], holder, named=named)
+                named = self.reports_conflicting_property
+                raise duplicate_value_error(name, properties[name], holder, named=named)
 
     def _written(self, contact: Contact) -> Contact:
         counted = replace(contact, writes=contact.writes + 1)
@@ -106,9 +106,9 @@ class HubSpotContacts:
         return held
 
     def _save(self, contact: Contact) -> None:
-        former = self._ledger.contact(contact.contact_id)
-        for name in UNIQUE:
-            if former and (old := former.properties.get(name)):
+        previous = self._ledger.contact(contact.contact_id)
+        for name in UNIQUE_PROPERTIES:
+            if previous and (old := previous.properties.get(name)):
                 self._holders.pop((name, old), None)
             # What an archived contact held is free again.
             if not contact.archived and (value := contact.properties.get(name)):
@@ -124,12 +124,12 @@ class HubSpotContacts:
 def check_properties(properties: object) -> Mapping[str, str]:
     """Refuse what HubSpot would not write."""
     if not isinstance(properties, dict):
-        raise HubSpotRefusalError("Invalid input JSON: properties is missing.")
+        raise HubSpotApiError("Invalid input JSON: properties is missing.")
     for name, value in properties.items():
         if not isinstance(value, str):
-            raise HubSpotRefusalError(f"Invalid input JSON: {name} must be a string.")
-        if name.startswith(UNKNOWN_PROPERTY):
-            raise no_such_property(name)
-        if name in READ_ONLY:
-            raise HubSpotRefusalError(f'"{name}" is a read only property; its value cannot be set.')
+            raise HubSpotApiError(f"Invalid input JSON: {name} must be a string.")
+        if name.startswith(UNKNOWN_PROPERTY_PREFIX):
+            raise unknown_property_error(name)
+        if name in READ_ONLY_PROPERTIES:
+            raise HubSpotApiError(f'"{name}" is a read only property; its value cannot be set.')
     return properties

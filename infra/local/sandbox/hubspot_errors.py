@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infra.local.sandbox.messages import Answer, Request
+from infra.local.sandbox.messages import SandboxRequest, SandboxResponse
 
 VALIDATION = "VALIDATION_ERROR"
 
 
-class HubSpotRefusalError(Exception):
+class HubSpotApiError(Exception):
     """An answer that is not a success, with the fields of HubSpot's error object."""
 
     def __init__(
@@ -25,51 +25,51 @@ class HubSpotRefusalError(Exception):
         if errors:
             self.body["errors"] = list(errors)
 
-    def answer(self, request: Request) -> Answer:
+    def to_response(self, request: SandboxRequest) -> SandboxResponse:
         """Give the refusal as an answer to this request."""
-        return Answer(self.status, {**self.body, "correlationId": request.request_id})
+        return SandboxResponse(self.status, {**self.body, "correlationId": request.request_id})
 
 
-def not_found(contact_id: str) -> HubSpotRefusalError:
+def not_found_error(contact_id: str) -> HubSpotApiError:
     """Refuse a contact that does not exist, or is archived."""
     message = f"Object not found.  objectId are usually numeric. ({contact_id})"
-    return HubSpotRefusalError(message, status=404, category="OBJECT_NOT_FOUND")
+    return HubSpotApiError(message, status=404, category="OBJECT_NOT_FOUND")
 
 
-def no_such_property(name: str) -> HubSpotRefusalError:
+def unknown_property_error(name: str) -> HubSpotApiError:
     """Refuse a property that was never defined."""
     message = f'Property values were not valid: Property "{name}" does not exist'
     errors = [{"message": message, "code": "PROPERTY_DOESNT_EXIST", "in": name}]
-    return HubSpotRefusalError(message, errors=errors)
+    return HubSpotApiError(message, errors=errors)
 
 
-def too_large(message: str, *, status: int) -> HubSpotRefusalError:
+def too_large_error(message: str, *, status: int) -> HubSpotApiError:
     """Turn a request away before HubSpot's own API reads it: without any field of HubSpot's."""
-    refusal = HubSpotRefusalError(message, status=status)
+    refusal = HubSpotApiError(message, status=status)
     refusal.body = {"message": message}
     return refusal
 
 
-def limit_reached(policy: str, message: str) -> HubSpotRefusalError:
+def rate_limit_error(policy: str, message: str) -> HubSpotApiError:
     """Refuse a request beyond a limit, and name the limit."""
-    refusal = HubSpotRefusalError(message, status=429, category="RATE_LIMITS")
+    refusal = HubSpotApiError(message, status=429, category="RATE_LIMITS")
     refusal.body |= {"errorType": "RATE_LIMIT", "policyName": policy}
     return refusal
 
 
-def value_taken(name: str, value: str, holder: str, *, named: bool) -> HubSpotRefusalError:
+def duplicate_value_error(name: str, value: str, holder: str, *, named: bool) -> HubSpotApiError:
     """Refuse a value of a unique property that another contact has.
 
     Most answers give only the contact's id, without a status and without the property's name.
     """
     if not named:
-        refusal = HubSpotRefusalError(
+        refusal = HubSpotApiError(
             f"Contact already exists. Existing ID: {holder}", status=409, category="CONFLICT"
         )
         del refusal.body["status"]
         return refusal
     message = f"A contact with {name} {value} already exists. Existing ID: {holder}"
-    return HubSpotRefusalError(
+    return HubSpotApiError(
         f"Contact already exists. Existing ID: {holder}",
         status=409,
         category="OBJECT_ALREADY_EXISTS",

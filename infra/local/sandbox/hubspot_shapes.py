@@ -7,24 +7,24 @@ from typing import Any, Final
 from infra.local.sandbox.hubspot_entries import Contact
 
 # HubSpot gives these always, and the others only if the caller names no properties of its own.
-ALWAYS: Final = ("hs_object_id", "createdate", "lastmodifieddate")
-BY_DEFAULT: Final = (*ALWAYS, "email", "firstname", "lastname")
+ALWAYS_RETURNED: Final = ("hs_object_id", "createdate", "lastmodifieddate")
+RETURNED_BY_DEFAULT: Final = (*ALWAYS_RETURNED, "email", "firstname", "lastname")
 
 
 def contact_body(contact: Contact, wanted: Sequence[str] = ()) -> dict[str, Any]:
     """Write a contact with the properties that the caller wants; those not set are null."""
-    names = (*ALWAYS, *wanted) if wanted else BY_DEFAULT
+    names = (*ALWAYS_RETURNED, *wanted) if wanted else RETURNED_BY_DEFAULT
     held = {
         **contact.properties,
         "hs_object_id": contact.contact_id,
-        "createdate": in_words(contact.created),
-        "lastmodifieddate": in_words(contact.updated),
+        "createdate": format_timestamp(contact.created),
+        "lastmodifieddate": format_timestamp(contact.updated),
     }
     return {
         "id": contact.contact_id,
         "properties": {name: held.get(name) for name in names},
-        "createdAt": in_words(contact.created),
-        "updatedAt": in_words(contact.updated),
+        "createdAt": format_timestamp(contact.created),
+        "updatedAt": format_timestamp(contact.updated),
         "archived": contact.archived,
     }
 
@@ -35,6 +35,6 @@ def page_body(results: Sequence[dict[str, Any]], *, after: str | None) -> dict[s
     return {"results": list(results), **paging}
 
 
-def in_words(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """Write a time as HubSpot does."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from infra.local.sandbox.messages import Answer, Clock
+from infra.local.sandbox.messages import NowFunction, SandboxResponse
 
 # Stripe removes keys once they are at least this old; afterwards the key starts anew.
-WINDOW: Final = timedelta(hours=24)
+KEY_WINDOW: Final = timedelta(hours=24)
 
 
 class KeyReusedError(Exception):
@@ -23,40 +23,40 @@ class KeyInUseError(Exception):
 class _Entry:
     fingerprint: object
     at: datetime
-    answer: Answer | None = None  # None while the first request executes
+    response: SandboxResponse | None = None  # None while the first request executes
 
 
 class IdempotencyKeys:
     """The answers kept, by key."""
 
-    def __init__(self, clock: Clock, *, window: timedelta = WINDOW) -> None:
+    def __init__(self, clock: NowFunction, *, window: timedelta = KEY_WINDOW) -> None:
         self._clock = clock
         self._window = window
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
 
-    def begin(self, key: str, fingerprint: object) -> Answer | None:
+    def begin(self, key: str, fingerprint: object) -> SandboxResponse | None:
         """Give the stored answer, or claim the key for the caller to execute."""
         with self._lock:
             entry = self._entries.get(key)
-            if entry is None or self._is_over(entry):
+            if entry is None or self._is_expired(entry):
                 self._entries[key] = _Entry(fingerprint, self._clock())
                 return None
             if entry.fingerprint != fingerprint:
                 raise KeyReusedError
-            if entry.answer is None:
+            if entry.response is None:
                 raise KeyInUseError
-            return entry.answer
+            return entry.response
 
-    def finish(self, key: str, answer: Answer) -> None:
+    def finish(self, key: str, response: SandboxResponse) -> None:
         """Keep the answer that every later request under the key gets."""
         with self._lock:
-            self._entries[key].answer = answer
+            self._entries[key].response = response
 
     def forget(self, key: str) -> None:
         """Let the key go: nothing was executed under it."""
         with self._lock:
             self._entries.pop(key, None)
 
-    def _is_over(self, entry: _Entry) -> bool:
-        return entry.answer is not None and self._clock() - entry.at >= self._window
+    def _is_expired(self, entry: _Entry) -> bool:
+        return entry.response is not None and self._clock() - entry.at >= self._window

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any
 
 from infra.local.sandbox.hubspot_entries import Contact
-from infra.local.sandbox.messages import Request
-from infra.local.sandbox.ses_entries import SentMail
+from infra.local.sandbox.messages import SandboxRequest
+from infra.local.sandbox.ses_entries import SentEmail
 
 
 class IntentStatus(StrEnum):
@@ -98,7 +98,7 @@ class Refund:
     metadata: Mapping[str, str]
 
 
-Entry = PaymentIntent | Charge | Refund | Contact | SentMail
+LedgerEntry = PaymentIntent | Charge | Refund | Contact | SentEmail
 
 
 class Ledger:
@@ -111,7 +111,7 @@ class Ledger:
         self._charges: dict[str, Charge] = {}
         self._refunds: list[Refund] = []
         self._contacts: dict[str, Contact] = {}
-        self._mails: list[SentMail] = []
+        self._mails: list[SentEmail] = []
 
     @property
     def requests(self) -> tuple[RecordedRequest, ...]:
@@ -154,7 +154,7 @@ class Ledger:
             return tuple(self._contacts.values())
 
     @property
-    def mails(self) -> tuple[SentMail, ...]:
+    def mails(self) -> tuple[SentEmail, ...]:
         """Every e-mail sent, in order."""
         with self.lock:
             return tuple(self._mails)
@@ -167,7 +167,7 @@ class Ledger:
             if reference in {charge.metadata.get("job_key"), charge.metadata.get("order_id")}
         )
 
-    def record(self, request: Request, *, fault: str | None) -> None:
+    def record(self, request: SandboxRequest, *, fault: str | None) -> None:
         """Note that a request came in."""
         entry = RecordedRequest(
             method=request.method,
@@ -206,7 +206,7 @@ class Ledger:
         with self.lock:
             return self._contacts.get(contact_id)
 
-    def save(self, *changes: Entry, at: datetime) -> None:
+    def save(self, *changes: LedgerEntry, at: datetime) -> None:
         """Write all the changes, or none that anyone could see apart."""
         with self.lock:
             for change in changes:
@@ -219,10 +219,10 @@ class Ledger:
                         self._refunds.append(change)
                     case Contact():
                         self._contacts[change.contact_id] = change
-                    case SentMail():
+                    case SentEmail():
                         self._mails.append(change)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Describe the books to another process."""
         with self.lock:
             return {

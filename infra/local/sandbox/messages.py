@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
-from infra.local.sandbox.forms import nested
+from infra.local.sandbox.forms import parse_nested
 
-Clock = Callable[[], datetime]
-Execute = Callable[[], "Answer"]
+NowFunction = Callable[[], datetime]
+SandboxHandler = Callable[[], "SandboxResponse"]
 
 
 def now() -> datetime:
@@ -26,7 +26,7 @@ def new_id(prefix: str) -> str:
 
 
 @dataclass(frozen=True)
-class Request:
+class SandboxRequest:
     """One HTTP request, read to its end."""
 
     method: str
@@ -52,31 +52,33 @@ class Request:
                 return {}
             return document if isinstance(document, dict) else {}
         text = self.body.decode(errors="replace") if self.body else self.query
-        return nested(parse_qsl(text, keep_blank_values=True))
+        return parse_nested(parse_qsl(text, keep_blank_values=True))
 
 
 @dataclass(frozen=True)
-class Answer:
+class SandboxResponse:
     """One HTTP answer; the body is sent as JSON."""
 
     status: int
     body: Mapping[str, Any]
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def with_headers(self, **more: str) -> "Answer":
+    def with_headers(self, **more: str) -> "SandboxResponse":
         """Add headers, with `_` for `-` in their names."""
         named = {name.replace("_", "-"): value for name, value in more.items()}
-        return Answer(self.status, self.body, {**self.headers, **named})
+        return SandboxResponse(self.status, self.body, {**self.headers, **named})
 
 
-class Api(Protocol):
+class ProviderApi(Protocol):
     """One provider's HTTP interface."""
 
     def serves(self, path: str) -> bool:
         """Say whether this path is this provider's."""
 
-    def refusal(self, request: Request, *, status: int) -> Answer:
+    def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
         """Give the provider's own form of an error that nobody caused on purpose."""
 
-    def answer(self, request: Request, *, around: Callable[[Execute], Answer]) -> Answer:
+    def handle(
+        self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
+    ) -> SandboxResponse:
         """Answer the request; what changes anything runs inside `around`."""

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from infra.local.sandbox.faults import Faults
+from infra.local.sandbox.faults import FaultSet
 from infra.local.sandbox.hubspot_api import HubSpotApi
 from infra.local.sandbox.hubspot_contacts import HubSpotContacts
-from infra.local.sandbox.keys import WINDOW
+from infra.local.sandbox.keys import KEY_WINDOW
 from infra.local.sandbox.ledger import Ledger, PaymentIntent
-from infra.local.sandbox.messages import Clock, now
+from infra.local.sandbox.messages import NowFunction, now
 from infra.local.sandbox.server import Sandbox
 from infra.local.sandbox.ses_api import SesApi
 from infra.local.sandbox.stripe_api import StripeApi
@@ -23,9 +23,9 @@ class ProviderSandbox(Sandbox):
         self,
         *,
         port: int = 0,
-        clock: Clock = now,
-        honours_keys: bool = True,
-        key_window: timedelta = WINDOW,
+        clock: NowFunction = now,
+        honors_idempotency_keys: bool = True,
+        key_window: timedelta = KEY_WINDOW,
         search_lag: timedelta = timedelta(0),
         seed: int = 0,
     ) -> None:
@@ -33,7 +33,7 @@ class ProviderSandbox(Sandbox):
         self._stripe = StripeApi(
             ledger,
             clock,
-            honours_keys=honours_keys,
+            honors_idempotency_keys=honors_idempotency_keys,
             key_window=key_window,
             search_lag=search_lag,
         )
@@ -41,23 +41,25 @@ class ProviderSandbox(Sandbox):
         super().__init__(
             [self._stripe, HubSpotApi(self.hubspot, ledger), SesApi(ledger, clock)],
             ledger=ledger,
-            faults=Faults(seed=seed),
+            faults=FaultSet(seed=seed),
             port=port,
             clock=clock,
             actions={
-                "settle": self._settle,
+                "settle": self._complete_pending,
                 "add_contacts": self._add_contacts,
                 "update_contact": self._update_contact,
                 "archive_contact": self._archive_contact,
             },
         )
 
-    def settle(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
+    def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
         """End an intent that is processing, or waiting for its customer."""
-        return self._stripe.settle(intent_id, succeeded=succeeded)
+        return self._stripe.complete_pending(intent_id, succeeded=succeeded)
 
-    def _settle(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        return intent_body(self.settle(params["intent_id"], succeeded=params["succeeded"]))
+    def _complete_pending(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return intent_body(
+            self.complete_pending(params["intent_id"], succeeded=params["succeeded"])
+        )
 
     def _add_contacts(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"ids": self.hubspot.add_contacts(params["number"])}

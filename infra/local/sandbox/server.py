@@ -15,10 +15,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from infra.local.sandbox.control import Action, Control
-from infra.local.sandbox.faults import REFUSALS, Fault, FaultKind, Faults
+from infra.local.sandbox.control import ControlAction, SandboxControl
+from infra.local.sandbox.faults import REFUSAL_STATUSES, FaultKind, FaultSet, SandboxFault
 from infra.local.sandbox.ledger import Ledger
-from infra.local.sandbox.messages import Answer, Api, Clock, Execute, Request, now
+from infra.local.sandbox.messages import (
+    NowFunction,
+    ProviderApi,
+    SandboxHandler,
+    SandboxRequest,
+    SandboxResponse,
+    now,
+)
 
 HOST: Final = "127.0.0.1"
 # Closing a socket that lingers for zero seconds sends a reset instead of a farewell.
@@ -34,18 +41,18 @@ class Sandbox:
 
     def __init__(
         self,
-        apis: Sequence[Api],
+        apis: Sequence[ProviderApi],
         *,
         ledger: Ledger,
-        faults: Faults,
+        faults: FaultSet,
         port: int = 0,
-        clock: Clock = now,
-        actions: Mapping[str, Action] | None = None,
+        clock: NowFunction = now,
+        actions: Mapping[str, ControlAction] | None = None,
     ) -> None:
         self.ledger = ledger
         self.faults = faults
         self.clock = clock
-        self.control = Control(ledger, faults, actions or {})
+        self.control = SandboxControl(ledger, faults, actions or {})
         self.generation = 0  # of connections: an older one is not answered any more
         self._apis = tuple(apis)
         self._server = _Server((HOST, port), partial(_Handler, self))
@@ -79,7 +86,7 @@ class Sandbox:
         """
         self.generation += 1
 
-    def api_for(self, path: str) -> Api | None:
+    def api_for(self, path: str) -> ProviderApi | None:
         """Find the provider whose path it is."""
         return next((api for api in self._apis if api.serves(path)), None)
 
@@ -146,51 +153,57 @@ class _Handler(BaseHTTPRequestHandler):
         if self._generation != self._sandbox.generation:
             self._ignore()
             return
-        if Control.serves(request.path):
-            self._send(self._sandbox.control.answer(request))
+        if SandboxControl.serves(request.path):
+            self._send(self._sandbox.control.handle(request))
             return
         api = self._sandbox.api_for(request.path)
         if api is None:
-            self._send(Answer(404, {"error": f"no provider serves {request.path}"}))
+            self._send(SandboxResponse(404, {"error": f"no provider serves {request.path}"}))
             return
-        fault = self._sandbox.faults.take(request)
+        fault = self._sandbox.faults.next_for(request)
         self._sandbox.ledger.record(request, fault=fault.kind.value if fault else None)
         if fault is None:
-            self._send(api.answer(request, around=_plainly))
+            self._send(api.handle(request, wrap=_execute))
         else:
-            self._serve_with(fault, api, request)
+            self._serve_with_fault(fault, api, request)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - names of the base class
 
-    def _serve_with(self, fault: Fault, api: Api, request: Request) -> None:
+    def _serve_with_fault(
+        self, fault: SandboxFault, api: ProviderApi, request: SandboxRequest
+    ) -> None:
         if fault.kind is FaultKind.DROP_BEFORE:
             self._reset()
             return
-        if fault.kind in REFUSALS:
-            self._send(_waiting(fault, api.refusal(request, status=REFUSALS[fault.kind])))
+        if fault.kind in REFUSAL_STATUSES:
+            self._send(
+                _with_retry_after(
+                    fault, api.error_response(request, status=REFUSAL_STATUSES[fault.kind])
+                )
+            )
             return
-        error = partial(api.refusal, request, status=500)
-        answer = api.answer(request, around=partial(fault.around, error=error))
+        error = partial(api.error_response, request, status=500)
+        response = api.handle(request, wrap=partial(fault.wrap, error=error))
         match fault.kind:
             case FaultKind.ACCEPT_THEN_DROP:
                 self._reset()
             case FaultKind.ACCEPT_THEN_HANG:
                 fault.hang()
-                self._send(answer)
+                self._send(response)
             case FaultKind.ACCEPT_THEN_TRICKLE:
                 self._trickle(fault)
                 self._reset()
             case FaultKind.GARBLED:
-                self._send(answer, body=NOT_JSON)
+                self._send(response, body=NOT_JSON)
             case FaultKind.TRUNCATED:
-                self._send(answer, cut=True)
+                self._send(response, cut=True)
             case _:
-                self._send(answer)
+                self._send(response)
 
-    def _read(self) -> Request:
+    def _read(self) -> SandboxRequest:
         address = urlsplit(self.path)
         length = int(self.headers.get("Content-Length") or 0)
-        return Request(
+        return SandboxRequest(
             method=self.command,
             path=address.path,
             at=self._sandbox.clock(),
@@ -199,10 +212,12 @@ class _Handler(BaseHTTPRequestHandler):
             body=self.rfile.read(length),
         )
 
-    def _send(self, answer: Answer, *, body: bytes | None = None, cut: bool = False) -> None:
-        content = json.dumps(answer.body, default=str).encode() if body is None else body
-        self.send_response(answer.status)
-        for name, value in answer.headers.items():
+    def _send(
+        self, response: SandboxResponse, *, body: bytes | None = None, cut: bool = False
+    ) -> None:
+        content = json.dumps(response.body, default=str).encode() if body is None else body
+        self.send_response(response.status)
+        for name, value in response.headers.items():
             self.send_header(name, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
@@ -212,10 +227,10 @@ class _Handler(BaseHTTPRequestHandler):
         if cut:
             self.close_connection = True
 
-    def _trickle(self, fault: Fault) -> None:
+    def _trickle(self, fault: SandboxFault) -> None:
         """Begin an answer that goes on and on: each read of the client gets something."""
         self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Patience: ")
-        until = time.monotonic() + fault.patience
+        until = time.monotonic() + fault.delay_seconds
         while time.monotonic() < until and not fault.hang(TRICKLE_SECONDS):
             self.wfile.write(b".")
             self.wfile.flush()
@@ -238,11 +253,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: the ledger is the log."""
 
 
-def _waiting(fault: Fault, answer: Answer) -> Answer:
+def _with_retry_after(fault: SandboxFault, response: SandboxResponse) -> SandboxResponse:
     """A refusal that says when to come back, if the fault does."""
     waits = {} if fault.seconds is None else {"Retry_After": f"{fault.seconds:g}"}
-    return answer.with_headers(**waits)
+    return response.with_headers(**waits)
 
 
-def _plainly(execute: Execute) -> Answer:
+def _execute(execute: SandboxHandler) -> SandboxResponse:
     return execute()

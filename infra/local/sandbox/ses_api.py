@@ -4,11 +4,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from infra.local.sandbox.ledger import Ledger
-from infra.local.sandbox.messages import Answer, Clock, Execute, Request, new_id
-from infra.local.sandbox.ses_entries import SentMail
+from infra.local.sandbox.messages import (
+    NowFunction,
+    SandboxHandler,
+    SandboxRequest,
+    SandboxResponse,
+    new_id,
+)
+from infra.local.sandbox.ses_entries import SentEmail
 
-SEND: Final = "/v2/email/outbound-emails"
-SIGNATURE: Final = "AWS4-HMAC-SHA256 "
+SEND_PATH: Final = "/v2/email/outbound-emails"
+SIGNATURE_PREFIX: Final = "AWS4-HMAC-SHA256 "
 NOT_VERIFIED: Final = (
     "Email address is not verified. The following identities failed the check in region EU-WEST-1"
 )
@@ -40,19 +46,19 @@ OWN_ERRORS: Final = {
 }
 
 
-class SesRefusalError(Exception):
+class SesApiError(Exception):
     """An answer that is not a success."""
 
     def __init__(self, code: str, message: str, *, status: int = 400) -> None:
         super().__init__(message)
         # AWS names the error in a header, and says why in the body.
-        self.answer = Answer(status, {"message": message}, {"x-amzn-ErrorType": code})
+        self.response = SandboxResponse(status, {"message": message}, {"x-amzn-ErrorType": code})
 
 
 class SesApi:
     """The part of SES that a mail job uses."""
 
-    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, clock: NowFunction) -> None:
         self._ledger = ledger
         self._clock = clock
 
@@ -60,36 +66,38 @@ class SesApi:
         """Say whether the path is SES's."""
         return path.startswith("/v2/email/")
 
-    def refusal(self, request: Request, *, status: int) -> Answer:
+    def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
         """Give an error of SES's own making."""
         actual, code, message = OWN_ERRORS[status]
-        return _sent(request, SesRefusalError(code, message, status=actual).answer)
+        return _with_headers(request, SesApiError(code, message, status=actual).response)
 
-    def answer(self, request: Request, *, around: Callable[[Execute], Answer]) -> Answer:
+    def handle(
+        self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
+    ) -> SandboxResponse:
         """Answer one request."""
         try:
             _check_credentials(request)
-            answer = around(self._send(request))
-        except SesRefusalError as refusal:
-            answer = refusal.answer
-        return _sent(request, answer)
+            response = wrap(self._send(request))
+        except SesApiError as refusal:
+            response = refusal.response
+        return _with_headers(request, response)
 
-    def _send(self, request: Request) -> Execute:
-        if (request.method, request.path) != ("POST", SEND):
-            raise SesRefusalError("NotFoundException", f"No {request.path} here.", status=404)
+    def _send(self, request: SandboxRequest) -> SandboxHandler:
+        if (request.method, request.path) != ("POST", SEND_PATH):
+            raise SesApiError("NotFoundException", f"No {request.path} here.", status=404)
         mail = self._mail(request.params)
         _check_addresses(mail)
 
-        def execute() -> Answer:
+        def execute() -> SandboxResponse:
             self._ledger.save(mail, at=mail.at)
-            return Answer(200, {"MessageId": mail.message_id})
+            return SandboxResponse(200, {"MessageId": mail.message_id})
 
         return execute
 
-    def _mail(self, document: Mapping[str, Any]) -> SentMail:
+    def _mail(self, document: Mapping[str, Any]) -> SentEmail:
         try:
             simple = document["Content"]["Simple"]
-            return SentMail(
+            return SentEmail(
                 message_id=new_id("ses"),
                 sender=document["FromEmailAddress"],
                 to=tuple(document["Destination"]["ToAddresses"]),
@@ -100,32 +108,32 @@ class SesApi:
                 at=self._clock(),
             )
         except (KeyError, TypeError) as error:
-            raise SesRefusalError("BadRequestException", f"Missing: {error}") from error
+            raise SesApiError("BadRequestException", f"Missing: {error}") from error
 
 
-def _check_credentials(request: Request) -> None:
-    if not request.headers.get("authorization", "").startswith(SIGNATURE):
+def _check_credentials(request: SandboxRequest) -> None:
+    if not request.headers.get("authorization", "").startswith(SIGNATURE_PREFIX):
         message = "Request is missing Authentication Token"
-        raise SesRefusalError("MissingAuthenticationTokenException", message, status=403)
+        raise SesApiError("MissingAuthenticationTokenException", message, status=403)
 
 
-def _check_addresses(mail: SentMail) -> None:
+def _check_addresses(mail: SentEmail) -> None:
     for address in (mail.sender, *mail.to):
         if "@" not in address:
-            raise SesRefusalError("BadRequestException", f"Illegal address: {address}")
-    _check(mail.sender, REFUSED_SENDERS)
+            raise SesApiError("BadRequestException", f"Illegal address: {address}")
+    _check_address(mail.sender, REFUSED_SENDERS)
     for address in mail.to:
-        _check(address, REFUSED_RECIPIENTS)
+        _check_address(address, REFUSED_RECIPIENTS)
     for value in mail.tags.values():
         if not all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in value):
-            raise SesRefusalError("BadRequestException", f"Invalid tag value: {value}")
+            raise SesApiError("BadRequestException", f"Invalid tag value: {value}")
 
 
-def _check(address: str, refused: Mapping[str, tuple[int, str, str]]) -> None:
+def _check_address(address: str, refused: Mapping[str, tuple[int, str, str]]) -> None:
     for prefix, (status, code, message) in refused.items():
         if address.startswith(prefix):
-            raise SesRefusalError(code, message, status=status)
+            raise SesApiError(code, message, status=status)
 
 
-def _sent(request: Request, answer: Answer) -> Answer:
-    return answer.with_headers(x_amzn_RequestId=request.request_id)
+def _with_headers(request: SandboxRequest, response: SandboxResponse) -> SandboxResponse:
+    return response.with_headers(x_amzn_RequestId=request.request_id)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentMail:
+class SentEmail:
     """One e-mail that left for its recipients."""
 
     message_id: str

@@ -7,18 +7,23 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-from infra.local.sandbox.keys import WINDOW, IdempotencyKeys, KeyInUseError, KeyReusedError
+from infra.local.sandbox.keys import KEY_WINDOW, IdempotencyKeys, KeyInUseError, KeyReusedError
 from infra.local.sandbox.ledger import Ledger, PaymentIntent
-from infra.local.sandbox.messages import Answer, Clock, Execute, Request
-from infra.local.sandbox.stripe_errors import StripeRefusalError, StripeValidationError
+from infra.local.sandbox.messages import (
+    NowFunction,
+    SandboxHandler,
+    SandboxRequest,
+    SandboxResponse,
+)
+from infra.local.sandbox.stripe_errors import StripeApiError, StripeValidationError
 from infra.local.sandbox.stripe_intents import PaymentIntents
 from infra.local.sandbox.stripe_refunds import Refunds
 from infra.local.sandbox.stripe_shapes import error_body
 
-SECRET_KEY: Final = "sk_test_"  # noqa: S105 - what every test key begins with
+SECRET_KEY_PREFIX: Final = "sk_test_"  # noqa: S105 - what every test key begins with
 READ_ONLY_KEY: Final = "sk_test_restricted_read"
-LONGEST_IDEMPOTENCY_KEY: Final = 255
-INTENT: Final = r"/v1/payment_intents/(pi_[^/]+)"
+MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
+INTENT_PATH: Final = r"/v1/payment_intents/(pi_[^/]+)"
 # Errors that Stripe causes itself: status → type, code and message.
 OWN_ERRORS: Final = {
     401: ("invalid_request_error", None, "Invalid API Key provided."),
@@ -35,23 +40,23 @@ class StripeApi:
     def __init__(
         self,
         ledger: Ledger,
-        clock: Clock,
+        clock: NowFunction,
         *,
-        honours_keys: bool = True,
-        key_window: timedelta = WINDOW,
+        honors_idempotency_keys: bool = True,
+        key_window: timedelta = KEY_WINDOW,
         search_lag: timedelta = timedelta(0),
     ) -> None:
         self._ledger = ledger
-        self._keys = IdempotencyKeys(clock, window=key_window) if honours_keys else None
+        self._keys = IdempotencyKeys(clock, window=key_window) if honors_idempotency_keys else None
         self._intents = PaymentIntents(ledger, clock, search_lag=search_lag)
         self._refunds = Refunds(ledger, clock)
-        self._routes: list[tuple[str, str, Callable[..., Execute]]] = [
+        self._routes: list[tuple[str, str, Callable[..., SandboxHandler]]] = [
             ("POST", r"/v1/payment_intents", self._intents.create),
             ("GET", r"/v1/payment_intents", self._intents.list),
             ("GET", r"/v1/payment_intents/search", self._intents.search),
-            ("GET", INTENT, self._intents.retrieve),
-            ("POST", rf"{INTENT}/confirm", self._intents.confirm),
-            ("POST", rf"{INTENT}/cancel", self._intents.cancel),
+            ("GET", INTENT_PATH, self._intents.retrieve),
+            ("POST", rf"{INTENT_PATH}/confirm", self._intents.confirm),
+            ("POST", rf"{INTENT_PATH}/cancel", self._intents.cancel),
             ("POST", r"/v1/refunds", self._refunds.create),
             ("GET", r"/v1/refunds", self._refunds.list),
         ]
@@ -60,26 +65,28 @@ class StripeApi:
         """Say whether the path is Stripe's."""
         return path.startswith("/v1/")
 
-    def settle(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
+    def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
         """End an intent that is processing, or waiting for its customer."""
-        return self._intents.settle(intent_id, succeeded=succeeded)
+        return self._intents.complete_pending(intent_id, succeeded=succeeded)
 
-    def refusal(self, request: Request, *, status: int) -> Answer:
+    def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
         """Give an error of Stripe's own making."""
         type_, code, message = OWN_ERRORS[status]
-        error = StripeRefusalError(message, status=status, type_=type_, code=code)
-        return _sent(request, Answer(status, error_body(error)))
+        error = StripeApiError(message, status=status, type_=type_, code=code)
+        return _with_headers(request, SandboxResponse(status, error_body(error)))
 
-    def answer(self, request: Request, *, around: Callable[[Execute], Answer]) -> Answer:
+    def handle(
+        self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
+    ) -> SandboxResponse:
         """Answer one request."""
         try:
             _check_credentials(request)
-            answer = self._once(request, self._endpoint(request), around)
-        except StripeRefusalError as refusal:
-            answer = Answer(refusal.status, error_body(refusal))
-        return _sent(request, answer)
+            response = self._run_idempotent(request, self._endpoint(request), wrap)
+        except StripeApiError as refusal:
+            response = SandboxResponse(refusal.status, error_body(refusal))
+        return _with_headers(request, response)
 
-    def _endpoint(self, request: Request) -> Callable[[], Execute]:
+    def _endpoint(self, request: SandboxRequest) -> Callable[[], SandboxHandler]:
         for method, pattern, endpoint in self._routes:
             address = re.fullmatch(pattern, request.path)
             if address and method == request.method:
@@ -87,32 +94,32 @@ class StripeApi:
         message = f"Unrecognized request URL ({request.method}: {request.path})."
         raise StripeValidationError(message, status=404)
 
-    def _once(
+    def _run_idempotent(
         self,
-        request: Request,
-        endpoint: Callable[[], Execute],
-        around: Callable[[Execute], Answer],
-    ) -> Answer:
+        request: SandboxRequest,
+        endpoint: Callable[[], SandboxHandler],
+        wrap: Callable[[SandboxHandler], SandboxResponse],
+    ) -> SandboxResponse:
         key = request.idempotency_key
         if self._keys is None or key is None or request.method != "POST":
-            return around(self._executing(endpoint()))
-        if len(key) > LONGEST_IDEMPOTENCY_KEY:
-            message = f"Idempotency keys have at most {LONGEST_IDEMPOTENCY_KEY} characters."
+            return wrap(self._with_lock(endpoint()))
+        if len(key) > MAX_IDEMPOTENCY_KEY_LENGTH:
+            message = f"Idempotency keys have at most {MAX_IDEMPOTENCY_KEY_LENGTH} characters."
             raise StripeValidationError(message)
         stored = self._begin(self._keys, key, request)
         if stored is not None:
             return stored.with_headers(Idempotent_Replayed="true")
         try:
-            answer = around(self._executing(endpoint()))
+            response = wrap(self._with_lock(endpoint()))
         except BaseException:  # a wrong parameter, or a bug: nothing was executed under the key
             self._keys.forget(key)
             raise
-        answer = answer.with_headers(Original_Request=request.request_id, Idempotency_Key=key)
-        self._keys.finish(key, answer)
-        return answer
+        response = response.with_headers(Original_Request=request.request_id, Idempotency_Key=key)
+        self._keys.finish(key, response)
+        return response
 
     @staticmethod
-    def _begin(keys: IdempotencyKeys, key: str, request: Request) -> Answer | None:
+    def _begin(keys: IdempotencyKeys, key: str, request: SandboxRequest) -> SandboxResponse | None:
         try:
             return keys.begin(key, (request.method, request.path, request.params))
         except KeyReusedError as error:
@@ -120,29 +127,29 @@ class StripeApi:
                 "Keys for idempotent requests can only be used with the same parameters they "
                 f"were first used with. Try using a key other than '{key}'."
             )
-            raise StripeRefusalError(message, type_="idempotency_error") from error
+            raise StripeApiError(message, type_="idempotency_error") from error
         except KeyInUseError as error:
             type_, code, message = OWN_ERRORS[409]
-            raise StripeRefusalError(message, status=409, type_=type_, code=code) from error
+            raise StripeApiError(message, status=409, type_=type_, code=code) from error
 
-    def _executing(self, execute: Execute) -> Execute:
-        def locked() -> Answer:
+    def _with_lock(self, execute: SandboxHandler) -> SandboxHandler:
+        def locked() -> SandboxResponse:
             with self._ledger.lock:
                 try:
                     return execute()
-                except StripeRefusalError as refusal:
-                    return Answer(refusal.status, error_body(refusal))
+                except StripeApiError as refusal:
+                    return SandboxResponse(refusal.status, error_body(refusal))
 
         return locked
 
 
-def _check_credentials(request: Request) -> None:
+def _check_credentials(request: SandboxRequest) -> None:
     api_key = _api_key(request.headers.get("authorization", ""))
-    if not api_key.startswith(SECRET_KEY):
-        raise StripeRefusalError("Invalid API Key provided.", status=401)
+    if not api_key.startswith(SECRET_KEY_PREFIX):
+        raise StripeApiError("Invalid API Key provided.", status=401)
     if api_key == READ_ONLY_KEY and request.method != "GET":
         message = "The provided key does not have the required permissions for this endpoint."
-        raise StripeRefusalError(message, status=403)
+        raise StripeApiError(message, status=403)
 
 
 def _api_key(authorization: str) -> str:
@@ -155,7 +162,7 @@ def _api_key(authorization: str) -> str:
         return ""
 
 
-def _sent(request: Request, answer: Answer) -> Answer:
+def _with_headers(request: SandboxRequest, response: SandboxResponse) -> SandboxResponse:
     version = request.headers.get("stripe-version")
     named = {"Stripe_Version": version} if version else {}
-    return answer.with_headers(Request_Id=request.request_id, **named)
+    return response.with_headers(Request_Id=request.request_id, **named)

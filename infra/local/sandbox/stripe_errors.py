@@ -1,6 +1,6 @@
 """How Stripe says no.
 
-StripeRefusalError          decided while executing: kept under the idempotency key
+StripeApiError          decided while executing: kept under the idempotency key
 └── StripeValidationError   decided before anything was executed: not kept
 """
 
@@ -10,7 +10,7 @@ INVALID_REQUEST = "invalid_request_error"
 UNEXPECTED_STATE = "payment_intent_unexpected_state"
 
 
-class StripeRefusalError(Exception):
+class StripeApiError(Exception):
     """An answer that is not a success, with the fields of Stripe's error object."""
 
     def __init__(
@@ -38,23 +38,23 @@ class StripeRefusalError(Exception):
         }
 
 
-class StripeValidationError(StripeRefusalError):
+class StripeValidationError(StripeApiError):
     """The request itself is wrong; no endpoint began to execute it."""
 
 
-def no_such(kind: str, id_: str, *, param: str | None = None) -> StripeRefusalError:
+def not_found_error(resource_type: str, id_: str, *, param: str | None = None) -> StripeApiError:
     """Refuse an id that does not exist: 404 in the address, 400 in a parameter."""
-    return StripeRefusalError(
-        f"No such {kind}: '{id_}'",
+    return StripeApiError(
+        f"No such {resource_type}: '{id_}'",
         status=400 if param else 404,
         code="resource_missing",
         param=param or "intent",
     )
 
 
-def unexpected_state(verb: str, intent: PaymentIntent) -> StripeRefusalError:
+def unexpected_state_error(verb: str, intent: PaymentIntent) -> StripeApiError:
     """Refuse a step that the intent's status does not allow."""
-    return StripeRefusalError(
+    return StripeApiError(
         f"You cannot {verb} this PaymentIntent because it has a status of {intent.status}.",
         code=UNEXPECTED_STATE,
         intent=intent,

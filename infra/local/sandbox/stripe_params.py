@@ -7,13 +7,13 @@ from typing import Any, Final
 from infra.local.sandbox.stripe_errors import StripeValidationError
 
 CURRENCY: Final = re.compile(r"[a-z]{3}")
-LARGEST_AMOUNT: Final = 99_999_999
-METADATA_ENTRIES, METADATA_KEY, METADATA_VALUE = 50, 40, 500
+MAX_AMOUNT: Final = 99_999_999
+MAX_METADATA_ENTRIES, MAX_METADATA_KEY_LENGTH, MAX_METADATA_VALUE_LENGTH = 50, 40, 500
 EXPANDABLE: Final = frozenset({"latest_charge", "data.latest_charge"})
 
 
 # Of a list, as Stripe documents it.
-DEFAULT_PAGE, LARGEST_PAGE = 10, 100
+DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 10, 100
 
 
 class Params:
@@ -48,12 +48,12 @@ class Params:
 
     def amount(self, name: str = "amount") -> int:
         """Read a sum in minor units."""
-        return self._integer(name, self.required(name), largest=LARGEST_AMOUNT)
+        return self._integer(name, self.required(name), maximum=MAX_AMOUNT)
 
-    def integer(self, name: str, *, default: int, largest: int) -> int:
+    def integer(self, name: str, *, default: int, maximum: int) -> int:
         """Read an optional whole number of at least one."""
         value = self.text(name)
-        return default if value is None else self._integer(name, value, largest=largest)
+        return default if value is None else self._integer(name, value, maximum=maximum)
 
     def currency(self) -> str:
         """Read a currency: three letters, lower case."""
@@ -69,22 +69,24 @@ class Params:
             raise StripeValidationError(f"Invalid boolean: {value}", param=name)
         return value == "true"
 
-    def table(self, name: str) -> Mapping[str, Any]:
+    def mapping(self, name: str) -> Mapping[str, Any]:
         """Read an optional object."""
         value = self._values.get(name) or {}
         if not isinstance(value, dict):
             raise StripeValidationError(f"Invalid object: {name}", param=name)
         return value
 
-    def any_of(self, *names: str) -> bool:
+    def has_any(self, *names: str) -> bool:
         """Say whether any of the parameters was sent."""
         return any(name in self._values for name in names)
 
     def metadata(self) -> Mapping[str, str]:
         """Read the caller's own fields, within Stripe's limits."""
-        entries = self.table("metadata")
-        fits = len(entries) <= METADATA_ENTRIES and all(
-            isinstance(value, str) and len(name) <= METADATA_KEY and len(value) <= METADATA_VALUE
+        entries = self.mapping("metadata")
+        fits = len(entries) <= MAX_METADATA_ENTRIES and all(
+            isinstance(value, str)
+            and len(name) <= MAX_METADATA_KEY_LENGTH
+            and len(value) <= MAX_METADATA_VALUE_LENGTH
             for name, value in entries.items()
         )
         if not fits:
@@ -92,7 +94,7 @@ class Params:
             raise StripeValidationError(message, param="metadata")
         return entries
 
-    def expand(self) -> bool:
+    def expands_charge(self) -> bool:
         """Say whether the latest charge is wanted in full."""
         wanted = self._values.get("expand", [])
         unknown = set(wanted) - EXPANDABLE
@@ -102,14 +104,14 @@ class Params:
         return bool(wanted)
 
     @staticmethod
-    def _integer(name: str, value: str, *, largest: int) -> int:
+    def _integer(name: str, value: str, *, maximum: int) -> int:
         if not re.fullmatch(r"-?\d+", value):
             message = f"Invalid integer: {value}"
             raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
         if int(value) < 1:
             message = "This value must be greater than or equal to 1."
             raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
-        if int(value) > largest:
-            message = f"This value must be at most {largest}."
+        if int(value) > maximum:
+            message = f"This value must be at most {maximum}."
             raise StripeValidationError(message, code="parameter_invalid_integer", param=name)
         return int(value)

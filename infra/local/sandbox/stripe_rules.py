@@ -8,9 +8,9 @@ from typing import Final
 from infra.local.sandbox.ledger import Charge, ChargeStatus, IntentStatus, PaymentIntent
 from infra.local.sandbox.stripe_errors import (
     UNEXPECTED_STATE,
-    StripeRefusalError,
-    no_such,
-    unexpected_state,
+    StripeApiError,
+    not_found_error,
+    unexpected_state_error,
 )
 
 CONFIRMABLE: Final = frozenset(
@@ -21,7 +21,7 @@ CONFIRMABLE: Final = frozenset(
     }
 )
 CANCELABLE: Final = CONFIRMABLE
-SETTLEABLE: Final = frozenset({IntentStatus.PROCESSING, IntentStatus.REQUIRES_ACTION})
+COMPLETABLE: Final = frozenset({IntentStatus.PROCESSING, IntentStatus.REQUIRES_ACTION})
 
 # Stripe's own test payment methods and the reason each is declined for; all others succeed.
 DECLINES: Final = MappingProxyType(
@@ -31,13 +31,13 @@ DECLINES: Final = MappingProxyType(
     }
 )
 NEEDS_AUTHENTICATION: Final = "pm_card_authenticationRequired"
-PROCESSES: Final = "pm_processing"
+PROCESSING_METHOD: Final = "pm_processing"
 MISSING_METHOD: Final = "pm_missing"
 MISSING_CUSTOMER: Final = "cus_missing"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class ConfirmAttempt:
     """One try at a payment: what the caller of confirm said."""
 
     charge_id: str
@@ -51,18 +51,18 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ConfirmResult:
     """The intent and the charge afterwards, and the refusal to answer with, if it is one."""
 
     intent: PaymentIntent
     charge: Charge | None = None
-    refusal: StripeRefusalError | None = None
+    error: StripeApiError | None = None
 
 
 def check_customer(customer: str | None) -> None:
     """Refuse a customer that does not exist."""
     if customer and customer.startswith(MISSING_CUSTOMER):
-        raise no_such("customer", customer, param="customer")
+        raise not_found_error("customer", customer, param="customer")
 
 
 def check_payment_method(payment_method: str | None) -> None:
@@ -70,53 +70,55 @@ def check_payment_method(payment_method: str | None) -> None:
     if payment_method and (
         payment_method.startswith(MISSING_METHOD) or not payment_method.startswith("pm_")
     ):
-        raise no_such("PaymentMethod", payment_method, param="payment_method")
+        raise not_found_error("PaymentMethod", payment_method, param="payment_method")
 
 
-def confirm(intent: PaymentIntent, attempt: Attempt) -> Outcome:
+def confirm(intent: PaymentIntent, attempt: ConfirmAttempt) -> ConfirmResult:
     """Try to take the money."""
     check_payment_method(attempt.payment_method)
     if intent.status not in CONFIRMABLE:
-        raise unexpected_state("confirm", intent)
+        raise unexpected_state_error("confirm", intent)
     method = attempt.payment_method or intent.payment_method
     if method is None:
         message = "You cannot confirm this PaymentIntent because it's missing a payment method."
-        raise StripeRefusalError(message, code=UNEXPECTED_STATE, intent=intent)
+        raise StripeApiError(message, code=UNEXPECTED_STATE, intent=intent)
     if intent.redirects_allowed and attempt.return_url is None:
         message = (
             "This PaymentIntent accepts payment methods that might redirect your customer, so "
             "you must provide a `return_url`, or create it with `automatic_payment_methods"
             "[enabled]=true` and `automatic_payment_methods[allow_redirects]=never`."
         )
-        raise StripeRefusalError(message, param="return_url", intent=intent)
+        raise StripeApiError(message, param="return_url", intent=intent)
     amount = attempt.amount or intent.amount
     tried = replace(intent, amount=amount, payment_method=method, last_payment_error=None)
-    return _attempted(tried, attempt)
+    return _attempt_charge(tried, attempt)
 
 
-def _attempted(intent: PaymentIntent, attempt: Attempt) -> Outcome:
+def _attempt_charge(intent: PaymentIntent, attempt: ConfirmAttempt) -> ConfirmResult:
     method = str(intent.payment_method)
     if method in DECLINES:
-        return _declined(intent, attempt, code="card_declined", decline_code=DECLINES[method])
+        return _decline(intent, attempt, code="card_declined", decline_code=DECLINES[method])
     if method == NEEDS_AUTHENTICATION:
         # Nobody is there to act, or the caller does not want to wait for someone who is.
         if attempt.off_session or attempt.error_on_requires_action:
             reason = "authentication_required"
-            return _declined(intent, attempt, code=reason, decline_code=reason)
-        return Outcome(replace(intent, status=IntentStatus.REQUIRES_ACTION))
-    if method == PROCESSES:
+            return _decline(intent, attempt, code=reason, decline_code=reason)
+        return ConfirmResult(replace(intent, status=IntentStatus.REQUIRES_ACTION))
+    if method == PROCESSING_METHOD:
         charge = _charge(intent, attempt, ChargeStatus.PENDING)
         status = IntentStatus.PROCESSING
     else:
         charge = _charge(intent, attempt, ChargeStatus.SUCCEEDED)
         status = IntentStatus.SUCCEEDED
-    return Outcome(replace(intent, status=status, latest_charge=charge.charge_id), charge)
+    return ConfirmResult(replace(intent, status=status, latest_charge=charge.charge_id), charge)
 
 
-def _declined(intent: PaymentIntent, attempt: Attempt, *, code: str, decline_code: str) -> Outcome:
+def _decline(
+    intent: PaymentIntent, attempt: ConfirmAttempt, *, code: str, decline_code: str
+) -> ConfirmResult:
     charge = replace(_charge(intent, attempt, ChargeStatus.FAILED), failure_code=code)
     after = with_payment_error(intent, charge, code=code, decline_code=decline_code)
-    refusal = StripeRefusalError(
+    error = StripeApiError(
         "Your card was declined.",
         status=402,
         type_="card_error",
@@ -125,7 +127,7 @@ def _declined(intent: PaymentIntent, attempt: Attempt, *, code: str, decline_cod
         charge=charge.charge_id,
         intent=after,
     )
-    return Outcome(after, charge, refusal)
+    return ConfirmResult(after, charge, error)
 
 
 def with_payment_error(
@@ -147,7 +149,7 @@ def with_payment_error(
     )
 
 
-def _charge(intent: PaymentIntent, attempt: Attempt, status: ChargeStatus) -> Charge:
+def _charge(intent: PaymentIntent, attempt: ConfirmAttempt, status: ChargeStatus) -> Charge:
     return Charge(
         charge_id=attempt.charge_id,
         intent_id=intent.intent_id,
@@ -165,23 +167,23 @@ def _charge(intent: PaymentIntent, attempt: Attempt, status: ChargeStatus) -> Ch
 def cancel(intent: PaymentIntent, *, reason: str | None, at: datetime) -> PaymentIntent:
     """Make sure that this intent never takes money."""
     if intent.status not in CANCELABLE:
-        raise unexpected_state("cancel", intent)
+        raise unexpected_state_error("cancel", intent)
     return replace(intent, status=IntentStatus.CANCELED, canceled_at=at, cancellation_reason=reason)
 
 
-def settle(
-    intent: PaymentIntent, pending: Charge | None, attempt: Attempt, *, succeeded: bool
-) -> Outcome:
+def complete_pending(
+    intent: PaymentIntent, pending: Charge | None, attempt: ConfirmAttempt, *, succeeded: bool
+) -> ConfirmResult:
     """End what was processing, or waiting for the customer."""
-    if intent.status not in SETTLEABLE:
-        raise unexpected_state("settle", intent)
+    if intent.status not in COMPLETABLE:
+        raise unexpected_state_error("settle", intent)
     charge = pending or _charge(intent, attempt, ChargeStatus.PENDING)
     if succeeded:
         charge = replace(charge, status=ChargeStatus.SUCCEEDED)
-        return Outcome(
+        return ConfirmResult(
             replace(intent, status=IntentStatus.SUCCEEDED, latest_charge=charge.charge_id), charge
         )
     reason = "generic_decline"
     charge = replace(charge, status=ChargeStatus.FAILED, failure_code="card_declined")
     after = with_payment_error(intent, charge, code="card_declined", decline_code=reason)
-    return Outcome(after, charge)
+    return ConfirmResult(after, charge)

@@ -15,7 +15,7 @@ CLAUSE: Final = re.compile(
 AND: Final = re.compile(r"\s+AND\s+")
 
 
-def matcher(query: str) -> Callable[[PaymentIntent], bool]:
+def parse_filter(query: str) -> Callable[[PaymentIntent], bool]:
     """Give the test that a query stands for."""
     wanted: list[tuple[str | None, str | None, str]] = []
     position = 0

@@ -11,7 +11,7 @@ from infra.local.sandbox.ledger import (
     PaymentIntent,
     Refund,
 )
-from infra.local.sandbox.stripe_errors import StripeRefusalError
+from infra.local.sandbox.stripe_errors import StripeApiError
 
 
 def _seconds(moment: datetime | None) -> int | None:
@@ -109,8 +109,8 @@ def search_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool)
     return {**page, "object": "search_result", "next_page": None}
 
 
-def error_body(refusal: StripeRefusalError) -> dict[str, Any]:
+def error_body(error: StripeApiError) -> dict[str, Any]:
     """Write an error; the fields that it does not have are left out, as Stripe does."""
-    fields = {name: value for name, value in refusal.fields.items() if value is not None}
-    intent = {"payment_intent": intent_body(refusal.intent)} if refusal.intent else {}
-    return {"error": {"message": refusal.message, **fields, **intent}}
+    fields = {name: value for name, value in error.fields.items() if value is not None}
+    intent = {"payment_intent": intent_body(error.intent)} if error.intent else {}
+    return {"error": {"message": error.message, **fields, **intent}}

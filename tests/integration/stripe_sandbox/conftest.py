@@ -7,7 +7,7 @@ import pytest
 import stripe
 
 from infra.local.sandbox import StripeSandbox
-from tests.integration.stripe_sandbox.talk import FakeClock, Intents, client_of
+from tests.integration.stripe_sandbox.talk import CallableClock, Intents, client_for_sandbox
 
 
 @pytest.fixture(autouse=True)
@@ -17,16 +17,16 @@ def no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def clock() -> CallableClock:
+    return CallableClock()
 
 
 @pytest.fixture
-def sandbox(clock: FakeClock) -> Iterator[StripeSandbox]:
+def sandbox(clock: CallableClock) -> Iterator[StripeSandbox]:
     with StripeSandbox(clock=clock, search_lag=timedelta(minutes=1)) as sandbox:
         yield sandbox
 
 
 @pytest.fixture
 def intents(sandbox: StripeSandbox) -> Intents:
-    return client_of(sandbox).v1.payment_intents
+    return client_for_sandbox(sandbox).v1.payment_intents

@@ -30,7 +30,7 @@ INTENTS = "/v1/payment_intents"
 CONFIRMS = "/v1/payment_intents/*/confirm"
 
 
-class FakeClock:
+class CallableClock:
     def __init__(self) -> None:
         self.time = datetime(2026, 11, 16, tzinfo=UTC)
 
@@ -41,18 +41,18 @@ class FakeClock:
         self.time += timedelta(**by)
 
 
-def client_of(
-    sandbox: StripeSandbox, *, api_key: str = "sk_test_oncely", patience: float = 5.0
+def client_for_sandbox(
+    sandbox: StripeSandbox, *, api_key: str = "sk_test_oncely", timeout_seconds: float = 5.0
 ) -> stripe.StripeClient:
     return stripe.StripeClient(
         api_key,
         max_network_retries=0,
         base_addresses={"api": sandbox.url},
-        http_client=stripe.RequestsClient(timeout=(1.0, patience)),
+        http_client=stripe.RequestsClient(timeout=(1.0, timeout_seconds)),
     )
 
 
-def keyed(key: str) -> stripe.RequestOptions:
+def with_idempotency_key(key: str) -> stripe.RequestOptions:
     return {"idempotency_key": key}
 
 
@@ -60,7 +60,7 @@ def error_code(error: stripe.StripeError) -> str | None:
     return error.error.code if error.error else None
 
 
-def soon(condition: Callable[[], bool]) -> bool:
+def wait_until(condition: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + 5.0
     while not condition():
         if time.monotonic() > deadline:

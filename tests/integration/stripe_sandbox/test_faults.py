@@ -8,7 +8,7 @@ import pytest
 import stripe
 
 from infra.local.sandbox import FaultKind, StripeSandbox
-from infra.local.sandbox.faults import Faults
+from infra.local.sandbox.faults import FaultSet
 from tests.integration.stripe_sandbox.talk import (
     CHARGE,
     CONFIRM,
@@ -16,10 +16,10 @@ from tests.integration.stripe_sandbox.talk import (
     INTENTS,
     ORDER,
     Intents,
-    client_of,
-    keyed,
-    soon,
+    client_for_sandbox,
+    wait_until,
     was_replayed,
+    with_idempotency_key,
 )
 
 pytestmark = pytest.mark.enable_socket
@@ -33,14 +33,14 @@ def test_charge_remains_when_connection_is_lost_after_it(
     sandbox.faults.add(kind, method="POST", path=CONFIRMS)
 
     with pytest.raises(stripe.APIConnectionError):
-        intents.confirm(intent.id, CONFIRM, keyed("confirm_1"))
+        intents.confirm(intent.id, CONFIRM, with_idempotency_key("confirm_1"))
 
     assert len(sandbox.ledger.charges) == 1
-    assert was_replayed(intents.confirm(intent.id, CONFIRM, keyed("confirm_1")))
+    assert was_replayed(intents.confirm(intent.id, CONFIRM, with_idempotency_key("confirm_1")))
 
 
 def test_hanging_reply_times_out_after_charge(sandbox: StripeSandbox) -> None:
-    hasty = client_of(sandbox, patience=0.2).v1.payment_intents
+    hasty = client_for_sandbox(sandbox, timeout_seconds=0.2).v1.payment_intents
     sandbox.faults.add("accept_then_hang")
 
     with pytest.raises(stripe.APIConnectionError, match="Read timed out"):
@@ -54,7 +54,7 @@ def test_hanging_reply_arrives_when_released(sandbox: StripeSandbox, intents: In
 
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(intents.create, CHARGE)
-        assert soon(lambda: len(sandbox.ledger.charges) == 1)
+        assert wait_until(lambda: len(sandbox.ledger.charges) == 1)
         assert not waiting.done()
         fault.release()
 
@@ -62,7 +62,7 @@ def test_hanging_reply_arrives_when_released(sandbox: StripeSandbox, intents: In
 
 
 def test_trickling_reply_outlasts_read_timeout(sandbox: StripeSandbox) -> None:
-    hasty = client_of(sandbox, patience=1.0).v1.payment_intents
+    hasty = client_for_sandbox(sandbox, timeout_seconds=1.0).v1.payment_intents
     sandbox.faults.add(FaultKind.ACCEPT_THEN_TRICKLE, seconds=3.0)
     began = time.monotonic()
 
@@ -80,8 +80,8 @@ def test_ended_fault_spares_new_requests_and_holds_earlier_ones(
 
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(intents.create, CHARGE)
-        assert soon(lambda: len(sandbox.ledger.charges) == 1)
-        sandbox.faults.end()
+        assert wait_until(lambda: len(sandbox.ledger.charges) == 1)
+        sandbox.faults.deactivate()
 
         assert intents.create(CHARGE).status == "succeeded"
         assert not waiting.done()
@@ -100,7 +100,7 @@ def test_error_500_is_replayed_under_key(
 
     for _ in range(2):
         with pytest.raises(stripe.APIError) as failed:
-            intents.create(CHARGE, keyed("order_1"))
+            intents.create(CHARGE, with_idempotency_key("order_1"))
 
         assert failed.value.http_status == 500
     assert len(sandbox.ledger.charges) == charges
@@ -135,10 +135,10 @@ def test_failed_request_without_effect_leaves_key_free(
     sandbox.faults.add(kind)
 
     with pytest.raises(error) as failed:
-        intents.create(CHARGE, keyed("order_1"))
+        intents.create(CHARGE, with_idempotency_key("order_1"))
 
     assert (failed.value.http_status, sandbox.ledger.intents) == (status, ())
-    assert intents.create(CHARGE, keyed("order_1")).status == "succeeded"
+    assert intents.create(CHARGE, with_idempotency_key("order_1")).status == "succeeded"
     assert [request.fault for request in sandbox.ledger.requests] == [kind, None]
 
 
@@ -148,7 +148,7 @@ def test_fault_hits_only_matching_requests(sandbox: StripeSandbox, intents: Inte
     outcomes = []
     for key in ["order_1", "order_2:a", "order_2:b", "order_2:c", "order_2:d"]:
         try:
-            intents.create(ORDER, keyed(key))
+            intents.create(ORDER, with_idempotency_key(key))
             outcomes.append("answered")
         except stripe.APIError:
             outcomes.append("failed")
@@ -161,7 +161,7 @@ def test_faults_by_rate_are_repeatable() -> None:
     def hits() -> list[str | None]:
         with StripeSandbox(seed=7) as sandbox:
             sandbox.faults.add("rate_limit", rate=0.5, times=None)
-            intents = client_of(sandbox).v1.payment_intents
+            intents = client_for_sandbox(sandbox).v1.payment_intents
             for _ in range(20):
                 try:
                     intents.create(ORDER)
@@ -178,8 +178,8 @@ def test_faults_by_rate_are_repeatable() -> None:
 def test_clear_releases_hanging_requests() -> None:
     with StripeSandbox() as sandbox, ThreadPoolExecutor() as pool:
         sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, seconds=600)
-        waiting = pool.submit(client_of(sandbox).v1.payment_intents.create, CHARGE)
-        assert soon(lambda: len(sandbox.ledger.charges) == 1)
+        waiting = pool.submit(client_for_sandbox(sandbox).v1.payment_intents.create, CHARGE)
+        assert wait_until(lambda: len(sandbox.ledger.charges) == 1)
         began = time.monotonic()
         sandbox.faults.clear()
 
@@ -190,4 +190,4 @@ def test_clear_releases_hanging_requests() -> None:
 
 def test_unknown_fault_kind_lists_known_ones() -> None:
     with pytest.raises(ValueError, match="there is no kind 'nonsense'; there are accept_then_hang"):
-        Faults().add("nonsense")
+        FaultSet().add("nonsense")

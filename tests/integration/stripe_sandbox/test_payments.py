@@ -4,7 +4,13 @@ import pytest
 import stripe
 
 from infra.local.sandbox import StripeSandbox
-from tests.integration.stripe_sandbox.talk import CHARGE, CONFIRM, ORDER, Intents, client_of
+from tests.integration.stripe_sandbox.talk import (
+    CHARGE,
+    CONFIRM,
+    ORDER,
+    Intents,
+    client_for_sandbox,
+)
 
 pytestmark = pytest.mark.enable_socket
 
@@ -93,7 +99,7 @@ def test_on_session_confirm_requires_customer_action(
 
     assert intents.confirm(intent.id).status == "requires_action"
 
-    sandbox.settle(intent.id, succeeded=True)
+    sandbox.complete_pending(intent.id, succeeded=True)
     assert intents.retrieve(intent.id).status == "succeeded"
 
 
@@ -111,7 +117,7 @@ def test_processing_payment_ends_when_settled(
     intent = intents.create({**CHARGE, "payment_method": "pm_processing"})
     assert (intent.status, sandbox.ledger.charges) == ("processing", ())
 
-    sandbox.settle(intent.id, succeeded=succeeded)
+    sandbox.complete_pending(intent.id, succeeded=succeeded)
 
     assert intents.retrieve(intent.id).status == status
     assert len(sandbox.ledger.charges) == charges
@@ -119,7 +125,7 @@ def test_processing_payment_ends_when_settled(
 
 def test_refund_is_visible_on_charge(sandbox: StripeSandbox, intents: Intents) -> None:
     intent = intents.create(CHARGE)
-    refunds = client_of(sandbox).v1.refunds
+    refunds = client_for_sandbox(sandbox).v1.refunds
 
     refunds.create({"payment_intent": intent.id})
 

@@ -6,7 +6,13 @@ import pytest
 import stripe
 
 from infra.local.sandbox import StripeSandbox
-from tests.integration.stripe_sandbox.talk import CHARGE, CONFIRM, ORDER, Intents, client_of
+from tests.integration.stripe_sandbox.talk import (
+    CHARGE,
+    CONFIRM,
+    ORDER,
+    Intents,
+    client_for_sandbox,
+)
 
 pytestmark = pytest.mark.enable_socket
 
@@ -68,13 +74,13 @@ def test_unknown_intent_is_not_found(intents: Intents) -> None:
 
 def test_live_api_key_is_rejected(sandbox: StripeSandbox) -> None:
     with pytest.raises(stripe.AuthenticationError):
-        client_of(sandbox, api_key="sk_live_1").v1.payment_intents.create(ORDER)
+        client_for_sandbox(sandbox, api_key="sk_live_1").v1.payment_intents.create(ORDER)
 
     assert sandbox.ledger.intents == ()
 
 
 def test_read_only_api_key_can_read_but_not_write(sandbox: StripeSandbox, intents: Intents) -> None:
-    reader = client_of(sandbox, api_key="sk_test_restricted_read").v1.payment_intents
+    reader = client_for_sandbox(sandbox, api_key="sk_test_restricted_read").v1.payment_intents
     intent = intents.create(ORDER)
 
     assert reader.retrieve(intent.id).id == intent.id

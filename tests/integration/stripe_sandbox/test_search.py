@@ -3,12 +3,12 @@
 import pytest
 import stripe
 
-from tests.integration.stripe_sandbox.talk import CHARGE, CONFIRM, ORDER, FakeClock, Intents
+from tests.integration.stripe_sandbox.talk import CHARGE, CONFIRM, ORDER, CallableClock, Intents
 
 pytestmark = pytest.mark.enable_socket
 
 
-def test_search_finds_job_only_after_index_lag(intents: Intents, clock: FakeClock) -> None:
+def test_search_finds_job_only_after_index_lag(intents: Intents, clock: CallableClock) -> None:
     intent = intents.create(ORDER)
     query = "metadata['job_key']:'payment.charge:order_18452'"
 
@@ -21,7 +21,7 @@ def test_search_finds_job_only_after_index_lag(intents: Intents, clock: FakeCloc
     assert [(found.id, found.status) for found in later] == [(intent.id, "requires_confirmation")]
 
 
-def test_search_joins_clauses(intents: Intents, clock: FakeClock) -> None:
+def test_search_joins_clauses(intents: Intents, clock: CallableClock) -> None:
     intents.create(ORDER)
     paid = intents.create(CHARGE)
     clock.advance(minutes=1)
