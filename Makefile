@@ -37,7 +37,7 @@ help: ## Show this list
 setup: $(LOCAL_STACK) ## Install all dependencies (other targets do this on demand)
 
 # Everything runs on this machine, and ends with the command.
-RUN_LOCAL = @$(WITH_VENV) $(VENV)/bin/python -m infra.local
+RUN_LOCAL = @$(WITH_VENV) $(VENV)/bin/python -m oncely_local
 
 demo: $(LOCAL_STACK) ## See it work: ARGS="--jobs 300 --seed 1 --faults none|some|heavy --keep"
 	$(RUN_LOCAL) demo $(ARGS)
@@ -60,7 +60,7 @@ check: $(DEV) ## Run the linters, the type checker and the import rules
 
 # The stage to deploy; settings follow in ARGS: make deploy STAGE=prod ARGS="-c alert_email=…"
 STAGE ?= dev
-RUN_CDK = @$(WITH_VENV) $(VENV)/bin/python -m infra.cdk_cli
+RUN_CDK = @$(WITH_VENV) $(VENV)/bin/python -m oncely_local.cdk_cli
 
 synth: $(AWS_STACK) ## Build the layers and write the template of STAGE to cdk.out
 	$(RUN_CDK) synth --quiet -c stage=$(STAGE) $(ARGS)
@@ -88,7 +88,7 @@ soak: $(LOCAL_STACK) ## Real processes under kills, outages, faults and skewed c
 	@PYTHONPATH=functions:. $(VENV)/bin/python -m tests.soak $(ARGS)
 
 docs: $(DEV) ## Regenerate the docs pages built from code, and count what jobs cost
-	@$(VENV)/bin/python -m ops_cli.render_docs
+	@$(VENV)/bin/python -m oncely.cli.render_docs
 	@PYTHONPATH=functions:. $(VENV)/bin/python -m tests.bench.cost_pages
 
 fmt: $(DEV) ## Format the code and repair what the linter can repair
@@ -154,8 +154,8 @@ $(CDK): package-lock.json $(NODE)
 	@touch $@
 
 # A layer is built once for each set of pins.
-LAYER_INPUTS := $(wildcard requirements/layer-*.txt) infra/layers.py
-BUILD_LAYERS = @$(VENV)/bin/python -m infra.layers
+LAYER_INPUTS := $(wildcard requirements/layer-*.txt) infra/oncely_cdk/layers.py
+BUILD_LAYERS = @$(VENV)/bin/python -m oncely_cdk.layers
 
 $(LAMBDA_LAYERS): $(LAYER_INPUTS) $(DEV)
 	@echo "Lambda layers: building for arm64 into .build"

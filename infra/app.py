@@ -10,13 +10,13 @@ from typing import Any
 from aws_cdk import App, Environment, Validations
 from cdk_nag import AwsSolutionsChecks
 
-from infra import REPOSITORY
-from infra.bytecode import MISSING_PYTHON_WARNING, BytecodeError, lambda_python
-from infra.guardrails import UnsafeStageError
-from infra.layers import LayerError
-from infra.stack import OncelyStack
-from infra.stages import Stage, StageError
-from oncely.contracts import CONTRACTS
+from oncely.jobs import CONTRACTS
+from oncely_cdk.bytecode import MISSING_PYTHON_WARNING, BytecodeError, lambda_python
+from oncely_cdk.guardrails import UnsafeStageError
+from oncely_cdk.layers import LayerError
+from oncely_cdk.paths import REPOSITORY
+from oncely_cdk.stack import OncelyStack
+from oncely_cdk.stages import Stage, StageError
 
 
 def build_app(context: Mapping[str, Any] | None = None, *, folder: Path | None = None) -> App:

@@ -7,7 +7,7 @@ import pytest
 from xdist.remote import Producer  # type: ignore[import-untyped]  # it ships no types
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # as above
 
-from infra.local.engine import HOST
+from oncely_local.engine import HOST
 from tests.support import engines
 from tests.support.dynamo import NO_PROFILE, DynamoFixture
 

@@ -10,7 +10,13 @@ from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from oncely.domain.answers import Anomalous, EffectOutcome, LookupUnsupported, Prepared, Succeeded
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    EffectOutcome,
+    LookupUnsupported,
+    Prepared,
+    Succeeded,
+)
 from oncely.domain.jobs import Job
 from oncely.domain.keys import (
     MAX_IDEMPOTENCY_KEY_LENGTH,

@@ -13,7 +13,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import BusinessWrite, Json
-from oncely.providers import Crm, Mailer, PaymentProvider
+from oncely.providers.interfaces import Crm, Mailer, PaymentProvider
 
 JobResult: TypeAlias = Mapping[str, Json]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from oncely.domain.text import redacted_line
-from oncely.services.outcomes import (
+from oncely.run.outcomes import (
     AwaitingResolution,
     Conflict,
     Continued,

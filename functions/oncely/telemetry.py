@@ -15,18 +15,18 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.text import redacted_line
 from oncely.lambda_init import once
-from oncely.services.outcomes import Conflict, DuplicateReason, InternalError, RowMissing
+from oncely.run.outcomes import Conflict, DuplicateReason, InternalError, RowMissing
 
 if TYPE_CHECKING:
     # Each function imports its own service; this module would bring it the others' as well.
     from oncely.domain.gaps import HistoryGap
-    from oncely.services.dead_letters import HandledDeadLetter
-    from oncely.services.reconcile import Resolution
-    from oncely.services.repair_order import RepairOutcome as Repair
-    from oncely.services.repair_order import RepairRequest
-    from oncely.services.resolve_group import HandledItem
-    from oncely.services.tell import AlertDelivery
-    from oncely.services.work_batch import ProcessedDelivery
+    from oncely.operate.repair_request import RepairOutcome as Repair
+    from oncely.operate.repair_request import RepairRequest
+    from oncely.reconcile.reconciler import Resolution
+    from oncely.reconcile.resolve_group import HandledItem
+    from oncely.run.dead_letters import HandledDeadLetter
+    from oncely.run.process_batch import ProcessedDelivery
+    from oncely.run.review_alerts import AlertDelivery
 
 # The stack names itself in POWERTOOLS_SERVICE_NAME; this stands for it where there is none.
 SERVICE: Final = "oncely"

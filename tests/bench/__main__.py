@@ -6,9 +6,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from infra.local.engine import Engine, running_engine
-from tests.bench import assets, batches, cost_pages, cpu, dynamodb_calls, finding, imports, recovery
-from tests.bench.contenders import create_candidates
+from oncely_local.engine import Engine, running_engine
+from tests.bench import assets, batches, cost_pages, cpu, dynamodb_calls, imports, recovery
+from tests.bench import sweep_cost as finding
+from tests.bench.candidates import create_candidates
 from tests.bench.cost_figures import compare_smallest_job, cost_figures
 from tests.bench.figures import PAGE, PLOT, RAW, Figures, write
 from tests.bench.goals import goal_rows

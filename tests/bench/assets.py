@@ -4,7 +4,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from infra.layers import Target, layers_for
+from oncely_cdk.layers import Target, layers_for
 from tests.bench.figures import PackageSize
 from tests.infra.assembly import Assembly
 

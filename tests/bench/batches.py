@@ -5,8 +5,8 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
-from tests.bench.bare_calls import baseline_jobs, record_calls, run_jobs
-from tests.bench.contenders import BATCH_CONCURRENCY, Candidate, new_bodies
+from tests.bench.baseline_calls import baseline_jobs, record_calls, run_jobs
+from tests.bench.candidates import BATCH_CONCURRENCY, Candidate, new_bodies
 from tests.bench.figures import BatchTime
 
 LATENCY: Final = 0.2

@@ -1,8 +1,8 @@
 """The figures of docs/costs.md that have a goal."""
 
-from tests.bench import dollars
+from tests.bench import cost_model as dollars
+from tests.bench.cost_model import bill_total
 from tests.bench.cost_page import CostMeasurements
-from tests.bench.dollars import bill_total
 from tests.bench.figures import CostFigures, CostLine
 
 

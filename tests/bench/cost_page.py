@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from infra import REPOSITORY
 from oncely import signals
-from oncely.services.outcomes import DuplicateReason
-from tests.bench import dollars, prices
+from oncely.run.outcomes import DuplicateReason
+from oncely_cdk.paths import REPOSITORY
+from tests.bench import cost_model as dollars
+from tests.bench import prices
 from tests.bench.capacity import TABLE
+from tests.bench.cost_model import BATCH_TIMINGS, BillLine, bill_total
 from tests.bench.counting import DUE_JOBS, JobUsage, MeteredStep, UsageCounts
-from tests.bench.dollars import BATCH_TIMINGS, BillLine, bill_total
 from tests.bench.inventory import Inventory
 from tests.bench.log_bytes import LogBytes
 from tests.bench.tables import table

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from tests.bench.bare_calls import baseline_jobs, record_calls, run_jobs
-from tests.bench.contenders import Candidate, RecordedCall, new_bodies
+from tests.bench.baseline_calls import baseline_jobs, record_calls, run_jobs
+from tests.bench.candidates import Candidate, RecordedCall, new_bodies
 from tests.bench.figures import CpuTime
 
 ROUNDS: Final = 60

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.bench.contenders import Candidate, new_bodies
+from tests.bench.candidates import Candidate, new_bodies
 from tests.bench.figures import CallCounts
 from tests.integration.ping import ping_message
 from tests.support.dynamo import CallRecorder as Counter

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from infra import REPOSITORY
+from oncely_cdk.paths import REPOSITORY
 
 PAGE: Final = REPOSITORY / "docs" / "benchmarks.md"
 PLOT: Final = REPOSITORY / "docs" / "benchmarks.svg"

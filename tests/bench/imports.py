@@ -26,12 +26,14 @@ _LAMBDA_ENV_VARS: Final = {
 }
 
 CLIENT: Final = ImportProbe("import boto3; boto3.client('dynamodb')")
-WORKER: Final = ImportProbe("import work_queue.handler")
+WORKER: Final = ImportProbe("import oncely.handlers.process_queue")
 # As Lambda's init phase does it. The mail worker needs no provider's SDK; Stripe's own import
 # comes on top in the payments worker.
-READY: Final = ImportProbe("import work_queue.handler", {**_LAMBDA_ENV_VARS, "QUEUE_NAME": "mail"})
+READY: Final = ImportProbe(
+    "import oncely.handlers.process_queue", {**_LAMBDA_ENV_VARS, "QUEUE_NAME": "mail"}
+)
 READY_WITH_STRIPE: Final = ImportProbe(
-    "import work_queue.handler", {**_LAMBDA_ENV_VARS, "QUEUE_NAME": "payments"}
+    "import oncely.handlers.process_queue", {**_LAMBDA_ENV_VARS, "QUEUE_NAME": "payments"}
 )
 POWERTOOLS: Final = ImportProbe("import tests.bench.powertools_worker")  # it makes its client, too
 

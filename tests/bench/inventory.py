@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from infra import REPOSITORY
+from oncely_cdk.paths import REPOSITORY
 
 TEMPLATE: Final = REPOSITORY / "tests" / "infra" / "snapshots" / "template.json"
 _MINUTES: Final = {"rate(1 minute)": 1}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from infra.local.engine import REGION
 from oncely.telemetry import Telemetry
+from oncely_local.engine import REGION
 from tests.bench.prices import LINE_BYTES, PLATFORM_BYTES, PLATFORM_LINES
 from tests.bench.shipped_jobs import JobSample, new_world
 from tests.support.worker import BatchHarness, FakeContext, make_delivery

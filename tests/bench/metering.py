@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from infra.table_plans import JOBS, TABLE_SCHEMAS
+from oncely_cdk.table_schemas import JOBS, TABLE_SCHEMAS
 from tests.bench.capacity import (
     TABLE,
     TRANSACTION,

@@ -5,8 +5,8 @@ from typing import Final
 
 from oncely.domain.jobs import Job
 from tests.bench.figures import Recovery
-from tests.support.mortal import CrashingPort, CrashPlan, SimulatedCrashError
-from tests.support.world import InMemoryStack, charge_message
+from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 KEY: Final = "payment.charge:order_18452"
 _MAX_CALLS: Final = 20  # more calls than any run makes

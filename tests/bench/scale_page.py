@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from string import digits
 from typing import Final
 
-from infra import REPOSITORY
-from infra.stages import Stage
-from infra.table_plans import JOBS
-from oncely.adapters.due_index import INDEX as DUE_INDEX
-from oncely.contracts.payment_charge import REQUESTED_INDEX
-from tests.bench import dollars, prices, quotas
+from oncely.aws.dynamodb_due_index import INDEX as DUE_INDEX
+from oncely.jobs.payment_charge import REQUESTED_INDEX
+from oncely_cdk.paths import REPOSITORY
+from oncely_cdk.stages import Stage
+from oncely_cdk.table_schemas import JOBS
+from tests.bench import cost_model as dollars
+from tests.bench import prices, quotas
 from tests.bench.capacity import TABLE
+from tests.bench.cost_model import BATCH_TIMINGS
 from tests.bench.cost_page import CostMeasurements
 from tests.bench.counting import PAYMENT_COUNT, JobUsage
-from tests.bench.dollars import BATCH_TIMINGS
 from tests.bench.metering import UnitsByIndex
 from tests.bench.tables import table
 

@@ -6,18 +6,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from oncely.contract import AnyContract
-from oncely.contracts import CONTRACTS
-from oncely.contracts.payment_charge import charge_shard
-from oncely.domain.answers import Prepared, Succeeded
+from oncely.domain.effect_outcomes import Prepared, Succeeded
 from oncely.domain.keys import JobKey
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
-from oncely.providers import CrmRecord, Email, Payment
+from oncely.jobs import CONTRACTS
+from oncely.jobs.payment_charge import charge_shard
+from oncely.providers.interfaces import CrmRecord, Email, Payment
 from tests.integration.ping import Ping
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeClock
+from tests.support.in_memory_stack import InMemoryStack
 from tests.support.mail import FakeMailer
 from tests.support.payments import FakeIntent, FakePayments, PaymentFault
-from tests.support.world import InMemoryStack
 
 ORDER: Final = "ord_01HF2Z6Q8W"
 CONTACT: Final = "104190077123"

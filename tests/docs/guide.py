@@ -7,7 +7,7 @@ from tests.docs.pages import page
 
 GUIDE: Final = page("docs/add-a-job.md")
 CONTRACT: Final = "functions/oncely/contracts/payment_refund.py"
-REGISTRY: Final = "functions/oncely/contracts/__init__.py"
+REGISTRY: Final = "functions/oncely/jobs/__init__.py"
 TEST: Final = "tests/unit/test_payment_refund.py"
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import stripe
 
-from infra.local.sandbox import FaultKind, StripeSandbox
-from oncely.domain.answers import Ambiguous, NotFound, Succeeded
+from oncely.domain.effect_outcomes import Ambiguous, NotFound, Succeeded
+from oncely.testing.sandbox import FaultKind, StripeSandbox
 from tests.docs.guide import CONTRACT, TEST, follow_guide
 from tests.docs.pages import REPOSITORY
 
@@ -57,7 +57,7 @@ def test_guide_test_fails_when_lookup_guard_is_removed(follower: Path) -> None:
 
 def test_guide_line_registers_job(follower: Path) -> None:
     tell = (
-        "from oncely.contracts import CONTRACTS\n"
+        "from oncely.jobs import CONTRACTS\n"
         "print(*(kind.describe() for kind in CONTRACTS), sep='\\n')"
     )
 
@@ -69,7 +69,7 @@ def test_guide_line_registers_job(follower: Path) -> None:
 
 def test_guide_job_imports_without_provider_sdk(follower: Path) -> None:
     """Functions that never call the provider ship without its layer."""
-    check = "import sys, oncely.contracts; print('stripe' in sys.modules)"
+    check = "import sys, oncely.jobs; print('stripe' in sys.modules)"
 
     done = _python(follower, "-c", check)
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from oncely.adapters.s3_history import S3HistoryStore
-from oncely.adapters.stream_records import batch_name, row_changes
-from oncely.contracts import CONTRACTS
+from oncely.aws.s3_history import S3HistoryStore
+from oncely.aws.stream_records import batch_name, row_changes
 from oncely.domain.actors import operator_actor
 from oncely.domain.history import UNKNOWN_JOB_TYPE, HistoryLine
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.services.archive_history import HistoryWriter
-from tests.support.duck import ENDED_QUERY, OPERATOR_QUERY, ORDER_QUERY, query, sql_blocks
+from oncely.jobs import CONTRACTS
+from oncely.publish.archive_history import HistoryWriter
+from tests.support.duckdb_queries import ENDED_QUERY, OPERATOR_QUERY, ORDER_QUERY, query, sql_blocks
 from tests.support.stream import FakeS3, finish_job, stream_record
 from tests.unit.samples import make_job
 

@@ -4,13 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from oncely.adapters.job_rows import serialize_job
+from oncely.aws.job_rows import serialize_job
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from tests.e2e.deployment import StackClient
-from tests.e2e.unresolved import job_store
-from tests.support.mass import choose_size
+from tests.e2e.deployed_stack import StackClient
+from tests.e2e.unresolved_jobs import job_store
+from tests.support.load_size import choose_size
 
 HOSTILE: Final = """<img src=x onerror="document.title='owned'"><script>alert(1)</script>'"""
 JOB_COUNT: Final = choose_size(1_200, full=10_000)

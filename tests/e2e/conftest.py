@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from infra.cdk_cli import CDK
-from infra.local.deploy import bootstrap, cached_assembly, deploy
-from infra.local.engine import Engine, EngineError, running_engine
-from infra.local.sandbox import ProviderSandbox
+from oncely.testing.sandbox import ProviderSandbox
+from oncely_local.cdk_cli import CDK
+from oncely_local.deploy import bootstrap, cached_assembly, deploy
+from oncely_local.engine import Engine, EngineError, running_engine
 from tests.e2e import scenarios
-from tests.e2e.admin_desk import AdminBrowser
-from tests.e2e.deployment import ENGINE_SETTINGS, StackClient
-from tests.e2e.people import OPERATOR, SUPPORT, with_users
+from tests.e2e.admin_api import OPERATOR, SUPPORT, with_users
+from tests.e2e.admin_browser import AdminBrowser
+from tests.e2e.deployed_stack import ENGINE_SETTINGS, StackClient
 from tests.support.chromium import running_chromium
 from tests.support.engines import skip_or_fail
 

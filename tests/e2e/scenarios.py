@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from infra.local.sandbox import FaultKind
-from oncely.adapters.deployment_identity import DynamoTableIdentity
-from oncely.adapters.dynamodb_jobs import DynamoJobStore
-from oncely.contracts.payment_charge import charge_shard
+from oncely.aws.deployment_identity import DynamoTableIdentity
+from oncely.aws.dynamodb_job_store import DynamoJobStore
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey
-from tests.e2e.deployment import StackClient, wait_for
+from oncely.jobs.payment_charge import charge_shard
+from oncely.testing.sandbox import FaultKind
+from tests.e2e.deployed_stack import StackClient, wait_for
 
 PAID: Final = "pm_card_visa"
 DECLINED: Final = "pm_card_chargeDeclined"

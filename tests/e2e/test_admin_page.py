@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.e2e.admin_desk import AdminBrowser
+from tests.e2e.admin_browser import AdminBrowser
 from tests.e2e.admin_jobs import HOSTILE, hostile_job
-from tests.e2e.deployment import StackClient
+from tests.e2e.deployed_stack import StackClient
 from tests.e2e.scenarios import charge_message, duplicate_message
-from tests.e2e.unresolved import create_unresolved_job
+from tests.e2e.unresolved_jobs import create_unresolved_job
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -5,11 +5,11 @@ from playwright.sync_api import Browser, expect
 
 from oncely.domain.actors import operator_actor
 from oncely.domain.lifecycle import Status
-from tests.e2e.admin_desk import AdminBrowser
-from tests.e2e.deployment import StackClient
-from tests.e2e.people import OPERATOR
+from tests.e2e.admin_api import OPERATOR
+from tests.e2e.admin_browser import AdminBrowser
+from tests.e2e.deployed_stack import StackClient
 from tests.e2e.scenarios import count_charges
-from tests.e2e.unresolved import create_unresolved_job, get_job
+from tests.e2e.unresolved_jobs import create_unresolved_job, get_job
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import pytest
 
-from infra import REPOSITORY
-from infra.local.account import STACK_NAME
-from tests.e2e.deployment import StackClient, wait_for
-from tests.e2e.recorded import recorded_calls
+from oncely_cdk.paths import REPOSITORY
+from oncely_local.account import STACK_NAME
+from tests.e2e.deployed_stack import StackClient, wait_for
+from tests.e2e.recorded_permissions import recorded_calls
 from tests.e2e.scenarios import charge_message, put_order
 from tests.infra.assembly import Assembly
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.e2e import scenarios
-from tests.e2e.deployment import StackClient, wait_for
+from tests.e2e.deployed_stack import StackClient, wait_for
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from infra import REPOSITORY
-from infra.cdk_cli import cdk_environment
-from infra.local.account import STACK_NAME, LocalAccount
-from infra.local.deploy import bootstrap, deploy, run_cdk
-from infra.local.engine import Engine, running_engine
-from tests.e2e.deployment import ENGINE_SETTINGS
+from oncely_cdk.paths import REPOSITORY
+from oncely_local.account import STACK_NAME, LocalAccount
+from oncely_local.cdk_cli import cdk_environment
+from oncely_local.deploy import bootstrap, deploy, run_cdk
+from oncely_local.engine import Engine, running_engine
+from tests.e2e.deployed_stack import ENGINE_SETTINGS
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.in_order]
 
@@ -92,7 +92,7 @@ def test_deploy_names_bootstrap_command_when_not_bootstrapped(
         # Of the two names, people and the CDK say AWS_REGION.
         del variables["AWS_DEFAULT_REGION"]
         done = subprocess.run(
-            [sys.executable, "-m", "infra.cdk_cli", "deploy", "--app", str(assembly)],
+            [sys.executable, "-m", "oncely_local.cdk_cli", "deploy", "--app", str(assembly)],
             cwd=REPOSITORY,
             env=variables,
             stdin=subprocess.DEVNULL,
@@ -104,4 +104,4 @@ def test_deploy_names_bootstrap_command_when_not_bootstrapped(
     assert done.returncode != 0
     assert "never bootstrapped" in done.stderr
     # The CDK by itself would not find the `python` of .venv, and could not synthesize.
-    assert ".venv/bin/python -m infra.cdk_cli bootstrap" in done.stderr
+    assert ".venv/bin/python -m oncely_local.cdk_cli bootstrap" in done.stderr

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from oncely.adapters.history_reader import S3HistoryReader
+from oncely.aws.s3_history_reader import S3HistoryReader
 from oncely.domain.lifecycle import ENDED
 from tests.e2e import scenarios
-from tests.e2e.deployment import StackClient, wait_for
-from tests.e2e.test_oncely_command import run_cli, run_cli_json
-from tests.support import duck
+from tests.e2e.deployed_stack import StackClient, wait_for
+from tests.e2e.test_cli import run_cli, run_cli_json
+from tests.support import duckdb_queries as duck
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.last]
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from infra.local.account import STACK_NAME
+from oncely_local.account import STACK_NAME
 from tests.e2e import scenarios
-from tests.e2e.deployment import StackClient, wait_for
-from tests.e2e.people import OPERATOR, AdminApiClient, with_users
-from tests.e2e.recorded import recorded_permissions
+from tests.e2e.admin_api import OPERATOR, AdminApiClient, with_users
+from tests.e2e.deployed_stack import StackClient, wait_for
+from tests.e2e.recorded_permissions import recorded_permissions
 from tests.infra.assembly import Assembly
 from tests.infra.policies import Permission, permissions
 

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from infra import FUNCTIONS, REPOSITORY
-from infra.cdk_cli import CDK
-from infra.local.state import STATE_FILE, RunningStack
+from oncely_cdk.paths import FUNCTIONS, REPOSITORY
+from oncely_local.cdk_cli import CDK
+from oncely_local.state_file import STATE_FILE, RunningStack
 from tests.support.engines import skip_or_fail
 
 pytestmark = pytest.mark.timeout(600)
@@ -32,7 +32,7 @@ class Terminal:
         self._path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         with said.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "infra.local", "local"],
+                [sys.executable, "-m", "oncely_local", "local"],
                 cwd=REPOSITORY,
                 env={**os.environ, "PYTHONPATH": f"{FUNCTIONS}{os.pathsep}{REPOSITORY}"},
                 stdin=subprocess.PIPE,

@@ -12,11 +12,11 @@ from typing import Final
 
 import pytest
 
-from infra.local.account import STACK_NAME
+from oncely_local.account import STACK_NAME
 from tests.docs.pages import REPOSITORY, DocPage, pages
 from tests.e2e import scenarios
-from tests.e2e.deployment import StackClient
-from tests.support.forked import run_command
+from tests.e2e.deployed_stack import StackClient
+from tests.support.forked_cli import run_command
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.in_order]
 

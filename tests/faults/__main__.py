@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from oncely.testing.__main__ import main
-from tests.faults import beside
+from tests.faults import comparison as beside
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from oncely.domain.answers import (
+from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
     EffectOutcome,
@@ -14,7 +14,7 @@ from oncely.domain.answers import (
 )
 from oncely.domain.keys import IdempotencyKey
 from oncely.ports import Clock
-from oncely.providers import CrmPage, Payment
+from oncely.providers.interfaces import CrmPage, Payment
 from tests.support.crm import CrmFault, FakeCrm
 from tests.support.payments import FakePayments
 

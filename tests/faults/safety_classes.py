@@ -14,7 +14,13 @@ from oncely.contract import (
     Proceed,
     Resources,
 )
-from oncely.domain.answers import Anomalous, EffectOutcome, LookupUnsupported, NotFound, Succeeded
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    EffectOutcome,
+    LookupUnsupported,
+    NotFound,
+    Succeeded,
+)
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.ports import Clock

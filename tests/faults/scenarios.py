@@ -5,20 +5,20 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.contracts.payment_charge import PaymentCharge
-from oncely.contracts.receipt_send import ReceiptSend
-from oncely.contracts.sync_contact import SyncContact
-from oncely.contracts.sync_import import SyncImport
-from oncely.contracts.sync_push import SyncPush
-from oncely.domain.answers import NotSent, Prepared
+from oncely.domain.effect_outcomes import NotSent, Prepared
 from oncely.domain.jobs import new_job
 from oncely.domain.keys import JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.domain.profiles import STRIPE, RetryLimits, RetryPolicy, RetrySafety
 from oncely.domain.writes import Json
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.receipt_send import ReceiptSend
+from oncely.jobs.sync_contact import SyncContact
+from oncely.jobs.sync_import import SyncImport
+from oncely.jobs.sync_push import SyncPush
 from oncely.ports import Clock
-from oncely.providers import Payment
+from oncely.providers.interfaces import Payment
 from oncely.testing import (
     FinalState,
     ProviderSpec,
@@ -27,29 +27,9 @@ from oncely.testing import (
     effect_calls,
     lookup_calls,
 )
-from oncely.testing.actors import START
 from oncely.testing.memory import MemoryBusinessRows
-from tests.faults.providers import (
-    DeclineFirstConfirmPayments,
-    DeclineFirstPayments,
-    ExpiringKeyPayments,
-    LimitedCrm,
-    OutagePayments,
-    SlowPayments,
-    SmallPages,
-    StaleReadPayments,
-    StrictPayments,
-)
-from tests.faults.restores import restore_scenarios
-from tests.faults.safety_classes import (
-    LAG,
-    MESSAGE,
-    SHORT_KEY_TTL,
-    SHORT_LAG,
-    EffectLog,
-    contract_for_safety,
-)
-from tests.faults.truths import (
+from oncely.testing.tasks import START
+from tests.faults.expectations import (
     CONTACT,
     KEY,
     ORDER,
@@ -65,6 +45,26 @@ from tests.faults.truths import (
     check_resubmission_charges_once,
     check_single_contact,
     count_complete_imports,
+)
+from tests.faults.providers import (
+    DeclineFirstConfirmPayments,
+    DeclineFirstPayments,
+    ExpiringKeyPayments,
+    LimitedCrm,
+    OutagePayments,
+    SlowPayments,
+    SmallPages,
+    StaleReadPayments,
+    StrictPayments,
+)
+from tests.faults.restore_scenarios import restore_scenarios
+from tests.faults.safety_classes import (
+    LAG,
+    MESSAGE,
+    SHORT_KEY_TTL,
+    SHORT_LAG,
+    EffectLog,
+    contract_for_safety,
 )
 from tests.support.crm import FakeCrm
 from tests.support.mail import FakeMailer

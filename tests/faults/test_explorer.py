@@ -8,13 +8,13 @@ import pytest
 
 from oncely.contract import AnyContract, PrecheckResult
 from oncely.domain import decide
-from oncely.domain.answers import EffectOutcome, NotFound, Succeeded
+from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.proof import MONEY_RETENTION, awaits_publishing, mark_published
-from oncely.services import ending
-from oncely.services.publish import EndedJobPublisher
+from oncely.publish.publisher import EndedJobPublisher
+from oncely.run import ending
 from oncely.testing import Scenario, SearchLimits, explore
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import Explorer, run_schedule

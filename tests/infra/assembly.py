@@ -11,7 +11,7 @@ from typing import Any
 # The banner about Node 20 says nothing about our stack; set before the CDK starts its Node.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
-from infra.app import build_app
+from app import build_app
 
 # With the jobs that ship; each queue of a job of the reader's own adds a worker.
 SHIPPED_FUNCTIONS = 12
@@ -33,8 +33,8 @@ class FunctionResource:
 
     @property
     def entry(self) -> str:
-        """The folder in functions/ that it runs."""
-        return str(self.properties["Handler"]).partition(".")[0]
+        """The module of oncely/handlers that it runs."""
+        return str(self.properties["Handler"]).split(".")[-2]
 
     @property
     def variables(self) -> dict[str, str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import bytecode, layers, shipped
+from oncely_cdk import bytecode, layers
+from oncely_cdk import function_files as shipped
 from tests.infra.assembly import PROD, Assembly
 
 

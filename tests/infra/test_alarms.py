@@ -4,10 +4,10 @@ import json
 import re
 from typing import Any
 
-from infra import REPOSITORY
 from oncely import signals
-from oncely.contracts import CONTRACTS
+from oncely.jobs import CONTRACTS
 from oncely.settings import pascal_case
+from oncely_cdk.paths import REPOSITORY
 from tests.infra.assembly import Assembly
 
 DESCRIPTION = re.compile(

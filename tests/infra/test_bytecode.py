@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import bytecode
-from infra.bytecode import BytecodeError, compile_for_lambda
+from oncely_cdk import bytecode
+from oncely_cdk.bytecode import BytecodeError, compile_for_lambda
 
 SOURCE = """
 def fail():

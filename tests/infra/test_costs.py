@@ -1,6 +1,6 @@
 """What costs extra is off, as docs/costs.md says."""
 
-from infra import REPOSITORY
+from oncely_cdk.paths import REPOSITORY
 from tests.infra.assembly import Assembly
 
 COSTS = (REPOSITORY / "docs" / "costs.md").read_text(encoding="utf-8")

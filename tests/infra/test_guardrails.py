@@ -5,15 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from infra.app import build_app
-from infra.guardrails import UnsafeStageError, validate_stage
-from infra.stages import Stage
+from app import build_app
 from oncely.contract import AnyContract
-from oncely.contracts import CONTRACTS
-from oncely.contracts.payment_charge import PaymentCharge
-from oncely.contracts.receipt_send import ReceiptSend
-from oncely.contracts.sync_contact import SyncContact
 from oncely.domain.profiles import RetrySafety
+from oncely.jobs import CONTRACTS
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.receipt_send import ReceiptSend
+from oncely.jobs.sync_contact import SyncContact
+from oncely_cdk.guardrails import UnsafeStageError, validate_stage
+from oncely_cdk.stages import Stage
 
 BROKEN = [
     pytest.param(

@@ -6,12 +6,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from oncely.adapters.s3_history import S3HistoryStore
-from oncely.adapters.stream_records import batch_name, row_changes
-from oncely.contracts import CONTRACTS
+from oncely.aws.s3_history import S3HistoryStore
+from oncely.aws.stream_records import batch_name, row_changes
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.services.archive_history import HistoryWriter
+from oncely.jobs import CONTRACTS
+from oncely.publish.archive_history import HistoryWriter
 from tests.infra.assembly import Assembly
 from tests.support.stream import FakeS3, finish_job, stream_record
 from tests.unit.samples import NOW, make_job

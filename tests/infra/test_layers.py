@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import layers
-from infra.layers import Layer, Target, layers_for
+from oncely_cdk import layers
+from oncely_cdk.layers import Layer, Target, layers_for
 
 
 @pytest.fixture

@@ -7,12 +7,14 @@ import pytest
 from aws_cdk import App, Stack
 from constructs import Construct
 
-from infra import FUNCTIONS, shipped
-from infra.code import function_code
-from infra.stages import Stage
+from oncely_cdk import function_code as code_module
+from oncely_cdk import function_files
+from oncely_cdk.function_code import function_code
+from oncely_cdk.paths import PACKAGE
+from oncely_cdk.stages import Stage
 from tests.infra.assembly import Assembly
 
-ENTRIES = sorted(path.parent.name for path in FUNCTIONS.glob("*/handler.py"))
+ENTRIES = sorted(path.stem for path in PACKAGE.glob("handlers/*.py") if path.stem != "__init__")
 
 
 def source_path(compiled: Path) -> Path:
@@ -23,14 +25,12 @@ def test_every_entry_point_is_deployed(prod: Assembly) -> None:
     assert sorted({function.entry for function in prod.functions.values()}) == ENTRIES
 
 
-def test_asset_holds_only_shared_package_and_own_folder(prod: Assembly) -> None:
+def test_asset_holds_only_what_functions_run(prod: Assembly) -> None:
     for function in prod.functions.values():
-        assert {path.name for path in function.folder.iterdir()} == {"oncely", function.entry}
-
-
-def test_testing_package_is_not_shipped(prod: Assembly) -> None:
-    for function in prod.functions.values():
-        assert not (function.folder / "oncely" / "testing").exists()
+        package = function.folder / "oncely"
+        assert [path.name for path in function.folder.iterdir()] == ["oncely"]
+        assert not [name for name in ("cli", "testing") if (package / name).exists()]
+        assert not list(package.glob("providers/*/sandbox"))
 
 
 def test_hidden_files_and_stray_bytecode_are_not_shipped(prod: Assembly) -> None:
@@ -41,9 +41,7 @@ def test_hidden_files_and_stray_bytecode_are_not_shipped(prod: Assembly) -> None
             assert source_path(compiled).is_file()
 
 
-def test_only_functions_that_need_provider_sdk_have_its_layer(
-    prod: Assembly,
-) -> None:
+def test_only_functions_that_need_provider_sdk_have_its_layer(prod: Assembly) -> None:
     extra = {name: set(function.layers) - {"runtime"} for name, function in prod.functions.items()}
 
     assert {name: found for name, found in extra.items() if found} == {
@@ -55,13 +53,18 @@ def test_only_functions_that_need_provider_sdk_have_its_layer(
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of functions/ to change."""
-    copy = tmp_path / "functions"
-    shutil.copytree(FUNCTIONS, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(shipped, "FUNCTIONS", copy)
-    monkeypatch.setattr("infra.code.FUNCTIONS", copy)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the package to change."""
+    copy = tmp_path / "functions" / "oncely"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    use_package(copy, monkeypatch)
     return copy
+
+
+def use_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (function_files, code_module):
+        monkeypatch.setattr(module, "FUNCTIONS", package.parent)
+        monkeypatch.setattr(module, "PACKAGE", package)
 
 
 @pytest.fixture(params=["lambda_python", "no_lambda_python"])
@@ -70,84 +73,58 @@ def with_and_without_bytecode(request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(request.param)
 
 
-def code_hashes(stack: Stack, *, stage: str = "prod") -> dict[str, str]:
-    """The hash of what each entry point ships, as Lambda knows it."""
-    settings = Stage.from_context({"stage": stage}, ())
-    found = {}
-    for entry in ENTRIES:
-        code = function_code(entry, stage=settings).bind(Construct(stack, entry))
-        assert code.s3_location is not None
-        found[entry] = code.s3_location.object_key.removesuffix(".zip")
-    return found
+def code_hash(app: App | None = None, *, stage: str = "prod") -> str:
+    """The hash of what every function ships, as Lambda knows it."""
+    stack = Stack(app or App(), "Code")
+    code = function_code(stage=Stage.from_context({"stage": stage}, ()))
+    location = code.bind(Construct(stack, "Function")).s3_location
+    assert location is not None
+    return location.object_key.removesuffix(".zip")
 
 
-def assets(stage: str) -> list[Path]:
-    """What the entry points ship."""
+def asset(stage: str) -> Path:
+    """What every function ships."""
     app = App()
-    keys = code_hashes(Stack(app, "Code"), stage=stage).values()
-    return [Path(app.synth().directory) / f"asset.{key}" for key in keys]
-
-
-def hashes() -> dict[str, str]:
-    """The hash of what each entry point ships for production."""
-    return code_hashes(Stack(App(), "Code"))
+    key = code_hash(app, stage=stage)
+    return Path(app.synth().directory) / f"asset.{key}"
 
 
 @pytest.mark.usefixtures("lambda_python")
 def test_every_source_ships_with_its_bytecode() -> None:
-    for asset in assets("prod"):
-        compiled = {source_path(path) for path in asset.rglob("*.pyc")}
-        assert compiled == set(asset.rglob("*.py"))
+    folder = asset("prod")
+    compiled = {source_path(path) for path in folder.rglob("*.pyc")}
+    assert compiled == set(folder.rglob("*.py"))
 
 
 @pytest.mark.usefixtures("no_lambda_python")
 def test_only_sources_ship_without_lambda_python() -> None:
-    for asset in assets("prod"):
-        assert not list(asset.rglob("*.pyc"))
+    assert not list(asset("prod").rglob("*.pyc"))
 
 
 @pytest.mark.usefixtures("lambda_python")
-def test_local_assets_are_not_compiled() -> None:
-    for asset in assets("local"):
-        assert not list(asset.rglob("*.pyc"))
+def test_local_asset_is_not_compiled() -> None:
+    assert not list(asset("local").rglob("*.pyc"))
 
 
 @pytest.mark.usefixtures("lambda_python")
 def test_hash_is_independent_of_build_folder(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = hashes()
-    monkeypatch.setattr(shipped, "FUNCTIONS", tree.rename(tmp_path / "elsewhere"))
+    before = code_hash()
+    moved = package.parent.rename(tmp_path / "elsewhere")
+    use_package(moved / "oncely", monkeypatch)
 
-    assert hashes() == before
-
-
-@pytest.mark.usefixtures("with_and_without_bytecode")
-def test_function_hash_changes_with_own_folder_only(tree: Path) -> None:
-    before = hashes()
-    (tree / "find_due" / "handler.py").write_text("changed = True\n", encoding="utf-8")
-
-    after = hashes()
-
-    assert {entry for entry in ENTRIES if after[entry] != before[entry]} == {"find_due"}
+    assert code_hash() == before
 
 
 @pytest.mark.usefixtures("with_and_without_bytecode")
-def test_caches_and_new_neighbors_change_no_hash(tree: Path) -> None:
-    before = hashes()
-    (tree / "oncely" / "__pycache__").mkdir()
-    (tree / "oncely" / "__pycache__" / "contract.pyc").write_bytes(b"bytecode")
-    (tree / "new_neighbour").mkdir()
-    (tree / "new_neighbour" / "handler.py").write_text("new = True\n", encoding="utf-8")
+def test_hash_changes_only_with_shipped_files(package: Path) -> None:
+    before = code_hash()
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "contract.pyc").write_bytes(b"bytecode")
+    (package / "testing" / "explore.py").write_text("changed = True\n", encoding="utf-8")
+    (package.parent / "neighbor.py").write_text("new = True\n", encoding="utf-8")
+    assert code_hash() == before
 
-    assert hashes() == before
-
-
-@pytest.mark.usefixtures("with_and_without_bytecode")
-def test_shared_package_change_changes_every_hash(tree: Path) -> None:
-    before = hashes()
-    (tree / "oncely" / "contract.py").write_text("changed = True\n", encoding="utf-8")
-
-    after = hashes()
-
-    assert all(after[entry] != before[entry] for entry in ENTRIES)
+    (package / "contract.py").write_text("changed = True\n", encoding="utf-8")
+    assert code_hash() != before

@@ -4,7 +4,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from oncely.contracts import CONTRACTS
+from oncely.jobs import CONTRACTS
 from oncely.settings import pascal_case
 from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly
 from tests.infra.policies import inline_policies, permissions

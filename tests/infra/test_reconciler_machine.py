@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from infra.reconciler_machine import definition, find_undefined_states
+from oncely_cdk.reconciler_machine import definition, find_undefined_states
 from tests.infra.assembly import Assembly
 
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from infra.stages import Stage, StageError
-from oncely.contracts import CONTRACTS
+from oncely.jobs import CONTRACTS
+from oncely_cdk.stages import Stage, StageError
 
 
 def stage(**context: object) -> Stage:

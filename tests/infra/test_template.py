@@ -10,7 +10,7 @@ from aws_cdk import Acknowledgment, Validations
 from cfnlint.api import lint  # type: ignore[import-untyped]  # it ships no types
 from cfnlint.config import ManualArgs  # type: ignore[import-untyped]  # it ships no types
 
-from infra.app import build_app
+from app import build_app
 from tests.infra.assembly import Assembly
 from tests.infra.snapshots import assert_matches_snapshot
 

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from infra.local.sandbox import FaultKind
-from oncely.domain.answers import Ambiguous, NotSent
+from oncely.domain.effect_outcomes import Ambiguous, NotSent
+from oncely.testing.sandbox import FaultKind
 
 FAULTY_SENDS: Final = (
     # Not performed, and the provider says so.

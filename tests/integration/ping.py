@@ -12,7 +12,7 @@ from oncely.contract import (
     Proceed,
     Resources,
 )
-from oncely.domain.answers import EffectOutcome, Succeeded
+from oncely.domain.effect_outcomes import EffectOutcome, Succeeded
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 

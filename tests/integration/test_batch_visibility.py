@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from oncely.adapters.sqs import SqsMessageSource
-from oncely.services.outcomes import LeasedElsewhere, NotStarted
+from oncely.aws.sqs import SqsMessageSource
+from oncely.run.outcomes import LeasedElsewhere, NotStarted
 from tests.support.fakes import FakeClock
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import BatchHarness, WorkerHarness, lease_to_other_worker, make_delivery
-from tests.support.world import InMemoryStack, charge_message
 
 LEASE = timedelta(seconds=1.5)
 # SQS counts whole seconds, so a message may come back this much after the lease.

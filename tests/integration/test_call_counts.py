@@ -1,9 +1,9 @@
 """What a job costs at DynamoDB: two calls of the engine's for a new one, one for a duplicate."""
 
-from oncely.services.outcomes import Duplicate, Finished, InvalidMessage
+from oncely.run.outcomes import Duplicate, Finished, InvalidMessage
 from tests.integration.ping import Ping, ping_message
 from tests.support.dynamo import DynamoFixture
-from tests.support.world import InMemoryStack, charge_message
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 READ_ORDER = "GetItem"
 CLAIM = "UpdateItem"

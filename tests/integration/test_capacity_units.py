@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from infra.table_plans import JOBS, TABLE_SCHEMAS
+from oncely_cdk.table_schemas import JOBS, TABLE_SCHEMAS
 from tests.bench.capacity import TABLE, WRITE_BYTES, item_bytes
 from tests.bench.counting import count_usage
 from tests.bench.metering import Meter, MeteredCall

@@ -9,11 +9,11 @@ from itertools import product
 import pytest
 
 from oncely.domain.times import format_time
-from oncely.services.outcomes import Duplicate, Finished, LeasedElsewhere, NotAttempted
-from oncely.services.run_job import JobRunner
+from oncely.run.outcomes import Duplicate, Finished, LeasedElsewhere, NotAttempted
+from oncely.run.run_job import JobRunner
 from tests.support.dynamo import DynamoFixture
-from tests.support.mass import choose_size
-from tests.support.world import InMemoryStack
+from tests.support.in_memory_stack import InMemoryStack
+from tests.support.load_size import choose_size
 
 VERSIONS = 4
 CONTACTS = choose_size(15, full=100)

@@ -1,8 +1,8 @@
 """A contact as odd as people make them, through DynamoDB and back."""
 
-from oncely.services.outcomes import Finished
+from oncely.run.outcomes import Finished
 from tests.support.dynamo import DynamoFixture
-from tests.support.world import InMemoryStack
+from tests.support.in_memory_stack import InMemoryStack
 
 RESERVED = ("status", "size", "name", "data", "values", "hash", "ttl", "#n0", ":v0", "a.b")
 

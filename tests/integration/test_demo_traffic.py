@@ -2,9 +2,9 @@
 
 import json
 
-from infra.local.account import LocalAccount
-from infra.local.traffic import stored_messages
-from tests.contract.samples import make_ready_job
+from oncely_local.account import LocalAccount
+from oncely_local.traffic import stored_messages
+from tests.conformance.samples import make_ready_job
 from tests.support.dynamo import DynamoFixture
 
 

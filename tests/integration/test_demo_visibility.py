@@ -2,9 +2,9 @@
 
 import pytest
 
-from infra.local.account import LocalAccount
-from infra.local.demo import shorten_visibility
-from infra.local.observer import QUEUE_OUTPUTS
+from oncely_local.account import LocalAccount
+from oncely_local.demo import shorten_visibility
+from oncely_local.observer import QUEUE_OUTPUTS
 
 # The demo has three minutes for everything.
 SOON = 90

@@ -1,6 +1,6 @@
 """A row that somebody edited by hand stops no sweep: the others are found all the same."""
 
-from oncely.adapters.due_index import DynamoDueIndex
+from oncely.aws.dynamodb_due_index import DynamoDueIndex
 from oncely.domain.due import DueAction, due_shard
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import boto3
 import pytest
 
-from infra.local.engine import (
+from oncely_local.engine import (
     ENGINE_ENVIRONMENT,
     HOST,
     REPOSITORY,
@@ -47,7 +47,7 @@ EXIT_TIMEOUT_SECONDS = 5.0
 STARTER = """
 import signal, sys, time
 from pathlib import Path
-from infra.local.engine import running_engine
+from oncely_local.engine import running_engine
 
 # What starts the tests in the background lets its children ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)

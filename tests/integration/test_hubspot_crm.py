@@ -13,12 +13,12 @@ import pytest
 from hubspot.crm.contacts import ApiClient, ApiException, BasicApi, Configuration  # type: ignore[import-untyped]  # no types
 from urllib3 import HTTPResponse, PoolManager
 
-from infra.local.engine import free_port
-from infra.local.sandbox import FaultKind, ProviderSandbox
-from oncely.adapters.hubspot import HubSpotCrm
-from oncely.adapters.hubspot_paths import CONTACTS
-from oncely.domain.answers import Ambiguous, Declined, LookupFailed, NotSent, Succeeded
-from oncely.providers import CrmConflict, CrmPage, CrmRecord, RecordNotFound
+from oncely.domain.effect_outcomes import Ambiguous, Declined, LookupFailed, NotSent, Succeeded
+from oncely.providers.hubspot.crm import HubSpotCrm
+from oncely.providers.hubspot.paths import CONTACTS
+from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound
+from oncely.testing.sandbox import FaultKind, ProviderSandbox
+from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.fakes import START
 from tests.support.tls import untrusted_server

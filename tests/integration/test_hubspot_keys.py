@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.local.engine import free_port
-from infra.local.sandbox import FaultKind, ProviderSandbox
-from oncely.adapters.hubspot_keys import check_api_key
-from oncely.adapters.hubspot_paths import CONTACTS
-from ops_cli.place import AwsStackConnection, StackSelector
+from oncely.cli.stack_connection import AwsStackConnection, StackSelector
+from oncely.providers.hubspot.api_key import check_api_key
+from oncely.providers.hubspot.paths import CONTACTS
+from oncely.testing.sandbox import FaultKind, ProviderSandbox
+from oncely_local.engine import free_port
 
 
 @pytest.fixture

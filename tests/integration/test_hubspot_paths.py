@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.local.sandbox import ProviderSandbox
-from oncely.adapters.hubspot import HubSpotCrm
-from oncely.adapters.hubspot_paths import API_VERSION, CONTACTS
-from oncely.domain.answers import Anomalous, Succeeded
-from oncely.providers import CrmRecord, RecordNotFound
+from oncely.domain.effect_outcomes import Anomalous, Succeeded
+from oncely.providers.hubspot.crm import HubSpotCrm
+from oncely.providers.hubspot.paths import API_VERSION, CONTACTS
+from oncely.providers.interfaces import CrmRecord, RecordNotFound
+from oncely.testing.sandbox import ProviderSandbox
 
 GRACE = {"firstname": "Grace"}
 MINE = "shop#7"

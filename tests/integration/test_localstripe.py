@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from oncely.domain.answers import Prepared
+from oncely.domain.effect_outcomes import Prepared
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.providers import Payment
+from oncely.providers.interfaces import Payment
+from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.localstripe import LocalStripe, running_localstripe
-from tests.support.mortal import CrashingPort, CrashPlan, SimulatedCrashError
-from tests.support.world import InMemoryStack, charge_message
 
 KEY = JobKey("payment.charge:order_18452")
 

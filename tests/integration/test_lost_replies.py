@@ -5,7 +5,7 @@ import pytest
 from oncely.domain.errors import UnavailableError
 from oncely.domain.lifecycle import Event
 from oncely.ports import AlreadyExists, Claimed, ClaimFailed, Created, Swapped, VersionConflict
-from tests.contract.samples import (
+from tests.conformance.samples import (
     KEY,
     ORDER_KEY,
     PAID_ORDER,
@@ -22,7 +22,7 @@ from tests.contract.samples import (
     time_at,
 )
 from tests.support.dynamo import DynamoFixture
-from tests.support.faulty_aws import FaultInjector, NetworkFault
+from tests.support.fault_injecting_client import FaultInjector, NetworkFault
 
 # The first try is performed and nobody hears of it; the SDK's own retry meets what it did.
 RETRIED_BY_SDK = [(NetworkFault.REPLY_LOST,), (NetworkFault.REPLY_TIMEOUT,)]

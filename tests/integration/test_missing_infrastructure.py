@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from oncely.adapters.dynamodb_jobs import DynamoJobStore
+from oncely.aws.dynamodb_job_store import DynamoJobStore
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.lifecycle import Event
 from oncely.ports import BusinessWriteConflict, Swapped
-from oncely.services.outcomes import NeedsReview
-from tests.contract.samples import (
+from oncely.run.outcomes import NeedsReview
+from tests.conformance.samples import (
     KEY,
     ORDER_KEY,
     UNPAID_ORDER,
@@ -21,8 +21,8 @@ from tests.contract.samples import (
     paid_order_write,
 )
 from tests.support.dynamo import DynamoFixture
-from tests.support.faulty_aws import FaultInjector, ServiceError
-from tests.support.world import InMemoryStack, charge_message
+from tests.support.fault_injecting_client import FaultInjector, ServiceError
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 A_JOB = apply_event(make_ready_job(), Event.RESEND)
 FORBIDDEN = [

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.local import processes
-from infra.local.processes import kill_worker, list_busy_workers, list_workers, memory_usage
+from oncely_local import processes
+from oncely_local.processes import kill_worker, list_busy_workers, list_workers, memory_usage
 
 BUSY = "import sys; print('up', flush=True)\nwhile True: pass\n"
 IDLE = "import sys; print('up', flush=True)\nsys.stdin.read()\n"

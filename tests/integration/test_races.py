@@ -13,26 +13,26 @@ from typing import Any, TypeVar
 import pytest
 from botocore.config import Config
 
-from infra.local.sandbox import StripeSandbox
-from oncely.adapters.aws import DYNAMODB
-from oncely.adapters.stripe_payments import StripePayments
-from oncely.adapters.system import SystemClock, new_owner_token, random_jitter
-from oncely.contracts import CONTRACTS
+from oncely.aws.client_config import DYNAMODB
+from oncely.aws.system import SystemClock, new_owner_token, random_jitter
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from oncely.enqueue.enqueuer import Enqueuer
+from oncely.jobs import CONTRACTS
 from oncely.ports import Claimed, ClaimFailed, Created, UniqueWindow, WindowTaken
+from oncely.providers.stripe.payments import StripePayments
 from oncely.registry import ContractRegistry
-from oncely.services.deadline import Deadline
-from oncely.services.enqueue import Enqueuer
-from oncely.services.outcomes import Duplicate, Finished, InternalError, LeasedElsewhere, RunOutcome
-from oncely.services.run_job import JobRunner
-from oncely.services.tell import AlertDelivery, ReviewAlerter
-from tests.contract.samples import make_claim, make_ready_job, time_at
+from oncely.run.deadline import Deadline
+from oncely.run.outcomes import Duplicate, Finished, InternalError, LeasedElsewhere, RunOutcome
+from oncely.run.review_alerts import AlertDelivery, ReviewAlerter
+from oncely.run.run_job import JobRunner
+from oncely.testing.sandbox import StripeSandbox
+from tests.conformance.samples import make_claim, make_ready_job, time_at
 from tests.integration.ping import ping_contract, ping_message
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import FakeMessageSender, FakeNotifier
-from tests.support.mass import choose_size
-from tests.support.world import InMemoryStack, charge_message
+from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.load_size import choose_size
 
 WORKERS = choose_size(8, full=16)
 ENQUEUERS = 8

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.adapters.hubspot import HubSpotCrm, hubspot_client
-from oncely.adapters.stripe_payments import StripePayments, stripe_client
-from oncely.domain.answers import Ambiguous, NotSent
+from oncely.domain.effect_outcomes import Ambiguous, NotSent
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
-from oncely.providers import Payment
+from oncely.providers.hubspot.crm import HubSpotCrm, hubspot_client
+from oncely.providers.interfaces import Payment
+from oncely.providers.stripe.payments import StripePayments, stripe_client
 
 LIMIT = 0.6
 CHUNK_INTERVAL = 0.1  # seconds between two bytes: no single read ever waits for long

@@ -6,15 +6,7 @@ from dataclasses import replace
 import pytest
 import stripe
 
-from infra.local.engine import free_port
-from infra.local.sandbox import StripeSandbox
-from oncely.adapters.stripe_payments import (
-    MAX_PAGES,
-    PAGE_SIZE,
-    StripePayments,
-    stripe_client,
-)
-from oncely.domain.answers import (
+from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
     EffectOutcome,
@@ -27,9 +19,17 @@ from oncely.domain.answers import (
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.providers import Payment
-from oncely.services.outcomes import Failed, Finished, NeedsReview
-from tests.support.world import InMemoryStack, charge_message
+from oncely.providers.interfaces import Payment
+from oncely.providers.stripe.payments import (
+    MAX_PAGES,
+    PAGE_SIZE,
+    StripePayments,
+    stripe_client,
+)
+from oncely.run.outcomes import Failed, Finished, NeedsReview
+from oncely.testing.sandbox import StripeSandbox
+from oncely_local.engine import free_port
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 CREATE = "/v1/payment_intents"
 CONFIRM = "/v1/payment_intents/*/confirm"

@@ -5,9 +5,9 @@ import pytest
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.ports import Created, UniqueWindow
-from tests.contract.samples import make_ready_job, time_at
+from tests.conformance.samples import make_ready_job, time_at
 from tests.support.dynamo import DynamoFixture
-from tests.support.faulty_aws import FaultInjector, NetworkFault, ServiceError
+from tests.support.fault_injecting_client import FaultInjector, NetworkFault, ServiceError
 
 KEY = JobKey("sync.import:hubspot:1")
 NIGHTLY = UniqueWindow(name="sync.import:hubspot", now=time_at(0), until=time_at(600))

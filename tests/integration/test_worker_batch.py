@@ -8,8 +8,8 @@ import pytest
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import KEY, WorkerHarness, invoke_handler, lease_to_other_worker
-from tests.support.world import InMemoryStack, charge_message
 
 GOOD = ("1", "2", "3", "4")
 NOT_JSON = '{"job": "payment.charge", '

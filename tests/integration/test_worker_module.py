@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from infra.local.engine import REPOSITORY
 from oncely import signals
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.lifecycle import Status
+from oncely.handlers.process_queue import get_worker
+from oncely_local.engine import REPOSITORY
 from tests.support.dynamo import DynamoFixture
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import KEY, WorkerHarness, invoke_handler, worker_harness
-from tests.support.world import InMemoryStack, charge_message
-from work_queue.handler import get_worker
 
 BODY = json.dumps(charge_message())
 
@@ -114,13 +114,13 @@ def log_line(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_handler_import_only_reads_lambda_function_name() -> None:
-    done = probe(REPOSITORY / "functions", "work_queue.handler")
+    done = probe(REPOSITORY / "functions", "oncely.handlers.process_queue")
 
     assert {one.partition(" at ")[0] for one in done} == {"read AWS_LAMBDA_FUNCTION_NAME"}
 
 
 def test_package_import_has_no_side_effects() -> None:
-    for module in ("oncely", "oncely.contract", "oncely.adapters.producer", "oncely.telemetry"):
+    for module in ("oncely", "oncely.contract", "oncely.aws.producer", "oncely.telemetry"):
         assert probe(REPOSITORY / "functions", module) == []
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from oncely import signals, telemetry
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.worker import KEY, WorkerHarness, invoke_handler, lease_to_other_worker
-from tests.support.world import InMemoryStack, charge_message
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_internal_error_is_logged_with_trace(
     printed: PrintedLines,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("oncely.contracts.payment_charge._order", None)
+    monkeypatch.setattr("oncely.jobs.payment_charge._order", None)
 
     answer = invoke_handler(harness.deliver(json.dumps(charge_message())))
 

@@ -6,10 +6,10 @@ import threading
 from types import FrameType
 from typing import Final
 
-from infra import FUNCTIONS
 from oncely.domain.lifecycle import Status
+from oncely_cdk.paths import FUNCTIONS
+from tests.support.in_memory_stack import charge_message
 from tests.support.worker import KEY, WorkerHarness, invoke_handler
-from tests.support.world import charge_message
 
 # A call into one of these is a step of the walk; what happens inside is another story.
 LEAVES: Final = ("oncely/adapters/", "oncely/contracts/")

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tests.mutants.named import run_named
+from tests.mutants.named_mutants import run_named
 from tests.mutants.random_mutants import MutantSelection, UsageError, run_random, seed_of_head
 
 

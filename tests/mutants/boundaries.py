@@ -4,11 +4,11 @@ from typing import Final
 
 from tests.mutants.mutation import Mutation
 
-FRESH: Final = "functions/oncely/adapters/fresh_connections.py"
-HUBSPOT: Final = "functions/oncely/adapters/hubspot.py"
+FRESH: Final = "functions/oncely/http/fresh_connections.py"
+HUBSPOT: Final = "functions/oncely/providers/hubspot/crm.py"
 KEYS: Final = "functions/oncely/domain/keys.py"
-SES: Final = "functions/oncely/adapters/ses_mail.py"
-WORKER: Final = "infra/queue_worker.py"
+SES: Final = "functions/oncely/providers/ses/mailer.py"
+WORKER: Final = "infra/oncely_cdk/queue_worker.py"
 REGISTRY: Final = "functions/oncely/registry.py"
 DOCTOR: Final = ("tests/unit/test_command_doctor.py",)
 POISON: Final = ("tests/unit/test_poison_messages.py",)
@@ -20,7 +20,7 @@ BOUNDARIES: Final = (
         SES,
         "with closing(made) as client:",
         "for client in [self.__dict__.setdefault('kept', made)]:",
-        ("tests/integration/test_ses_mail.py", "-k", "forgot"),
+        ("tests/integration/test_ses_mailer.py", "-k", "forgot"),
     ),
     Mutation(
         "HubSpot is called over a connection that was idle",
@@ -42,21 +42,21 @@ BOUNDARIES: Final = (
         SES,
         "if status in _UNAUTHORIZED or _is_misconfigured(error):",
         "if status in _UNAUTHORIZED:",
-        ("tests/integration/test_ses_mail.py", "-k", "configuration"),
+        ("tests/integration/test_ses_mailer.py", "-k", "configuration"),
     ),
     Mutation(
         "a mail for which no client could be made may have been sent",
         SES,
         "            return _not_sent(error)\n        try:\n",
         "            return Ambiguous(str(error))\n        try:\n",
-        ("tests/integration/test_ses_mail.py", "-k", "cannot_be_made"),
+        ("tests/integration/test_ses_mailer.py", "-k", "cannot_be_made"),
     ),
     Mutation(
         "a sender that is not verified counts as a decline",
         SES,
         "return code in _MISCONFIGURED or (text is not None and text in message.lower())",
         "return code in _MISCONFIGURED",
-        ("tests/integration/test_ses_mail.py", "-k", "configuration"),
+        ("tests/integration/test_ses_mailer.py", "-k", "configuration"),
     ),
     Mutation(
         "orders whose ids look alike share a mail tag",
@@ -90,28 +90,28 @@ BOUNDARIES: Final = (
     # What a first deployment lacks.
     Mutation(
         "a sender that is not verified looks healthy",
-        "functions/ops_cli/checkup/mail.py",
+        "functions/oncely/cli/checkup/mail.py",
         'if found.get("VerifiedForSendingStatus"):',
         "if found:",
         DOCTOR,
     ),
     Mutation(
         "an account in the SES sandbox looks healthy",
-        "functions/ops_cli/checkup/mail.py",
+        "functions/oncely/cli/checkup/mail.py",
         'if account.get("ProductionAccessEnabled"):',
         "if account:",
         DOCTOR,
     ),
     Mutation(
         "an account that throttles the stack looks healthy",
-        "functions/ops_cli/checkup/concurrency.py",
+        "functions/oncely/cli/checkup/concurrency.py",
         "if limit >= wanted:",
         "if limit:",
         DOCTOR,
     ),
     Mutation(
         "a key that no header can carry looks healthy",
-        "functions/ops_cli/checkup/keys.py",
+        "functions/oncely/cli/checkup/provider_secrets.py",
         "if not (value.isascii() and value.isprintable()):",
         "if False:",
         DOCTOR,
@@ -147,7 +147,7 @@ BOUNDARIES: Final = (
     ),
     Mutation(
         "a record without an object of properties is taken",
-        "functions/oncely/contracts/sync_contact.py",
+        "functions/oncely/jobs/sync_contact.py",
         'if not isinstance(record.get("properties", {}), dict):',
         "if not record:",
         POISON,

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from infra import REPOSITORY
+from oncely_cdk.paths import REPOSITORY
 
 COPIED: Final = (
     "functions",

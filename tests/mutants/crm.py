@@ -4,11 +4,11 @@ from typing import Final
 
 from tests.mutants.mutation import Mutation
 
-PUSH: Final = "functions/oncely/contracts/sync_push.py"
-ANSWERS: Final = "functions/oncely/adapters/hubspot_answers.py"
+PUSH: Final = "functions/oncely/jobs/sync_push.py"
+ANSWERS: Final = "functions/oncely/providers/hubspot/responses.py"
 DECIDE: Final = "functions/oncely/domain/decide.py"
-HUBSPOT: Final = "functions/oncely/adapters/hubspot.py"
-PATHS: Final = "functions/oncely/adapters/hubspot_paths.py"
+HUBSPOT: Final = "functions/oncely/providers/hubspot/crm.py"
+PATHS: Final = "functions/oncely/providers/hubspot/paths.py"
 ADDRESSES: Final = ("tests/integration/test_hubspot_paths.py",)
 LINKS: Final = ("tests/unit/test_sync_push_link.py",)
 ADAPTER: Final = ("tests/integration/test_hubspot_crm.py",)
@@ -121,10 +121,10 @@ CRM: Final = (
     ),
     Mutation(
         "a message whose row sends the next one is handed back",
-        "functions/oncely/services/replies.py",
+        "functions/oncely/run/message_actions.py",
         "        case NotAttempted(row_resends=True):\n            return Ack()\n",
         "",
-        ("tests/unit/test_replies.py",),
+        ("tests/unit/test_message_actions.py",),
     ),
     Mutation(
         "a spent daily limit is tried again at once",
@@ -170,14 +170,14 @@ CRM: Final = (
     ),
     Mutation(
         "a rejected key counts as one that could not be checked",
-        "functions/oncely/adapters/hubspot_keys.py",
+        "functions/oncely/providers/hubspot/api_key.py",
         "False if status in _REJECTED else None",
         "None",
         ("tests/integration/test_hubspot_keys.py",),
     ),
     Mutation(
         "a key that no header can hold is sent",
-        "functions/oncely/adapters/hubspot_keys.py",
+        "functions/oncely/providers/hubspot/api_key.py",
         "if not (api_key.isascii() and api_key.isprintable()):",
         "if not api_key.strip() and api_key:",
         ("tests/integration/test_hubspot_keys.py",),

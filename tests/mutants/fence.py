@@ -5,23 +5,23 @@ from typing import Final
 from tests.mutants.mutation import Mutation
 
 IDENTITY: Final = "functions/oncely/domain/table_identity.py"
-ITEM: Final = "functions/oncely/adapters/deployment_identity.py"
-GUARD: Final = "functions/oncely/services/table_guard.py"
-SET_UP: Final = "functions/oncely/services/set_up_table.py"
-RUN: Final = "functions/oncely/services/run_job.py"
-ACTING: Final = "functions/oncely/services/acting.py"
-ASKING: Final = "functions/oncely/services/asking.py"
-FIND: Final = "functions/oncely/services/find_due.py"
-RECONCILE: Final = "functions/oncely/services/reconcile.py"
-REPAIR: Final = "functions/oncely/services/repair.py"
-STRIPE: Final = "functions/oncely/adapters/stripe_payments.py"
+ITEM: Final = "functions/oncely/aws/deployment_identity.py"
+GUARD: Final = "functions/oncely/run/table_guard.py"
+SET_UP: Final = "functions/oncely/operate/set_up_table.py"
+RUN: Final = "functions/oncely/run/run_job.py"
+ACTING: Final = "functions/oncely/run/execute_effect.py"
+ASKING: Final = "functions/oncely/reconcile/lookup_effect.py"
+FIND: Final = "functions/oncely/reconcile/find_due_work.py"
+RECONCILE: Final = "functions/oncely/reconcile/reconciler.py"
+REPAIR: Final = "functions/oncely/operate/repairer.py"
+STRIPE: Final = "functions/oncely/providers/stripe/payments.py"
 RESTORE: Final = "functions/oncely/domain/restore.py"
-PROOF_SERVICE: Final = "functions/oncely/services/restore_proofs.py"
+PROOF_SERVICE: Final = "functions/oncely/operate/restore_proofs.py"
 PROOFS: Final = ("tests/unit/test_restore_proofs.py",)
 FENCED: Final = ("tests/unit/test_fence.py",)
 AFTER: Final = ("tests/unit/test_after_restore.py",)
 CHECKS: Final = ("tests/unit/test_table_guard.py",)
-SEARCH: Final = ("tests/contract/test_payment_search.py",)
+SEARCH: Final = ("tests/conformance/test_payment_search.py",)
 
 FENCE: Final = (
     Mutation(
@@ -33,7 +33,7 @@ FENCE: Final = (
     ),
     Mutation(
         "a restored table closes the gap that must stop its restore",
-        "functions/ops_cli/archive.py",
+        "functions/oncely/cli/archive.py",
         "if item is None or item.table_id != facts.table_id:",
         "if item is None and not facts.table_id:",
         ("tests/unit/test_command_archive.py",),
@@ -120,21 +120,21 @@ FENCE: Final = (
         SET_UP,
         "if not self.table.is_empty():",
         "if self.table.is_empty() is None:",
-        ("tests/contract/test_deployment_identity.py", "-k", "moto"),
+        ("tests/conformance/test_deployment_identity.py", "-k", "moto"),
     ),
     Mutation(
         "two setups that begin at once make two identities",
         ITEM,
         '{"ConditionExpression": "attribute_not_exists(table_id)"}',
         "{}",
-        ("tests/contract/test_deployment_identity.py", "-k", "moto"),
+        ("tests/conformance/test_deployment_identity.py", "-k", "moto"),
     ),
     Mutation(
         "an identity item is replaced that somebody else wrote",
         ITEM,
         '"ConditionExpression": "#identity = :identity AND table_id = :table",',
         '"ConditionExpression": "#identity = :identity OR table_id = :table",',
-        ("tests/contract/test_deployment_identity.py", "-k", "moto"),
+        ("tests/conformance/test_deployment_identity.py", "-k", "moto"),
     ),
     Mutation(
         "a frozen worker acts on the table that was restored meanwhile",

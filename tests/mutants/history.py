@@ -6,10 +6,10 @@ from tests.mutants.mutation import Mutation
 
 LINES: Final = "functions/oncely/domain/history.py"
 GAPS: Final = "functions/oncely/domain/gaps.py"
-STREAM: Final = "functions/oncely/adapters/stream_records.py"
-FAILURES: Final = "functions/oncely/adapters/stream_gaps.py"
-BACKFILL: Final = "functions/oncely/services/backfill.py"
-MAPPING: Final = "infra/stream_history.py"
+STREAM: Final = "functions/oncely/aws/stream_records.py"
+FAILURES: Final = "functions/oncely/aws/stream_gaps.py"
+BACKFILL: Final = "functions/oncely/publish/backfill.py"
+MAPPING: Final = "infra/oncely_cdk/stream_history.py"
 
 _LINES: Final = ("tests/unit/test_history.py",)
 _WRITER: Final = ("tests/unit/test_archive_history.py",)

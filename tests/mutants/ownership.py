@@ -6,15 +6,15 @@ from tests.mutants.mutation import Mutation
 
 JOBS: Final = "functions/oncely/domain/jobs.py"
 CLAIMS: Final = "functions/oncely/domain/claims.py"
-RUN: Final = "functions/oncely/services/run_job.py"
-ACTING: Final = "functions/oncely/services/acting.py"
-SETTLE: Final = "functions/oncely/services/settle.py"
-EXPRESSIONS: Final = "functions/oncely/adapters/expressions.py"
-DYNAMODB: Final = "functions/oncely/adapters/dynamodb_jobs.py"
+RUN: Final = "functions/oncely/run/run_job.py"
+ACTING: Final = "functions/oncely/run/execute_effect.py"
+SETTLE: Final = "functions/oncely/run/write_decision.py"
+EXPRESSIONS: Final = "functions/oncely/aws/expressions.py"
+DYNAMODB: Final = "functions/oncely/aws/dynamodb_job_store.py"
 EXPLORER: Final = "tests/faults/test_explorer.py"
-ROWS: Final = "functions/oncely/adapters/job_rows.py"
-SWAP: Final = ("tests/contract/test_job_store_swap.py", "-k", "moto")
-END: Final = ("tests/contract/test_job_store_end.py", "-k", "moto")
+ROWS: Final = "functions/oncely/aws/job_rows.py"
+SWAP: Final = ("tests/conformance/test_job_store_compare_and_swap.py", "-k", "moto")
+END: Final = ("tests/conformance/test_job_store_end.py", "-k", "moto")
 
 OWNERSHIP: Final = (
     Mutation(
@@ -51,7 +51,7 @@ OWNERSHIP: Final = (
         EXPRESSIONS,
         "free = f\"({status} = {e.value(serialize_field('status', Status.READY))})\"",
         "free = f\"(attribute_exists({key}) OR {status} = {e.value(serialize_field('status', 'x'))})\"",
-        ("tests/contract/test_job_store_claim.py", "-k", "moto"),
+        ("tests/conformance/test_job_store_claim.py", "-k", "moto"),
     ),
     Mutation(
         "a write on DynamoDB does not compare the owner",
@@ -79,7 +79,7 @@ OWNERSHIP: Final = (
         JOBS,
         "return row.owner == self.owner and row.status is self.status",
         "return row.status is self.status",
-        ("tests/unit/test_settle.py", EXPLORER, "-k", "second_owner or zombie"),
+        ("tests/unit/test_write_decision.py", EXPLORER, "-k", "second_owner or zombie"),
     ),
     Mutation(
         "a worker that lost its row goes on and confirms",
@@ -93,14 +93,14 @@ OWNERSHIP: Final = (
         DYNAMODB,
         "return Claimed(row) if row.owner == claim.owner else ClaimFailed(row)",
         "return ClaimFailed(row)",
-        ("tests/contract/test_job_store_claim.py", "-k", "moto"),
+        ("tests/conformance/test_job_store_claim.py", "-k", "moto"),
     ),
     Mutation(
         "another's write is taken for our own that lost its reply",
         JOBS,
         "if row.owner != write.owner or row.version < write.version:",
         "if row.version < write.version:",
-        ("tests/unit/test_landed.py",),
+        ("tests/unit/test_own_write_detection.py",),
     ),
     Mutation(
         "a live lease counts as over",
@@ -136,14 +136,14 @@ OWNERSHIP: Final = (
         ACTING,
         "        if job.provider_ref is None:\n            match self._guarded_call",
         "        if True:\n            match self._guarded_call",
-        ("tests/unit/test_unclear_charges.py",),
+        ("tests/unit/test_ambiguous_charges.py",),
     ),
     Mutation(
         "the local writes are left out of the end",
         SETTLE,
         "match self.store.compare_and_swap(job, after, business_writes=business_writes(after)):",
         "match self.store.compare_and_swap(job, after):",
-        ("tests/unit/test_settle.py",),
+        ("tests/unit/test_write_decision.py",),
     ),
     Mutation(
         "the local writes are made beside the transaction",

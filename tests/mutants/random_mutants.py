@@ -18,10 +18,9 @@ from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from infra import REPOSITORY
+from oncely_cdk.paths import REPOSITORY
 from tests.mutants.copies import copy_repository, mutant_environment
-from tests.mutants.justified import JUSTIFIED_SURVIVORS
-from tests.mutants.reach import (
+from tests.mutants.coverage_map import (
     FIXED,
     NEEDS_ENGINE,
     Coverage,
@@ -29,6 +28,7 @@ from tests.mutants.reach import (
     load_coverage,
     product_files,
 )
+from tests.mutants.justified_survivors import JUSTIFIED_SURVIVORS
 from tests.mutants.report import MutantStatus, RandomMutantResult, format_summary, mutated_line
 from tests.mutants.sites import Site, find_sites
 

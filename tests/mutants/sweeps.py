@@ -4,15 +4,15 @@ from typing import Final
 
 from tests.mutants.mutation import Mutation
 
-LEASES: Final = "functions/oncely/adapters/sweep_leases.py"
-FIND: Final = "functions/oncely/services/find_due.py"
-GROUP: Final = "functions/oncely/services/resolve_group.py"
-FINISH: Final = "functions/oncely/services/finish_sweep.py"
+LEASES: Final = "functions/oncely/aws/dynamodb_sweep_leases.py"
+FIND: Final = "functions/oncely/reconcile/find_due_work.py"
+GROUP: Final = "functions/oncely/reconcile/resolve_group.py"
+FINISH: Final = "functions/oncely/reconcile/finish_sweep.py"
 DUE: Final = "functions/oncely/domain/due.py"
-EXPRESSIONS: Final = "functions/oncely/adapters/expressions.py"
-STRIPE: Final = "functions/oncely/adapters/stripe_payments.py"
-LEASE_TESTS: Final = ("tests/contract/test_sweep_leases.py", "-k", "moto")
-INDEX_TESTS: Final = ("tests/contract/test_due_index.py", "-k", "moto")
+EXPRESSIONS: Final = "functions/oncely/aws/expressions.py"
+STRIPE: Final = "functions/oncely/providers/stripe/payments.py"
+LEASE_TESTS: Final = ("tests/conformance/test_sweep_leases.py", "-k", "moto")
+INDEX_TESTS: Final = ("tests/conformance/test_due_index.py", "-k", "moto")
 _FREE: Final = '"attribute_not_exists(job_key) OR #until <= :now OR #holder = :holder"'
 
 SWEEPS: Final = (
@@ -42,11 +42,11 @@ SWEEPS: Final = (
         FIND,
         "                    self.busy += 1\n                    continue",
         "                    self.busy_shards += 1",
-        ("tests/unit/test_find_due.py",),
+        ("tests/unit/test_find_due_work.py",),
     ),
     Mutation(
         "a due time that was edited by hand stops every sweep",
-        "functions/oncely/adapters/due_index.py",
+        "functions/oncely/aws/dynamodb_due_index.py",
         "with suppress(ValueError):",
         "with suppress(KeyError):",
         ("tests/integration/test_edited_rows.py",),
@@ -57,8 +57,8 @@ SWEEPS: Final = (
         "            return DueAction.PUBLISH",
         "            return DueAction.LOOK_UP",
         (
-            "tests/contract/test_due_index.py",
-            "tests/unit/test_find_due.py",
+            "tests/conformance/test_due_index.py",
+            "tests/unit/test_find_due_work.py",
             "-k",
             "memory or unknown",
         ),
@@ -68,7 +68,7 @@ SWEEPS: Final = (
         FIND,
         "turns = _take_turns((ask, send, ask, publish, ask, lost))",
         "turns = chain(publish, send, ask, lost)",
-        ("tests/unit/test_find_due.py",),
+        ("tests/unit/test_find_due_work.py",),
     ),
     Mutation(
         "a row that is due for something else stays where it was",

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from infra import REPOSITORY
+from oncely_cdk.paths import REPOSITORY
 from tests.mutants.mutation import Mutation
 from tests.mutants.mutations import MUTATIONS
-from tests.mutants.named import mutated
+from tests.mutants.named_mutants import mutated
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.name)

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from infra import REPOSITORY
+from oncely_cdk.paths import REPOSITORY
 from tests.mutants.__main__ import main
-from tests.mutants.justified import JUSTIFIED_SURVIVORS, JustifiedSurvivor
+from tests.mutants.coverage_map import Coverage, ReachingTest, find_importers
+from tests.mutants.justified_survivors import JUSTIFIED_SURVIVORS, JustifiedSurvivor
 from tests.mutants.random_mutants import (
     BUDGET_SECONDS,
     MutantSelection,
@@ -16,7 +17,6 @@ from tests.mutants.random_mutants import (
     select_sites,
     split_into_batches,
 )
-from tests.mutants.reach import Coverage, ReachingTest, find_importers
 from tests.mutants.report import MutantStatus, RandomMutantResult, format_summary, mutated_line
 from tests.mutants.sites import Site, find_sites
 
@@ -172,5 +172,7 @@ def test_justified_mutant_still_exists(entry: JustifiedSurvivor) -> None:
     source = (REPOSITORY / entry.file).read_text()
     found = {mutated_line(one, source) for one in find_sites(entry.file, source)}
 
-    assert (entry.line, entry.mutated) in found, "remove it from tests/mutants/justified.py"
+    assert (entry.line, entry.mutated) in found, (
+        "remove it from tests/mutants/justified_survivors.py"
+    )
     assert entry.reason

@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from infra import REPOSITORY
+from oncely_cdk.paths import REPOSITORY
 from tests.mutants.sites import Site, find_sites
 
 

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from infra.local.chaos import PendingPaymentResolver
-from infra.local.observer import Observer
-from infra.local.sandbox import ProviderSandbox
-from infra.local.stack import LocalStack
-from infra.local.traffic import Traffic
-from infra.local.trouble import FAULT_PLANS, FaultLevel
-from infra.local.workload import Workload, generate_workload
 from oncely.domain.lifecycle import ENDED
-from tests.soak.crew import ProcessPool
-from tests.soak.ground import INVOCATION_SECONDS, create_environment
-from tests.soak.lasting_engine import RestartableEngine
+from oncely.testing.sandbox import ProviderSandbox
+from oncely_local.chaos import PendingPaymentResolver
+from oncely_local.fault_levels import FAULT_PLANS, FaultLevel
+from oncely_local.observer import Observer
+from oncely_local.stack import LocalStack
+from oncely_local.traffic import Traffic
+from oncely_local.workload import Workload, generate_workload
+from tests.soak.drain import Drain
+from tests.soak.environment import INVOCATION_SECONDS, create_environment
+from tests.soak.process_pool import ProcessPool
 from tests.soak.report import SoakReport
-from tests.soak.settling import Drain
+from tests.soak.restartable_engine import RestartableEngine
 
 TICK: Final = 0.2
 # All is sent in the first part of the time, so that the storm also meets what is left over.

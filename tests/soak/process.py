@@ -9,8 +9,8 @@ import sys
 import time
 from typing import Final
 
-from tests.soak.ground import INVOCATION_SECONDS
-from tests.soak.parts import ENGINE_ERRORS, SkewedClock, SoakServices
+from tests.soak.environment import INVOCATION_SECONDS
+from tests.soak.services import ENGINE_ERRORS, SkewedClock, SoakServices
 
 SWEEPER: Final = "sweeper"
 SWEEP_INTERVAL_SECONDS: Final = 2.0

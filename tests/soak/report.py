@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from infra.local.observer import LedgerTotals
-from infra.local.sandbox.ledger import Ledger
-from infra.local.verdict import PAYMENT, DemoFinalState, DemoVerdict, evaluate
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import ENDED, Status
+from oncely.testing.sandbox.ledger import Ledger
+from oncely_local.observer import LedgerTotals
+from oncely_local.verdict import PAYMENT, DemoFinalState, DemoVerdict, evaluate
 
 
 @dataclass(frozen=True, kw_only=True)

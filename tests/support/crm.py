@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from oncely.adapters.hubspot_paths import is_contact_id, is_path_traversal
-from oncely.domain.answers import (
+from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -20,7 +19,8 @@ from oncely.domain.answers import (
 from oncely.domain.profiles import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.domain.times import time_until_next
 from oncely.domain.writes import Json
-from oncely.providers import CrmConflict, CrmPage, CrmRecord, RecordNotFound
+from oncely.providers.hubspot.paths import is_contact_id, is_path_traversal
+from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound
 from tests.support.fakes import FakeClock
 from tests.support.payments import PaymentFault
 

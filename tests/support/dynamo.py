@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 import boto3
 from botocore.config import Config
 
-from infra.local.engine import REGION
-from infra.table_plans import (
+from oncely.aws.business_tables import DynamoBusinessTable
+from oncely.aws.client_config import DYNAMODB
+from oncely.aws.dynamodb_job_index import DynamoJobIndex
+from oncely.aws.dynamodb_job_store import DynamoJobStore
+from oncely.aws.dynamodb_unique_windows import DynamoUniqueWindows
+from oncely.aws.job_rows import Attributes, serialize, serialize_field
+from oncely.domain.keys import JobKey
+from oncely.domain.writes import BusinessWrite
+from oncely_cdk.table_schemas import (
     JOBS,
     TABLE_SCHEMAS,
     TTL_ATTRIBUTE,
@@ -23,14 +30,7 @@ from infra.table_plans import (
     KeySchema,
     TableSchema,
 )
-from oncely.adapters.aws import DYNAMODB
-from oncely.adapters.business_tables import DynamoBusinessTable
-from oncely.adapters.dynamodb_jobs import DynamoJobStore
-from oncely.adapters.dynamodb_windows import DynamoUniqueWindows
-from oncely.adapters.job_finder import DynamoJobIndex
-from oncely.adapters.job_rows import Attributes, serialize, serialize_field
-from oncely.domain.keys import JobKey
-from oncely.domain.writes import BusinessWrite
+from oncely_local.engine import REGION
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 import pytest
 from moto import mock_aws
 
-from infra.local.engine import (
+from oncely_local.engine import (
     ENGINE_ENVIRONMENT,
     HOST,
     REPOSITORY,

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import stripe
 
-from infra.local.engine import HOST, free_port
-from oncely.adapters.stripe_payments import StripePayments
+from oncely.providers.stripe.payments import StripePayments
+from oncely_local.engine import HOST, free_port
 
 START_SECONDS: Final = 30.0
 # Its own command listens to the whole network and writes its store to a file of all users.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 import boto3
 from botocore.config import Config
 
-from oncely.adapters.ses_mail import NO_RETRIES, SesMailer
-from oncely.domain.answers import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
+from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.keys import IdempotencyKey
-from oncely.providers import Email
+from oncely.providers.interfaces import Email
+from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
 from tests.support.payments import PaymentFault
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from oncely.domain.answers import (
+from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
     Declined,
@@ -21,7 +21,7 @@ from oncely.domain.answers import (
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.writes import Json
-from oncely.providers import Payment
+from oncely.providers.interfaces import Payment
 
 
 class PaymentFault(StrEnum):

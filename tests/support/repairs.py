@@ -4,12 +4,12 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
-from oncely.services.repair_order import (
+from oncely.operate.repair_request import (
     RepairOutcome,
     RepairRequest,
 )
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 
 KEY = JobKey("payment.charge:order_18452")
 OPERATOR = "ada@example.com"

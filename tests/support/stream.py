@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from oncely.adapters.job_rows import serialize_job
+from oncely.aws.job_rows import serialize_job
 from oncely.domain.history import HistoryLine
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event

@@ -13,21 +13,21 @@ from typing import Any, Final
 import boto3
 import pytest
 
-from infra.local.engine import REGION
-from infra.local.sandbox import StripeSandbox
-from oncely.adapters.deployment_identity import DynamoTableIdentity, new_identity
-from oncely.adapters.stripe_payments import StripePayments
-from oncely.adapters.system import SystemClock
+from oncely.aws.deployment_identity import DynamoTableIdentity, new_identity
+from oncely.aws.system import SystemClock
 from oncely.domain.claims import Claim
 from oncely.domain.keys import JobKey, job_key
-from oncely.services.deadline import Deadline
-from oncely.services.set_up_table import TableInitializer
-from oncely.services.work_batch import BatchProcessor, Delivery, ProcessedDelivery
+from oncely.handlers.process_queue import get_worker, handler
+from oncely.operate.set_up_table import TableInitializer
+from oncely.providers.stripe.payments import StripePayments
+from oncely.run.deadline import Deadline
+from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
 from oncely.telemetry import SERVICE
+from oncely.testing.sandbox import StripeSandbox
+from oncely_local.engine import REGION
 from tests.support.dynamo import NO_PROFILE, DynamoFixture
 from tests.support.fakes import FakeClock, FakeMessageSource
-from tests.support.world import InMemoryStack, charge_message
-from work_queue.handler import get_worker, handler
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 BATCH_CONCURRENCY: Final = 5
 MAX_RECEIVES: Final = 5

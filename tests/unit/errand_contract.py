@@ -13,10 +13,10 @@ from oncely.contract import (
     Proceed,
     Resources,
 )
-from oncely.domain.answers import EffectOutcome, Prepared, Succeeded
+from oncely.domain.effect_outcomes import EffectOutcome, Prepared, Succeeded
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.profiles import RetrySafety
-from tests.support.world import InMemoryStack
+from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.samples import TERMS
 
 FACTS = "where to go"

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from oncely.contract import Contract, Description, EffectCall, Message, Proceed, Resources
-from oncely.domain.answers import Succeeded
+from oncely.domain.effect_outcomes import Succeeded
 from oncely.domain.keys import JobKey, token_key
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from tests.unit.samples import PROFILE

@@ -9,7 +9,7 @@ from oncely.domain.jobs import EvidenceEntry, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
-from oncely.services.outcomes import (
+from oncely.run.outcomes import (
     AwaitingResolution,
     Conflict,
     Continued,

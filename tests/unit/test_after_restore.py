@@ -5,26 +5,26 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.answers import LookupUnsupported
+from oncely.domain.effect_outcomes import LookupUnsupported
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.profiles import RetrySafety
 from oncely.domain.repairs import Repair
-from oncely.ports import TableOpen
-from oncely.services.asking import lookup_effect
-from oncely.services.outcomes import AwaitingResolution, Failed, Finished
-from oncely.services.repair_order import (
+from oncely.operate.repair_request import (
     NotAllowed,
     ProviderUnavailable,
     Repaired,
     RepairOutcome,
     RepairRequest,
 )
+from oncely.ports import TableOpen
+from oncely.reconcile.lookup_effect import lookup_effect
+from oncely.run.outcomes import AwaitingResolution, Failed, Finished
 from oncely.testing.memory import MemoryTableGuard
 from tests.support.fakes import START
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import FakePayments, PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 from tests.unit.errand_contract import MESSAGE, make_errand
 from tests.unit.samples import make_job
 

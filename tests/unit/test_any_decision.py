@@ -6,7 +6,10 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.answers import (
+from oncely.domain.claims import Claim, apply_claim
+from oncely.domain.decide import absence_conclusive_at, decide, guard_before_effect
+from oncely.domain.decisions import Decision
+from oncely.domain.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
@@ -17,13 +20,10 @@ from oncely.domain.answers import (
     StillOpen,
     Succeeded,
 )
-from oncely.domain.claims import Claim, apply_claim
-from oncely.domain.decide import absence_conclusive_at, decide, guard_before_effect
 from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, Job
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
-from oncely.domain.moves import Decision
 from oncely.domain.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
-from tests.unit.grid import ANSWERS, FRAUD
+from tests.unit.decision_grid import ANSWERS, FRAUD
 from tests.unit.samples import NOW, make_job
 
 COUNTS = st.integers(0, 5) | st.integers(0, 40)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.contract import AnyContract, Message, encode_message
-from oncely.contracts import CONTRACTS
 from oncely.domain.errors import InvalidInputError
 from oncely.domain.keys import MAX_KEY_LENGTH
+from oncely.jobs import CONTRACTS
 from oncely.registry import ContractRegistry
 
 REGISTRY = ContractRegistry(CONTRACTS)

@@ -5,10 +5,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.errors import InvalidMessageError
+from oncely.jobs.payment_charge import PaymentCharge
 from oncely.registry import ContractRegistry
-from tests.support.world import charge_message
+from tests.support.in_memory_stack import charge_message
 
 REGISTRY = ContractRegistry([PaymentCharge])
 FIELDS = ("v", "order_id", "amount", "currency", "customer_id", "attempt", "something_else")

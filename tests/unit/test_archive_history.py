@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from archive_history.handler import handler
-from oncely.adapters.s3_history import S3HistoryStore
-from oncely.adapters.stream_gaps import gap_from_failure
-from oncely.adapters.stream_records import batch_name, row_changes
-from oncely.adapters.table_generation import TableGenerationReader
+from oncely.aws.s3_history import S3HistoryStore
+from oncely.aws.stream_gaps import gap_from_failure
+from oncely.aws.stream_records import batch_name, row_changes
+from oncely.aws.table_generation import TableGenerationReader
 from oncely.domain.errors import UnavailableError
 from oncely.domain.gaps import HistoryGap
 from oncely.domain.history import HistoryLine, HistoryRecordType
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.services.archive_history import HistoryWriter
+from oncely.handlers.archive_history import handler
+from oncely.publish.archive_history import HistoryWriter
 from tests.support.stream import FakeS3, finish_job, stream_record
 from tests.unit.samples import NOW, make_job
 
@@ -277,9 +277,10 @@ def test_handler_writes_lines_from_stream_and_gaps_from_queue(
     writer: HistoryWriter, s3: FakeS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table: Any = FakeStreamTable()
-    monkeypatch.setattr("archive_history.handler.get_history_writer", lambda: writer)
+    monkeypatch.setattr("oncely.handlers.archive_history.get_history_writer", lambda: writer)
     monkeypatch.setattr(
-        "archive_history.handler.get_table_generation", lambda: TableGenerationReader(table, "j")
+        "oncely.handlers.archive_history.get_table_generation",
+        lambda: TableGenerationReader(table, "j"),
     )
     failure = {"eventSource": "aws:sqs", "body": json.dumps(FAILURE)}
 

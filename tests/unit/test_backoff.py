@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.domain.answers import EffectOutcome, LookupFailed, NotFound, NotSent, Pending
 from oncely.domain.decide import decide
+from oncely.domain.decisions import backoff, retry_delay
+from oncely.domain.effect_outcomes import EffectOutcome, LookupFailed, NotFound, NotSent, Pending
 from oncely.domain.lifecycle import Status
-from oncely.domain.moves import backoff, retry_delay
 from tests.unit.samples import NOW, TERMS, make_job
 
 FIRST = timedelta(seconds=15)

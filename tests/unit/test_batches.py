@@ -5,7 +5,7 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.adapters.sqs import MAX_BATCH_BYTES, MAX_BATCH_ENTRIES, split_into_batches
+from oncely.aws.sqs import MAX_BATCH_BYTES, MAX_BATCH_ENTRIES, split_into_batches
 
 # Two bytes each, so that characters and bytes cannot be confused.
 BODIES = st.lists(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.table_plans import IndexSchema, KeySchema, TableSchema
+from oncely_cdk.table_schemas import IndexSchema, KeySchema, TableSchema
 from tests.bench.capacity import (
     TABLE,
     item_bytes,

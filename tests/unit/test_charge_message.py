@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from oncely.contracts.payment_charge import ChargeMessage, PaymentCharge
 from oncely.domain.errors import InvalidMessageError
+from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
 from oncely.registry import ContractRegistry
-from tests.support.world import charge_message
+from tests.support.in_memory_stack import charge_message
 
 REGISTRY = ContractRegistry([PaymentCharge])
 

@@ -3,9 +3,9 @@
 import pytest
 
 from oncely.domain.lifecycle import Status
-from oncely.services.outcomes import Duplicate, Failed, Finished, NeedsReview
+from oncely.run.outcomes import Duplicate, Failed, Finished, NeedsReview
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 

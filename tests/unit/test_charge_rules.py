@@ -3,12 +3,12 @@
 import pytest
 
 from oncely.contract import EffectCall, Proceed
-from oncely.contracts.payment_charge import ChargeMessage, Order, PaymentCharge
-from oncely.domain.answers import Anomalous, NotFound
+from oncely.domain.effect_outcomes import Anomalous, NotFound
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
-from oncely.services.outcomes import NeedsReview
-from tests.support.world import InMemoryStack, charge_message
+from oncely.jobs.payment_charge import ChargeMessage, Order, PaymentCharge
+from oncely.run.outcomes import NeedsReview
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import KEY, make_job
 
 

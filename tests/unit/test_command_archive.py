@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from oncely.adapters.job_rows import serialize_job
-from oncely.adapters.s3_history import S3HistoryStore
-from oncely.adapters.stream_records import row_changes
+from oncely.aws.job_rows import serialize_job
+from oncely.aws.s3_history import S3HistoryStore
+from oncely.aws.stream_records import row_changes
 from oncely.domain.gaps import HistoryGap
-from oncely.services.archive_history import HistoryWriter
-from tests.support.command import FakeStackConnection, run_cli
+from oncely.publish.archive_history import HistoryWriter
+from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.stream import FakeS3, finish_job, stream_record
 from tests.unit.samples import KEY, NOW, make_job
 

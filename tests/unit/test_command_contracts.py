@@ -3,9 +3,9 @@
 import json
 import re
 
-from oncely.contracts import CONTRACTS
-from oncely.contracts.payment_charge import PaymentCharge
-from tests.support.command import run_cli
+from oncely.jobs import CONTRACTS
+from oncely.jobs.payment_charge import PaymentCharge
+from tests.support.cli import run_cli
 
 
 def test_contract_is_printed_as_it_describes_itself() -> None:

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from infra.guardrails import VISIBILITY_FACTOR
-from infra.table_plans import TABLE_SCHEMAS
-from oncely.adapters.hubspot_keys import ApiKeyCheck
+from oncely.cli.checkup.queues import VISIBILITY_FACTOR as CHECKED_FACTOR
+from oncely.cli.checkup.tables import INDEXES
 from oncely.domain.keys import JobKey
-from oncely.services.inspect import MAX_COUNT
-from ops_cli.checkup.queues import VISIBILITY_FACTOR as CHECKED_FACTOR
-from ops_cli.checkup.tables import INDEXES
-from tests.support.account import FakeAwsAccount, client_error, queue_arn
-from tests.support.command import run_cli
-from tests.support.world import charge_message
+from oncely.operate.job_queries import MAX_COUNT
+from oncely.providers.hubspot.api_key import ApiKeyCheck
+from oncely_cdk.guardrails import VISIBILITY_FACTOR
+from oncely_cdk.table_schemas import TABLE_SCHEMAS
+from tests.support.cli import run_cli
+from tests.support.fake_aws_account import FakeAwsAccount, client_error, queue_arn
+from tests.support.in_memory_stack import charge_message
 
 
 def test_healthy_stack_has_nothing_to_fix() -> None:

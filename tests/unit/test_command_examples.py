@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import typer.main
 
-from infra.local.engine import REPOSITORY
-from ops_cli.main import app
-from tests.support.command import run_cli
+from oncely.cli.main import app
+from oncely_local.engine import REPOSITORY
+from tests.support.cli import run_cli
 
 PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), REPOSITORY / "README.md"]
 _INLINE = re.compile(r"`(oncely [a-z][^`]*)`")

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from oncely.domain.keys import JobKey
-from oncely.services import inspect
-from tests.support.command import HOSTILE, FakeStackConnection, run_cli
-from tests.support.world import InMemoryStack, charge_message
+from oncely.operate import job_queries as inspect
+from tests.support.cli import HOSTILE, FakeStackConnection, run_cli
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 

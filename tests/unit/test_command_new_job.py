@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from infra.local.engine import REPOSITORY
-from ops_cli.exits import CommandError
-from ops_cli.new_job import SafetyOption
-from ops_cli.registry_line import add_to_registry
-from tests.support.command import run_cli
+from oncely.cli.exits import CommandError
+from oncely.cli.new_job import SafetyOption
+from oncely.cli.registry_edit import add_to_registry
+from oncely_local.engine import REPOSITORY
+from tests.support.cli import run_cli
 
-REGISTRY = Path("functions/oncely/contracts/__init__.py")
+REGISTRY = Path("functions/oncely/jobs/__init__.py")
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ops_cli import reconcile
-from tests.support.command import FakeStackConnection, FakeStateMachine, run_cli
+from oncely.cli import reconcile
+from tests.support.cli import FakeStackConnection, FakeStateMachine, run_cli
 
 ARN = "arn:aws:states:us-east-1:1:stateMachine:Reconciler"
 JOB = {

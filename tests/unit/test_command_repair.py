@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from oncely.cli import repair as repair_command
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from ops_cli import repair as repair_command
-from tests.support.command import FakeStackConnection, run_cli
+from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import FakeMessageSender
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 REASON = ("--reason", "the customer showed me the bank's page")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import HOSTILE, FakeStackConnection, run_cli
-from tests.support.world import charge_message
+from tests.support.cli import HOSTILE, FakeStackConnection, run_cli
+from tests.support.in_memory_stack import charge_message
 
 KEY = "payment.charge:order_18452"
 

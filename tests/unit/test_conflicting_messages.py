@@ -2,9 +2,9 @@
 
 import pytest
 
-from oncely.services.outcomes import Conflict, Finished
-from tests.support.mortal import CrashingPort, CrashPlan, SimulatedCrashError
-from tests.support.world import InMemoryStack, charge_message
+from oncely.run.outcomes import Conflict, Finished
+from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 OTHER = ({"amount": 9900}, {"currency": "usd"}, {"customer_id": "somebody_else"})

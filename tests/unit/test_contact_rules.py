@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.sync_contact import SyncContact
-from oncely.services.outcomes import Finished
-from tests.support.world import InMemoryStack
+from oncely.jobs.sync_contact import SyncContact
+from oncely.run.outcomes import Finished
+from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.samples import make_job
 
 EARLY, SAME, LATE = "2026-11-16T01:00:00Z", "2026-11-16T02:00:00Z", "2026-11-16T02:30:00Z"

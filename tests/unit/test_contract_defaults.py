@@ -3,11 +3,11 @@
 import pytest
 
 from oncely.contract import AnyContract
-from oncely.contracts.payment_charge import PaymentCharge
-from oncely.contracts.receipt_send import ReceiptSend
-from oncely.domain.answers import Declined, Succeeded
+from oncely.domain.effect_outcomes import Declined, Succeeded
 from oncely.domain.lifecycle import Event
 from oncely.domain.writes import BusinessWrite
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.receipt_send import ReceiptSend
 from tests.unit.errand_contract import FACTS, KEY, MESSAGE, Errand, make_errand
 from tests.unit.samples import make_job
 

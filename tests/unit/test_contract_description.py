@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from oncely.contract import COMMIT_BUDGET
-from oncely.contracts import CONTRACTS
-from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.profiles import STRIPE, RetryLimits, RetryPolicy, RetrySafety
+from oncely.jobs import CONTRACTS
+from oncely.jobs.payment_charge import PaymentCharge
 
 PAYMENT_CHARGE = """\
 payment.charge (queue payments)

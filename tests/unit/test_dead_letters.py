@@ -3,16 +3,16 @@
 import json
 from dataclasses import replace
 
+from oncely.domain.decisions import DEAD_LETTER_RETRY_DELAY
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.moves import DEAD_LETTER_RETRY_DELAY
-from oncely.services.dead_letters import DeadLetterHandler, DeadLetterOutcome, HandledDeadLetter
-from oncely.services.outcomes import Finished
+from oncely.run.dead_letters import DeadLetterHandler, DeadLetterOutcome, HandledDeadLetter
+from oncely.run.outcomes import Finished
+from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeMessageSource
-from tests.support.mortal import InterruptingPort
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 
 KEY = JobKey("payment.charge:order_18452")
 

@@ -5,7 +5,15 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.domain.answers import (
+from oncely.domain.claims import apply_claim
+from oncely.domain.decide import absence_conclusive_at, decide
+from oncely.domain.decisions import (
+    MAX_BACKOFF,
+    MESSAGE_GRACE,
+    PENDING_RECHECK_INTERVAL,
+    max_age_exceeded,
+)
+from oncely.domain.effect_outcomes import (
     Ambiguous,
     EffectOutcome,
     LeaseExpired,
@@ -15,16 +23,8 @@ from oncely.domain.answers import (
     NotSent,
     Pending,
 )
-from oncely.domain.claims import apply_claim
-from oncely.domain.decide import absence_conclusive_at, decide
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import (
-    MAX_BACKOFF,
-    MESSAGE_GRACE,
-    PENDING_RECHECK_INTERVAL,
-    max_age_exceeded,
-)
 from oncely.domain.profiles import RetrySafety
 from tests.unit.samples import NOW, PROFILE, TERMS, TICK, make_claim, make_job
 

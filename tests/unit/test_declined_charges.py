@@ -3,9 +3,9 @@
 import pytest
 
 from oncely.domain.lifecycle import Event, Status
-from oncely.services.outcomes import Failed, Finished, NotAttempted, Unknown
+from oncely.run.outcomes import Failed, Finished, NotAttempted, Unknown
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.domain.answers import Anomalous, Declined, NotFound, Succeeded
+from oncely.domain.decisions import ALERT_TIMEOUT
 from oncely.domain.due import (
     alert_reservation_valid,
     flag_changed_values,
@@ -12,9 +12,9 @@ from oncely.domain.due import (
     mark_stranded,
     on_dead_letter,
 )
+from oncely.domain.effect_outcomes import Anomalous, Declined, NotFound, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import ALERT_TIMEOUT
 from tests.unit.samples import NOW, TICK, make_entry, make_job
 
 SIX_HOURS = timedelta(hours=6)

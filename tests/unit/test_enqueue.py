@@ -7,20 +7,20 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.adapters.system import new_owner_token
-from oncely.contracts.payment_charge import PaymentCharge
+from oncely.aws.system import new_owner_token
+from oncely.domain.decisions import MESSAGE_GRACE
 from oncely.domain.due import SweepStep, sweep_step
 from oncely.domain.errors import InvalidKeyError, InvalidMessageError, NotConfiguredError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.moves import MESSAGE_GRACE
+from oncely.enqueue.enqueuer import Enqueuer, EnqueueResult
+from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import MessageSender
 from oncely.registry import ContractRegistry
-from oncely.services.enqueue import Enqueuer, EnqueueResult
 from oncely.testing.memory import MemoryJobStore, MemoryUniqueWindows
+from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.fakes import FakeClock, FakeMessageSender
-from tests.support.mortal import CrashingPort, CrashPlan, SimulatedCrashError
-from tests.support.world import charge_message
+from tests.support.in_memory_stack import charge_message
 from tests.unit.report_contract import ReportBuild, report_message
 from tests.unit.samples import KEY, make_claim
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import stripe
 
-from oncely.adapters.stripe_payments import StripePayments
-from oncely.domain.answers import Ambiguous, NotSent, Succeeded
+from oncely.domain.effect_outcomes import Ambiguous, NotSent, Succeeded
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
-from oncely.providers import Payment
+from oncely.providers.interfaces import Payment
+from oncely.providers.stripe.payments import StripePayments
 
 PAYMENT = Payment(
     money=Money(1250, "eur"),

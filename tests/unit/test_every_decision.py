@@ -3,12 +3,19 @@
 from dataclasses import replace
 from typing import get_args
 
-from oncely.domain.answers import Anomalous, Declined, EffectOutcome, NotSent, StillOpen, Succeeded
 from oncely.domain.decide import decide
 from oncely.domain.due import mark_alerted
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    NotSent,
+    StillOpen,
+    Succeeded,
+)
 from oncely.domain.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.domain.text import MAX_REASON_LENGTH
-from tests.unit.grid import ANSWERS, FRAUD, cases_with_outcome, decision_cases
+from tests.unit.decision_grid import ANSWERS, FRAUD, cases_with_outcome, decision_cases
 from tests.unit.samples import NOW, TERMS, make_job
 
 

@@ -7,7 +7,7 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.adapters.job_rows import serialize_job
+from oncely.aws.job_rows import serialize_job
 from oncely.contract import MAX_MESSAGE_BYTES
 from oncely.domain.actors import operator_actor
 from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, EvidenceEntry, append_evidence

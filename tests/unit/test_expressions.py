@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.adapters.expressions import (
+from oncely.aws.expressions import (
     Expression,
     business_update,
     claim_update,
     compare_and_swap_update,
 )
-from oncely.adapters.job_rows import serialize_field
+from oncely.aws.job_rows import serialize_field
 from oncely.domain.lifecycle import Event
 from oncely.domain.writes import BusinessWrite, Precondition
 from tests.unit.samples import NOW, make_claim, make_job

@@ -8,20 +8,20 @@ from oncely.domain.claims import Claim
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
+from oncely.operate.repair_request import NotAllowed, RepairRequest
 from oncely.ports import ClaimResult, SwapResult, TableBlocked, TableOpen
-from oncely.services.dead_letters import DeadLetterOutcome
-from oncely.services.find_due import DueWork, DueWorkFinder, SweepRequest
-from oncely.services.outcomes import TableFenced
-from oncely.services.repair_order import NotAllowed, RepairRequest
+from oncely.reconcile.find_due_work import DueWork, DueWorkFinder, SweepRequest
+from oncely.run.dead_letters import DeadLetterOutcome
+from oncely.run.outcomes import TableFenced
 from oncely.testing.memory import (
     MemoryDueIndex,
     MemoryJobStore,
     MemorySweepLeases,
     MemoryTableGuard,
 )
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
 from tests.support.worker import MAX_RECEIVES, BatchHarness, lease_to_other_worker, make_delivery
-from tests.support.world import InMemoryStack, charge_message
 from tests.unit.test_dead_letters import handle_dead_letters
 
 KEY = JobKey("payment.charge:order_18452")

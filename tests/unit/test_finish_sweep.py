@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oncely.domain.writes import Json
-from oncely.services.finish_sweep import SweepFinisher
+from oncely.reconcile.finish_sweep import SweepFinisher
 from oncely.testing.memory import MemorySweepLeases
 from tests.unit.samples import NOW, TICK
 

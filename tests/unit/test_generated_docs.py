@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from oncely.cli.render_docs import find_stale, generated_files
 from oncely.contract import AnyContract, Message
-from oncely.contracts import CONTRACTS
-from oncely.contracts.sync_contact import SyncContact
 from oncely.domain.errors import InvalidMessageError
 from oncely.domain.keys import MAX_KEY_LENGTH
+from oncely.jobs import CONTRACTS
+from oncely.jobs.sync_contact import SyncContact
 from oncely.registry import ContractRegistry
-from ops_cli.render_docs import find_stale, generated_files
 
 
 def test_generated_pages_match_code() -> None:

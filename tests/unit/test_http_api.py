@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oncely.adapters.http_api import (
+from oncely.admin_page.http_api import (
     READER_GROUPS,
     REPAIRER_GROUPS,
     ApiRequest,
@@ -17,7 +17,7 @@ from oncely.adapters.http_api import (
     User,
     handle_event,
 )
-from oncely.adapters.list_query import ListQuery
+from oncely.admin_page.list_query import ListQuery
 from oncely.domain.errors import InvalidRequestError, UnavailableError
 
 

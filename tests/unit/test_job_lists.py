@@ -11,14 +11,14 @@ from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ATTENTION, Event, Status
+from oncely.operate import job_queries as inspect
+from oncely.operate.page_cursor import ListCursor
 from oncely.ports import JobListEntry
-from oncely.services import inspect
-from oncely.services.page_cursor import ListCursor
 from oncely.testing.memory import MemoryJobIndex
 from tests.support.fakes import START
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack, charge_message
-from tests.unit.shown_jobs import KEY, many_reviews, world_with_paid_job
+from tests.unit.job_view_fixtures import KEY, many_reviews, world_with_paid_job
 
 
 def test_window_that_ends_before_it_begins_is_rejected() -> None:

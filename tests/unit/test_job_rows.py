@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.adapters.job_rows import (
+from oncely.aws.job_rows import (
     deserialize_job,
     deserialize_row,
     serialize,
@@ -20,7 +20,7 @@ from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import EvidenceEntry, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.story import describe_event
+from oncely.domain.timeline import describe_event
 from oncely.domain.times import truncate_to_milliseconds
 from tests.unit.samples import NOW, make_entry, make_job
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts import CONTRACTS
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
+from oncely.jobs import CONTRACTS
+from oncely.operate.job_view import build_view
 from oncely.registry import ContractRegistry
-from oncely.services.job_view import build_view
 from tests.support.fakes import START
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack, charge_message
+from tests.unit.job_view_fixtures import KEY, many_reviews, world_with_paid_job
 from tests.unit.samples import NOW, TICK, make_job
-from tests.unit.shown_jobs import KEY, many_reviews, world_with_paid_job
 
 
 def test_headline_says_whether_customer_was_charged() -> None:

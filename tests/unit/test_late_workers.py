@@ -7,14 +7,19 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.jobs import CLOCK_SKEW, Job
 from oncely.domain.lifecycle import Event, Status
-from oncely.services.deadline import Deadline
-from oncely.services.outcomes import Finished, LeasedElsewhere, OwnershipLost, RowMissing, Unknown
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.run.deadline import Deadline
+from oncely.run.outcomes import Finished, LeasedElsewhere, OwnershipLost, RowMissing, Unknown
+from tests.support.crash_points import (
+    CrashingPort,
+    CrashPlan,
+    InterruptingPort,
+    SimulatedCrashError,
+)
 from tests.support.fakes import FakeClock
-from tests.support.mortal import CrashingPort, CrashPlan, InterruptingPort, SimulatedCrashError
-from tests.support.world import InMemoryStack, charge_message
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 

@@ -4,8 +4,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from infra.local.logs import LogLine, function_name, parse_event
-from infra.local.tally import LogCounts, count_timeouts
+from oncely_local.log_counts import LogCounts, count_timeouts
+from oncely_local.logs import LogLine, function_name, parse_event
 
 AT = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 

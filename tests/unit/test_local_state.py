@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.local import sources
-from infra.local.redeploy import package_code
-from infra.local.sources import source_digest
-from infra.local.state import RunningStack, advertise
+from oncely_local import source_digests as sources
+from oncely_local.redeploy import package_code
+from oncely_local.source_digests import source_digest
+from oncely_local.state_file import RunningStack, advertise
 
 HERE = RunningStack(
     pid=os.getpid(),
@@ -73,14 +73,14 @@ def test_digest_covers_names_content_and_settings(
 def test_stack_sources_exclude_local_runner() -> None:
     names = {str(path) for path in sources.synthesis_inputs()}
 
-    assert not any("/infra/local/" in name or "__pycache__" in name for name in names)
-    assert any(name.endswith("functions/work_queue/handler.py") for name in names)
-    assert any(name.endswith("infra/stack.py") for name in names)
+    assert not any("/oncely_local/" in name or "__pycache__" in name for name in names)
+    assert any(name.endswith("functions/oncely/handlers/process_queue.py") for name in names)
+    assert any(name.endswith("infra/oncely_cdk/stack.py") for name in names)
 
 
-def test_function_ships_shared_package_and_own_folder() -> None:
-    with zipfile.ZipFile(BytesIO(package_code("work_queue"))) as code:
+def test_local_function_ships_package_without_testing() -> None:
+    with zipfile.ZipFile(BytesIO(package_code())) as code:
         folders = {name.partition("/")[0] for name in code.namelist()}
 
-        assert folders == {"oncely", "work_queue"}
+        assert folders == {"oncely"}
         assert not any(name.startswith("oncely/testing/") for name in code.namelist())

@@ -8,20 +8,20 @@ from typing import Final
 
 import pytest
 
-from oncely.adapters.pace import RateLimiter
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import Json
-from oncely.services.deadline import Deadline
-from oncely.services.find_due import DueWorkFinder, SweepItem, SweepRequest
-from oncely.services.finish_sweep import SweepFinisher
-from oncely.services.resolve_group import GroupResolver
-from oncely.services.sweep_report import GROUP_SIZE, build_group_summary, split_into_groups
+from oncely.http.pace import RateLimiter
+from oncely.reconcile.find_due_work import DueWorkFinder, SweepItem, SweepRequest
+from oncely.reconcile.finish_sweep import SweepFinisher
+from oncely.reconcile.resolve_group import GroupResolver
+from oncely.reconcile.sweep_report import GROUP_SIZE, build_group_summary, split_into_groups
+from oncely.run.deadline import Deadline
 from oncely.testing.memory import MemoryDueIndex, MemorySweepLeases
 from tests.support.fakes import START
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 
 UNKNOWN: Final = 3_000  # for 100,000: each page takes as long as the one before
 FULL: Final = 100_000

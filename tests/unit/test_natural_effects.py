@@ -5,7 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.answers import (
+from oncely.domain.decide import decide, on_business_conflict
+from oncely.domain.decisions import PENDING_RECHECK_INTERVAL
+from oncely.domain.effect_outcomes import (
     Ambiguous,
     LeaseExpired,
     LookupFailed,
@@ -13,11 +15,9 @@ from oncely.domain.answers import (
     NotFound,
     Pending,
 )
-from oncely.domain.decide import decide, on_business_conflict
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import PENDING_RECHECK_INTERVAL
 from oncely.domain.profiles import RetrySafety
-from tests.unit.grid import ANSWERS, decision_cases
+from tests.unit.decision_grid import ANSWERS, decision_cases
 from tests.unit.samples import NOW, TERMS, make_job
 
 NATURAL = replace(TERMS, safety=RetrySafety.NATURAL)

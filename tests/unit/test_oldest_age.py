@@ -9,11 +9,11 @@ import pytest
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.services.find_due import MAX_AGE_READS
+from oncely.reconcile.find_due_work import MAX_AGE_READS
 from oncely.testing.memory import MemoryJobStore
-from tests.support.world import InMemoryStack
+from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.samples import make_job
-from tests.unit.test_find_due import make_finder
+from tests.unit.test_find_due_work import make_finder
 
 
 def add_due_job(

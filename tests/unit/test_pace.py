@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from oncely.adapters.pace import UNLIMITED, RateLimiter
+from oncely.http.pace import UNLIMITED, RateLimiter
 
 
 class FakeTime:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from read_jobs.page_files import FOLDER, INDEX, PageFiles
+from oncely.admin_page.page_files import FOLDER, INDEX, PageFiles
 
 SIGN_IN = "https://oncely-dev-1.auth.eu-central-1.amazoncognito.com"
 

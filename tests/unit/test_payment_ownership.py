@@ -9,18 +9,18 @@ from urllib.parse import urlsplit
 import pytest
 import stripe
 
-from oncely.adapters.stripe_payments import StripePayments, is_live_key
-from oncely.domain.answers import Anomalous, Prepared, Succeeded
+from oncely.domain.effect_outcomes import Anomalous, Prepared, Succeeded
 from oncely.domain.jobs import new_job
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.domain.writes import Json
-from oncely.providers import Payment
-from oncely.services.outcomes import Finished, NeedsReview
+from oncely.providers.interfaces import Payment
+from oncely.providers.stripe.payments import StripePayments, is_live_key
+from oncely.run.outcomes import Finished, NeedsReview
 from tests.support.fakes import START
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import FakeIntent, PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 
 KEY = JobKey("payment.charge:order_18452")
 OURS = Payment(

@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from oncely.adapters.job_rows import serialize
-from oncely.contracts import CONTRACTS
-from oncely.contracts.sync_contact import ContactMessage
+from oncely.aws.job_rows import serialize
 from oncely.domain.errors import InvalidMessageError
 from oncely.domain.keys import JobKey
+from oncely.enqueue.enqueuer import Enqueuer
+from oncely.jobs import CONTRACTS
+from oncely.jobs.sync_contact import ContactMessage
 from oncely.registry import ContractRegistry
-from oncely.services.enqueue import Enqueuer
-from oncely.services.outcomes import InvalidMessage
+from oncely.run.outcomes import InvalidMessage
 from oncely.testing.memory import MemoryUniqueWindows
+from tests.support.in_memory_stack import InMemoryStack
 from tests.support.worker import BatchHarness, make_delivery
-from tests.support.world import InMemoryStack
 
 REGISTRY = ContractRegistry(CONTRACTS)
 KEY = JobKey("sync.contact:hubspot:4419:evt-1")

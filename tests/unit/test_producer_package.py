@@ -14,7 +14,7 @@ import pytest
 from hatchling import build
 from packaging.requirements import Requirement
 
-from infra import REPOSITORY
+from oncely_cdk.paths import REPOSITORY
 
 NOT_FOR_PRODUCERS = {"aws_lambda_powertools", "hubspot", "rich", "stripe", "typer"}
 
@@ -25,8 +25,7 @@ def test_package_ships_type_marker() -> None:
 
 def test_producer_imports_nothing_of_command_or_worker() -> None:
     look = (
-        "import sys, oncely.adapters.producer; "
-        f"print(*({NOT_FOR_PRODUCERS} & set(sys.modules)), sep='')"
+        f"import sys, oncely.aws.producer; print(*({NOT_FOR_PRODUCERS} & set(sys.modules)), sep='')"
     )
 
     told = run_python(look)
@@ -36,7 +35,7 @@ def test_producer_imports_nothing_of_command_or_worker() -> None:
 
 def test_command_names_missing_package_and_extra() -> None:
     told = run_python(
-        "import sys; sys.modules['typer'] = None; import ops_cli.__main__ as it; it.main()"
+        "import sys; sys.modules['typer'] = None; import oncely.cli.__main__ as it; it.main()"
     )
 
     assert told.returncode == 1

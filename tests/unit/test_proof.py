@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.answers import Declined, Succeeded
 from oncely.domain.decide import decide, on_late_outcome
+from oncely.domain.effect_outcomes import Declined, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from publish_ended.handler import handler
-from tests.support.world import InMemoryStack, charge_message
+from oncely.handlers.publish_ended_jobs import handler
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 unwrapped_handler: Any = vars(handler)["__wrapped__"]
 
@@ -39,7 +39,7 @@ def test_batch_reports_only_failed_job_and_publishes_rest(
         return send(bodies)
 
     monkeypatch.setattr(world.outbox, "send", breaks_on_the_second)
-    monkeypatch.setattr("publish_ended.handler.get_publisher", world.publisher)
+    monkeypatch.setattr("oncely.handlers.publish_ended_jobs.get_publisher", world.publisher)
 
     answer = unwrapped_handler({"Records": stream_records("123")}, None)
 
@@ -55,7 +55,7 @@ def test_unreadable_job_stays_due_without_blocking_stream(
     world.run(charge_message("1"))
     row = world.job(key("1"))
     world.store.jobs[row.job_key] = replace(row, message={"job": "payment.charge", "v": 2})
-    monkeypatch.setattr("publish_ended.handler.get_publisher", world.publisher)
+    monkeypatch.setattr("oncely.handlers.publish_ended_jobs.get_publisher", world.publisher)
 
     answer = unwrapped_handler({"Records": stream_records("1")}, None)
 

@@ -4,23 +4,28 @@ from threading import Barrier
 
 import pytest
 
-from oncely.contracts import CONTRACTS
-from oncely.contracts.payment_charge import PaymentCharge
-from oncely.domain.answers import Declined
 from oncely.domain.decide import on_late_outcome
+from oncely.domain.effect_outcomes import Declined
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.proof import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE
 from oncely.domain.repairs import Repair
-from oncely.services.outcomes import Duplicate, Failed
-from oncely.services.publish import MAX_CONCURRENCY
-from oncely.services.repair_order import Repaired
-from tests.support.mortal import CrashingPort, CrashPlan, InterruptingPort, SimulatedCrashError
+from oncely.jobs import CONTRACTS
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.operate.repair_request import Repaired
+from oncely.publish.publisher import MAX_CONCURRENCY
+from oncely.run.outcomes import Duplicate, Failed
+from tests.support.crash_points import (
+    CrashingPort,
+    CrashPlan,
+    InterruptingPort,
+    SimulatedCrashError,
+)
+from tests.support.in_memory_stack import ROW_RETENTION, InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
 from tests.support.repairs import repair_job
-from tests.support.world import ROW_RETENTION, InMemoryStack, charge_message
 
 KEY = "payment.charge:order_18452"
 RECORD = {"id": "1", "properties": {}, "updatedAt": "2026-11-16T03:00:00Z"}

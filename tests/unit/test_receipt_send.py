@@ -7,14 +7,14 @@ from contextlib import suppress
 import pytest
 
 from oncely.contract import EffectCall
-from oncely.contracts.receipt_send import ReceiptEmail, ReceiptSend
-from oncely.domain.answers import NotSent
+from oncely.domain.effect_outcomes import NotSent
 from oncely.domain.lifecycle import Status
-from oncely.providers import Email
-from oncely.services.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Unknown
-from tests.support.mortal import CrashingPort, CrashPlan, SimulatedCrashError
+from oncely.jobs.receipt_send import ReceiptEmail, ReceiptSend
+from oncely.providers.interfaces import Email
+from oncely.run.outcomes import Duplicate, Finished, NeedsReview, NotAttempted, Unknown
+from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 from tests.unit.samples import make_job
 
 KEY = "receipt.send:order_18452"

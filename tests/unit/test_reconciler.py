@@ -6,17 +6,22 @@ from datetime import timedelta
 import pytest
 
 from oncely.contract import AlreadyResolved, Contract, EffectCall
-from oncely.contracts.sync_push import SyncPush
-from oncely.domain.answers import Prepared, Succeeded
+from oncely.domain.effect_outcomes import Prepared, Succeeded
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import IdempotencyKey, JobKey, job_key, token_key
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.writes import Json
-from oncely.services.outcomes import Finished
-from tests.support.mortal import CrashingPort, CrashPlan, InterruptingPort, SimulatedCrashError
+from oncely.jobs.sync_push import SyncPush
+from oncely.run.outcomes import Finished
+from tests.support.crash_points import (
+    CrashingPort,
+    CrashPlan,
+    InterruptingPort,
+    SimulatedCrashError,
+)
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
 
 KEY = "payment.charge:order_18452"

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from oncely.contract import MAX_MESSAGE_BYTES, AnyContract
-from oncely.contracts.payment_charge import ChargeMessage, PaymentCharge
-from oncely.contracts.sync_contact import SyncContact
 from oncely.domain.errors import InvalidMessageError, InvariantError
 from oncely.domain.profiles import STRIPE, RetryPolicy, RetrySafety
+from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
+from oncely.jobs.sync_contact import SyncContact
 from oncely.registry import ContractRegistry
-from tests.support.world import charge_message
+from tests.support.in_memory_stack import charge_message
 from tests.unit.report_contract import ReportBuild, report_message
 
 REGISTRY = ContractRegistry([PaymentCharge])

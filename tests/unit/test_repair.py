@@ -10,9 +10,8 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.repairs import Repair
-from oncely.domain.story import timeline
-from oncely.services.outcomes import Finished
-from oncely.services.repair_order import (
+from oncely.domain.timeline import timeline
+from oncely.operate.repair_request import (
     BusinessRowConflict,
     NotAllowed,
     ProviderUnavailable,
@@ -21,7 +20,9 @@ from oncely.services.repair_order import (
     StaleVersion,
     WouldRepair,
 )
-from tests.support.mortal import InterruptingPort
+from oncely.run.outcomes import Finished
+from tests.support.crash_points import InterruptingPort
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
 from tests.support.repairs import (
     KEY,
@@ -33,7 +34,6 @@ from tests.support.repairs import (
     world_with_review_job,
     world_with_unknown_job,
 )
-from tests.support.world import InMemoryStack, charge_message
 
 RECEIPT = JobKey("receipt.send:order_18452")
 

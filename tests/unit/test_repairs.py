@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.domain.answers import Anomalous, Declined, NotFound, Pending, Succeeded
 from oncely.domain.decide import absence_conclusive_at
+from oncely.domain.decisions import MESSAGE_GRACE, Decision
+from oncely.domain.effect_outcomes import Anomalous, Declined, NotFound, Pending, Succeeded
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import MESSAGE_GRACE, Decision
 from oncely.domain.profiles import SES, ProviderProfile, RetryPolicy, RetrySafety
 from oncely.domain.repairs import (
     Repair,

@@ -6,11 +6,11 @@ from io import StringIO
 
 from rich.console import Console
 
-from infra.local.observer import LedgerTotals
-from infra.local.report import DemoReport, RunStats
-from infra.local.tally import LogCounts
-from infra.local.verdict import DemoFinalState, JobSnapshot, evaluate
 from oncely.domain.lifecycle import Status
+from oncely_local.log_counts import LogCounts
+from oncely_local.observer import LedgerTotals
+from oncely_local.report import DemoReport, RunStats
+from oncely_local.verdict import DemoFinalState, JobSnapshot, evaluate
 
 PAYMENT = "payment.charge:order_1"
 REVIEW = JobSnapshot(

@@ -6,18 +6,18 @@ from datetime import timedelta
 
 import pytest
 
+from oncely.domain.decisions import SWEEP_HOLD
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.moves import SWEEP_HOLD
-from oncely.services.deadline import Deadline
-from oncely.services.find_due import SweepItem
-from oncely.services.resolve_group import GroupResolver, HandledItem
-from oncely.services.tell import AlertDelivery
+from oncely.reconcile.find_due_work import SweepItem
+from oncely.reconcile.resolve_group import GroupResolver, HandledItem
+from oncely.run.deadline import Deadline
+from oncely.run.review_alerts import AlertDelivery
 from oncely.testing.memory import MemoryJobStore
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 from tests.unit.samples import make_job
 
 NEEDED = timedelta(seconds=48)  # what one charge may take: four calls of ten seconds, and a write

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from oncely.contract import AlreadyResolved, Mismatch
-from oncely.domain.answers import Succeeded
+from oncely.domain.decisions import MESSAGE_GRACE
+from oncely.domain.effect_outcomes import Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
-from oncely.domain.moves import MESSAGE_GRACE
 from oncely.domain.profiles import RetrySafety
-from oncely.services.reconcile import ROW_MISSING, Resolution
-from tests.support.mortal import InterruptingPort
-from tests.support.world import InMemoryStack
+from oncely.reconcile.reconciler import ROW_MISSING, Resolution
+from tests.support.crash_points import InterruptingPort
+from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising_step
 from tests.unit.samples import NOW, make_job
 

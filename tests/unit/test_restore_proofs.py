@@ -22,8 +22,8 @@ from oncely.domain.proof import MONEY_RETENTION, mark_published
 from oncely.domain.restore import park_copied_row, restore_row
 from oncely.domain.table_identity import TableFacts, TableIdentity
 from oncely.domain.writes import Json
+from oncely.operate.restore_proofs import Declaration, ProofRestorer, RestoreRefused
 from oncely.ports import RowPage, SwapResult
-from oncely.services.restore_proofs import Declaration, ProofRestorer, RestoreRefused
 from oncely.testing.history import MemoryHistory
 from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeClock

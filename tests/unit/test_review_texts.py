@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import typer
 
+from oncely.cli.main import app
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.review import known_facts, open_question
 from oncely.ports import Alert
-from oncely.services import alert_texts
-from ops_cli.main import app
+from oncely.run import alert_texts
 from tests.unit.samples import KEY, make_entry, make_job
 
 CONTRADICTED = make_entry(

@@ -7,20 +7,20 @@ from uuid import UUID
 
 import pytest
 
-from oncely.adapters.job_rows import serialize_job
-from oncely.adapters.system import new_owner_token
-from oncely.domain.answers import EffectOutcome, Prepared, Succeeded
+from oncely.aws.job_rows import serialize_job
+from oncely.aws.system import new_owner_token
 from oncely.domain.claims import Claim
+from oncely.domain.effect_outcomes import EffectOutcome, Prepared, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.keys import IdempotencyKey
 from oncely.domain.writes import BusinessWrite
 from oncely.ports import ClaimResult, SwapResult
-from oncely.providers import Email, Payment
+from oncely.providers.interfaces import Email, Payment
 from oncely.testing.memory import MemoryJobStore
 from tests.integration.ping import Ping, ping_message
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.mail import FakeMailer
 from tests.support.payments import FakeIntent, FakePayments, PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 
 LIMIT = 1_000  # bytes, and DynamoDB's write unit is 1,024
 ORDER, CUSTOMER = str(UUID(int=18452)), str(UUID(int=7))

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from oncely.contract import AlreadyResolved, EffectCall
-from oncely.domain.answers import EffectOutcome, InProgress, Succeeded
 from oncely.domain.claims import Claim
+from oncely.domain.effect_outcomes import EffectOutcome, InProgress, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
 from oncely.ports import ClaimFailed, PrerequisiteNotMet
-from oncely.services.outcomes import Conflict, Continued, NeedsReview, NotAttempted
+from oncely.run.outcomes import Conflict, Continued, NeedsReview, NotAttempted
 from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeMessageSender
-from tests.support.world import InMemoryStack
+from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising_step
 from tests.unit.samples import NOW, TERMS, make_job
 

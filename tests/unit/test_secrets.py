@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from oncely.adapters.secrets import cached_secret_reader
+from oncely.aws.secrets_manager import cached_secret_reader
 from oncely.domain.errors import NotConfiguredError
 
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from oncely.contracts.payment_charge import PaymentCharge
 from oncely.domain.errors import NotConfiguredError
+from oncely.jobs.payment_charge import PaymentCharge
 from oncely.settings import (
     DeadLetterSettings,
     FindDueSettings,

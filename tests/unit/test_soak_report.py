@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from infra.local.sandbox.ledger import Charge, ChargeStatus, Ledger
-from infra.local.verdict import DemoFinalState, JobSnapshot
 from oncely.domain.lifecycle import Event, Status
+from oncely.testing.sandbox.ledger import Charge, ChargeStatus, Ledger
+from oncely_local.verdict import DemoFinalState, JobSnapshot
 from tests.soak.report import SoakReport
 from tests.unit.samples import KEY, NOW, make_entry, make_job
 

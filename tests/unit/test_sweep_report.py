@@ -5,10 +5,10 @@ import json
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
 from oncely.domain.lifecycle import Status
-from oncely.services.find_due import MAX_PAGE_BYTES, MAX_SWEEP_LIMIT, DueWork, SweepItem
-from oncely.services.reconcile import Resolution
-from oncely.services.resolve_group import HandledItem
-from oncely.services.sweep_report import (
+from oncely.reconcile.find_due_work import MAX_PAGE_BYTES, MAX_SWEEP_LIMIT, DueWork, SweepItem
+from oncely.reconcile.reconciler import Resolution
+from oncely.reconcile.resolve_group import HandledItem
+from oncely.reconcile.sweep_report import (
     GROUP_SIZE,
     MAX_RESULT_BYTES,
     build_group_summary,
@@ -17,7 +17,7 @@ from oncely.services.sweep_report import (
     split_into_groups,
     truncate_reason,
 )
-from oncely.services.tell import AlertDelivery
+from oncely.run.review_alerts import AlertDelivery
 
 STEP_FUNCTIONS_LIMIT = 256 * 1024
 PLENTY = 10_000

@@ -8,8 +8,8 @@ import pytest
 from oncely import signals
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
-from oncely.services.reconcile import Resolution
-from oncely.services.tell import AlertDelivery
+from oncely.reconcile.reconciler import Resolution
+from oncely.run.review_alerts import AlertDelivery
 from oncely.telemetry import Telemetry
 
 KEY = JobKey("payment.charge:order_18452")

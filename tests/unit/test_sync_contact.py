@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from oncely.services.outcomes import Duplicate, Finished, InvalidMessage, NeedsReview, NotAttempted
+from oncely.run.outcomes import Duplicate, Finished, InvalidMessage, NeedsReview, NotAttempted
 from oncely.testing.memory import MemoryBusinessRows
+from tests.support.in_memory_stack import InMemoryStack
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack
 
 OLD, NEW = "2026-11-16T03:00:00Z", "2026-11-16T04:00:00+01:00"  # NEW is the same instant as OLD
 LATER = "2026-11-16T05:30:00+02:00"  # 03:30 UTC: later than OLD, though it sorts before nothing

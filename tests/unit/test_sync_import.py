@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 
 import pytest
 
-from oncely.domain.answers import NotSent
+from oncely.domain.effect_outcomes import NotSent
 from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Status
-from oncely.services.outcomes import Continued, Duplicate, Finished, NeedsReview, NotAttempted
+from oncely.run.outcomes import Continued, Duplicate, Finished, NeedsReview, NotAttempted
+from tests.support.crash_points import SimulatedCrashError
 from tests.support.fakes import START, FakeMessageSender
-from tests.support.mortal import SimulatedCrashError
-from tests.support.world import InMemoryStack
+from tests.support.in_memory_stack import InMemoryStack
 
 KEY = "sync.import:hubspot:nightly"
 IMPORT = {"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "nightly"}

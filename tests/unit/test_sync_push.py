@@ -3,12 +3,12 @@
 import json
 from datetime import timedelta
 
-from oncely.domain.answers import NotSent
+from oncely.domain.effect_outcomes import NotSent
 from oncely.domain.lifecycle import Status
-from oncely.services.outcomes import Finished, NeedsReview, NotAttempted, Unknown
-from tests.support.mortal import InterruptingPort
+from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, Unknown
+from tests.support.crash_points import InterruptingPort
+from tests.support.in_memory_stack import InMemoryStack
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack
 
 RECORD = "app#77"
 

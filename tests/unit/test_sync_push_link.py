@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.contracts.sync_push import VERSION_PROPERTY
 from oncely.domain.lifecycle import Status
-from oncely.providers import CrmConflict
-from oncely.services.outcomes import Finished, NeedsReview, NotAttempted, RunOutcome
+from oncely.jobs.sync_push import VERSION_PROPERTY
+from oncely.providers.interfaces import CrmConflict
+from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, RunOutcome
+from tests.support.crash_points import InterruptingPort
 from tests.support.crm import FakeCrm
-from tests.support.mortal import InterruptingPort
+from tests.support.in_memory_stack import InMemoryStack
 from tests.support.payments import PaymentFault
-from tests.support.world import InMemoryStack
 from tests.unit.test_sync_push import RECORD, add_record, key, push_message, record_row
 
 ADDRESS = "v1@example.com"  # what `add_record` gives version 1

@@ -16,7 +16,7 @@ from oncely.domain.table_identity import (
     may_have_lost_history,
 )
 from oncely.ports import TableBlocked, TableOpen
-from oncely.services.table_guard import (
+from oncely.run.table_guard import (
     CHECK_INTERVAL,
     MAX_UNCHECKED,
     PROTECTION_CHECK_INTERVAL,

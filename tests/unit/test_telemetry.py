@@ -10,15 +10,15 @@ from typing import Any, get_args
 import pytest
 
 from oncely import signals, telemetry
-from oncely.services.outcomes import (
+from oncely.run.message_actions import Ack
+from oncely.run.outcomes import (
     Conflict,
     DuplicateReason,
     InternalError,
     NotAttempted,
     RunOutcome,
 )
-from oncely.services.replies import Ack
-from oncely.services.work_batch import Delivery, ProcessedDelivery
+from oncely.run.process_batch import Delivery, ProcessedDelivery
 from oncely.signals import signal_for
 from oncely.telemetry import Telemetry
 from tests.unit.samples import KEY, OUTCOMES

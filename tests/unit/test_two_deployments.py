@@ -7,9 +7,9 @@ import pytest
 
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
-from oncely.services.outcomes import Finished, NeedsReview
+from oncely.run.outcomes import Finished, NeedsReview
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import FakePayments, PaymentFault
-from tests.support.world import InMemoryStack, charge_message
 
 KEY = JobKey("payment.charge:order_18452")
 

@@ -5,14 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.adapters.system import new_owner_token
+from oncely.aws.system import new_owner_token
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
+from oncely.enqueue.enqueuer import Enqueuer, EnqueueResult
 from oncely.ports import CreateResult, UniqueWindow, WindowTaken
 from oncely.registry import ContractRegistry
-from oncely.services.enqueue import Enqueuer, EnqueueResult
 from oncely.testing.memory import MemoryJobStore, MemoryUniqueWindows
 from tests.support.fakes import FakeClock, FakeMessageSender
 from tests.unit.report_contract import ReportBuild, report_message

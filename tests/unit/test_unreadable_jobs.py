@@ -11,15 +11,15 @@ from oncely.domain.lifecycle import Event, Status
 from oncely.domain.proof import MONEY_RETENTION
 from oncely.domain.repairs import Repair, repair_option, unreadable_job_options
 from oncely.domain.writes import Json
-from oncely.services.repair_order import (
+from oncely.operate.repair_request import (
     NotAllowed,
     Repaired,
     RepairOutcome,
     RepairRequest,
     WouldRepair,
 )
-from tests.support.command import FakeStackConnection, run_cli
-from tests.support.world import InMemoryStack, charge_message
+from tests.support.cli import FakeStackConnection, run_cli
+from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import NOW, TERMS, make_job
 
 ORDER = "order_18452"

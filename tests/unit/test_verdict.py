@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra.local.verdict import DemoFinalState, DemoVerdict, JobSnapshot, evaluate
 from oncely.domain.lifecycle import Status
+from oncely_local.verdict import DemoFinalState, DemoVerdict, JobSnapshot, evaluate
 
 PAYMENT = "payment.charge:order_1"
 RECEIPT = "receipt.send:order_1"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from infra.local.workload import DECLINED, SeedRow, generate_workload
-from oncely.contracts import CONTRACTS
 from oncely.domain.errors import InvalidInputError
+from oncely.jobs import CONTRACTS
 from oncely.registry import ContractRegistry
+from oncely_local.workload import DECLINED, SeedRow, generate_workload
 
 
 def test_seed_determines_workload() -> None:

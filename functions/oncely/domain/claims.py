@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
 
+from oncely.domain.decisions import Decision, escalate
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import NO_ROW, Event, Status, next_status
-from oncely.domain.moves import Decision, escalate
 from oncely.domain.writes import Json
 
 

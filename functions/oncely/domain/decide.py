@@ -5,24 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from oncely.domain.answers import (
-    Ambiguous,
-    Anomalous,
-    Declined,
-    EffectOutcome,
-    InProgress,
-    LeaseExpired,
-    LookupFailed,
-    LookupUnsupported,
-    NotFound,
-    NotSent,
-    Pending,
-    StillOpen,
-    Succeeded,
-)
-from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import ENDED, Event, Status
-from oncely.domain.moves import (
+from oncely.domain.decisions import (
     MAX_BACKOFF,
     MAX_REDELIVERY_DELAY,
     MAX_RETRY_AFTER,
@@ -40,6 +23,23 @@ from oncely.domain.moves import (
     requeue,
     retry_delay,
 )
+from oncely.domain.effect_outcomes import (
+    Ambiguous,
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    InProgress,
+    LeaseExpired,
+    LookupFailed,
+    LookupUnsupported,
+    NotFound,
+    NotSent,
+    Pending,
+    StillOpen,
+    Succeeded,
+)
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import ENDED, Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import single_line
 from oncely.domain.writes import Json

@@ -6,11 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum, StrEnum, auto
 from typing import Final, assert_never
 
-from oncely.domain.answers import Anomalous, Declined, EffectOutcome, StillOpen, Succeeded
-from oncely.domain.jobs import Job
-from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import (
+from oncely.domain.decisions import (
     ALERT_TIMEOUT,
     DEAD_LETTER_ESCALATION_AFTER,
     DEAD_LETTER_RETRY_DELAY,
@@ -20,6 +16,10 @@ from oncely.domain.moves import (
     escalate,
     max_age_exceeded,
 )
+from oncely.domain.effect_outcomes import Anomalous, Declined, EffectOutcome, StillOpen, Succeeded
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy
 
 # Partitions of each action in the due index, at least: producers know no other number.

@@ -7,13 +7,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from oncely.domain.answers import EffectOutcome, NotFound, Succeeded
 from oncely.domain.decide import absence_conclusive_at
+from oncely.domain.decisions import MESSAGE_GRACE, Decision, ended_fields, max_age_exceeded, requeue
 from oncely.domain.due import resend
+from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import MESSAGE_GRACE, Decision, ended_fields, max_age_exceeded, requeue
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import single_line
 from oncely.domain.times import format_minute

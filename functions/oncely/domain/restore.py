@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from oncely.domain.decisions import escalate
 from oncely.domain.history import HistoryLine, HistoryRecordType
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.moves import escalate
 from oncely.domain.proof import MONEY_RETENTION, expiry_time
 from oncely.domain.text import single_line
 from oncely.domain.writes import Json

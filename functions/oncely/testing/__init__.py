@@ -1,7 +1,7 @@
 """What a team tests its own job with: every crash, race and lost reply, in one line of test."""
 
+from oncely.testing.explore import build_scenario, explore
 from oncely.testing.explorer import ExplorationReport, SearchLimits, Violation
-from oncely.testing.own_job import build_scenario, explore
 from oncely.testing.scenario import FinalState, ProviderSpec, Scenario, effect_calls, lookup_calls
 
 __all__ = [

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from oncely.testing.base_simulation import BaseSimulation
 from oncely.testing.choosers import RandomChooser, ScriptedChooser
 from oncely.testing.digest import UndigestableStateError
-from oncely.testing.ground import BaseSimulation
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import ScheduleLimitError, Scheduler
 from oncely.testing.script import Injection, Script, format_script, parse_injections

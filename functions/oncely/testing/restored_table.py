@@ -11,14 +11,14 @@ from oncely.domain.history import HistoryLine, history_line
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.table_identity import TableFacts, TableIdentity
+from oncely.operate.restore_proofs import Declaration, ProofRestorer
 from oncely.ports import RowPage, TableBlocked
-from oncely.services.restore_proofs import Declaration, ProofRestorer
-from oncely.services.table_guard import RETRY_AFTER, CheckedTable
-from oncely.testing.actors import SimulatedProcess, Task
+from oncely.run.table_guard import RETRY_AFTER, CheckedTable
 from oncely.testing.history import MemoryHistory
 from oncely.testing.memory import BusinessRow, MemoryJobStore
 from oncely.testing.scenario import RestoreMode, Scenario
 from oncely.testing.schedule import Scheduler, WallClock
+from oncely.testing.tasks import SimulatedProcess, Task
 
 # A table under the same name takes minutes to delete and to restore.
 RESTORE_DURATION: Final = timedelta(minutes=10)

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Any, Protocol
 
 from oncely.contract import AnyContract
-from oncely.domain.answers import Ambiguous, LookupFailed
+from oncely.domain.effect_outcomes import Ambiguous, LookupFailed
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.ports import Clock

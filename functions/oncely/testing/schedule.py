@@ -18,8 +18,8 @@ except ModuleNotFoundError as error:
     ) from error
 
 from oncely.domain.errors import InvariantError
-from oncely.testing.actors import START, InFlightRequest, SimulatedProcess, Task
 from oncely.testing.script import DIE, SLEEP, SLOW, CallSite
+from oncely.testing.tasks import START, InFlightRequest, SimulatedProcess, Task
 from oncely.testing.trace import format_value
 
 # More than any run needs to come to rest; past this it goes round in circles.

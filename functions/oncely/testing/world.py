@@ -11,20 +11,20 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.proof import awaits_publishing
-from oncely.services.dead_letters import DeadLetterOutcome
-from oncely.services.deadline import Deadline
-from oncely.services.find_due import DueWork, SweepRequest
-from oncely.services.outcomes import Duplicate, Failed, Finished, InternalError, RunOutcome
-from oncely.services.replies import Ack, Nack, Reject, action_for
-from oncely.testing.actors import START, SimulatedProcess, Task
-from oncely.testing.deployment import SimulatedServices, SimulationHooks
-from oncely.testing.ground import END_FAULTS, SWEEP_TIMEOUT, BaseSimulation
-from oncely.testing.letters import QueuedMessage
+from oncely.reconcile.find_due_work import DueWork, SweepRequest
+from oncely.run.dead_letters import DeadLetterOutcome
+from oncely.run.deadline import Deadline
+from oncely.run.message_actions import Ack, Nack, Reject, action_for
+from oncely.run.outcomes import Duplicate, Failed, Finished, InternalError, RunOutcome
+from oncely.testing.base_simulation import END_FAULTS, SWEEP_TIMEOUT, BaseSimulation
+from oncely.testing.in_memory_queue import QueuedMessage
+from oncely.testing.invariants import violated_invariants
 from oncely.testing.memory import MemoryJobStore
-from oncely.testing.promise import violated_invariants
 from oncely.testing.restored_table import RestorableTable
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import Scheduler
+from oncely.testing.simulated_services import SimulatedServices, SimulationHooks
+from oncely.testing.tasks import START, SimulatedProcess, Task
 
 # A replay that comes this long before its row expires is the latest that must be answered.
 _REPLAY_MARGIN: Final = timedelta(hours=1)

@@ -6,8 +6,12 @@ from datetime import timedelta
 import pytest
 import stripe
 
-from infra.local.sandbox import StripeSandbox
-from tests.integration.stripe_sandbox.talk import CallableClock, Intents, client_for_sandbox
+from oncely.testing.sandbox import StripeSandbox
+from tests.integration.stripe_sandbox.sandbox_client import (
+    CallableClock,
+    Intents,
+    client_for_sandbox,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import stripe
 
-from infra.local.sandbox import FaultKind, StripeSandbox
-from infra.local.sandbox.faults import FaultSet
-from tests.integration.stripe_sandbox.talk import (
+from oncely.testing.sandbox import FaultKind, StripeSandbox
+from oncely.testing.sandbox.faults import FaultSet
+from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
     CONFIRMS,

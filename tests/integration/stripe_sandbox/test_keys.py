@@ -7,8 +7,8 @@ import pytest
 import stripe
 from stripe.params import PaymentIntentCreateParams
 
-from infra.local.sandbox import FaultKind, StripeSandbox
-from tests.integration.stripe_sandbox.talk import (
+from oncely.testing.sandbox import FaultKind, StripeSandbox
+from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
     ORDER,

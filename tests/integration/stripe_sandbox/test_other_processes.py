@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import stripe
 
-from infra.local.engine import REPOSITORY
-from tests.integration.stripe_sandbox.talk import CHARGE
+from oncely_local.engine import REPOSITORY
+from tests.integration.stripe_sandbox.sandbox_client import CHARGE
 
 pytestmark = pytest.mark.enable_socket
 
@@ -29,7 +29,7 @@ def call(url: str, *, method: str = "GET", body: object = None) -> Any:  # noqa:
 
 def test_other_process_sets_faults_and_reads_ledger() -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "infra.local.sandbox", "--port", "0"],
+        [sys.executable, "-m", "oncely.testing.sandbox", "--port", "0"],
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         text=True,

@@ -3,8 +3,8 @@
 import pytest
 import stripe
 
-from infra.local.sandbox import StripeSandbox
-from tests.integration.stripe_sandbox.talk import (
+from oncely.testing.sandbox import StripeSandbox
+from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
     ORDER,

@@ -3,7 +3,13 @@
 import pytest
 import stripe
 
-from tests.integration.stripe_sandbox.talk import CHARGE, CONFIRM, ORDER, CallableClock, Intents
+from tests.integration.stripe_sandbox.sandbox_client import (
+    CHARGE,
+    CONFIRM,
+    ORDER,
+    CallableClock,
+    Intents,
+)
 
 pytestmark = pytest.mark.enable_socket
 

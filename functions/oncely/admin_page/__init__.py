@@ -1,0 +1,1 @@
+"""The admin page and its HTTP API."""

@@ -1,0 +1,1 @@
+"""The ports on AWS: DynamoDB, SQS, S3, SNS, EventBridge, Step Functions."""

@@ -1,0 +1,137 @@
+"""The identity item of the job table, and what DynamoDB says about that table.
+
+First setup and `oncely restore-proofs` write the item; workers only read it.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from botocore.exceptions import ClientError
+
+from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code, is_retryable
+from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
+from oncely.domain.table_identity import TableFacts, TableIdentity
+from oncely.domain.times import format_time, parse_time
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# No job type is spelled without a dot, so no job has this key. The item has none of the attributes
+# that an index is made over, so no list, count or sweep shows it.
+IDENTITY_KEY: Final = "deployment:identity"
+_TIMES: Final = ("restored_at", "replays_until")
+# 64 random bits: short enough for every provider key, and no two stacks get the same.
+_IDENTITY_BYTES: Final = 8
+_ENABLED_STATES: Final = frozenset({"ENABLED", "ENABLING"})
+_T = TypeVar("_T")
+
+
+def new_identity() -> str:
+    """An identity that no other deployment has."""
+    return secrets.token_hex(_IDENTITY_BYTES)
+
+
+@dataclass(frozen=True)
+class DynamoTableIdentity:
+    """The job table as the guard sees it, and the only two writes of its identity item."""
+
+    client: "DynamoDBClient"
+    table: str
+
+    def identity(self) -> TableIdentity | None:
+        """Read the identity item, consistently."""
+        item = self._call(
+            lambda: self.client.get_item(
+                TableName=self.table, Key={"job_key": {"S": IDENTITY_KEY}}, ConsistentRead=True
+            )
+        ).get("Item")
+        if item is None or not {"identity", "table_id"} <= item.keys():
+            return None
+        times = {name: parse_time(item[name]["S"]) for name in _TIMES if name in item}
+        return TableIdentity(
+            deployment=item["identity"]["S"],
+            table_id=item["table_id"]["S"],
+            restored_at=times.get("restored_at"),
+            replays_until=times.get("replays_until"),
+        )
+
+    def facts(self) -> TableFacts:
+        """Describe the table."""
+        found: Any = self._call(lambda: self.client.describe_table(TableName=self.table))["Table"]
+        return TableFacts(
+            name=self.table,
+            table_id=found.get("TableId", ""),
+            has_stream=bool(found.get("StreamSpecification", {}).get("StreamEnabled")),
+        )
+
+    def with_protection(self, facts: TableFacts) -> TableFacts:
+        """Ask whether rows expire and can be restored."""
+        ttl: Any = self._call(lambda: self.client.describe_time_to_live(TableName=self.table))
+        backups: Any = self._call(
+            lambda: self.client.describe_continuous_backups(TableName=self.table)
+        )
+        recovery = backups["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
+        return replace(
+            facts,
+            has_ttl=ttl["TimeToLiveDescription"].get("TimeToLiveStatus") in _ENABLED_STATES,
+            has_recovery=recovery.get("PointInTimeRecoveryStatus") in _ENABLED_STATES,
+        )
+
+    def is_empty(self) -> bool:
+        """Whether the table holds no item at all."""
+        found = self._call(
+            lambda: self.client.scan(TableName=self.table, Limit=1, ConsistentRead=True)
+        )
+        return not found.get("Items")
+
+    def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
+        """Write the item over the one that was read. Returns False if it has changed."""
+        times = {
+            name: {"S": format_time(at)}
+            for name in _TIMES
+            if (at := getattr(identity, name)) is not None
+        }
+        item: dict[str, Any] = {
+            "job_key": {"S": IDENTITY_KEY},
+            "identity": {"S": identity.deployment},
+            "table_id": {"S": identity.table_id},
+            **times,
+        }
+        condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(table_id)"}
+        if replacing is not None:
+            condition = {
+                "ConditionExpression": "#identity = :identity AND table_id = :table",
+                "ExpressionAttributeNames": {"#identity": "identity"},
+                "ExpressionAttributeValues": {
+                    ":identity": {"S": replacing.deployment},
+                    ":table": {"S": replacing.table_id},
+                },
+            }
+        try:
+            self._call(lambda: self.client.put_item(TableName=self.table, Item=item, **condition))
+        except OncelyError as error:
+            if isinstance(cause := error.__cause__, ClientError) and _is_condition_failure(cause):
+                return False
+            raise
+        return True
+
+    def _call(self, send: Callable[[], _T]) -> _T:
+        try:
+            return send()
+        except (*AMBIGUOUS_ERRORS, ClientError) as error:
+            raise self._translate_error(error) from error
+
+    def _translate_error(self, error: Exception) -> OncelyError:
+        problem = f"the identity of the deployment cannot be read from table {self.table!r}"
+        if not isinstance(error, ClientError) or is_retryable(error):
+            return UnavailableError(f"{problem}: {error}")
+        return NotConfiguredError(
+            f"{problem} ({error_code(error)}): check that the table exists and that this role may read, "
+            "describe and write it"
+        )
+
+
+def _is_condition_failure(error: ClientError) -> bool:
+    return error_code(error) == "ConditionalCheckFailedException"

@@ -1,0 +1,195 @@
+"""Finds jobs for people through the indexes of the job table; never scans it."""
+
+import heapq
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import ClientError
+
+from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code, is_retryable
+from oncely.aws.job_rows import (
+    ATTENTION,
+    ATTENTION_SHARDS,
+    deserialize_job,
+    deserialize_row,
+    serialize_field,
+)
+from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.domain.times import format_time, parse_time
+from oncely.ports import JobListEntry
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+BY_SUBJECT: Final = "by_subject"
+BY_CUSTOMER: Final = "by_customer"
+BY_REFERENCE: Final = "by_reference"
+ATTENTION_INDEX: Final = "attention"
+
+# A page of a list shows 25 jobs out of four shards or more; each is read a little at a time.
+_PAGE_SIZE: Final = 10
+_MAX_PAGE_SIZE: Final = 500  # for who reads on and on: an export, a count
+_MAX_BATCH_GET: Final = 100  # BatchGetItem takes no more
+_RETRY_DELAYS_SECONDS: Final = (
+    0.05,
+    0.1,
+    0.2,
+    0.4,
+)  # seconds, for rows that DynamoDB was too busy to give
+_MIN_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_MAX_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class DynamoJobIndex:
+    """Index entries hold keys and little more; whole rows are read by their keys."""
+
+    client: "DynamoDBClient"
+    table: str
+    sleep: Callable[[float], None] = time.sleep
+
+    def by_subject(self, subject: str, *, limit: int) -> list[JobKey]:
+        """The jobs about a business id, the newest first."""
+        return self._keys(BY_SUBJECT, "subject", subject, limit)
+
+    def by_customer(self, customer_id: str, *, limit: int) -> list[JobKey]:
+        """The jobs of a customer, the newest first."""
+        return self._keys(BY_CUSTOMER, "customer_id", customer_id, limit)
+
+    def by_reference(self, ref: str, *, limit: int) -> list[JobKey]:
+        """The jobs that carry a provider's reference."""
+        return self._keys(BY_REFERENCE, "provider_ref", ref, limit)
+
+    def by_status(
+        self,
+        statuses: Sequence[Status],
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        oldest_first: bool = False,
+    ) -> Iterator[JobListEntry]:
+        """The jobs of these that operators act on, by when each got there, read as taken."""
+        parts = (
+            self._query_partition(name, since, until, oldest_first=oldest_first)
+            for name in _partition_names(statuses)
+        )
+        return heapq.merge(*parts, key=lambda one: one.at, reverse=not oldest_first)
+
+    def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
+        """How many jobs of these statuses got there since then; counting ends at `most`."""
+        counted = 0
+        for name in _partition_names(statuses):
+            start: dict[str, Any] = {}
+            while counted < limit:
+                answer = self._query(
+                    **_partition_query(name, since, None),
+                    **start,
+                    Select="COUNT",
+                    Limit=limit - counted,
+                )
+                counted += answer["Count"]
+                if "LastEvaluatedKey" not in answer:
+                    break
+                start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        return counted
+
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+        """Read these rows, consistently; one that is gone is left out."""
+        found: dict[JobKey, Job] = {}
+        distinct = list(dict.fromkeys(keys))
+        for first in range(0, len(distinct), _MAX_BATCH_GET):
+            batch = distinct[first : first + _MAX_BATCH_GET]
+            found |= {job.job_key: job for job in self._get_batch(batch)}
+        return found
+
+    def _keys(self, index: str, name: str, value: str, limit: int) -> list[JobKey]:
+        answer = self._query(
+            IndexName=index,
+            KeyConditionExpression="#name = :value",
+            ExpressionAttributeNames={"#name": name},
+            ExpressionAttributeValues={":value": {"S": value}},
+            ScanIndexForward=False,
+            Limit=limit,
+        )
+        return [JobKey(row["job_key"]["S"]) for row in answer["Items"]]
+
+    def _query_partition(
+        self, name: str, since: datetime | None, until: datetime | None, *, oldest_first: bool
+    ) -> Iterator[JobListEntry]:
+        start: dict[str, Any] = {}
+        size = _PAGE_SIZE
+        while True:
+            answer = self._query(
+                **_partition_query(name, since, until),
+                **start,
+                ScanIndexForward=oldest_first,
+                Limit=size,
+            )
+            yield from (_to_status_entry(deserialize_row(row)) for row in answer["Items"])
+            size = min(size * 2, _MAX_PAGE_SIZE)
+            if "LastEvaluatedKey" not in answer:
+                return
+            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def _get_batch(self, keys: Sequence[JobKey]) -> Iterator[Job]:
+        """Rows that DynamoDB gives later are asked for again, a few times."""
+        wanted: Any = [{"job_key": serialize_field("job_key", key)} for key in keys]
+        for pause in (*_RETRY_DELAYS_SECONDS, None):
+            request: Any = {self.table: {"Keys": wanted, "ConsistentRead": True}}
+            answer = self._call(partial(self.client.batch_get_item, RequestItems=request))
+            yield from map(deserialize_job, answer["Responses"].get(self.table, []))
+            wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
+            if not wanted:
+                return
+            if pause is not None:
+                self.sleep(pause)
+        raise UnavailableError(f"DynamoDB was too busy to give {len(wanted)} rows; try again")
+
+    def _query(self, **query: Any) -> Mapping[str, Any]:  # noqa: ANN401  # the SDK's own form
+        return self._call(lambda: self.client.query(TableName=self.table, **query))
+
+    def _call(self, send: Callable[[], Any]) -> Mapping[str, Any]:
+        try:
+            answer: Mapping[str, Any] = send()
+        except AMBIGUOUS_ERRORS as error:
+            raise UnavailableError(f"DynamoDB gave no answer; try again ({error})") from error
+        except ClientError as error:
+            raise self._translate_error(error) from error
+        return answer
+
+    def _translate_error(self, error: ClientError) -> OncelyError:
+        code = error_code(error)
+        if is_retryable(error):
+            return UnavailableError(f"DynamoDB is too busy ({code}); try again")
+        return NotConfiguredError(
+            f"table {self.table!r} cannot be searched ({code}): check its name, its indexes and "
+            "the grants"
+        )
+
+
+def _partition_names(statuses: Sequence[Status]) -> list[str]:
+    return [f"{status}#{shard}" for status in statuses for shard in range(ATTENTION_SHARDS)]
+
+
+def _partition_query(name: str, since: datetime | None, until: datetime | None) -> dict[str, Any]:
+    return {
+        "IndexName": ATTENTION_INDEX,
+        "KeyConditionExpression": "#part = :part AND #since BETWEEN :since AND :until",
+        "ExpressionAttributeNames": {"#part": ATTENTION, "#since": "since"},
+        "ExpressionAttributeValues": {
+            ":part": {"S": name},
+            ":since": {"S": format_time(since or _MIN_TIME)},
+            ":until": {"S": format_time(until or _MAX_TIME)},
+        },
+    }
+
+
+def _to_status_entry(row: dict[str, Any]) -> JobListEntry:
+    return JobListEntry(JobKey(row["job_key"]), parse_time(row["since"]))

@@ -1,0 +1,70 @@
+"""Sweep leases on DynamoDB: a small item for each shard, beside the jobs."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import ClientError
+
+from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code
+from oncely.aws.job_rows import serialize_field
+from oncely.domain.errors import UnavailableError
+from oncely.domain.times import format_time
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# No job type is spelled without a dot, so no job's key can begin like this.
+LEASE_KEY_PREFIX: Final = "sweep:"
+_EXPIRY_MARGIN: Final = timedelta(days=1)
+_NAMES: Final = {"#holder": "holder", "#until": "until"}
+
+
+@dataclass(frozen=True)
+class DynamoSweepLeases:
+    """Leases in the job table; no index shows them."""
+
+    client: "DynamoDBClient"
+    table: str
+
+    def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
+        """Take or prolong the lease of a shard; False: another sweep has it."""
+        return self._update(
+            shard,
+            UpdateExpression="SET #holder = :holder, #until = :until, expires_at = :expires",
+            ConditionExpression=(
+                "attribute_not_exists(job_key) OR #until <= :now OR #holder = :holder"
+            ),
+            ExpressionAttributeNames=_NAMES,
+            ExpressionAttributeValues={
+                ":holder": {"S": holder},
+                ":until": {"S": format_time(until)},
+                ":now": {"S": format_time(now)},
+                ":expires": serialize_field("expires_at", until + _EXPIRY_MARGIN),
+            },
+        )
+
+    def release(self, shard: int, *, holder: str) -> None:
+        """End the lease, if it is still this holder's."""
+        self._update(
+            shard,
+            UpdateExpression="SET #until = :ended",
+            ConditionExpression="#holder = :holder",
+            ExpressionAttributeNames=_NAMES,
+            ExpressionAttributeValues={":holder": {"S": holder}, ":ended": {"S": ""}},
+        )
+
+    def _update(self, shard: int, **update: Any) -> bool:  # noqa: ANN401  # parameters of the SDK
+        try:
+            self.client.update_item(
+                TableName=self.table, Key={"job_key": {"S": f"{LEASE_KEY_PREFIX}{shard}"}}, **update
+            )
+        except ClientError as error:
+            if error_code(error) == "ConditionalCheckFailedException":
+                return False
+            raise UnavailableError(
+                f"the lease of shard {shard} cannot be written: {error}"
+            ) from error
+        except AMBIGUOUS_ERRORS as error:
+            raise UnavailableError(f"DynamoDB gave no answer for a sweep lease: {error}") from error
+        return True

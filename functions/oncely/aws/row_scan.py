@@ -1,0 +1,49 @@
+"""Reads the whole job table, for a backfill of the history."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oncely.aws.job_rows import deserialize_job
+from oncely.aws.stream_records import row_version
+from oncely.domain.errors import UnreadableRowError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import is_job_type
+from oncely.ports import RowPage
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+@dataclass(frozen=True)
+class DynamoRowScan:
+    """A scan that can be interrupted; items that are no jobs are left out."""
+
+    client: "DynamoDBClient"
+    table: str
+
+    def pages(self, *, after: str | None = None) -> Iterator[RowPage]:
+        """Every row, consistently, page by page; `after` goes on behind a key."""
+        request: dict[str, Any] = {"TableName": self.table, "ConsistentRead": True}
+        while True:
+            if after is not None:
+                request["ExclusiveStartKey"] = {"job_key": {"S": after}}
+            found = self.client.scan(**request)
+            after = found.get("LastEvaluatedKey", {}).get("job_key", {}).get("S")
+            yield _to_row_page(found.get("Items", []), after)
+            if after is None:
+                return
+
+
+def _to_row_page(items: list[dict[str, Any]], after: str | None) -> RowPage:
+    jobs: list[Job] = []
+    unreadable: list[tuple[str, int | None]] = []
+    for row in items:
+        key = str(row["job_key"]["S"])
+        if not is_job_type(key.partition(":")[0]):
+            continue
+        try:
+            jobs.append(deserialize_job(row))
+        except UnreadableRowError:
+            unreadable.append((key, row_version(row)))
+    return RowPage(jobs=tuple(jobs), unreadable=tuple(unreadable), after=after)

@@ -1,0 +1,209 @@
+"""Reads the history on S3: lines by day and type, the newest of each job, and gaps."""
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from oncely.aws.s3_errors import translate_s3_errors
+from oncely.aws.s3_history import (
+    BACKFILL_PROGRESS_KEY,
+    CLOSED_GAP_SUFFIX,
+    GAPS_PREFIX,
+    HISTORY_PREFIX,
+    OPEN_GAP_SUFFIX,
+    SUFFIX,
+    history_prefix,
+)
+from oncely.domain.gaps import BackfillProgress, HistoryGap
+from oncely.domain.history import HistoryLine, deduplicate, is_newer
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import ENDED
+from oncely.ports import HistoryReader, JobListEntry
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+# Objects are small, so reading one is mostly waiting.
+MAX_CONCURRENCY: Final = 16
+_DAY_PREFIX: Final = f"{HISTORY_PREFIX}day="
+_START_OF_DAY: Final = "000000"
+_END_OF_DAY: Final = "235959"
+_NAME_PRECISION: Final = timedelta(seconds=1)  # names tell no less
+_LINE_PRECISION: Final = timedelta(milliseconds=1)  # a line tells no less
+
+
+@dataclass(frozen=True)
+class S3HistoryReader:
+    """Reads what `S3HistoryStore` wrote; several objects at once."""
+
+    client: "S3Client"
+    bucket: str
+
+    def lines(
+        self, *, since: date | None = None, until: date | None = None, job_type: str | None = None
+    ) -> Iterator[HistoryLine]:
+        """Every line of these days, both included, as it was written: some may come twice."""
+        names = (
+            name
+            for day in self._days()
+            if (since is None or day >= since) and (until is None or day <= until)
+            for name in self._names(history_prefix(day, job_type))
+        )
+        return self._read(names)
+
+    def newest(self) -> dict[str, HistoryLine]:
+        """The newest line of each job that the history knows, by its key."""
+        kept: dict[str, HistoryLine] = {}
+        for line in self.lines():
+            if is_newer(line, kept.get(line.job_key)):
+                kept[line.job_key] = line
+        return kept
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None = None, limit: int
+    ) -> list[HistoryLine]:
+        """The jobs that had ended at `until`, and did so after `since`, the latest first.
+
+        Reads the newest objects first, and no more than the limit asks for.
+        """
+        newest: dict[str, HistoryLine] = {}
+        ended: list[HistoryLine] = []
+        names = iter(self._newest_first(since=since, until=until, job_type=job_type))
+        while batch := list(islice(names, MAX_CONCURRENCY)):
+            # Whatever is still unread is not newer than the last line of this object.
+            reached = _last_at(batch[-1]) + _NAME_PRECISION
+            for line in self._read(batch):
+                if line.at < until and is_newer(line, newest.get(line.job_key)):
+                    newest[line.job_key] = line
+            found = [line for line in newest.values() if line.status in ENDED and line.at >= since]
+            ended = sorted(found, key=lambda line: line.at, reverse=True)[:limit]
+            if len(ended) >= limit and ended[-1].at >= reached:
+                break
+        return ended
+
+    def about(
+        self, business_id: str, *, since: date | None = None, until: date | None = None
+    ) -> list[HistoryLine]:
+        """Everything about an order, a customer, a reference or a job key, the oldest first."""
+        wanted = (
+            line
+            for line in self.lines(since=since, until=until)
+            if business_id in _searchable_ids(line)
+        )
+        return sorted(deduplicate(wanted), key=lambda line: (line.at, line.version or 0))
+
+    def open_gaps(self) -> list[HistoryGap]:
+        """The gaps that no backfill has closed, the oldest first."""
+        names = list(self._names(GAPS_PREFIX, suffix=""))
+        closed = {
+            name.removesuffix(CLOSED_GAP_SUFFIX)
+            for name in names
+            if name.endswith(CLOSED_GAP_SUFFIX)
+        }
+        still_open = (
+            name
+            for name in names
+            if name.endswith(OPEN_GAP_SUFFIX) and name.removesuffix(OPEN_GAP_SUFFIX) not in closed
+        )
+        gaps = (HistoryGap.from_dict(json.loads(self._bytes(name))) for name in still_open)
+        return sorted(gaps, key=lambda gap: gap.recorded_at)
+
+    def backfill_progress(self) -> BackfillProgress | None:
+        """How far the last backfill came. Returns None if there was none."""
+        if BACKFILL_PROGRESS_KEY not in self._names(BACKFILL_PROGRESS_KEY, suffix=""):
+            return None
+        return BackfillProgress.from_dict(json.loads(self._bytes(BACKFILL_PROGRESS_KEY)))
+
+    def _newest_first(
+        self, *, since: datetime, until: datetime, job_type: str | None
+    ) -> Iterator[str]:
+        """The objects of this time; the lines of none are newer than those of the one before."""
+        first, last = since.astimezone(UTC), until.astimezone(UTC)
+        day = last.date()
+        while day >= first.date():
+            types = (
+                [history_prefix(day, job_type)] if job_type else self._folders(history_prefix(day))
+            )
+            # An object holds lines of one hour.
+            after = f"{first:%H}" if day == first.date() else ""
+            names = (name for one in types for name in self._names(one, after=f"{one}{after}"))
+            wanted = (name for name in names if _first_at(name) <= last)
+            yield from sorted(wanted, key=_last_at, reverse=True)
+            day -= timedelta(days=1)
+
+    def _days(self) -> Iterator[date]:
+        for one in self._folders(_DAY_PREFIX):
+            yield date.fromisoformat(one.removeprefix(_DAY_PREFIX).rstrip("/"))
+
+    def _folders(self, prefix: str) -> list[str]:
+        with translate_s3_errors(self.bucket):
+            pages = self.client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=prefix, Delimiter="/"
+            )
+            return [one["Prefix"] for page in pages for one in page.get("CommonPrefixes", [])]
+
+    def _names(self, prefix: str, *, suffix: str = SUFFIX, after: str = "") -> Iterator[str]:
+        with translate_s3_errors(self.bucket):
+            pages = self.client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=prefix, StartAfter=after
+            )
+            for page in pages:
+                yield from (
+                    one["Key"] for one in page.get("Contents", []) if one["Key"].endswith(suffix)
+                )
+
+    def _read(self, names: Iterable[str]) -> Iterator[HistoryLine]:
+        """The lines of these objects; a few objects at a time are in memory."""
+        waiting = iter(names)
+        with ThreadPoolExecutor(max_workers=MAX_CONCURRENCY) as pool:
+            while batch := list(islice(waiting, MAX_CONCURRENCY)):
+                for body in pool.map(self._bytes, batch):
+                    for line in gzip.decompress(body).splitlines():
+                        yield HistoryLine.from_dict(json.loads(line))
+
+    def _bytes(self, name: str) -> bytes:
+        with translate_s3_errors(self.bucket):
+            return self.client.get_object(Bucket=self.bucket, Key=name)["Body"].read()
+
+
+@dataclass(frozen=True)
+class HistoryFinishedJobs:
+    """Lists done jobs; the history gives failed ones as well, and the row tells them apart."""
+
+    history: HistoryReader
+
+    def recent(
+        self, *, since: datetime, until: datetime, job_type: str | None, limit: int
+    ) -> list[JobListEntry]:
+        """The jobs that ended in this time, both ends included, those that did last first."""
+        lines = self.history.recent(
+            since=since, until=until + _LINE_PRECISION, job_type=job_type, limit=limit
+        )
+        return [JobListEntry(JobKey(line.job_key), line.at) for line in lines]
+
+
+def _searchable_ids(line: HistoryLine) -> tuple[object, ...]:
+    named = (line.job_key, line.subject, line.customer_id, line.provider_ref)
+    return (*named, *(line.message or {}).values())
+
+
+def _first_at(name: str) -> datetime:
+    """The time of an object's first line, to the second; a backfill holds any of its day."""
+    return _parse_object_time(name, position=0, default=_START_OF_DAY)
+
+
+def _last_at(name: str) -> datetime:
+    """The time of an object's last line, to the second; a backfill holds any of its day."""
+    return _parse_object_time(name, position=1, default=_END_OF_DAY)
+
+
+def _parse_object_time(name: str, *, position: int, default: str) -> datetime:
+    day = name.removeprefix(_DAY_PREFIX).partition("/")[0]
+    clock = name.rpartition("/")[2].split("-")[position]
+    clock_text = clock if len(clock) == len(default) and clock.isdigit() else default
+    return datetime.strptime(f"{day} {clock_text}", "%Y-%m-%d %H%M%S").replace(tzinfo=UTC)

@@ -1,0 +1,64 @@
+"""Records of the job table's stream, as the changes of rows that they are."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from oncely.aws.job_rows import deserialize_job
+from oncely.domain.errors import UnreadableRowError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import is_job_type
+from oncely.publish.archive_history import RowChange
+
+# Who removes a row whose time to live is over, as the stream names it.
+_TTL: Final = "dynamodb.amazonaws.com"
+
+
+def row_changes(records: Sequence[Mapping[str, Any]]) -> list[RowChange]:
+    """The changes of job rows; other items of the table, such as leases, are no jobs."""
+    return [
+        _to_row_change(record) for record in records if is_job_type(_key(record).partition(":")[0])
+    ]
+
+
+def batch_name(records: Sequence[Mapping[str, Any]], *, generation: str) -> str:
+    """What names a batch: the same when it is retried, and another in every other case."""
+    first, last = (records[place]["dynamodb"]["SequenceNumber"] for place in (0, -1))
+    return f"{generation[:8]}-{first}-{last}"
+
+
+def _key(record: Mapping[str, Any]) -> str:
+    return str(record["dynamodb"]["Keys"]["job_key"]["S"])
+
+
+def _to_row_change(record: Mapping[str, Any]) -> RowChange:
+    content = record["dynamodb"]
+    key = _key(record)
+    at = datetime.fromtimestamp(float(content["ApproximateCreationDateTime"]), UTC)
+    old, new = content.get("OldImage"), content.get("NewImage")
+    try:
+        if new is not None:
+            # An old row that cannot be read makes a line more, never one less.
+            return RowChange(
+                job_key=key, at=at, old=_deserialize_or_none(old), new=deserialize_job(new)
+            )
+        before = None if old is None else deserialize_job(old)
+        expired = record.get("userIdentity", {}).get("principalId") == _TTL
+        return RowChange(job_key=key, at=at, old=before, expired=expired)
+    except UnreadableRowError:
+        return RowChange(job_key=key, at=at, unreadable=True, version=row_version(new or old or {}))
+
+
+def _deserialize_or_none(row: Mapping[str, Any] | None) -> Job | None:
+    with suppress(UnreadableRowError):
+        return None if row is None else deserialize_job(row)
+    return None
+
+
+def row_version(row: Mapping[str, Any]) -> int | None:
+    """The version of a row that cannot be read as a whole."""
+    try:
+        return int(row["version"]["N"])
+    except (LookupError, TypeError, ValueError):
+        return None

@@ -1,0 +1,50 @@
+"""The generation of the job table: DynamoDB's id of it, which a restored copy does not share."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code, is_retryable
+from oncely.domain.errors import NotConfiguredError, UnavailableError
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+@dataclass(frozen=True)
+class TableGenerationReader:
+    """Asked once for each stream: a table that takes the place of another has a new stream."""
+
+    client: "DynamoDBClient"
+    table: str
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, stream_arn: str | None = None) -> str:
+        """Give the `TableId` of the table that has this stream.
+
+        The records of a stream outlive their table by a day. Nobody can say any more which table
+        those were of, so the stream itself is named instead.
+        """
+        stream = stream_arn or ""
+        if stream not in self._known:
+            table_id, latest = self._describe()
+            is_current = stream_arn is None or stream_arn == latest
+            self._known[stream] = table_id if is_current else f"stream-{stream.rpartition('/')[2]}"
+        return self._known[stream]
+
+    def _describe(self) -> tuple[str, str | None]:
+        try:
+            table = self.client.describe_table(TableName=self.table)["Table"]
+            return table["TableId"], table.get("LatestStreamArn")
+        except AMBIGUOUS_ERRORS as error:
+            raise UnavailableError(
+                f"DynamoDB gave no answer about table {self.table!r}: {error}"
+            ) from error
+        except ClientError as error:
+            if is_retryable(error):
+                raise UnavailableError(f"DynamoDB cannot describe {self.table!r} now") from error
+            raise NotConfiguredError(
+                f"table {self.table!r} cannot be described ({error_code(error)}): "
+                "check that it exists and that dynamodb:DescribeTable is granted"
+            ) from error

@@ -1,0 +1,49 @@
+"""Whether the stack stands as it was last deployed, and names all that tools rely on."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from oncely.cli.checkup.deployed import DeployedStack
+from oncely.cli.checkup.findings import Finding, failed, passed, warned
+from oncely.settings import pascal_case
+
+_DEPLOY: Final = "deploy it again: `make deploy STAGE=…`"
+_ROLLED_BACK: Final = "UPDATE_ROLLBACK_COMPLETE"
+
+
+def check_stack(deployed: DeployedStack) -> Iterator[Finding]:
+    """Its status."""
+    check, status = f"stack {deployed.connection.name}", str(deployed.stack["StackStatus"])
+    if status == _ROLLED_BACK:
+        yield warned(check, "the last deployment was rolled back", f"see why, then {_DEPLOY}")
+    elif status.endswith("_IN_PROGRESS"):
+        yield warned(check, f"a deployment is under way ({status})", "look again when it is over")
+    elif status in {"CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"}:
+        yield passed(check, status)
+    else:
+        yield failed(check, status, f"see its events in CloudFormation, then {_DEPLOY}")
+
+
+def check_outputs(deployed: DeployedStack) -> Iterator[Finding]:
+    """Everything that this version of the code needs a name for."""
+    wanted = {
+        *(
+            f"{pascal_case(name)}QueueUrl"
+            for name in (*deployed.queue_names, "rejects", "dead_letter")
+        ),
+        *(f"{pascal_case(name)}TableName" for name in deployed.table_names),
+        *(f"{pascal_case(name)}SecretArn" for name in deployed.secret_names),
+        *(
+            "AdminUrl",
+            "AlertTopicArn",
+            "ArchiveBucketName",
+            "EventBusName",
+            "ReconcilerArn",
+            "RowRetentionDays",
+        ),
+    }
+    missing = sorted(wanted - set(deployed.connection.outputs))
+    if missing:
+        yield failed("outputs", f"missing: {', '.join(missing)}", _DEPLOY)
+    else:
+        yield passed("outputs", f"all {len(wanted)} are there")

@@ -1,0 +1,59 @@
+"""`oncely contracts`: what each job type promises, in plain language."""
+
+import json as json_text
+from typing import Annotated
+
+import typer
+
+from oncely.cli import console as screen
+from oncely.cli.options import JsonOption
+
+
+def known_job_types() -> list[str]:
+    """Those of this version of the code."""
+    from oncely.jobs import CONTRACTS
+
+    return [contract_type.job_type for contract_type in CONTRACTS]
+
+
+def _complete_job_type(incomplete: str) -> list[str]:
+    return [name for name in known_job_types() if name.startswith(incomplete)]
+
+
+def contracts(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A job type; none: all of them.", autocompletion=_complete_job_type),
+    ] = None,
+    *,
+    json: JsonOption = False,
+) -> None:
+    """Tell what a job does outside, which rows it changes, and when a person is asked."""
+    from oncely.jobs import CONTRACTS
+    from oncely.registry import ContractRegistry
+
+    registry = ContractRegistry(CONTRACTS)
+    wanted = list(registry) if name is None else [registry.contract(name)]
+    for number, contract_type in enumerate(wanted):
+        example = contract_type.example.model_dump(exclude_unset=True)
+        if json:
+            screen.print_json(
+                {
+                    "job_type": contract_type.job_type,
+                    "queue": contract_type.resources.queue,
+                    "safety": contract_type.policy.safety,
+                    "words": contract_type.describe(),
+                    "example": example,
+                    "schema": contract_type.message.model_json_schema(),
+                }
+            )
+            continue
+        if number:
+            screen.print_line("")
+        title, *lines = contract_type.describe().split("\n")
+        screen.print_line(title, style="bold")
+        for line in lines:
+            screen.stdout_console().print(screen.safe_text(line), soft_wrap=True)
+        screen.stdout_console().print(
+            screen.safe_text(f"  An example: {json_text.dumps(example)}"), soft_wrap=True
+        )

@@ -1,0 +1,154 @@
+"""`oncely restore-proofs`: open a job table that was restored, copied or made anew."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oncely.cli import console as screen
+from oncely.cli.exits import CommandError, ExitCode
+from oncely.cli.options import DryRunOption, JsonOption, YesOption, with_stack
+from oncely.cli.repair import confirm
+from oncely.cli.stack_connection import StackConnection
+
+if TYPE_CHECKING:
+    from oncely.operate.restore_proofs import Declaration, ProofRestorer, ReportProgress
+
+
+@with_stack
+def restore_proofs(
+    stack: StackConnection,
+    *,
+    replacement: Annotated[
+        bool,
+        typer.Option("--replacement", help="The table replaces a lost one: keep the identity."),
+    ] = False,
+    copy: Annotated[
+        bool,
+        typer.Option("--copy", help="The table is a copy: new identity, open jobs are parked."),
+    ] = False,
+    identity: Annotated[
+        str | None,
+        typer.Option(help="Identity to keep, if the history names several (with --replacement)."),
+    ] = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Restore proofs from the history, then open the job table.
+
+    Run it again after an interruption.
+    """
+    from oncely.domain.times import format_minute
+    from oncely.operate.restore_proofs import RestoreRefused
+
+    if replacement == copy:
+        raise CommandError(
+            "Pass either --replacement (this table takes the place of a lost one) or --copy "
+            "(this table is for another stage).",
+            ExitCode.USAGE,
+        )
+    if copy and identity is not None:
+        raise CommandError(
+            "--identity goes with --replacement: a copy gets a new identity.", ExitCode.USAGE
+        )
+    service, table = _service(stack)
+    if not (yes or dry_run):
+        kind = "a replacement" if replacement else "a copy"
+        confirm(f"Declare {table} {kind}? No job runs on it until this is done.")
+    with screen.stderr_console().status("reading the history…") as status:
+
+        def report(done: "Declaration") -> None:
+            status.update(f"{done.rows_read:,} rows read, {done.rows_written:,} written…")
+
+        done = _run(stack, service, copy=copy, identity=identity, dry_run=dry_run, report=report)
+    if isinstance(done, RestoreRefused):
+        raise CommandError(f"Not restored: {done.reason}.")
+    if json:
+        facts = {"identity": done.identity.deployment, "table_id": done.identity.table_id}
+        counts = {"read": done.read, "written": done.written, "unresolved": done.unresolved}
+        screen.print_json({**facts, **counts, "dry_run": dry_run})
+        return
+    wrote, left = ("would write", "would leave") if dry_run else ("wrote", "left")
+    parked = "parked for review" if copy else "to ask providers about"
+    screen.print_line(
+        f"Read {done.read:,} rows, {wrote} {done.written:,}, {left} {done.unresolved:,} {parked}."
+    )
+    screen.print_line(f"The identity {'would be' if dry_run else 'is'} {done.identity.deployment}.")
+    if done.identity.opens_at is not None and not dry_run:
+        screen.print_line(
+            f"Jobs resume at {format_minute(done.identity.opens_at)}, when no earlier worker can run."
+        )
+
+
+def _run(  # what the options say
+    stack: StackConnection,
+    service: "ProofRestorer",
+    *,
+    copy: bool,
+    identity: str | None,
+    dry_run: bool,
+    report: "ReportProgress",
+) -> Any:  # noqa: ANN401  # either of the service's outcomes
+    if copy:
+        return service.declare_copy(dry_run=dry_run, report=report)
+    return service.replace_table(
+        replays_for=_replay_window(stack), identity=identity, dry_run=dry_run, report=report
+    )
+
+
+def _service(stack: StackConnection) -> "tuple[ProofRestorer, str]":
+    from oncely.aws.deployment_identity import DynamoTableIdentity, new_identity
+    from oncely.aws.dynamodb_job_store import DynamoJobStore
+    from oncely.aws.row_scan import DynamoRowScan
+    from oncely.aws.s3_history_reader import S3HistoryReader
+    from oncely.aws.system import SystemClock
+    from oncely.operate.restore_proofs import ProofRestorer
+
+    table, client = _output(stack, "JobsTableName"), stack.client("dynamodb")
+    service = ProofRestorer(
+        table=DynamoTableIdentity(client, table),
+        store=DynamoJobStore(client=client, table=table, tables={}),
+        scan=DynamoRowScan(client, table),
+        history=S3HistoryReader(stack.client("s3"), _output(stack, "ArchiveBucketName")),
+        clock=SystemClock(),
+        new_identity=new_identity,
+    )
+    return service, table
+
+
+def _replay_window(stack: StackConnection) -> timedelta:
+    """How long a message from before the restore may still arrive: in its queue, then as dead."""
+    dead = stack.outputs.get("DeadLetterQueueUrl")
+    queues = [
+        url
+        for name, url in stack.outputs.items()
+        if name.endswith("QueueUrl") and name not in _NON_JOB_QUEUES
+    ]
+    if dead is None or not queues:
+        raise CommandError(
+            f"The stack {stack.name} does not name its queues: deploy it again.",
+            ExitCode.UNREACHABLE,
+        )
+    return max(_retention(stack, url) for url in queues) + _retention(stack, dead)
+
+
+_NON_JOB_QUEUES = frozenset(
+    {"RejectsQueueUrl", "DeadLetterQueueUrl", "MissedQueueUrl", "GapsQueueUrl"}
+)
+
+
+def _retention(stack: StackConnection, url: str) -> timedelta:
+    found = stack.client("sqs").get_queue_attributes(
+        QueueUrl=url, AttributeNames=["MessageRetentionPeriod"]
+    )
+    return timedelta(seconds=int(found["Attributes"]["MessageRetentionPeriod"]))
+
+
+def _output(stack: StackConnection, name: str) -> str:
+    found = stack.outputs.get(name)
+    if found is None:
+        raise CommandError(
+            f"The stack {stack.name} has no output {name}: deploy it again.", ExitCode.UNREACHABLE
+        )
+    return found

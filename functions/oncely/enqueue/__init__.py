@@ -1,0 +1,1 @@
+"""Writes the row of a job before its message is sent."""

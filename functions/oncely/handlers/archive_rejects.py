@@ -1,0 +1,34 @@
+"""Lambda: archives rejected messages with their reasons, so that they can be mended and sent."""
+
+import os
+from typing import Any
+
+from aws_lambda_powertools.utilities.data_classes import SQSEvent
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from oncely.aws.clients import AwsClients
+from oncely.aws.s3_archive import S3Archive
+from oncely.aws.system import SystemClock
+from oncely.domain.writes import Json
+from oncely.lambda_init import once
+from oncely.settings import RejectArchiveSettings
+from oncely.telemetry import instrumented
+
+
+@once
+def get_archive() -> S3Archive:
+    """Wire once per execution environment."""
+    return S3Archive(AwsClients().s3, RejectArchiveSettings.from_env(os.environ).archive_bucket)
+
+
+@instrumented
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Keep each message; one that cannot be kept stays in the queue with all that came with it."""
+    now = SystemClock().now()
+    for record in SQSEvent(event).records:
+        attributes = {
+            name: attribute.string_value for name, attribute in record.message_attributes.items()
+        }
+        reject: dict[str, Json] = {"body": record.body, **attributes}
+        get_archive().save_reject(record.message_id, reject, at=now)
+    return {"batchItemFailures": []}

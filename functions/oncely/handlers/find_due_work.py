@@ -1,0 +1,81 @@
+"""Lambda: the schedule looks whether anything is due; the state machine gets a page of it."""
+
+import os
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from oncely.aws.wiring import build_due_work_finder, build_sweep_starter
+from oncely.jobs import CONTRACTS
+from oncely.lambda_init import once
+from oncely.ports import Sweeps
+from oncely.reconcile.find_due_work import DueWorkFinder, SweepRequest
+from oncely.reconcile.sweep_report import split_into_groups
+from oncely.settings import FindDueSettings
+from oncely.signals import OLDEST_UNRESOLVED_AGE
+from oncely.telemetry import instrumented, telemetry
+
+
+@once
+def get_settings() -> FindDueSettings:
+    """Read once per execution environment."""
+    return FindDueSettings.from_env(os.environ, CONTRACTS)
+
+
+@once
+def get_finder() -> DueWorkFinder:
+    """Wire once per execution environment."""
+    return build_due_work_finder(get_settings(), CONTRACTS)
+
+
+@once
+def get_sweep_starter() -> Sweeps:
+    """Wire once per execution environment."""
+    return build_sweep_starter(get_settings())
+
+
+@instrumented
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Answer the state machine with one page in groups, and the schedule by starting a sweep."""
+    return _find_page(event) if "execution" in event else _start_if_due()
+
+
+def _start_if_due() -> dict[str, Any]:
+    telemetry().add_duration(OLDEST_UNRESOLVED_AGE, get_finder().oldest_age())
+    found = get_finder().find(SweepRequest(limit=1))
+    if found.table_refusal:
+        telemetry().table_blocked(found.table_refusal)
+    if found.error:
+        telemetry().missing_job_scan_failed(found.error)
+    if found.items:
+        get_sweep_starter().start({})
+    else:
+        telemetry().sweep_finished(seconds=0)
+    return {"started": bool(found.items)}
+
+
+def _find_page(event: dict[str, Any]) -> dict[str, Any]:
+    sweep, execution = SweepRequest.parse(event["sweep"]), event["execution"]
+    found = get_finder().find(sweep, holder=None if sweep.dry_run else execution)
+    if found.table_refusal:
+        telemetry().table_blocked(found.table_refusal)
+    if found.error:
+        telemetry().missing_job_scan_failed(found.error)
+    telemetry().sweep_started(
+        due_count=len(found.items),
+        requested_count=found.requested_count,
+        busy_shards=found.busy_shards,
+    )
+    return {
+        "groups": split_into_groups(
+            found, size=get_settings().sweep_group_size, dry_run=sweep.dry_run
+        ),
+        "sweep": {
+            "execution": execution,
+            "started_at": event["started_at"],
+            "shards": found.shards,
+            "busy": found.busy_shards,
+            "from": sweep.since,
+            "next": sweep.next_page(found.resume_at),
+        },
+    }

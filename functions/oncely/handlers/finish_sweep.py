@@ -1,0 +1,33 @@
+"""Lambda: the last step of a sweep; says what it did, and starts the next if more is due."""
+
+import os
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from oncely.aws.system import SystemClock
+from oncely.aws.wiring import build_sweep_finisher
+from oncely.domain.times import parse_time
+from oncely.lambda_init import once
+from oncely.reconcile.finish_sweep import SweepFinisher
+from oncely.reconcile.sweep_report import ERROR
+from oncely.settings import FinishSweepSettings
+from oncely.telemetry import instrumented, telemetry
+
+
+@once
+def get_finisher() -> SweepFinisher:
+    """Wire once per execution environment."""
+    return build_sweep_finisher(FinishSweepSettings.from_env(os.environ))
+
+
+@instrumented
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Answer counts, and one short line for each job as far as they fit."""
+    sweep = event["sweep"]
+    done = get_finisher().finish(sweep, event["results"])
+    telemetry().resolve_failures_counted(failed_count=done["counts"].get(ERROR, 0))
+    if done["counts"] or not sweep["busy"]:  # else it is another sweep that must say so
+        took = SystemClock().now() - parse_time(sweep["started_at"])
+        telemetry().sweep_finished(seconds=took.total_seconds())
+    return done

@@ -1,0 +1,41 @@
+"""Lambda: the step of a sweep that resolves one group of jobs, side by side."""
+
+import os
+from datetime import timedelta
+from random import sample
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from oncely.aws.wiring import build_group_resolver
+from oncely.jobs import CONTRACTS
+from oncely.lambda_init import once
+from oncely.reconcile.find_due_work import SweepItem
+from oncely.reconcile.resolve_group import GroupResolver
+from oncely.reconcile.sweep_report import build_group_summary
+from oncely.run.deadline import Deadline
+from oncely.settings import ResolveGroupSettings
+from oncely.telemetry import instrumented, telemetry
+
+
+@once
+def get_group_resolver() -> GroupResolver:
+    """Wire once per execution environment."""
+    return build_group_resolver(ResolveGroupSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
+
+
+@instrumented
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Resolve the items of a group; what went wrong with one is an outcome as well."""
+    dry_run = bool(event["dry_run"])
+    clock = get_group_resolver().reconciler.clock
+    left = timedelta(milliseconds=context.get_remaining_time_in_millis())
+    handled = get_group_resolver().resolve(
+        # In any order: if one kills this process, it is not the same others that wait each time.
+        sample([SweepItem.from_json(item) for item in event["items"]], len(event["items"])),
+        deadline=Deadline(clock.now() + left, clock),
+        dry_run=dry_run,
+        concurrency=event.get("at_once"),
+    )
+    telemetry().group_handled(handled, dry_run=dry_run)
+    return build_group_summary(handled, max_bytes=event["bytes"])

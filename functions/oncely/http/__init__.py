@@ -1,0 +1,1 @@
+"""HTTP clients for providers: deadlines, fresh connections, rate limits."""

@@ -1,0 +1,36 @@
+"""An HTTP client that opens a connection for each request and closes it with the response."""
+
+from collections.abc import Callable
+from typing import Any
+
+from urllib3 import BaseHTTPResponse, PoolManager
+from urllib3.util.ssl_ import create_urllib3_context
+
+from oncely.http.pace import UNLIMITED
+from oncely.http.request_deadline import apply_deadline
+
+
+class FreshConnectionPool(PoolManager):
+    """Never reuses a connection.
+
+    A Lambda is frozen between two invocations, and a provider drops connections that stay idle.
+    After the thaw such a connection still takes a request, and never answers it.
+    """
+
+    def __init__(self, pace: Callable[[], None] = UNLIMITED, **options: Any) -> None:  # noqa: ANN401  # as inherited
+        self._pace = pace
+        # Loading the trusted certificates takes about 25 ms, so all connections share them.
+        context = create_urllib3_context()
+        context.load_default_certs()
+        super().__init__(**{**options, "ssl_context": context})
+
+    def urlopen(  # type: ignore[override]  # `redirect` is one of the options
+        self,
+        method: str,
+        url: str,
+        **options: Any,  # noqa: ANN401  # as inherited
+    ) -> BaseHTTPResponse:
+        """Send one request; its connection closes once the response is read."""
+        self._pace()
+        with apply_deadline(PoolManager(num_pools=1, **self.connection_pool_kw)) as once:
+            return once.urlopen(method, url, **options)

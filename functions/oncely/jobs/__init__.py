@@ -1,0 +1,18 @@
+"""The job types of this deployment: one file each, and one line here."""
+
+from typing import Final
+
+from oncely.contract import AnyContract
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.receipt_send import ReceiptSend
+from oncely.jobs.sync_contact import SyncContact
+from oncely.jobs.sync_import import SyncImport
+from oncely.jobs.sync_push import SyncPush
+
+CONTRACTS: Final[tuple[type[AnyContract], ...]] = (
+    PaymentCharge,
+    ReceiptSend,
+    SyncContact,
+    SyncImport,
+    SyncPush,
+)

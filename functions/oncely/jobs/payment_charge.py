@@ -1,0 +1,373 @@
+"""payment.charge: charge an order once, at Stripe."""
+
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from oncely.contract import (
+    AlreadyResolved,
+    Contract,
+    Description,
+    EffectCall,
+    Message,
+    Mismatch,
+    PrecheckResult,
+    Proceed,
+    Resources,
+)
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    NotFound,
+    Prepared,
+    Succeeded,
+)
+from oncely.domain.errors import InvalidMoneyError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
+from oncely.domain.lifecycle import Status
+from oncely.domain.money import Money
+from oncely.domain.profiles import STRIPE, RetryPolicy, RetrySafety
+from oncely.domain.times import format_time
+from oncely.domain.writes import BusinessWrite, Precondition
+from oncely.jobs.receipt_send import ReceiptMessage
+from oncely.providers.interfaces import Payment
+
+_JOB = "payment.charge"
+_PAID = "paid"
+_FAILED = "payment_failed"
+_UNPAID = ("payment_pending", _FAILED)
+
+# The sparse index of orders that asked for their payment and have not got it. Its partition is an
+# attribute that whoever sets `charge_requested_at` sets with it: one partition would take 500
+# payments a second.
+REQUESTED_INDEX: Final = "charge_requested"
+CHARGE_SHARD: Final = "charge_shard"
+CHARGE_SHARDS: Final = 16
+# The producer's own message is on its way; nobody else sends one before this.
+REQUEST_GRACE: Final = timedelta(minutes=5)
+# Business attempts of one order; nobody tries a card more often on purpose.
+MAX_ATTEMPTS: Final = 99
+
+_BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
+Currency = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z]{3}$", description="three letters, such as eur"),
+    AfterValidator(str.lower),
+]
+
+
+class ChargeMessage(Message):
+    """Charge this order; what else is said is checked against the order, never used instead."""
+
+    job: Literal["payment.charge"]
+    v: Literal[1]
+    order_id: _BusinessId
+    amount: Annotated[int, Field(gt=0, description="in minor units: 1250 is 12.50")] | None = None
+    currency: Currency | None = None
+    customer_id: _BusinessId | None = None
+    attempt: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 1
+
+
+@dataclass(frozen=True)
+class Order:
+    """What there is to charge, as the order row says."""
+
+    order_id: str
+    customer_id: str
+    money: Money
+    stored_currency: str  # a row may say "EUR"; Stripe and we say "eur"
+    payment: Payment
+    attempt: int
+
+
+class PaymentCharge(Contract[ChargeMessage, Order]):
+    """Charges an order; see `words` for what that means."""
+
+    job_type = _JOB
+    message = ChargeMessage
+    example = ChargeMessage.model_construct(job="payment.charge", v=1, order_id="18452")
+    policy = RetryPolicy(safety=RetrySafety.KEYED, profile=STRIPE, leaves_open=True)
+    takes_money = True
+    resources = Resources(queue="payments", tables=("orders",), secrets=("stripe",))
+    description = Description(
+        done_verb="charged",
+        effect="the order's customer is charged the order's amount, at most once.",
+        business_rows="the order becomes paid (with its charge_id) or payment_failed, with the job.",
+        success="Stripe says that the payment of this order succeeded.",
+        failure=(
+            "the card was declined, or the bank wants the customer to authenticate; the payment "
+            "was canceled, so that it cannot succeed later."
+        ),
+        review_when=(
+            "when the order is missing or cannot be charged as it stands",
+            "when the payment is found with another amount, or refunded",
+            "when the saved payment is not this job's: its key, customer, amount or mode differs",
+            "when Stripe refuses our key or our request",
+        ),
+    )
+
+    @classmethod
+    def key(cls, message: ChargeMessage) -> JobKey:
+        """`payment.charge:order_18452`, and `…:2` for a second business attempt."""
+        return _key(message.order_id, message.attempt)
+
+    @classmethod
+    def subject(cls, message: ChargeMessage) -> str:
+        """People ask by the order."""
+        return message.order_id
+
+    @classmethod
+    def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
+        """Every business attempt, the first one first."""
+        return (_key(subject, attempt) for attempt in range(1, MAX_ATTEMPTS + 1))
+
+    @classmethod
+    def resubmission(cls, message: ChargeMessage) -> ChargeMessage | None:
+        """The same order, one business attempt on; what the first message said is said again."""
+        if message.attempt == MAX_ATTEMPTS:
+            return None
+        return ChargeMessage.model_validate({**message.to_dict(), "attempt": message.attempt + 1})
+
+    @classmethod
+    def success_summary(cls, job: Job) -> str:
+        """How much, how often, and by which charge."""
+        result = job.result or {}
+        charge = result.get("charge_id") or result.get("reference")
+        return f"Charged once: {_amount_label(job)} ({charge or 'no charge id is known'})."
+
+    def precheck(self, message: ChargeMessage) -> PrecheckResult[Order]:
+        """Read the order; its values, not the message's, are what is charged."""
+        row = self.dependencies.table("orders").get({"order_id": message.order_id})
+        if row is None:
+            return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} does not exist"))
+        order = _order(row, message)
+        if isinstance(order, str):
+            return AlreadyResolved(
+                outcome=Anomalous(f"order {message.order_id} cannot be charged: {order}")
+            )
+        if difference := _message_mismatch(message, order):
+            return Mismatch(difference)
+        values = {
+            "order_id": order.order_id,
+            "customer_id": order.customer_id,
+            "amount": order.money.amount,
+            "currency": order.money.currency,
+            "attempt": order.attempt,
+        }
+        if row.get("status") == _PAID:
+            return _already_resolved(_already_paid(row, order), order, values)
+        if row.get("status") not in _UNPAID:
+            # It could not become paid: who is charged for it must be given the money back.
+            reason = f"order {order.order_id} cannot be charged: its status is {row.get('status')}"
+            return _already_resolved(Anomalous(reason), order, values)
+        previous_attempt = order.attempt - 1
+        return Proceed(
+            facts=order,
+            values=values,
+            customer_id=order.customer_id,
+            money=order.money,
+            requires_failed=_key(order.order_id, previous_attempt) if previous_attempt else None,
+        )
+
+    def key_scope(self) -> str:
+        """The Stripe account that our key belongs to."""
+        return self.dependencies.payments().key_scope()
+
+    def prepare(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
+        """Make an unconfirmed intent; without a saved reference to one, nothing was charged."""
+        return self.dependencies.payments().prepare(
+            _payment(call), idempotency_key=call.idempotency_key("create")
+        )
+
+    def find_prepared(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
+        """List the customer's payments: a restored row may lack the reference of one."""
+        return self.dependencies.payments().find(_payment(call))
+
+    def execute(self, call: EffectCall[Order]) -> EffectOutcome:
+        """Confirm the intent whose reference is saved; one of another run is verified first."""
+        ref = call.job.provider_ref
+        if ref is None:
+            return Anomalous("there is no saved payment to confirm")
+        return self.dependencies.payments().execute(
+            ref,
+            _payment(call),
+            idempotency_key=call.idempotency_key("confirm"),
+            verified=call.verified,
+        )
+
+    def lookup(self, call: EffectCall[Order]) -> EffectOutcome:
+        """Read the intent; no reference means that nothing can have been confirmed."""
+        ref = call.job.provider_ref
+        if ref is None:
+            return NotFound("no payment was prepared, so nothing was charged", conclusive=True)
+        return self.dependencies.payments().lookup(ref, _payment(call))
+
+    def close(self, call: EffectCall[Order]) -> EffectOutcome:
+        """Cancel the intent: a declined one could still be confirmed."""
+        ref = call.job.provider_ref
+        if ref is None:
+            return Declined("no payment was prepared", code="not_prepared")
+        return self.dependencies.payments().close(ref, _payment(call), verified=call.verified)
+
+    def lookup_closed(self, job: Job) -> EffectOutcome:
+        """Read whether the intent can still take money; without one, none can."""
+        if job.provider_ref is None:
+            return Declined("no payment was prepared", code="not_prepared")
+        return self.dependencies.payments().lookup_closed(
+            job.provider_ref, job_key=job.job_key, deployment=job.deployment
+        )
+
+    def on_success(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
+        """The order becomes paid, if it is still the order that was charged."""
+        result = job.result or {}
+        charge = result.get("charge_id") or result.get("reference")  # as a person gave it
+        return (_order_update(_PAID, facts, charge_id=charge),)
+
+    def on_failure(self, facts: Order, job: Job) -> tuple[BusinessWrite, ...]:
+        """The order becomes payment_failed."""
+        del job
+        return (_order_update(_FAILED, facts),)
+
+    def missing_jobs(self, *, now: datetime) -> Iterator[ChargeMessage]:
+        """Orders whose payment was asked for; one that is merely pending never asked."""
+        rows = self.dependencies.table("orders").query_index(
+            REQUESTED_INDEX,
+            partitions=(CHARGE_SHARD, [str(shard) for shard in range(CHARGE_SHARDS)]),
+            max_sort_key=("charge_requested_at", format_time(now - REQUEST_GRACE)),
+        )
+        for row in rows:
+            if row.get("status") != "payment_pending":
+                continue
+            with suppress(ValidationError):  # an id that no message could carry
+                yield ChargeMessage.model_validate(
+                    {
+                        "job": _JOB,
+                        "v": 1,
+                        "order_id": row["order_id"],
+                    }
+                )
+
+    def follow_ups(self, job: Job) -> tuple[Message, ...]:
+        """A receipt for what was paid, unless no mail is sent at all."""
+        if job.status is not Status.FINISHED or self.dependencies.mailer() is None:
+            return ()
+        order_id = job.message["order_id"]
+        return (
+            ReceiptMessage.model_validate({"job": "receipt.send", "v": 1, "order_id": order_id}),
+        )
+
+
+def charge_shard(order_id: str) -> str:
+    """What to set `charge_shard` to; any of "0" to "15" will do, if orders spread over them."""
+    return str(zlib.crc32(order_id.encode()) % CHARGE_SHARDS)
+
+
+def _payment(call: EffectCall[Order]) -> Payment:
+    """What to charge, in the name of the deployment that the row belongs to."""
+    return replace(call.facts.payment, deployment=call.job.deployment)
+
+
+def _key(order_id: str, attempt: int) -> JobKey:
+    later = () if attempt == 1 else (attempt,)
+    return job_key(_JOB, order_id, *later, prefix="order_")
+
+
+def _amount_label(job: Job) -> str:
+    """What was charged, as the claim resolved it or as Stripe told it."""
+    result = job.result or {}
+    try:
+        return str(
+            Money.parse(job.amount or result.get("amount"), job.currency or result.get("currency"))
+        )
+    except InvalidMoneyError:
+        return "the order's amount"
+
+
+def _order(row: Mapping[str, object], message: ChargeMessage) -> Order | str:
+    """The order as facts, or what is wrong with it."""
+    try:
+        money = Money.parse(row.get("amount"), row.get("currency"))
+    except InvalidMoneyError as error:
+        return str(error)
+    named = {}
+    for name in ("customer_id", "payment_customer", "payment_method"):
+        value = row.get(name)
+        if not isinstance(value, str) or not value:
+            return f"{name} is missing"
+        named[name] = value
+    payment = Payment(
+        money=money,
+        customer=named["payment_customer"],
+        method=named["payment_method"],
+        job_key=_key(message.order_id, message.attempt),
+        order_id=message.order_id,
+    )
+    return Order(
+        order_id=message.order_id,
+        customer_id=named["customer_id"],
+        money=money,
+        stored_currency=str(row["currency"]),
+        payment=payment,
+        attempt=message.attempt,
+    )
+
+
+def _message_mismatch(message: ChargeMessage, order: Order) -> str | None:
+    compared = {
+        "amount": (message.amount, order.money.amount),
+        "currency": (message.currency, order.money.currency),
+        "customer_id": (message.customer_id, order.customer_id),
+    }
+    for name, (theirs, ours) in compared.items():
+        if theirs is not None and theirs != ours:
+            return f"the message says {name} {theirs}, order {order.order_id} says {ours}"
+    return None
+
+
+def _already_paid(row: Mapping[str, object], order: Order) -> Succeeded:
+    charge = str(row.get("charge_id") or "")
+    return Succeeded(
+        f"the order was paid already by charge {charge or 'unknown'}",
+        result={
+            "charge_id": charge,
+            "amount": order.money.amount,
+            "currency": order.money.currency,
+        },
+    )
+
+
+def _already_resolved(
+    outcome: Succeeded | Anomalous, order: Order, values: Mapping[str, object]
+) -> AlreadyResolved[Order]:
+    """The end is known; what was asked for as well, for whoever must ask about an open charge."""
+    return AlreadyResolved(
+        outcome=outcome,
+        facts=order,
+        values=values,
+        customer_id=order.customer_id,
+        money=order.money,
+    )
+
+
+def _order_update(status: str, order: Order, **more: object) -> BusinessWrite:
+    return BusinessWrite(
+        table="orders",
+        key={"order_id": order.order_id},
+        set={"status": status, **{name: str(value) for name, value in more.items() if value}},
+        remove=("charge_requested_at",),
+        preconditions=(
+            Precondition("status", _UNPAID),
+            # Charged is what the order said then; an order that says something else by now
+            # must not be called paid.
+            Precondition("amount", (order.money.amount,)),
+            Precondition("currency", (order.stored_currency,)),
+            Precondition("customer_id", (order.customer_id,)),
+        ),
+    )

@@ -1,0 +1,127 @@
+"""receipt.send: mail the receipt of a paid order, at most once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from oncely.contract import (
+    AlreadyResolved,
+    Contract,
+    Description,
+    EffectCall,
+    Message,
+    PrecheckResult,
+    Proceed,
+    Resources,
+)
+from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, NotSent, Succeeded
+from oncely.domain.errors import InvalidMoneyError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import MAX_ID_LENGTH, JobKey, claim_tag, job_key
+from oncely.domain.money import Money
+from oncely.domain.profiles import SES, RetryPolicy, RetrySafety
+from oncely.providers.interfaces import Email
+
+_RECEIPTS_OFF = "receipts are off: no sender address is configured"
+
+
+class ReceiptMessage(Message):
+    """Mail the receipt of this order."""
+
+    job: Literal["receipt.send"]
+    v: Literal[1]
+    order_id: Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
+
+
+@dataclass(frozen=True)
+class ReceiptEmail:
+    """What the mail says, and to whom."""
+
+    email: Email
+
+
+class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
+    """Mails a receipt; see `words` for what that means."""
+
+    job_type = "receipt.send"
+    message = ReceiptMessage
+    example = ReceiptMessage.model_construct(job="receipt.send", v=1, order_id="18452")
+    policy = RetryPolicy(safety=RetrySafety.AT_MOST_ONCE, profile=SES)
+    resources = Resources(queue="mail", tables=("orders",), iam_actions=("ses:SendEmail",))
+    description = Description(
+        done_verb="sent",
+        effect="one e-mail goes to the order's receipt_email, or none.",
+        business_rows="none.",
+        success="SES took the mail; its message id is kept.",
+        failure="SES refuses this one mail, for instance for its address.",
+        review_when=(
+            "when it is unclear whether the mail went out: it is never sent again by itself",
+        ),
+    )
+
+    @classmethod
+    def key(cls, message: ReceiptMessage) -> JobKey:
+        """`receipt.send:order_18452`."""
+        return job_key(cls.job_type, message.order_id, prefix="order_")
+
+    @classmethod
+    def subject(cls, message: ReceiptMessage) -> str:
+        """People ask by the order."""
+        return message.order_id
+
+    @classmethod
+    def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
+        """An order has one receipt."""
+        return iter((job_key(cls.job_type, subject, prefix="order_"),))
+
+    @classmethod
+    def success_summary(cls, job: Job) -> str:
+        """Whether a mail went out."""
+        if job.provider_ref is None:
+            return "No receipt was sent: none was wanted, or receipts are off."
+        return f"One receipt was handed to the mail service ({job.provider_ref})."
+
+    def precheck(self, message: ReceiptMessage) -> PrecheckResult[ReceiptEmail]:
+        """Read the order; one without an address wants no receipt."""
+        order = self.dependencies.table("orders").get({"order_id": message.order_id})
+        if order is None:
+            return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} does not exist"))
+        if order.get("status") != "paid":
+            return AlreadyResolved(outcome=Anomalous(f"order {message.order_id} is not paid"))
+        address = order.get("receipt_email")
+        if not isinstance(address, str) or not address:
+            return AlreadyResolved(
+                outcome=Succeeded("no receipt is wanted: the order has no receipt_email")
+            )
+        if self.dependencies.mailer() is None:
+            return AlreadyResolved(outcome=Succeeded(_RECEIPTS_OFF))
+        try:
+            money = Money.parse(order.get("amount"), order.get("currency"))
+        except InvalidMoneyError as error:
+            return AlreadyResolved(outcome=Anomalous(f"order {message.order_id}: {error}"))
+        mail = Email(
+            to=address,
+            subject=f"Receipt for order {message.order_id}",
+            text=(
+                f"Thank you. We received {money} for order {message.order_id}.\n"
+                f"Payment reference: {order.get('charge_id') or 'none'}\n"
+            ),
+        )
+        values = {"order_id": message.order_id, "to": address}
+        customer = order.get("customer_id")
+        return Proceed(
+            facts=ReceiptEmail(mail),
+            values=values,
+            customer_id=customer if isinstance(customer, str) else None,
+        )
+
+    def execute(self, call: EffectCall[ReceiptEmail]) -> EffectOutcome:
+        """Hand the mail to SES; whatever is unclear after that is for a person."""
+        mailer = self.dependencies.mailer()
+        if mailer is None:
+            return NotSent(_RECEIPTS_OFF)
+        job = call.job
+        tag = claim_tag(job.job_key, deployment=job.deployment, fence=job.fence)
+        return mailer.send(call.facts.email, idempotency_key=call.idempotency_key("send"), tag=tag)

@@ -1,0 +1,272 @@
+"""sync.contact: bring one contact of the CRM into our records, newest version wins."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from oncely.contract import (
+    Contract,
+    Description,
+    EffectCall,
+    Message,
+    PrecheckResult,
+    Proceed,
+    Resources,
+)
+from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, NotSent, Succeeded
+from oncely.domain.jobs import Job
+from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
+from oncely.domain.profiles import HUBSPOT, RetryPolicy, RetrySafety
+from oncely.domain.times import format_time, parse_time
+from oncely.domain.writes import BusinessWrite, Json, Precondition
+from oncely.providers.interfaces import CrmRecord, RecordNotFound
+
+_BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
+
+
+def _validate_record(record: dict[str, Any]) -> dict[str, Any]:
+    parse_time(record.get("updatedAt"))
+    if not isinstance(record.get("id"), str):
+        raise ValueError("a record needs its id as text")  # noqa: TRY004  # pydantic's way to refuse
+    if not isinstance(record.get("properties", {}), dict):
+        raise ValueError("a record's properties are an object")  # noqa: TRY004  # the same
+    return record
+
+
+ContactRecord = Annotated[
+    dict[str, Any],
+    Field(
+        description="the contact as HubSpot's API returns it, with `id` and `updatedAt`",
+        json_schema_extra={
+            "properties": {
+                "id": {"type": "string"},
+                "updatedAt": {"type": "string", "format": "date-time"},
+                "properties": {"type": "object"},
+            },
+            "required": ["id", "updatedAt"],
+        },
+    ),
+    AfterValidator(_validate_record),
+]
+
+
+class ContactMessage(Message):
+    """Import this contact as it was at this event; without `record` it is fetched."""
+
+    job: Literal["sync.contact"]
+    v: Literal[1]
+    source: Literal["hubspot"]
+    source_id: _BusinessId
+    event_id: _BusinessId
+    record: ContactRecord | None = None
+
+
+@dataclass(frozen=True)
+class StoredContact:
+    """What we have of the contact before this event, and what the message brought."""
+
+    message: ContactMessage
+    row: Mapping[str, Any] | None
+
+    @property
+    def record_id(self) -> str:
+        """The key of the row."""
+        return _record_id(self.message)
+
+
+class SyncContact(Contract[ContactMessage, StoredContact]):
+    """Imports a contact; see `words` for what that means."""
+
+    job_type = "sync.contact"
+    message = ContactMessage
+    example = ContactMessage.model_construct(
+        job="sync.contact",
+        v=1,
+        source="hubspot",
+        source_id="4419",
+        event_id="evt-8c1f",
+    )
+    policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT)
+    resources = Resources(queue="sync", tables=("records", "import_events"), secrets=("hubspot",))
+    description = Description(
+        effect="nothing; the contact is at most read from HubSpot.",
+        business_rows="the contact's record, if this version is newer, and one import event.",
+        success="the record is at this version or a newer one, and the event says which.",
+        failure="there is none: what HubSpot does not have is marked as gone.",
+    )
+
+    @classmethod
+    def key(cls, message: ContactMessage) -> JobKey:
+        """`sync.contact:hubspot:4419:<event id>`."""
+        return job_key(cls.job_type, message.source, message.source_id, message.event_id)
+
+    @classmethod
+    def subject(cls, message: ContactMessage) -> str:
+        """People ask by the record."""
+        return _record_id(message)
+
+    @classmethod
+    def success_summary(cls, job: Job) -> str:
+        """What the event did to our record."""
+        result = str((job.result or {}).get("result") or "noted").replace("_", " ")
+        return f"The contact's event was handled: {result}."
+
+    def precheck(self, message: ContactMessage) -> PrecheckResult[StoredContact]:
+        """Read our record; what to do is decided against it, and written only over it."""
+        facts = StoredContact(message, None)
+        row = self.dependencies.table("records").get({"record_id": facts.record_id})
+        values = {
+            "source": message.source,
+            "source_id": message.source_id,
+            "event_id": message.event_id,
+        }
+        return Proceed(facts=StoredContact(message, row), values=values)
+
+    def execute(self, call: EffectCall[StoredContact]) -> EffectOutcome:
+        """Take the record from the message or fetch it, and compare."""
+        message = call.facts.message
+        if message.record is not None:
+            return _import_outcome(call.facts, _from_message(message.record), is_fresh=False)
+        match self.dependencies.crm().get_contact(message.source_id):
+            case NotSent() as later:
+                return later
+            case RecordNotFound():
+                return _not_found_outcome(call.facts, call.job)
+            case CrmRecord(record_id=found) if found != message.source_id:
+                # Merged into another contact, which has events of its own.
+                return _not_found_outcome(call.facts, call.job)
+            case CrmRecord() as record:
+                return _import_outcome(call.facts, record, is_fresh=True)
+
+
+def _record_id(message: ContactMessage) -> str:
+    return f"{message.source}#{message.source_id}"
+
+
+def properties_checksum(record: Mapping[str, Json]) -> str:
+    """A digest of a record's properties that does not know their order."""
+    properties = record.get("properties", record)
+    canonical = json.dumps(properties, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _from_message(record: Mapping[str, Any]) -> CrmRecord:
+    return CrmRecord(
+        record_id=record["id"],
+        updated_at=parse_time(record["updatedAt"]),
+        archived=bool(record.get("archived")),
+        body=record,
+    )
+
+
+def _import_outcome(facts: StoredContact, record: CrmRecord, *, is_fresh: bool) -> EffectOutcome:
+    """What this version means beside the one we have; a `fresh` one was read just now."""
+    if record.record_id != facts.message.source_id:
+        return Anomalous(
+            f"the record is {record.record_id}, the message names {facts.message.source_id}"
+        )
+    if record.archived:
+        return _archived_outcome(facts, record.updated_at)
+    mark = properties_checksum(record.body)
+    if facts.row is None:
+        return _imported_outcome("imported", facts, record, mark)
+    stored_at = _newest_version_time(facts.row, fresh=is_fresh)
+    back_again = is_fresh and bool(facts.row.get("gone")) and record.updated_at == stored_at
+    if stored_at is None or record.updated_at > stored_at or back_again:
+        return _imported_outcome("updated", facts, record, mark)
+    if record.updated_at < stored_at:
+        return _event_outcome("skipped_stale", facts, record.updated_at, mark)
+    same = facts.row.get("checksum") == mark
+    return _event_outcome("unchanged" if same else "conflict", facts, record.updated_at, mark)
+
+
+def _newest_version_time(row: Mapping[str, Any], *, fresh: bool) -> datetime | None:
+    """The time that a record must be newer than to change the row.
+
+    That the source had no such contact counts like a version of that time, except against a look
+    at the source that came later.
+    """
+    names = ("source_updated_at",) if fresh else ("source_updated_at", "gone_at")
+    return max((parse_time(row[name]) for name in names if row.get(name)), default=None)
+
+
+def _archived_outcome(facts: StoredContact, at: datetime) -> EffectOutcome:
+    """An archived record: marked, not deleted, so that what we knew of the contact stays.
+
+    The mark keeps its version, so that an older record which comes late does not undo it.
+    """
+    stored_at = None if facts.row is None else _newest_version_time(facts.row, fresh=True)
+    if stored_at is not None and at < stored_at:
+        return _event_outcome("skipped_stale", facts, at, None)
+    return _event_outcome("gone", facts, at, None, _gone_write(facts, "source_updated_at", at))
+
+
+def _not_found_outcome(facts: StoredContact, job: Job) -> EffectOutcome:
+    """The source was asked, and has no such contact: whatever record is older comes late."""
+    if facts.row is not None and facts.row.get("gone"):
+        return _event_outcome("gone", facts, None, None)
+    asked_at = job.claimed_at or job.updated_at  # the claim came before the question
+    return _event_outcome("gone", facts, None, None, _gone_write(facts, "gone_at", asked_at))
+
+
+def _gone_write(facts: StoredContact, name: str, at: datetime) -> BusinessWrite:
+    columns: dict[str, Json] = {"gone": True, name: format_time(at)}
+    if facts.row is None:
+        message = facts.message
+        columns |= {"source": message.source, "source_id": message.source_id}
+    return _record_write(facts, columns)
+
+
+def _imported_outcome(
+    result: str, facts: StoredContact, record: CrmRecord, mark: str
+) -> EffectOutcome:
+    columns: dict[str, Json] = {
+        "source": facts.message.source,
+        "source_id": facts.message.source_id,
+        "source_updated_at": format_time(record.updated_at),
+        "checksum": mark,
+        "record": dict(record.body),
+        "gone": False,
+    }
+    imported = _record_write(facts, columns, remove=("gone_at",))
+    return _event_outcome(result, facts, record.updated_at, mark, imported)
+
+
+def _record_write(
+    facts: StoredContact, columns: Mapping[str, Json], *, remove: tuple[str, ...] = ()
+) -> BusinessWrite:
+    """Write over exactly the row that was compared with; one that moved on refuses."""
+    version = 0 if facts.row is None else int(facts.row["version"])
+    return BusinessWrite(
+        table="records",
+        key={"record_id": facts.record_id},
+        set={**columns, "version": version + 1},
+        remove=remove,
+        preconditions=() if facts.row is None else (Precondition("version", (version,)),),
+        must_be_new=facts.row is None,
+    )
+
+
+def _event_outcome(
+    result: str, facts: StoredContact, at: datetime | None, mark: str | None, *more: BusinessWrite
+) -> Succeeded:
+    event: dict[str, Json] = {
+        "source_id": facts.message.source_id,
+        "source_updated_at": None if at is None else format_time(at),
+        "checksum": mark,
+        "result": result,
+    }
+    written = BusinessWrite(
+        table="import_events",
+        key={"record_id": facts.record_id, "event_id": facts.message.event_id},
+        set=event,
+        may_create=True,
+    )
+    return Succeeded(
+        f"{facts.record_id}: {result}", result={"result": result}, writes=(*more, written)
+    )

@@ -1,0 +1,357 @@
+"""sync.push: bring our current record to the CRM; an older push never lands over a newer one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from oncely.contract import (
+    AlreadyResolved,
+    Contract,
+    Description,
+    EffectCall,
+    Message,
+    PrecheckResult,
+    Proceed,
+    Resources,
+)
+from oncely.domain.effect_outcomes import (
+    Ambiguous,
+    Anomalous,
+    EffectOutcome,
+    LookupFailed,
+    NotFound,
+    NotSent,
+    Prepared,
+    Succeeded,
+)
+from oncely.domain.jobs import Job
+from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
+from oncely.domain.profiles import HUBSPOT, RetryLimits, RetryPolicy, RetrySafety
+from oncely.domain.times import format_time, parse_time
+from oncely.domain.writes import BusinessWrite, Json, Precondition
+from oncely.providers.interfaces import CrmConflict, CrmRecord, RecordNotFound
+
+_BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
+
+# Two properties of our own on the CRM's contacts: the unique one, and which version it holds.
+VERSION_PROPERTY: Final = "oncely_version"
+# The property by which an existing contact is proved to be the same person.
+EMAIL_PROPERTY: Final = "email"
+_OUT_OF_TIME: Final = NotSent(
+    "too little time was left for the next request; nothing was written",
+    retry_after=timedelta(0),
+)
+# The CRM writes these itself and refuses them from others.
+_READ_ONLY: Final = frozenset({"createdate", "lastmodifieddate"})
+_READ_ONLY_PREFIX: Final = "hs_"
+
+
+class PushMessage(Message):
+    """Bring this version of a record to the CRM."""
+
+    job: Literal["sync.push"]
+    v: Literal[1]
+    target: Literal["hubspot"]
+    record_id: _BusinessId
+    version: Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True)
+class RecordSnapshot:
+    """A record as it stands in our table."""
+
+    record_id: str
+    version: int
+    crm_id: str | None
+    properties: Mapping[str, str]
+
+
+class SyncPush(Contract[PushMessage, RecordSnapshot]):
+    """Pushes a record; see `words` for what that means."""
+
+    job_type = "sync.push"
+    message = PushMessage
+    example = PushMessage.model_construct(
+        job="sync.push",
+        v=1,
+        target="hubspot",
+        record_id="hubspot#4419",
+        version=7,
+    )
+    policy = RetryPolicy(
+        safety=RetrySafety.LOOKUP,
+        profile=HUBSPOT,
+        # Our two properties may be missing in the account: a mistake of ours, for every record.
+        limits=RetryLimits(review_codes=frozenset({"VALIDATION_ERROR"})),
+        tolerates_row_changes=True,
+    )
+    resources = Resources(
+        queue="sync", tables=("records",), secrets=("hubspot",), sends_to=("sync",)
+    )
+    description = Description(
+        effect=(
+            "the one HubSpot contact that carries our id is created or updated. A contact that "
+            "has the record's email and none of our ids is given our id instead."
+        ),
+        business_rows="the record keeps the contact's id at HubSpot and the version that is there.",
+        success="HubSpot shows this version of the record, or a newer one.",
+        failure="HubSpot does not accept the record's values.",
+        review_when=(
+            "when the record does not exist, or not yet in this version",
+            "when HubSpot has the contact already and it is not certainly this record's",
+        ),
+    )
+
+    @classmethod
+    def key(cls, message: PushMessage) -> JobKey:
+        """`sync.push:hubspot:<record id>:<version>`."""
+        return job_key(cls.job_type, message.target, message.record_id, message.version)
+
+    @classmethod
+    def subject(cls, message: PushMessage) -> str:
+        """People ask by the record."""
+        return message.record_id
+
+    @classmethod
+    def success_summary(cls, job: Job) -> str:
+        """Whether this version arrived, or a newer one took its place."""
+        result = job.result or {}
+        if result.get("crm_id"):
+            return f"Pushed once: HubSpot contact {result['crm_id']} holds this version."
+        return f"Not pushed: version {result.get('superseded_by', 'a newer one')} took its place."
+
+    def precheck(self, message: PushMessage) -> PrecheckResult[RecordSnapshot]:
+        """Only the current version is ever sent; an older one is left to the newer push."""
+        row = self._row(message.record_id)
+        if row is None:
+            return AlreadyResolved(outcome=Anomalous(f"record {message.record_id} does not exist"))
+        current = int(row["version"])
+        values = {
+            "target": message.target,
+            "record_id": message.record_id,
+            "version": message.version,
+        }
+        facts = _record_snapshot(row, message)
+        if current < message.version:
+            reason = f"record {message.record_id} is at version {current}, not {message.version}"
+            return AlreadyResolved(outcome=Anomalous(reason), facts=facts, values=values)
+        if current > message.version:
+            return AlreadyResolved(
+                outcome=_superseded_outcome(facts, current), facts=facts, values=values
+            )
+        return Proceed(facts=facts, values=values)
+
+    def prepare(self, call: EffectCall[RecordSnapshot]) -> Prepared | EffectOutcome | None:
+        """Take the record's one place for a push, so that two versions are never under way."""
+        now = call.job.claimed_at or call.job.updated_at
+        free = Precondition("push_until", (), or_absent=True, or_at_most=format_time(now))
+        # Its own from before: this job is ready again only when its earlier push is certainly over.
+        own = Precondition("push_job", (call.job.job_key,))
+        if self._reserve_push(call, free) or self._reserve_push(call, own):
+            return None
+        return self._reservation_conflict(call.facts, now)
+
+    def execute(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
+        """Create or update by our unique id; never a blind create."""
+        crm_id = call.facts.crm_id
+        match self._push(call, crm_id):
+            case CrmConflict() as taken if crm_id is not None:
+                return _needs_review(f"our contact is {crm_id}, and {taken.reason}", taken)
+            case RecordNotFound() if crm_id is not None:
+                return self._push_by_our_id(call)
+            case answer:
+                return self._link_if_taken(call, answer)
+
+    def _push_by_our_id(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
+        """The contact that we knew was deleted: our unique id says which one it is now."""
+        if not call.has_time_for(HUBSPOT.request_timeout):
+            return _OUT_OF_TIME
+        return self._link_if_taken(call, self._push(call, None))
+
+    def _link_if_taken(
+        self,
+        call: EffectCall[RecordSnapshot],
+        outcome: EffectOutcome | CrmConflict | RecordNotFound,
+    ) -> EffectOutcome:
+        """The answer to a push by our id; a contact that exists already is linked if it may be."""
+        match outcome:
+            case CrmConflict(record_id=str() as existing) as taken if not taken.properties - {
+                EMAIL_PROPERTY
+            }:
+                return self._link(call, taken, existing)
+            case CrmConflict() as taken:
+                which = f"contact {taken.record_id} exists already" if taken.record_id else ""
+                by = f"it shares {', '.join(sorted(taken.properties))}" if taken.properties else ""
+                parts = (which, by, taken.reason)
+                return _needs_review("; ".join(part for part in parts if part), taken)
+            case RecordNotFound():
+                return Ambiguous("HubSpot says that there is no contact to update by our id")
+            case _:
+                return outcome
+
+    def _link(
+        self, call: EffectCall[RecordSnapshot], taken: CrmConflict, existing: str
+    ) -> EffectOutcome:
+        """Give an existing contact our id, if what HubSpot shows of it proves whose it is."""
+        facts = call.facts
+        match self.dependencies.crm().find_by_external_id(facts.record_id, crm_id=existing):
+            case LookupFailed(reason=reason):
+                return NotSent(f"contact {existing} exists already and cannot be read: {reason}")
+            case Anomalous() as odd:
+                return odd
+            case RecordNotFound():
+                return _needs_review(f"contact {existing} is not there: {taken.reason}", taken)
+            case CrmRecord() as found if why := _link_obstacle(facts, found, existing):
+                return _needs_review(f"contact {existing} exists already, and {why}", taken)
+            case CrmRecord(external_id=facts.record_id) as found if (
+                _version(found) >= facts.version
+            ):
+                return self._outcome_from_version(call, found)
+        if not call.has_time_for(HUBSPOT.request_timeout):
+            return _OUT_OF_TIME
+        match self._push(call, existing):
+            case CrmConflict() | RecordNotFound():
+                return _needs_review(f"contact {existing} changed while it was linked", taken)
+            case answer:
+                return answer
+
+    def _push(
+        self, call: EffectCall[RecordSnapshot], crm_id: str | None
+    ) -> EffectOutcome | CrmConflict | RecordNotFound:
+        facts = call.facts
+        answer = self.dependencies.crm().upsert_contact(
+            facts.record_id, facts.properties, crm_id=crm_id
+        )
+        return self._pushed_outcome(call, answer.ref) if isinstance(answer, Succeeded) else answer
+
+    def lookup(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
+        """Read our id back, and which version it carries."""
+        match self.dependencies.crm().find_by_external_id(call.facts.record_id):
+            case (LookupFailed() | Anomalous()) as unread:
+                return unread
+            case RecordNotFound():
+                return NotFound(f"HubSpot has no contact for {call.facts.record_id}")
+            case CrmRecord() as found:
+                return self._outcome_from_version(call, found)
+
+    def follow_ups(self, job: Job) -> tuple[Message, ...]:
+        """A version that moved on meanwhile is pushed under its own key."""
+        newer = (job.result or {}).get("superseded_by")
+        if not isinstance(newer, int):
+            return ()
+        return (PushMessage.model_validate({**job.message, "version": newer}),)
+
+    def _outcome_from_version(
+        self, call: EffectCall[RecordSnapshot], found: CrmRecord
+    ) -> Succeeded | NotFound:
+        """What the version of our contact says about this push."""
+        version = _version(found)
+        if version > call.facts.version:
+            return _superseded_outcome(call.facts, version)
+        if version == call.facts.version:
+            return self._pushed_outcome(call, found.record_id)
+        return NotFound(f"contact {found.record_id} is still at version {version}")
+
+    def _reserve_push(self, call: EffectCall[RecordSnapshot], precondition: Precondition) -> bool:
+        job, facts = call.job, call.facts
+        until = (job.lease_until or job.updated_at) + HUBSPOT.request_timeout
+        reservation = BusinessWrite(
+            table="records",
+            key={"record_id": facts.record_id},
+            set={"push_job": job.job_key, "push_until": format_time(until)},
+            preconditions=(Precondition("version", (facts.version,)), precondition),
+        )
+        return self.dependencies.table("records").update(reservation)
+
+    def _row(self, record_id: str) -> Mapping[str, Any] | None:
+        return self.dependencies.table("records").get({"record_id": record_id})
+
+    def _reservation_conflict(self, facts: RecordSnapshot, now: datetime) -> EffectOutcome:
+        row = self._row(facts.record_id)
+        if row is None:
+            return Anomalous(f"record {facts.record_id} was deleted")
+        if (current := int(row["version"])) > facts.version:
+            return _superseded_outcome(facts, current)
+        until = parse_time(row.get("push_until") or format_time(now))
+        return NotSent(
+            f"{row.get('push_job')} is pushing this record",
+            retry_after=max(until - now, timedelta(seconds=1)),
+        )
+
+    def _pushed_outcome(self, call: EffectCall[RecordSnapshot], crm_id: str | None) -> Succeeded:
+        """Look at our row once more: it may have moved on while the push was under way."""
+        facts = call.facts
+        row = self._row(facts.record_id) or {}
+        current = int(row.get("version", facts.version))
+        result: dict[str, Json] = {"crm_id": crm_id, "version": facts.version}
+        if current > facts.version:
+            result["superseded_by"] = current
+        newest = max(facts.version, int(row.get("check_pushed_version", 0)))
+        holder = row.get("push_job")
+        # Only what was looked at is written over, and only our own place is given up.
+        held = Precondition("push_job", (holder,) if holder else (), or_absent=not holder)
+        written = BusinessWrite(
+            table="records",
+            key={"record_id": facts.record_id},
+            set={"crm_id": crm_id, "check_pushed_version": newest},
+            remove=("push_job", "push_until") if holder == call.job.job_key else (),
+            preconditions=(Precondition("version", (current,)), held),
+        )
+        summary = f"HubSpot contact {crm_id} is at version {facts.version}"
+        return Succeeded(summary, ref=crm_id, result=result, writes=(written,))
+
+
+def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnapshot:
+    own_id = row.get("source_id") if row.get("source") == message.target else None
+    record: Mapping[str, Any] = row.get("record") or {}
+    properties: Mapping[str, Any] = record.get("properties", record)
+    writable = {
+        name: "" if value is None else str(value)
+        for name, value in properties.items()
+        if name not in _READ_ONLY and not name.startswith(_READ_ONLY_PREFIX)
+    }
+    return RecordSnapshot(
+        record_id=message.record_id,
+        version=message.version,
+        crm_id=row.get("crm_id") or own_id,
+        properties={**writable, VERSION_PROPERTY: str(message.version)},
+    )
+
+
+def _superseded_outcome(facts: RecordSnapshot, current: int) -> Succeeded:
+    return Succeeded(
+        f"version {facts.version} was superseded by {current} before it was sent",
+        result={"superseded_by": current},
+    )
+
+
+def _needs_review(reason: str, taken: CrmConflict) -> Anomalous:
+    """Nothing was written; the contact's id is what the operator looks for."""
+    return Anomalous(reason, result={"existing_crm_id": taken.record_id})
+
+
+def _link_obstacle(facts: RecordSnapshot, found: CrmRecord, existing: str) -> str | None:
+    """Why an existing contact must not be linked to our record; None if it may be."""
+    if found.record_id != existing:
+        return f"it was merged into contact {found.record_id}"
+    if found.external_id == facts.record_id:
+        return None
+    if found.external_id:
+        return f"it belongs to our record {found.external_id}"
+    ours = _normalized_email(facts.properties)
+    if not ours or ours != _normalized_email(found.body.get("properties")):
+        return f"its {EMAIL_PROPERTY} is not the one of our record"
+    return None
+
+
+def _normalized_email(properties: Any) -> str:  # noqa: ANN401  # ours, or the CRM's JSON
+    return str((properties or {}).get(EMAIL_PROPERTY) or "").strip().casefold()
+
+
+def _version(found: CrmRecord) -> int:
+    properties: Any = found.body.get("properties") or {}
+    text = str(properties.get(VERSION_PROPERTY) or "0")
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,1 @@
+"""What operators and support agents do: search, repair, restore."""

@@ -1,0 +1,75 @@
+"""Writes what a repair changes: over exactly the row that the person saw, and in their name."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from oncely.contract import AnyContract
+from oncely.domain.actors import operator_actor
+from oncely.domain.decisions import Decision
+from oncely.domain.jobs import Job
+from oncely.domain.writes import BusinessWrite
+from oncely.operate.repair_request import (
+    BusinessRowConflict,
+    Repaired,
+    RepairRequest,
+    StaleVersion,
+    WouldRepair,
+)
+from oncely.ports import BusinessWriteConflict, Swapped, VersionConflict
+from oncely.reconcile.reconciler import Reconciler
+from oncely.run.ending import apply_retention
+
+
+@dataclass(frozen=True)
+class RepairWriter:
+    """One order's right to write: each write is over the row as it was seen, or it is none."""
+
+    reconciler: Reconciler
+    request: RepairRequest
+
+    @property
+    def actor(self) -> str:
+        """Who it is written for."""
+        return operator_actor(self.request.actor)
+
+    def write(
+        self,
+        row: Job,
+        decision: Decision,
+        summary: str = "",
+        *,
+        business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
+        contract: AnyContract | None = None,
+    ) -> Repaired | WouldRepair | StaleVersion | BusinessRowConflict:
+        """Write a decision and the rows that go along; a dry run only says what would be."""
+        now = self.reconciler.clock.now()
+        after = apply_retention(
+            row,
+            decision.apply_to(row, now=now, actor=self.actor),
+            contract,
+            row_retention=self.reconciler.row_retention,
+            now=now,
+        )
+        if self.request.dry_run:
+            return self._dry_run(after, summary, business_writes(after))
+        match self.reconciler.store.compare_and_swap(
+            row, after, business_writes=business_writes(after)
+        ):
+            case Swapped(job=job):
+                return Repaired(row, job, summary)
+            case VersionConflict(row=newer):
+                return StaleVersion(newer or row)
+            case BusinessWriteConflict(reason=why):
+                return BusinessRowConflict(why)
+
+    def _dry_run(
+        self, after: Job, summary: str, business_writes: Sequence[BusinessWrite]
+    ) -> WouldRepair | BusinessRowConflict:
+        """Read the rows that would go along: what they refuse now must not be promised."""
+        table = self.reconciler.dependencies.table
+        conflicts = [
+            str(one) for one in business_writes if not one.applies_to(table(one.table).get(one.key))
+        ]
+        return (
+            BusinessRowConflict(", ".join(conflicts)) if conflicts else WouldRepair(after, summary)
+        )

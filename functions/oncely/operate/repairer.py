@@ -1,0 +1,333 @@
+"""A person's repairs: each conditional on the version that was seen, and evidence with a name."""
+
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from oncely.contract import AnyContract, Message, encode_message
+from oncely.domain.decide import restore_reference
+from oncely.domain.decisions import Decision
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    Declined,
+    LookupFailed,
+    LookupUnsupported,
+    NotFound,
+    Prepared,
+    StillOpen,
+    short_label,
+)
+from oncely.domain.errors import InvalidInputError
+from oncely.domain.jobs import Job
+from oncely.domain.repairs import (
+    Repair,
+    RepairOption,
+    can_reopen_without_lookup,
+    close_then_fail,
+    lookup_summary,
+    needs_closing,
+    note,
+    note_resubmission,
+    operator_resend,
+    reopen,
+    repair_option,
+    unreadable_job_option,
+)
+from oncely.domain.text import mask_emails
+from oncely.enqueue.enqueuer import Enqueuer
+from oncely.operate.job_view import contract_for
+from oncely.operate.manual_resolution import ManualResolution, claim_obstacle, values_changed_since
+from oncely.operate.repair_request import (
+    BusinessRowConflict,
+    JobNotFound,
+    NotAllowed,
+    ProviderUnavailable,
+    Repaired,
+    RepairOutcome,
+    RepairRequest,
+    StaleVersion,
+    WouldRepair,
+)
+from oncely.operate.repair_write import RepairWriter
+from oncely.ports import TableBlocked, TableOpen
+from oncely.reconcile.lookup_effect import (
+    LookupResult,
+    find_lost_reference,
+    lookup_closed,
+    lookup_effect,
+)
+from oncely.reconcile.reconciler import Reconciler
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repairer:
+    """Does what a person asks, if the job is still as it was seen and the life cycle allows it."""
+
+    reconciler: Reconciler
+    enqueuer: Enqueuer
+
+    def repair(self, request: RepairRequest) -> RepairOutcome:
+        """One repair; a dry run asks as well, and writes nothing."""
+        table = self.reconciler.guard.check()
+        if isinstance(table, TableBlocked):
+            return NotAllowed(table.reason)
+        row = self.reconciler.store.get(request.key)
+        if row is None:
+            return JobNotFound()
+        if row.version != request.version:
+            return StaleVersion(row)
+        try:
+            contract_type, message = self.reconciler.registry.parse_mapping(row.message)
+        except InvalidInputError:
+            return self._repair_unreadable(row, request)
+        option = repair_option(
+            row,
+            contract_type.policy,
+            request.repair,
+            now=self.reconciler.clock.now(),
+            can_resubmit=contract_type.resubmission(message) is not None,
+        )
+        if refusal := _check_allowed(option, request):
+            return refusal
+        return _RepairRun(
+            self, request, contract_type(self.reconciler.dependencies), message, table
+        ).apply(row)
+
+    def _repair_unreadable(self, row: Job, request: RepairRequest) -> RepairOutcome:
+        """This deployment cannot read its message: a person can end it, and no more."""
+        contract_type = contract_for(row, self.reconciler.registry)
+        option = unreadable_job_option(
+            row, None if contract_type is None else contract_type.policy, request.repair
+        )
+        return _check_allowed(option, request) or ManualResolution(
+            RepairWriter(self.reconciler, request)
+        ).resolve_job_only(row)
+
+
+# Both say that nothing is charged, or could be: without a reference the row alone proves neither.
+_NEEDS_REFERENCE: Final = frozenset({Repair.REOPEN, Repair.MARK_FAILED})
+
+
+def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed | None:
+    """Why it is not done; None: it is offered, and all that it needs was given."""
+    if not option.allowed:
+        return NotAllowed(option.reason)
+    if option.needs_reference and request.reference is None and not request.dry_run:
+        return NotAllowed("give the reference that the provider shows for it")
+    return None
+
+
+@dataclass(frozen=True)
+class _RepairRun:
+    """One repair that is allowed."""
+
+    repairer: Repairer
+    request: RepairRequest
+    contract: AnyContract
+    message: Message
+    table: TableOpen
+
+    def apply(self, row: Job) -> RepairOutcome:
+        if self.request.repair in _NEEDS_REFERENCE and (outcome := self._recover_reference(row)):
+            return outcome
+        match self.request.repair:
+            case Repair.LOOK_UP if row.unresolved:
+                return self._resolve(row)
+            case Repair.LOOK_UP:
+                return self._note_lookup(row)
+            case Repair.REOPEN:
+                return self._reopen(row)
+            case Repair.MARK_FAILED if needs_closing(row, self.contract.policy):
+                return self._fail_if_closed(row)
+            case Repair.MARK_FINISHED | Repair.MARK_FAILED:
+                return ManualResolution(self._writer).resolve_with_business_rows(
+                    row, self.contract, self.message
+                )
+            case Repair.RESEND:
+                return self._resend(row)
+            case Repair.RESUBMIT:
+                return self._resubmit(row)
+            case unreachable:
+                assert_never(unreachable)
+
+    def _recover_reference(self, row: Job) -> RepairOutcome | None:
+        """A restored row may lack the reference that the repair rests on: it is saved first."""
+        found = find_lost_reference(row, self.contract, self.message, self.table)
+        match found:
+            case None | NotFound():
+                return None
+            case Prepared(ref=ref):
+                saved = note(f"{restore_reference(ref).reason}; {self.request.reason}")
+                named = {
+                    "provider_ref": ref,
+                    "deployment": row.deployment or self.table.deployment,
+                }
+                summary = (
+                    f"{ref} was found, and is saved with the job: look at it, and repair again"
+                )
+                return self._writer.write(row, replace(saved, changes=named), summary)
+            case LookupFailed(reason=reason):
+                return ProviderUnavailable(self._describe_lookup("no answer", reason))
+            case answer:
+                return NotAllowed(self._describe_lookup(short_label(answer), answer.reason))
+
+    def _resolve(self, row: Job) -> RepairOutcome:
+        """What the reconciler does with a job that was asked for, in the person's name."""
+        note_outcome: RepairOutcome = self._writer.write(
+            row, note(f"asked the provider: {self.request.reason}")
+        )
+        if isinstance(note_outcome, StaleVersion):
+            return note_outcome
+        reconciler = replace(self.repairer.reconciler, actor=self._writer.actor)
+        done = reconciler.resolve(row.job_key, on_demand=True, dry_run=self.request.dry_run)
+        if done.job is None:
+            return StaleVersion(reconciler.store.get(row.job_key) or row)
+        if done.lookup_failed:
+            return ProviderUnavailable(self._describe_lookup("no answer", done.reason))
+        return self._to_outcome(
+            row, done.job, self._describe_lookup(lookup_summary(done.job), done.reason)
+        )
+
+    def _note_lookup(self, row: Job) -> RepairOutcome:
+        """A job that a person owns: the answer is noted, and the person decides."""
+        lookup = lookup_effect(row, self.contract, self.message, self.table)
+        if refusal := self._check_lookup(lookup):
+            return refusal
+        summary = self._describe_lookup(short_label(lookup.outcome), lookup.outcome.reason)
+        return self._writer.write(
+            row, note(f"asked the provider: {self.request.reason}; {summary}"), summary
+        )
+
+    def _reopen(self, row: Job) -> RepairOutcome:
+        looked_up_at = self.repairer.reconciler.clock.now()
+        lookup: LookupResult | None = None
+        if not can_reopen_without_lookup(row, self.contract.policy):
+            if why := values_changed_since(row, self.contract.precheck(self.message)):
+                return BusinessRowConflict(why)
+            lookup = lookup_effect(row, self.contract, self.message, self.table)
+            if refusal := self._check_lookup(lookup):
+                return refusal
+        answer = None if lookup is None else lookup.outcome
+        decision = reopen(
+            row,
+            self.contract.policy,
+            reason=self.request.reason,
+            lookup=answer,
+            looked_up_at=looked_up_at,
+        )
+        if isinstance(decision, str):
+            return NotAllowed(decision)
+        summary = "the row is proof enough"
+        if answer is not None:
+            summary = self._describe_lookup(short_label(answer), answer.reason)
+        return self._write_and_send(row, decision, summary)
+
+    def _fail_if_closed(self, row: Job) -> RepairOutcome:
+        """A job never fails while a payment of its own is open: that is closed first."""
+        answer = lookup_closed(row, self.contract)
+        match answer:
+            case Declined():
+                return ManualResolution(self._writer).resolve_with_business_rows(
+                    row, self.contract, self.message
+                )
+            case StillOpen():
+                return self._close_first(row, answer)
+            case LookupFailed() | LookupUnsupported():
+                return ProviderUnavailable(self._describe_lookup("no answer", answer.reason))
+            case _:
+                return NotAllowed(
+                    f"{self._describe_lookup(short_label(answer), answer.reason)}; "
+                    "it has failed only when nothing was taken, or when all of it was returned"
+                )
+
+    def _close_first(self, row: Job, outcome: StillOpen) -> RepairOutcome:
+        """Repairs only read: a worker closes it, and needs our own rows for that."""
+        precheck = self.contract.precheck(self.message)
+        if why := claim_obstacle(row, precheck):
+            provider = self.contract.policy.profile.name
+            return BusinessRowConflict(
+                f"{outcome.reason}, and no worker can close it: {why}. Fix our own rows, or cancel "
+                f"it at {provider}; then mark it as failed"
+            )
+        decision = close_then_fail(
+            row,
+            reason=self.request.reason,
+            reference=self.request.reference,
+            now=self.repairer.reconciler.clock.now(),
+        )
+        summary = f"{self._describe_lookup(short_label(outcome), outcome.reason)}; a worker closes it first"
+        return self._write_and_send(row, decision, summary)
+
+    def _resend(self, row: Job) -> RepairOutcome:
+        now = self.repairer.reconciler.clock.now()
+        decision = operator_resend(row, self.contract.policy, reason=self.request.reason, now=now)
+        return self._write_and_send(row, decision, "its message is sent again")
+
+    def _resubmit(self, row: Job) -> RepairOutcome:
+        """The first job stays as it is; the new one runs only while it does."""
+        another = type(self.contract).resubmission(self.message)
+        if another is None:
+            return NotAllowed("this kind of job has no second attempt")
+        key = type(self.contract).key(another)
+        if (there := self.repairer.reconciler.store.get(key)) is not None:
+            return NotAllowed(f"the next attempt is there already: {key} is {there.status}")
+        decision = note_resubmission(
+            row,
+            self.contract.policy,
+            new_key=key,
+            reason=self.request.reason,
+            now=self.repairer.reconciler.clock.now(),
+        )
+        written = self._writer.write(row, decision, f"{key} is sent")
+        if not isinstance(written, Repaired):
+            return written
+        # The note above expires with its row; the new job keeps who decided on it.
+        made = self.repairer.enqueuer.enqueue(
+            another.to_dict(),
+            actor=self._writer.actor,
+            reason=f"after {row.job_key}: {self.request.reason}",
+        )
+        return _with_send_failure(written) if made.created and not made.sent else written
+
+    def _write_and_send(self, row: Job, decision: Decision, summary: str) -> RepairOutcome:
+        outcome = self._writer.write(row, decision, summary)
+        if not isinstance(outcome, Repaired):
+            return outcome
+        # If this fails, the row falls due, and is sent then.
+        outbox = self.repairer.reconciler.sender_for_queue(self.contract.resources.queue)
+        sent = all(outbox.send([encode_message(outcome.after.message)]))
+        return outcome if sent else _with_send_failure(outcome)
+
+    def _check_lookup(
+        self, lookup: LookupResult
+    ) -> BusinessRowConflict | ProviderUnavailable | None:
+        """Why there is no answer of the provider's; None: there is one."""
+        match lookup:
+            case LookupResult(facts=None, outcome=Anomalous(reason=reason)):
+                return BusinessRowConflict(f"{reason}: mend our own rows first")
+            case LookupResult(
+                outcome=LookupFailed(reason=reason) | LookupUnsupported(reason=reason)
+            ):
+                return ProviderUnavailable(self._describe_lookup("no answer", reason))
+            case _:
+                return None
+
+    def _to_outcome(self, row: Job, job: Job, summary: str) -> Repaired | WouldRepair:
+        if not self.request.dry_run:
+            return Repaired(row, job, summary)
+        unchecked = "; whether our own rows take it is seen when it is done" if job.ended else ""
+        return WouldRepair(job, summary + unchecked)
+
+    @property
+    def _writer(self) -> RepairWriter:
+        return RepairWriter(self.repairer.reconciler, self.request)
+
+    def _describe_lookup(self, label: str, reason: str) -> str:
+        return f"{self.contract.policy.profile.name} says: {label}, {mask_emails(reason)}"
+
+
+def _with_send_failure(done: Repaired) -> Repaired:
+    """The row is written, and carries the job; a person must not wait for a worker meanwhile."""
+    later = (
+        f"{done.summary}; its queue did not take the message, so it is sent when the row falls due"
+    )
+    return replace(done, summary=later)

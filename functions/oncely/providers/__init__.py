@@ -1,0 +1,1 @@
+"""One folder per provider; `interfaces` is what jobs see of them."""

@@ -1,0 +1,49 @@
+"""Asks HubSpot whether it accepts a key: how a key begins proves nothing."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from oncely.providers.hubspot.paths import CONTACTS
+
+_ACCEPTED: Final = frozenset({200, 429})  # a limit counts the requests of a key that is known
+_REJECTED: Final = frozenset({401, 403})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiKeyCheck:
+    """What a provider says of a key; `accepted` is None if it could not be asked."""
+
+    accepted: bool | None
+    reason: str = ""
+
+
+def check_api_key(api_key: str, *, api_base: str | None = None) -> ApiKeyCheck:
+    """Read one contact, as the jobs do: service keys and private apps need the same scope."""
+    # Only those who ask need HubSpot's SDK.
+    from oncely.providers.hubspot.crm import TIMEOUTS_SECONDS, hubspot_client  # noqa: PLC0415
+    from oncely.providers.hubspot.responses import (  # noqa: PLC0415
+        REQUEST_ERRORS,
+        describe_error,
+        http_status,
+        parse_body,
+        parse_page,
+    )
+
+    if not (api_key.isascii() and api_key.isprintable()):
+        # The error of the HTTP library would show the key.
+        return ApiKeyCheck(accepted=False, reason="it has characters that no HTTP header can hold")
+    try:
+        response = hubspot_client(api_key, api_base=api_base).call_api(
+            CONTACTS,
+            "GET",
+            query_params=[("limit", "1")],
+            auth_settings=["oauth2"],
+            _preload_content=False,
+            _request_timeout=TIMEOUTS_SECONDS,
+        )
+        parse_page(parse_body(response))
+    except REQUEST_ERRORS as error:
+        status = http_status(error)
+        accepted = True if status in _ACCEPTED else False if status in _REJECTED else None
+        return ApiKeyCheck(accepted=accepted, reason=describe_error(error))
+    return ApiKeyCheck(accepted=True)

@@ -1,0 +1,227 @@
+"""HubSpot's contacts through its official SDK: one request a call, and its own words as truth."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from hubspot.crm.contacts import (  # type: ignore[import-untyped]  # it ships no types
+    ApiClient,
+    Configuration,
+)
+from urllib3 import Retry
+
+from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
+from oncely.domain.profiles import HUBSPOT
+from oncely.http.fresh_connections import FreshConnectionPool
+from oncely.http.pace import UNLIMITED
+from oncely.http.request_deadline import request_deadline
+from oncely.jobs.sync_push import EMAIL_PROPERTY, VERSION_PROPERTY
+from oncely.providers.hubspot.paths import (
+    CONTACTS,
+    SEARCH,
+    UPSERT,
+    contact_path,
+    is_contact_id,
+    is_path_traversal,
+)
+from oncely.providers.hubspot.responses import (
+    REQUEST_ERRORS,
+    is_not_found,
+    parse_body,
+    parse_page,
+    parse_record,
+    property_text,
+    read_error,
+    write_error,
+    write_outcome,
+)
+from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound
+
+CONNECT_TIMEOUT: Final = timedelta(seconds=3)
+# Until it is connected, and until each part of the answer: in seconds, as the SDK wants them.
+# Together they are the deadline for the whole answer.
+TIMEOUTS_SECONDS: Final = (
+    CONNECT_TIMEOUT.total_seconds(),
+    (HUBSPOT.request_timeout - CONNECT_TIMEOUT).total_seconds(),
+)
+PAGE_SIZE: Final = 100
+# Named even when they are HubSpot's own choice: then every endpoint gives the same ones.
+DEFAULT_PROPERTIES: Final = ("email", "firstname", "lastname")
+DEFAULT_ID_PROPERTY: Final = "oncely_id"
+
+
+def hubspot_client(
+    token: str, *, api_base: str | None = None, pace: Callable[[], None] = UNLIMITED
+) -> ApiClient:
+    """A client that never sends a request twice by itself, nor over a connection that was idle."""
+    configuration = Configuration(host=api_base)
+    configuration.access_token = token
+    # By default it sends a read four times, and sleeps as long as HubSpot asks it to.
+    configuration.retries = Retry(0)
+    client = ApiClient(configuration)
+    options = client.rest_client.pool_manager.connection_pool_kw
+    client.rest_client.pool_manager = FreshConnectionPool(pace, **options)
+    client.user_agent = "oncely"
+    return client
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubSpotCrm:
+    """Contacts; those that are archived count as gone."""
+
+    # Made once: every client loads the trusted certificates.
+    client: ApiClient
+    properties: Sequence[str] = DEFAULT_PROPERTIES
+    id_property: str = DEFAULT_ID_PROPERTY
+    timeouts: tuple[float, float] = TIMEOUTS_SECONDS
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @classmethod
+    def from_token(
+        cls,
+        token: str,
+        *,
+        api_base: str | None = None,
+        properties: Sequence[str] = (),
+        id_property: str = DEFAULT_ID_PROPERTY,
+        pace: Callable[[], None] = UNLIMITED,
+    ) -> "HubSpotCrm":
+        """Wire the SDK."""
+        return cls(
+            client=hubspot_client(token, api_base=api_base, pace=pace),
+            properties=tuple(properties) or DEFAULT_PROPERTIES,
+            id_property=id_property,
+        )
+
+    def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
+        """Read a contact by its id."""
+        if not is_contact_id(record_id):
+            return RecordNotFound()
+        try:
+            return parse_record(parse_body(self._get(record_id, self.properties)))
+        except REQUEST_ERRORS as error:
+            return RecordNotFound() if is_not_found(error) else read_error(error, self.now())
+
+    def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
+        """List contacts, as HubSpot pages them."""
+        behind = () if after is None else (("after", after),)
+        query = (("limit", str(PAGE_SIZE)), *behind, *_property_query(self.properties))
+        try:
+            return parse_page(parse_body(self._call("GET", CONTACTS, query=query)))
+        except REQUEST_ERRORS as error:
+            return read_error(error, self.now())
+
+    def list_changed(self, *, since: datetime, after: str | None) -> CrmPage | NotSent:
+        """List contacts that changed since then, in the order of their ids.
+
+        HubSpot's own cursor ends at 10,000 results. Ours is the last id seen: every page is the
+        first page of a new search for those behind it, so that end is never met.
+        """
+        try:
+            page = parse_page(
+                parse_body(self._call("POST", SEARCH, body=self._search(since, after)))
+            )
+        except REQUEST_ERRORS as error:
+            return read_error(error, self.now())
+        more = page.after is not None and page.records
+        return replace(page, after=page.records[-1].record_id if more else None)
+
+    def upsert_contact(
+        self, external_id: str, properties: Mapping[str, str], *, crm_id: str | None = None
+    ) -> EffectOutcome | CrmConflict | RecordNotFound:
+        """Create or update by our unique id; with HubSpot's own id, give that contact ours too."""
+        if odd := _invalid_id_outcome(external_id, crm_id):
+            return odd
+        own = {**properties, self.id_property: external_id}
+        try:
+            response = (
+                self._upsert(external_id, own) if crm_id is None else self._patch(crm_id, own)
+            )
+            return write_outcome(response, id_property=self.id_property)
+        except REQUEST_ERRORS as error:
+            if crm_id is not None and is_not_found(error):
+                return RecordNotFound()
+            return write_error(error, self.now(), id_property=self.id_property)
+
+    def find_by_external_id(
+        self, external_id: str, *, crm_id: str | None = None
+    ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
+        """Read a contact by our unique id, or by its own, with our id and the version on it."""
+        if odd := _invalid_id_outcome(external_id, crm_id):
+            return odd
+        ours = (EMAIL_PROPERTY, self.id_property, VERSION_PROPERTY)
+        names = tuple(dict.fromkeys((*self.properties, *ours)))
+        by = self.id_property if crm_id is None else None
+        try:
+            body = parse_body(self._get(crm_id or external_id, names, by=by))
+            return replace(parse_record(body), external_id=property_text(body, self.id_property))
+        except REQUEST_ERRORS as error:
+            if is_not_found(error):
+                return RecordNotFound()
+            unread = read_error(error, self.now())
+            return LookupFailed(unread.reason, unread.retry_after)
+
+    def _get(self, value: str, properties: Sequence[str], *, by: str | None = None) -> Any:  # noqa: ANN401  # untyped
+        named = () if by is None else (("idProperty", by),)
+        return self._call("GET", contact_path(value), query=(*named, *_property_query(properties)))
+
+    def _upsert(self, external_id: str, properties: Mapping[str, str]) -> Any:  # noqa: ANN401  # untyped
+        one = {"id": external_id, "idProperty": self.id_property, "properties": dict(properties)}
+        return self._call("POST", UPSERT, body={"inputs": [one]})
+
+    def _patch(self, crm_id: str, properties: Mapping[str, str]) -> Any:  # noqa: ANN401  # untyped
+        return self._call("PATCH", contact_path(crm_id), body={"properties": dict(properties)})
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401  # untyped
+        with request_deadline(timedelta(seconds=sum(self.timeouts))):
+            response = self.client.call_api(
+                path,
+                method,
+                query_params=list(query),
+                header_params={"Accept": "application/json"},
+                body=body,
+                auth_settings=["oauth2"],
+                # The answer as it came: the SDK's models take an HTML page for an empty contact.
+                _preload_content=False,
+                _request_timeout=self.timeouts,
+            )
+            _ = response.data  # read within the deadline, and kept
+        return response
+
+    def _search(self, since: datetime, after: str | None) -> dict[str, Any]:
+        # Rounded down: rather a contact too many than one too few.
+        milliseconds = str(int(since.timestamp() * 1000))
+        filters = [
+            {"propertyName": "lastmodifieddate", "operator": "GTE", "value": milliseconds},
+            {"propertyName": "hs_object_id", "operator": "GT", "value": after or "0"},
+        ]
+        return {
+            "filterGroups": [{"filters": filters}],
+            "sorts": [{"propertyName": "hs_object_id", "direction": "ASCENDING"}],
+            "properties": list(self.properties),
+            "limit": PAGE_SIZE,
+        }
+
+
+def _property_query(properties: Sequence[str]) -> Sequence[tuple[str, str]]:
+    """The part of a query that names what to show of contacts that are not archived."""
+    return (*(("properties", name) for name in properties), ("archived", "false"))
+
+
+def _invalid_id_outcome(external_id: str, crm_id: str | None) -> Anomalous | None:
+    """Why these ids must not stand in a request; None if they may."""
+    if crm_id is not None and not is_contact_id(crm_id):
+        return Anomalous(f"{crm_id[:50]!r} is not the id of a HubSpot contact; nothing was sent")
+    if is_path_traversal(external_id):
+        return Anomalous(
+            f"the id {external_id[:50]!r} would change the request path; nothing was sent"
+        )
+    return None

@@ -1,0 +1,262 @@
+"""Reads HubSpot's words: a record, a page, a write's outcome or an error, as an answer."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from ssl import SSLCertVerificationError
+from typing import Any, Final
+
+from hubspot.crm.contacts import ApiException  # type: ignore[import-untyped]  # ships no types
+from urllib3 import BaseHTTPResponse
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, NewConnectionError
+
+from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
+from oncely.domain.profiles import DAILY_LIMIT_RECHECK_INTERVAL
+from oncely.domain.times import parse_time, time_until_next
+from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord
+
+# A ValueError is a body that is not text, not JSON, or not what was asked for.
+REQUEST_ERRORS: Final = (ApiException, HTTPError, ValueError)
+# What HubSpot asks to wait, it may ask for a day; a queue holds a message back this long.
+MAX_RETRY_AFTER: Final = timedelta(minutes=15)
+
+_UNAUTHORIZED: Final = frozenset({401, 403})
+# Limited rate, locked for two seconds, account on the move: turned away before anything is done.
+_RETRY_LATER_STATUSES: Final = frozenset({423, 429, 477})
+_REJECTED_STATUSES: Final = frozenset({400, 404})
+# The body or the address is too large, for HubSpot or for what stands before it: for good.
+_TOO_LARGE: Final = frozenset({413, 414})
+_RATE_LIMITED: Final = 429
+# Over how long HubSpot counts requests, for answers without Retry-After.
+_POLICY_DELAYS: Final = {
+    "SECONDLY": timedelta(seconds=1),
+    "TEN_SECONDLY_ROLLING": timedelta(seconds=10),
+}
+_NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
+# The same as the statuses above, for one input of a batch.
+_STATUS_BY_CATEGORY: Final = {
+    "CONFLICT": _CONFLICT,
+    "OBJECT_ALREADY_EXISTS": _CONFLICT,
+    "OBJECT_NOT_FOUND": _NOT_FOUND,
+    "RATE_LIMITS": 429,
+    "VALIDATION_ERROR": 400,
+}
+
+# How HubSpot names the contact that has our value; an id of its is a number of some 12 digits.
+_EXISTS: Final = "already exists"
+_EXISTING_ID: Final = re.compile(rf"{_EXISTS}\. Existing ID: (\d{{1,20}})\b", re.ASCII)
+
+ResponseBody = Mapping[str, Any]
+
+
+class MalformedResponseError(ValueError):
+    """HubSpot's answer is not what it should be."""
+
+
+def parse_body(response: BaseHTTPResponse) -> ResponseBody:
+    """What a response says; ValueError: nothing that could be understood."""
+    return _object(json.loads(response.data))
+
+
+def parse_record(body: ResponseBody) -> CrmRecord:
+    """A contact."""
+    record_id = body.get("id")
+    if not isinstance(record_id, str) or not isinstance(body.get("properties"), dict):
+        raise MalformedResponseError("HubSpot's answer is not a contact")
+    return CrmRecord(
+        record_id=record_id,
+        updated_at=parse_time(body.get("updatedAt")),
+        archived=body.get("archived") is True,
+        body=body,
+    )
+
+
+def property_text(body: ResponseBody, name: str) -> str | None:
+    """A property of a contact; None if it has none."""
+    value = body["properties"].get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def parse_page(body: ResponseBody) -> CrmPage:
+    """Some contacts, and HubSpot's own cursor."""
+    results = body.get("results")
+    if not isinstance(results, list):
+        raise MalformedResponseError("HubSpot's answer is not a page")
+    behind = (body.get("paging") or {}).get("next") or {}
+    return CrmPage(tuple(parse_record(_object(one)) for one in results), behind.get("after"))
+
+
+def write_outcome(response: BaseHTTPResponse, *, id_property: str) -> EffectOutcome | CrmConflict:
+    """What became of one contact, or of the one input of a batch; `own` is our unique property."""
+    body = parse_body(response)
+    if errors := body.get("errors"):
+        return _error_outcome(_object(errors[0]), status=None, id_property=id_property)
+    found = body.get("results", [body])
+    if not isinstance(found, list) or len(found) != 1:
+        raise MalformedResponseError("HubSpot's answer does not tell what it wrote")
+    record = parse_record(_object(found[0]))
+    request_id = response.headers.get("x-hubspot-correlation-id")
+    return Succeeded(
+        f"written as HubSpot contact {record.record_id}",
+        record.record_id,
+        {"crm_id": record.record_id, "request_id": request_id},
+    )
+
+
+def read_error(error: Exception, now: datetime) -> NotSent:
+    """The answer to a request that only reads."""
+    reason = f"HubSpot could not be read: {describe_error(error)}"
+    alarm = http_status(error) in _UNAUTHORIZED or _is_daily_limit(error)
+    return NotSent(reason, _retry_delay(error, now), credentials_rejected=alarm)
+
+
+def write_error(
+    error: Exception, now: datetime, *, id_property: str
+) -> EffectOutcome | CrmConflict:
+    """The answer to a write that did not succeed."""
+    status = http_status(error)
+    if status in _UNAUTHORIZED:
+        return NotSent(
+            f"HubSpot refuses our token: {describe_error(error)}", credentials_rejected=True
+        )
+    if status in _RETRY_LATER_STATUSES:
+        reason = f"HubSpot wants us to wait: {describe_error(error)}"
+        return NotSent(
+            reason, _retry_delay(error, now), credentials_rejected=_is_daily_limit(error)
+        )
+    if status in _TOO_LARGE:
+        return Declined(f"too large for HubSpot: {describe_error(error)}", code=f"HTTP_{status}")
+    if _was_never_sent(error):
+        return NotSent(f"HubSpot could not be reached: {describe_error(error)}")
+    error_body = _parse_error_body(error)
+    if error_body is None:
+        return Ambiguous(f"writing to HubSpot: {describe_error(error)}")
+    return _error_outcome(error_body, status=status, id_property=id_property)
+
+
+def is_not_found(error: Exception) -> bool:
+    """Whether HubSpot itself says that there is no such contact; a stray 404 says nothing."""
+    return http_status(error) == _NOT_FOUND and _parse_error_body(error) is not None
+
+
+def describe_error(error: Exception) -> str:
+    """One line for a person, with the id that HubSpot's support asks for."""
+    status = http_status(error)
+    if status is None:
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    error_body = _parse_error_body(error) or {}
+    request = f" (request {error_body['correlationId']})" if error_body.get("correlationId") else ""
+    return f"HTTP {status} {_error_category(error_body)}: {str(error_body.get('message', ''))[:200]}{request}"
+
+
+def _error_outcome(
+    error_body: ResponseBody, *, status: int | None, id_property: str
+) -> EffectOutcome | CrmConflict:
+    reason = f"{_error_category(error_body)}: {str(error_body.get('message', ''))[:200]}"
+    match _STATUS_BY_CATEGORY.get(_error_category(error_body)) if status is None else status:
+        case 429:
+            return NotSent(f"HubSpot wants us to wait: {reason}")
+        case 409:
+            return _parse_taken(error_body, reason, id_property=id_property) or Ambiguous(
+                f"writing to HubSpot: {reason}"
+            )
+        case code if code in _REJECTED_STATUSES:
+            return Declined(reason, code=_error_category(error_body))
+        case _:
+            return Ambiguous(f"writing to HubSpot: {reason}")
+
+
+def _parse_taken(error_body: ResponseBody, reason: str, *, id_property: str) -> CrmConflict | None:
+    """Another contact that has one of our values; None if the conflict is something else.
+
+    About our own id alone it may be two creating writes at once: without the contact's id nothing
+    is known.
+    """
+    errors = [one for one in error_body.get("errors") or () if isinstance(one, dict)]
+    others = {str(one["in"]) for one in errors if one.get("in")} - {id_property}
+    texts = [str(one.get("message", "")) for one in (error_body, *errors)]
+    found = next((match for text in texts if (match := _EXISTING_ID.search(text))), None)
+    if found is None and not others:
+        only_ours = bool(errors) or _EXISTS not in texts[0]
+        return None if only_ours else CrmConflict(reason)
+    return CrmConflict(reason, found and found[1], frozenset(others))
+
+
+def _retry_delay(error: Exception, now: datetime) -> timedelta | None:
+    """How long HubSpot wants us to wait; None if it does not say."""
+    if _is_daily_limit(error):
+        return time_until_next(now, DAILY_LIMIT_RECHECK_INTERVAL)
+    retry_after = _retry_after(error)
+    return _POLICY_DELAYS.get(_rate_limit_policy(error)) if retry_after is None else retry_after
+
+
+def _is_daily_limit(error: Exception) -> bool:
+    """Whether the day's requests are used up: no job of this account can run until the reset."""
+    if http_status(error) != _RATE_LIMITED:
+        return False
+    message = str((_parse_error_body(error) or {}).get("message", ""))
+    return _rate_limit_policy(error) == "DAILY" or "daily limit" in message.lower()
+
+
+def _rate_limit_policy(error: Exception) -> str:
+    return str((_parse_error_body(error) or {}).get("policyName", "")).upper()
+
+
+def _retry_after(error: Exception) -> timedelta | None:
+    headers = getattr(error, "headers", None) or {}
+    try:
+        seconds = float(headers.get("Retry-After", ""))
+    except ValueError:
+        return None
+    if not math.isfinite(seconds) or seconds < 0:
+        return None
+    return timedelta(seconds=min(seconds, MAX_RETRY_AFTER.total_seconds()))
+
+
+def http_status(error: Exception) -> int | None:
+    """The HTTP status of an error; None if there was no answer."""
+    return error.status if isinstance(error, ApiException) else None
+
+
+def _parse_error_body(error: Exception) -> ResponseBody | None:
+    """HubSpot's error object; None: whoever answered, it was not HubSpot's API."""
+    try:
+        error_body = _object(json.loads(getattr(error, "body", None) or ""))
+    except ValueError:
+        return None
+    return error_body if _is_hubspot_error(error_body) else None
+
+
+def _is_hubspot_error(error_body: ResponseBody) -> bool:
+    """Whether an error object is HubSpot's own; every one of its fields may be missing."""
+    if error_body.get("status") == "error" or isinstance(error_body.get("category"), str):
+        return True
+    return isinstance(error_body.get("correlationId"), str) and isinstance(
+        error_body.get("message"), str
+    )
+
+
+def _error_category(error_body: ResponseBody) -> str:
+    return str(error_body.get("category") or "no_category")
+
+
+def _was_never_sent(error: Exception) -> bool:
+    """Refused, no such host, no connection in time, or a certificate we do not trust."""
+    reason = error.reason if isinstance(error, MaxRetryError) else None
+    if isinstance(reason, NewConnectionError | ConnectTimeoutError):
+        return True
+    # Other TLS errors can come after the request was sent: those prove nothing.
+    return (
+        reason is not None
+        and bool(reason.args)
+        and isinstance(reason.args[0], SSLCertVerificationError)
+    )
+
+
+def _object(value: object) -> ResponseBody:
+    if not isinstance(value, dict):
+        raise MalformedResponseError("HubSpot's answer is not an object")
+    return value

@@ -1,0 +1,1 @@
+"""A HubSpot on this machine, for tests and the demo."""

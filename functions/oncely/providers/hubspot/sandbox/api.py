@@ -1,0 +1,241 @@
+"""HubSpot's HTTP API, as far as contacts go: who may ask, and which endpoint answers."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote
+
+from oncely.providers.hubspot.paths import CONTACTS
+from oncely.providers.hubspot.sandbox import search as search
+from oncely.providers.hubspot.sandbox.contacts import (
+    UNIQUE_PROPERTIES,
+    HubSpotContacts,
+    check_properties,
+)
+from oncely.providers.hubspot.sandbox.errors import (
+    HubSpotApiError,
+    not_found_error,
+    rate_limit_error,
+    too_large_error,
+)
+from oncely.providers.hubspot.sandbox.serializers import contact_body, format_timestamp, page_body
+from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
+from oncely.testing.sandbox.ledger import Ledger
+
+TOKEN_PREFIX: Final = "pat-test-"  # noqa: S105 - what every test token begins with
+READ_ONLY_TOKEN: Final = "pat-test-read"  # noqa: S105 - the same
+MAX_BODY_BYTES, MAX_URL_BYTES = 2_000_000, 8_192  # bytes; about what HubSpot's front takes
+DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MAX_BATCH_SIZE = 10, 100, 100
+CONFLICT: Final = 409
+RATE_LIMITED: Final = 429
+DAILY_POLICY, TEN_SECOND_POLICY = "DAILY", "TEN_SECONDLY_ROLLING"  # how HubSpot names its limits
+RETRY_AFTER: Final = "10"  # seconds: the limit is counted over this long
+# Errors that HubSpot causes itself: status → category and message.
+OWN_ERRORS: Final = {
+    401: ("INVALID_AUTHENTICATION", "Authentication credentials not found."),
+    403: ("MISSING_SCOPES", "This app hasn't been granted all required scopes."),
+    409: ("CONFLICT", "The object is being written by another request."),
+    500: ("INTERNAL_ERROR", "internal error"),
+    503: ("SERVICE_UNAVAILABLE", "Service temporarily unavailable."),
+}
+
+
+class HubSpotApi:
+    """The part of HubSpot that sync jobs use."""
+
+    def __init__(self, contacts: HubSpotContacts, ledger: Ledger) -> None:
+        self._contacts = contacts
+        self._ledger = ledger
+        self._routes: list[tuple[str, str, Callable[..., SandboxHandler]]] = [
+            ("GET", CONTACTS, self._list),
+            ("POST", rf"{CONTACTS}/search", self._search),
+            ("POST", rf"{CONTACTS}/batch/upsert", self._upsert),
+            ("GET", rf"{CONTACTS}/([^/]+)", self._read),
+            ("PATCH", rf"{CONTACTS}/([^/]+)", self._patch),
+        ]
+
+    def serves(self, path: str) -> bool:
+        """Say whether the path is HubSpot's."""
+        return path.startswith("/crm/")
+
+    def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
+        """Give an error of HubSpot's own making."""
+        return _with_headers(request, _own_error(status).to_response(request))
+
+    def handle(
+        self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
+    ) -> SandboxResponse:
+        """Answer one request."""
+        try:
+            _check_size(request)
+            _check_credentials(request)
+            if self._contacts.is_daily_limit_reached:
+                raise rate_limit_error(DAILY_POLICY, "You have reached your daily limit.")
+            response = wrap(self._with_lock(request, self._endpoint(request)))
+        except HubSpotApiError as refusal:
+            response = refusal.to_response(request)
+        return _with_headers(request, response)
+
+    def _endpoint(self, request: SandboxRequest) -> SandboxHandler:
+        for method, pattern, endpoint in self._routes:
+            address = re.fullmatch(pattern, request.path)
+            if address and method == request.method:
+                return endpoint(request, *map(unquote, address.groups()))
+        raise HubSpotApiError(f"No {request.method} {request.path} here.", status=405)
+
+    def _with_lock(self, request: SandboxRequest, execute: SandboxHandler) -> SandboxHandler:
+        def locked() -> SandboxResponse:
+            with self._ledger.lock:
+                try:
+                    return execute()
+                except HubSpotApiError as refusal:
+                    return refusal.to_response(request)
+
+        return locked
+
+    def _read(self, request: SandboxRequest, value: str) -> SandboxHandler:
+        query = _query(request)
+        by = _last_value(query, "idProperty")
+        if by is not None:
+            _check_unique(by)
+        archived = _last_value(query, "archived") == "true"
+
+        def execute() -> SandboxResponse:
+            found = self._contacts.find(value, by=by)
+            if found is None or found.archived != archived:
+                raise not_found_error(value)
+            return SandboxResponse(200, contact_body(found, _requested_properties(query)))
+
+        return execute
+
+    def _list(self, request: SandboxRequest) -> SandboxHandler:
+        query = _query(request)
+        limit = int(_last_value(query, "limit") or DEFAULT_PAGE_SIZE)
+        if not 1 <= limit <= MAX_PAGE_SIZE:
+            raise HubSpotApiError(f"limit must be between 1 and {MAX_PAGE_SIZE}.")
+        behind = int(_last_value(query, "after") or 0)
+        archived = _last_value(query, "archived") == "true"
+
+        def execute() -> SandboxResponse:
+            found = [
+                one
+                for one in self._ledger.contacts
+                if one.archived == archived and int(one.contact_id) > behind
+            ]
+            shown = [contact_body(one, _requested_properties(query)) for one in found[:limit]]
+            after = shown[-1]["id"] if len(found) > limit else None
+            return SandboxResponse(200, page_body(shown, after=after))
+
+        return execute
+
+    def _search(self, request: SandboxRequest) -> SandboxHandler:
+        document = request.params
+        matches = search.parse_filter(document.get("filterGroups", ()))
+        first, end = search.parse_page(document)
+        wanted: Sequence[str] = document.get("properties") or ()
+
+        def execute() -> SandboxResponse:
+            found = [one for one in self._ledger.contacts if not one.archived and matches(one)]
+            shown = search.sort_contacts(found, document.get("sorts") or ())[first:end]
+            after = str(end) if len(found) > end else None
+            page = page_body([contact_body(one, wanted) for one in shown], after=after)
+            return SandboxResponse(200, {"total": len(found), **page})
+
+        return execute
+
+    def _patch(self, request: SandboxRequest, contact_id: str) -> SandboxHandler:
+        properties = check_properties(request.params.get("properties"))
+
+        def execute() -> SandboxResponse:
+            written = self._contacts.patch(contact_id, properties)
+            return SandboxResponse(200, contact_body(written, tuple(properties)))
+
+        return execute
+
+    def _upsert(self, request: SandboxRequest) -> SandboxHandler:
+        inputs = request.params.get("inputs")
+        if not isinstance(inputs, list) or not 1 <= len(inputs) <= MAX_BATCH_SIZE:
+            raise HubSpotApiError(f"A batch has between 1 and {MAX_BATCH_SIZE} inputs.")
+        for one in inputs:
+            _check_unique(one.get("idProperty"))
+            check_properties(one.get("properties"))
+
+        def execute() -> SandboxResponse:
+            results: list[dict[str, Any]] = []
+            errors: list[dict[str, Any]] = []
+            for one in inputs:
+                try:
+                    written, new = self._contacts.upsert(
+                        one["id"], one["properties"], by=one["idProperty"]
+                    )
+                    results.append({**contact_body(written, tuple(one["properties"])), "new": new})
+                except HubSpotApiError as refusal:
+                    if (
+                        refusal.status == CONFLICT
+                        and not self._contacts.reports_conflicting_property
+                    ):
+                        raise  # the usual answer is about the whole batch
+                    errors.append({**refusal.body, "context": {"ids": [one["id"]]}})
+            return _batch_response(request, results, errors)
+
+        return execute
+
+
+def _batch_response(
+    request: SandboxRequest,
+    results: Sequence[Mapping[str, Any]],
+    errors: Sequence[Mapping[str, Any]],
+) -> SandboxResponse:
+    at = format_timestamp(request.at)
+    body = {"status": "COMPLETE", "results": results, "startedAt": at, "completedAt": at}
+    if errors:
+        return SandboxResponse(207, {**body, "numErrors": len(errors), "errors": errors})
+    return SandboxResponse(201 if any(one["new"] for one in results) else 200, body)
+
+
+def _check_size(request: SandboxRequest) -> None:
+    if len(request.body) > MAX_BODY_BYTES:
+        raise too_large_error("Request Entity Too Large", status=413)
+    if len(request.path) + len(request.query) > MAX_URL_BYTES:
+        raise too_large_error("Request-URI Too Long", status=414)
+
+
+def _check_credentials(request: SandboxRequest) -> None:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token.startswith(TOKEN_PREFIX):
+        raise _own_error(401)
+    if token == READ_ONLY_TOKEN and request.method != "GET" and "/search" not in request.path:
+        raise _own_error(403)
+
+
+def _check_unique(name: object) -> None:
+    if name not in UNIQUE_PROPERTIES:
+        raise HubSpotApiError(f"{name} is not a unique property of contacts.")
+
+
+def _own_error(status: int) -> HubSpotApiError:
+    if status == RATE_LIMITED:
+        return rate_limit_error(
+            TEN_SECOND_POLICY, "You have reached your ten_secondly_rolling limit."
+        )
+    category, message = OWN_ERRORS[status]
+    return HubSpotApiError(message, status=status, category=category)
+
+
+def _query(request: SandboxRequest) -> Mapping[str, list[str]]:
+    return parse_qs(request.query)
+
+
+def _last_value(query: Mapping[str, list[str]], name: str) -> str | None:
+    return query[name][-1] if name in query else None
+
+
+def _requested_properties(query: Mapping[str, list[str]]) -> tuple[str, ...]:
+    # HubSpot takes `properties=a&properties=b` and `properties=a,b` alike.
+    return tuple(name for given in query.get("properties", ()) for name in given.split(","))
+
+
+def _with_headers(request: SandboxRequest, response: SandboxResponse) -> SandboxResponse:
+    short = response.body.get("policyName") == TEN_SECOND_POLICY
+    waits = {"Retry_After": RETRY_AFTER} if short else {}
+    return response.with_headers(X_HubSpot_Correlation_Id=request.request_id, **waits)

@@ -1,0 +1,135 @@
+"""HubSpot's contacts, over one ledger: what its API writes, and what people do in the CRM."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from itertools import count
+from typing import Final
+
+from oncely.providers.hubspot.sandbox.errors import (
+    HubSpotApiError,
+    duplicate_value_error,
+    not_found_error,
+    unknown_property_error,
+)
+from oncely.providers.hubspot.sandbox.records import Contact
+from oncely.testing.sandbox.http_messages import NowFunction
+from oncely.testing.sandbox.ledger import Ledger
+
+# Properties that no two contacts have the same value of.
+UNIQUE_PROPERTIES: Final = ("email", "oncely_id")
+READ_ONLY_PROPERTIES: Final = frozenset({"hs_object_id", "createdate", "lastmodifieddate"})
+# A property whose name begins like this was never defined.
+UNKNOWN_PROPERTY_PREFIX: Final = "no_such_"
+
+
+class HubSpotContacts:
+    """The contacts of one account; a test seeds and changes them directly."""
+
+    def __init__(self, ledger: Ledger, clock: NowFunction) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        # Whether a refusal tells which property another contact has; HubSpot seldom does.
+        self.reports_conflicting_property = False
+        # Whether the account has used up its requests of the day: every further one is refused.
+        self.is_daily_limit_reached = False
+        self._ids = count(1)
+        self._holders: dict[tuple[str, str], str] = {}  # a unique property and its value → contact
+
+    def add(self, **properties: str) -> str:
+        """Make a contact, as a person would; gives its id."""
+        with self._ledger.lock:
+            contact = self._new(properties)
+            self._save(contact)
+            return contact.contact_id
+
+    def add_contacts(self, number: int) -> list[str]:
+        """Make this many contacts, told apart by their addresses."""
+        first = len(self._ledger.contacts) + 1
+        return [self.add(email=f"{one}@example.com") for one in range(first, first + number)]
+
+    def update(self, contact_id: str, /, **properties: str) -> None:
+        """Change a contact, as a person would, at the clock's time."""
+        with self._ledger.lock:
+            self._save(self._changed(self._get(contact_id), properties))
+
+    def archive(self, contact_id: str, /) -> None:
+        """Delete a contact, as a person would: it can still be read as an archived one."""
+        with self._ledger.lock:
+            self._save(replace(self._get(contact_id), archived=True))
+
+    def find(self, value: str, *, by: str | None) -> Contact | None:
+        """Find a contact by its id, or by the value of a unique property."""
+        with self._ledger.lock:
+            contact_id = value if by is None else self._holders.get((by, value))
+            return None if contact_id is None else self._ledger.contact(contact_id)
+
+    def upsert(self, value: str, properties: Mapping[str, str], *, by: str) -> tuple[Contact, bool]:
+        """Create or change the contact with this value of a unique property; tells which."""
+        own = {by: value, **properties}
+        held = self.find(value, by=by)
+        self._check_free(own, held)
+        return self._written(self._new(own) if held is None else self._changed(held, own)), not held
+
+    def patch(self, contact_id: str, properties: Mapping[str, str]) -> Contact:
+        """Change a contact by its id."""
+        held = self._ledger.contact(contact_id)
+        if held is None or held.archived:
+            raise not_found_error(contact_id)
+        self._check_free(properties, held)
+        return self._written(self._changed(held, properties))
+
+    def _check_free(self, properties: Mapping[str, str], held: Contact | None) -> None:
+        for name in UNIQUE_PROPERTIES:
+            holder = self._holders.get((name, properties.get(name, "")))
+            if holder is not None and (held is None or holder != held.contact_id):
+                named = self.reports_conflicting_property
+                raise duplicate_value_error(name, properties[name], holder, named=named)
+
+    def _written(self, contact: Contact) -> Contact:
+        counted = replace(contact, writes=contact.writes + 1)
+        self._save(counted)
+        return counted
+
+    def _new(self, properties: Mapping[str, str]) -> Contact:
+        at = self._now()
+        contact_id = str(next(self._ids))
+        return Contact(contact_id=contact_id, properties=properties, created=at, updated=at)
+
+    def _changed(self, held: Contact, properties: Mapping[str, str]) -> Contact:
+        return replace(held, properties={**held.properties, **properties}, updated=self._now())
+
+    def _get(self, contact_id: str) -> Contact:
+        held = self._ledger.contact(contact_id)
+        if held is None:
+            raise KeyError(f"there is no contact {contact_id}")
+        return held
+
+    def _save(self, contact: Contact) -> None:
+        previous = self._ledger.contact(contact.contact_id)
+        for name in UNIQUE_PROPERTIES:
+            if previous and (old := previous.properties.get(name)):
+                self._holders.pop((name, old), None)
+            # What an archived contact held is free again.
+            if not contact.archived and (value := contact.properties.get(name)):
+                self._holders[name, value] = contact.contact_id
+        self._ledger.save(contact, at=contact.updated)
+
+    def _now(self) -> datetime:
+        # HubSpot's times are whole milliseconds.
+        at = self._clock()
+        return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
+def check_properties(properties: object) -> Mapping[str, str]:
+    """Refuse what HubSpot would not write."""
+    if not isinstance(properties, dict):
+        raise HubSpotApiError("Invalid input JSON: properties is missing.")
+    for name, value in properties.items():
+        if not isinstance(value, str):
+            raise HubSpotApiError(f"Invalid input JSON: {name} must be a string.")
+        if name.startswith(UNKNOWN_PROPERTY_PREFIX):
+            raise unknown_property_error(name)
+        if name in READ_ONLY_PROPERTIES:
+            raise HubSpotApiError(f'"{name}" is a read only property; its value cannot be set.')
+    return properties

@@ -1,0 +1,186 @@
+"""Amazon SES: one try to send, and an honest answer about it."""
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from ssl import SSLCertVerificationError
+from typing import TYPE_CHECKING, Final
+
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ParamValidationError,
+    PartialCredentialsError,
+    ProxyConnectionError,
+    SSLError,
+)
+from botocore.parsers import ResponseParserError
+
+from oncely.aws.client_config import error_code
+from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
+from oncely.domain.keys import IdempotencyKey
+from oncely.providers.interfaces import Email
+
+if TYPE_CHECKING:
+    from mypy_boto3_sesv2 import SESV2Client
+
+# SES cannot tell a repeated request from a new mail, and boto3 by default repeats one that got no
+# answer: on a connection that drops, three mails. Ours is tried once, and takes 10 s at most.
+NO_RETRIES: Final = Config(
+    connect_timeout=3,
+    read_timeout=7,
+    retries={"mode": "standard", "total_max_attempts": 1},
+)
+KEY_HEADER: Final = "X-Oncely-Key"
+KEY_TAG: Final = "oncely_key"
+
+# The mail itself or its recipient: SES will never send it as it is.
+_DECLINED_CODES: Final = frozenset({"BadRequestException", "MessageRejected"})
+_THROTTLED_CODES: Final = frozenset(
+    {
+        "LimitExceededException",
+        "RequestThrottled",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+# Nothing is sent until an operator fixes the account, its rights or its settings. SES answers some
+# of these with HTTP 400, so the status alone does not tell.
+_MISCONFIGURED: Final = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AccountSuspendedException",
+        "ConfigurationSetDoesNotExist",
+        "ConfigurationSetDoesNotExistException",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "MailFromDomainNotVerifiedException",
+        "MissingAuthenticationToken",
+        "NotAuthorized",
+        "NotFoundException",
+        "OptInRequired",
+        "RequestExpired",
+        "SendingPausedException",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+        "ValidationException",
+    }
+)
+# The same, under a code that otherwise refuses one mail: an identity that is not verified (while
+# the account is in SES's sandbox also the recipient's), or a deleted default configuration set.
+_MISCONFIGURED_TEXT: Final = {
+    "BadRequestException": "configuration set",
+    "MessageRejected": "not verified",
+}
+_UNAUTHORIZED: Final = frozenset({401, 403})
+_RATE_LIMITED: Final = 429
+_CONNECTION_ERRORS: Final = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
+_CREDENTIAL_ERRORS: Final = (CredentialRetrievalError, NoCredentialsError, PartialCredentialsError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SesMailer:
+    """Sends from one address; its clients must be made with `NO_RETRIES`.
+
+    Each mail has a client, and so a connection, of its own. A Lambda is frozen between two
+    invocations, and SES drops connections that stay idle. After the thaw such a connection still
+    takes a mail and never answers, and a mail without an answer is never sent again.
+    """
+
+    new_client: "Callable[[], SESV2Client]"
+    sender: str
+
+    def send(self, email: Email, *, idempotency_key: IdempotencyKey, tag: str) -> EffectOutcome:
+        """Send once; people find the mail by its key, and events name the claim by its tag."""
+        try:
+            made = self.new_client()
+        except Exception as error:  # noqa: BLE001  # whatever it is, nothing was sent
+            return _not_sent(error)
+        try:
+            with closing(made) as client:
+                response = client.send_email(
+                    FromEmailAddress=self.sender,
+                    Destination={"ToAddresses": [email.to]},
+                    Content={
+                        "Simple": {
+                            "Subject": {"Data": email.subject, "Charset": "UTF-8"},
+                            "Body": {"Text": {"Data": email.text, "Charset": "UTF-8"}},
+                            "Headers": [{"Name": KEY_HEADER, "Value": idempotency_key}],
+                        }
+                    },
+                    EmailTags=[{"Name": KEY_TAG, "Value": tag}],
+                )
+        except ClientError as error:
+            return _error_outcome(error)
+        except (BotoCoreError, ResponseParserError) as error:
+            return _no_response_outcome(error)
+        # A garbled answer is parsed into one without fields.
+        message_id = response.get("MessageId")
+        if not message_id:
+            return Ambiguous("SES answered without a message id")
+        request_id = response["ResponseMetadata"].get("RequestId")
+        return Succeeded(
+            f"sent as {message_id}",
+            message_id,
+            {"message_id": message_id, "request_id": request_id},
+        )
+
+
+def _error_outcome(error: ClientError) -> EffectOutcome:
+    """SES said no: to the mail, to us, or to this moment."""
+    code, status = error_code(error), error.response["ResponseMetadata"].get("HTTPStatusCode")
+    if code in _THROTTLED_CODES or status == _RATE_LIMITED:
+        return NotSent(f"SES limits our rate: {_describe_error(error)}")
+    if status in _UNAUTHORIZED or _is_misconfigured(error):
+        reason = f"nothing was sent, our SES configuration is wrong: {_describe_error(error)}"
+        return NotSent(reason, credentials_rejected=True)
+    if code in _DECLINED_CODES:
+        return Declined(f"SES refuses the mail: {_describe_error(error)}", code=code)
+    return Ambiguous(f"sending the mail: {_describe_error(error)}")
+
+
+def _is_misconfigured(error: ClientError) -> bool:
+    """Whether the error is about our account or settings, and not about this mail."""
+    code, message = error_code(error), str(error.response.get("Error", {}).get("Message", ""))
+    text = _MISCONFIGURED_TEXT.get(code)
+    return code in _MISCONFIGURED or (text is not None and text in message.lower())
+
+
+def _no_response_outcome(error: Exception) -> EffectOutcome:
+    """No answer, or none that could be read."""
+    if isinstance(error, ParamValidationError):
+        return Declined(f"not a mail that SES could take: {error}"[:300], code="ParamValidation")
+    if isinstance(error, _CREDENTIAL_ERRORS):
+        return _not_sent(error)
+    if isinstance(error, _CONNECTION_ERRORS) or _is_untrusted_certificate(error):
+        return NotSent(f"SES could not be reached: {_describe_error(error)}")
+    return Ambiguous(f"sending the mail: {_describe_error(error)}")
+
+
+def _not_sent(error: Exception) -> NotSent:
+    return NotSent(f"SES cannot be asked: {_describe_error(error)}", credentials_rejected=True)
+
+
+def _is_untrusted_certificate(error: Exception) -> bool:
+    """A certificate we do not trust; other TLS errors can come after the request was sent."""
+    cause = error.kwargs.get("error") if isinstance(error, SSLError) else None
+    return isinstance(next(iter(getattr(cause, "args", ())), None), SSLCertVerificationError)
+
+
+def _describe_error(error: Exception) -> str:
+    if not isinstance(error, ClientError):
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    metadata = error.response["ResponseMetadata"]
+    message = str(error.response.get("Error", {}).get("Message", ""))[:200]
+    request = f" (request {metadata['RequestId']})" if metadata.get("RequestId") else ""
+    return f"HTTP {metadata.get('HTTPStatusCode')} {error_code(error)}: {message}{request}"

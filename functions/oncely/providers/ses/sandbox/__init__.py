@@ -1,0 +1,1 @@
+"""An SES on this machine, for tests and the demo."""

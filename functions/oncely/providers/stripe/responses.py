@@ -1,0 +1,240 @@
+"""Reads Stripe's words: an intent's state, or an error, as an answer."""
+
+from collections.abc import Sequence
+from ssl import SSLCertVerificationError
+from typing import Any, Final
+
+import stripe
+from requests.exceptions import ConnectTimeout
+from urllib3.exceptions import MaxRetryError, NewConnectionError
+
+from oncely.domain.effect_outcomes import (
+    Ambiguous,
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    NotFound,
+    NotSent,
+    Pending,
+    StillOpen,
+    Succeeded,
+)
+from oncely.domain.writes import Json
+from oncely.providers.interfaces import Payment
+
+_UNAUTHORIZED: Final = frozenset({401, 403})
+_RATE_LIMITED: Final = 429
+_LOCK_TIMEOUT: Final = "lock_timeout"
+_CARD_DECLINED: Final = 402
+_REJECTED_STATUSES: Final = frozenset({400, 404})
+# The states of an intent that has taken the customer's money, or is about to.
+MONEY_MOVING_STATES: Final = frozenset({"succeeded", "processing", "requires_capture"})
+
+
+def intent_owner(intent: stripe.PaymentIntent) -> tuple[str | None, str | None]:
+    """The deployment and the job that an intent was made for, as its metadata says."""
+    metadata = getattr(intent, "metadata", None)
+    return getattr(metadata, "deployment", None), getattr(metadata, "job_key", None)
+
+
+def customer_id(intent: stripe.PaymentIntent) -> str | None:
+    """The id of the customer who pays; None if the intent has none."""
+    customer: Any = getattr(intent, "customer", None)
+    found: str | None = getattr(customer, "id", customer)
+    return found
+
+
+def intent_mismatch(
+    intent: stripe.PaymentIntent, payment: Payment, *, livemode: bool | None
+) -> str | None:
+    """What shows that an intent is not this payment; None if it is.
+
+    A reference proves nothing: a row may hold the id of somebody else's intent. Without a known
+    mode of our API key (`livemode` is None), the mode is not compared.
+    """
+    deployment, job_key = intent_owner(intent)
+    compared: dict[str, tuple[object, object]] = {
+        "deployment": (deployment, payment.deployment),
+        "job_key": (job_key, payment.job_key),
+        "customer": (customer_id(intent), payment.customer),
+        "amount": (getattr(intent, "amount", None), payment.money.amount),
+        "currency": (getattr(intent, "currency", None), payment.money.currency),
+    }
+    if livemode is not None:
+        compared["livemode"] = (getattr(intent, "livemode", None), livemode)
+    for name, (theirs, ours) in compared.items():
+        if theirs != ours:
+            return f"its {name} is {theirs}, not {ours}"
+    return None
+
+
+def outcome_from_intent(
+    intent: stripe.PaymentIntent, payment: Payment, *, livemode: bool | None
+) -> EffectOutcome:
+    """What an intent's own state says about our charge; one that is not ours says nothing."""
+    if differs := intent_mismatch(intent, payment, livemode=livemode):
+        return Anomalous(f"{intent.id} is not this job's payment: {differs}", intent.id)
+    match intent.status:
+        case "succeeded":
+            return _succeeded_outcome(intent, payment)
+        case "processing":
+            return Pending(f"Stripe is still processing {intent.id}")
+        case "requires_confirmation":
+            return NotFound(f"{intent.id} was not confirmed, so nothing was charged")
+        case "requires_payment_method" if intent.last_payment_error is not None:
+            return _declined_outcome(intent)
+        case "requires_action":
+            return _declined_outcome(intent)
+        case "canceled":
+            return _canceled_outcome(intent)
+        case other:
+            return Anomalous(f"{intent.id} is {other}, which a charge never leads to", intent.id)
+
+
+def closed_outcome(intent: stripe.PaymentIntent) -> EffectOutcome:
+    """Whether an intent can still take money: only a canceled or refunded one never can."""
+    charge = intent.latest_charge
+    match intent.status:
+        case "canceled":
+            return _canceled_outcome(intent)
+        case "succeeded" if isinstance(charge, stripe.Charge) and charge.refunded:
+            return Declined(f"{intent.id} was refunded in full", code="refunded")
+        case "succeeded":
+            return Succeeded(f"{intent.id} has taken the money", intent.id)
+        case "processing":
+            return Pending(f"Stripe is still processing {intent.id}")
+        case "requires_capture":
+            return Anomalous(f"{intent.id} holds the money and waits to be captured", intent.id)
+        case _:
+            return _declined_outcome(intent)
+
+
+def flag_duplicate_payments(outcome: EffectOutcome, ref: str, others: Sequence[str]) -> Anomalous:
+    """The same job has more than one payment: no rule may say which of them stands."""
+    reason = f"{outcome.reason}; and {', '.join(others)} was made for the same job as {ref}"
+    result = outcome.result if isinstance(outcome, Succeeded) else {}
+    return Anomalous(reason, ref, {**result, "flag_duplicate_payments": list(others)})
+
+
+def not_sent_outcome(error: stripe.StripeError) -> EffectOutcome | None:
+    """The answer if Stripe certainly did nothing; None: it may have."""
+    if isinstance(error, stripe.APIConnectionError) and _was_never_sent(error):
+        return NotSent(f"Stripe could not be reached: {describe_error(error)}")
+    if rejects_api_key(error):
+        return NotSent(
+            f"Stripe refuses our key: {describe_error(error)}", credentials_rejected=True
+        )
+    # A lock may be held by our own earlier call, which is still running.
+    if error.http_status == _RATE_LIMITED and _error_code(error) != _LOCK_TIMEOUT:
+        return NotSent(f"Stripe limits our rate: {describe_error(error)}")
+    return None
+
+
+def error_outcome(error: stripe.StripeError) -> EffectOutcome:
+    """The answer to a request that cannot have moved money."""
+    if unsent := not_sent_outcome(error):
+        return unsent
+    if error.http_status == _CARD_DECLINED:
+        return Declined(f"declined: {describe_error(error)}", code=_error_code(error))
+    if is_definitive(error):
+        return Anomalous(f"Stripe does not take the payment: {describe_error(error)}")
+    return Ambiguous(f"preparing the payment: {describe_error(error)}")
+
+
+def rejects_api_key(error: stripe.StripeError) -> bool:
+    """Whether Stripe does not accept our API key, or not for this."""
+    return error.http_status in _UNAUTHORIZED
+
+
+def is_definitive(error: stripe.StripeError) -> bool:
+    """Whether Stripe understood the request and will not perform it as it is."""
+    return error.http_status in _REJECTED_STATUSES
+
+
+def describe_error(error: stripe.StripeError) -> str:
+    """One line for a person, with the request id that Stripe's support asks for."""
+    status = f"HTTP {error.http_status}" if error.http_status else type(error).__name__
+    request = f" (request {error.request_id})" if error.request_id else ""
+    return f"{status} {_error_code(error)}: {str(error.user_message or error)[:200]}{request}"
+
+
+def _error_code(error: stripe.StripeError) -> str:
+    # The SDK fills `.code` for some classes only.
+    return str(error.code or (error.error.code if error.error else None) or "no_code")
+
+
+def _was_never_sent(error: stripe.APIConnectionError) -> bool:
+    """Refused, no such host, no connection in time, or a certificate we do not trust."""
+    cause = error.__cause__
+    if isinstance(cause, ConnectTimeout):
+        return True
+    inner = cause.args[0] if cause is not None and cause.args else None
+    reason = inner.reason if isinstance(inner, MaxRetryError) else None
+    if isinstance(reason, NewConnectionError):
+        return True
+    # Other TLS errors can come after the request was sent: those prove nothing.
+    return (
+        reason is not None
+        and bool(reason.args)
+        and isinstance(reason.args[0], SSLCertVerificationError)
+    )
+
+
+def _succeeded_outcome(intent: stripe.PaymentIntent, payment: Payment) -> EffectOutcome:
+    charge = intent.latest_charge
+    charge_id = charge.id if isinstance(charge, stripe.Charge) else str(charge or "")
+    result: dict[str, Json] = {
+        "charge_id": charge_id,
+        "payment_intent": intent.id,
+        "amount": intent.amount_received,
+        "currency": intent.currency,
+        "request_id": _request_id(intent),
+    }
+    money = payment.money
+    if (intent.amount_received, intent.currency) != (money.amount, money.currency):
+        return Anomalous(
+            f"{intent.id} took {intent.amount_received} {intent.currency}, not {money}",
+            intent.id,
+            result,
+        )
+    if isinstance(charge, stripe.Charge) and charge.amount_refunded:
+        return Anomalous(f"{charge_id} was charged and refunded", intent.id, result)
+    if getattr(charge, "disputed", False):
+        return Anomalous(f"{charge_id} was charged and is disputed", intent.id, result)
+    return Succeeded(f"charged {money} as {charge_id}", intent.id, result)
+
+
+def _declined_outcome(intent: stripe.PaymentIntent) -> StillOpen:
+    code, why = _payment_error(intent) or (intent.status, "not paid")
+    if intent.status == "requires_action":
+        code, why = "authentication_required", "the bank wants the customer"
+    return StillOpen(f"{code}: {why}", code, _result_fields(intent))
+
+
+def _canceled_outcome(intent: stripe.PaymentIntent) -> Declined:
+    code, why = _payment_error(intent) or ("canceled", "the payment was canceled")
+    return Declined(f"{code}: {why}", code, _result_fields(intent))
+
+
+def _payment_error(intent: stripe.PaymentIntent) -> tuple[str, str] | None:
+    error = intent.last_payment_error
+    if error is None:
+        return None
+    code = str(getattr(error, "code", None) or "declined")
+    why = getattr(error, "decline_code", None) or getattr(error, "message", None) or code
+    return code, str(why)
+
+
+def _result_fields(intent: stripe.PaymentIntent) -> dict[str, Json]:
+    return {"payment_intent": intent.id, "request_id": _request_id(intent)}
+
+
+def is_replay(intent: stripe.PaymentIntent) -> bool:
+    """Whether Stripe repeats an earlier answer, which shows the intent as it was then."""
+    response = intent.last_response
+    return response is not None and response.headers.get("Idempotent-Replayed") == "true"
+
+
+def _request_id(intent: stripe.PaymentIntent) -> str | None:
+    response = intent.last_response
+    return response.request_id if response is not None else None

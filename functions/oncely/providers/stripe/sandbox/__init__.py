@@ -1,0 +1,1 @@
+"""A Stripe on this machine, for tests and the demo."""

@@ -1,0 +1,173 @@
+"""Stripe's HTTP API: who may ask, which endpoint answers, and what a key replays."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from oncely.providers.stripe.sandbox.errors import StripeApiError, StripeValidationError
+from oncely.providers.stripe.sandbox.intents import PaymentIntents
+from oncely.providers.stripe.sandbox.refunds import Refunds
+from oncely.providers.stripe.sandbox.serializers import error_body
+from oncely.testing.sandbox.http_messages import (
+    NowFunction,
+    SandboxHandler,
+    SandboxRequest,
+    SandboxResponse,
+)
+from oncely.testing.sandbox.idempotency_keys import (
+    KEY_WINDOW,
+    IdempotencyKeys,
+    KeyInUseError,
+    KeyReusedError,
+)
+from oncely.testing.sandbox.ledger import Ledger, PaymentIntent
+
+SECRET_KEY_PREFIX: Final = "sk_test_"  # noqa: S105 - what every test key begins with
+READ_ONLY_KEY: Final = "sk_test_restricted_read"
+MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
+INTENT_PATH: Final = r"/v1/payment_intents/(pi_[^/]+)"
+# Errors that Stripe causes itself: status → type, code and message.
+OWN_ERRORS: Final = {
+    401: ("invalid_request_error", None, "Invalid API Key provided."),
+    409: ("idempotency_error", "idempotency_key_in_use", "Another request is using this key."),
+    429: ("rate_limit_error", "rate_limit", "Too many requests hit the API too quickly."),
+    500: ("api_error", None, "An unknown error occurred."),
+    503: ("api_error", None, "Stripe is temporarily unavailable."),
+}
+
+
+class StripeApi:
+    """The part of Stripe that a charge job uses."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: NowFunction,
+        *,
+        honors_idempotency_keys: bool = True,
+        key_window: timedelta = KEY_WINDOW,
+        search_lag: timedelta = timedelta(0),
+    ) -> None:
+        self._ledger = ledger
+        self._keys = IdempotencyKeys(clock, window=key_window) if honors_idempotency_keys else None
+        self._intents = PaymentIntents(ledger, clock, search_lag=search_lag)
+        self._refunds = Refunds(ledger, clock)
+        self._routes: list[tuple[str, str, Callable[..., SandboxHandler]]] = [
+            ("POST", r"/v1/payment_intents", self._intents.create),
+            ("GET", r"/v1/payment_intents", self._intents.list),
+            ("GET", r"/v1/payment_intents/search", self._intents.search),
+            ("GET", INTENT_PATH, self._intents.retrieve),
+            ("POST", rf"{INTENT_PATH}/confirm", self._intents.confirm),
+            ("POST", rf"{INTENT_PATH}/cancel", self._intents.cancel),
+            ("POST", r"/v1/refunds", self._refunds.create),
+            ("GET", r"/v1/refunds", self._refunds.list),
+        ]
+
+    def serves(self, path: str) -> bool:
+        """Say whether the path is Stripe's."""
+        return path.startswith("/v1/")
+
+    def complete_pending(self, intent_id: str, *, succeeded: bool) -> PaymentIntent:
+        """End an intent that is processing, or waiting for its customer."""
+        return self._intents.complete_pending(intent_id, succeeded=succeeded)
+
+    def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
+        """Give an error of Stripe's own making."""
+        type_, code, message = OWN_ERRORS[status]
+        error = StripeApiError(message, status=status, type_=type_, code=code)
+        return _with_headers(request, SandboxResponse(status, error_body(error)))
+
+    def handle(
+        self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
+    ) -> SandboxResponse:
+        """Answer one request."""
+        try:
+            _check_credentials(request)
+            response = self._run_idempotent(request, self._endpoint(request), wrap)
+        except StripeApiError as refusal:
+            response = SandboxResponse(refusal.status, error_body(refusal))
+        return _with_headers(request, response)
+
+    def _endpoint(self, request: SandboxRequest) -> Callable[[], SandboxHandler]:
+        for method, pattern, endpoint in self._routes:
+            address = re.fullmatch(pattern, request.path)
+            if address and method == request.method:
+                return lambda: endpoint(request, *address.groups())
+        message = f"Unrecognized request URL ({request.method}: {request.path})."
+        raise StripeValidationError(message, status=404)
+
+    def _run_idempotent(
+        self,
+        request: SandboxRequest,
+        endpoint: Callable[[], SandboxHandler],
+        wrap: Callable[[SandboxHandler], SandboxResponse],
+    ) -> SandboxResponse:
+        key = request.idempotency_key
+        if self._keys is None or key is None or request.method != "POST":
+            return wrap(self._with_lock(endpoint()))
+        if len(key) > MAX_IDEMPOTENCY_KEY_LENGTH:
+            message = f"Idempotency keys have at most {MAX_IDEMPOTENCY_KEY_LENGTH} characters."
+            raise StripeValidationError(message)
+        stored = self._begin(self._keys, key, request)
+        if stored is not None:
+            return stored.with_headers(Idempotent_Replayed="true")
+        try:
+            response = wrap(self._with_lock(endpoint()))
+        except BaseException:  # a wrong parameter, or a bug: nothing was executed under the key
+            self._keys.forget(key)
+            raise
+        response = response.with_headers(Original_Request=request.request_id, Idempotency_Key=key)
+        self._keys.finish(key, response)
+        return response
+
+    @staticmethod
+    def _begin(keys: IdempotencyKeys, key: str, request: SandboxRequest) -> SandboxResponse | None:
+        try:
+            return keys.begin(key, (request.method, request.path, request.params))
+        except KeyReusedError as error:
+            message = (
+                "Keys for idempotent requests can only be used with the same parameters they "
+                f"were first used with. Try using a key other than '{key}'."
+            )
+            raise StripeApiError(message, type_="idempotency_error") from error
+        except KeyInUseError as error:
+            type_, code, message = OWN_ERRORS[409]
+            raise StripeApiError(message, status=409, type_=type_, code=code) from error
+
+    def _with_lock(self, execute: SandboxHandler) -> SandboxHandler:
+        def locked() -> SandboxResponse:
+            with self._ledger.lock:
+                try:
+                    return execute()
+                except StripeApiError as refusal:
+                    return SandboxResponse(refusal.status, error_body(refusal))
+
+        return locked
+
+
+def _check_credentials(request: SandboxRequest) -> None:
+    api_key = _api_key(request.headers.get("authorization", ""))
+    if not api_key.startswith(SECRET_KEY_PREFIX):
+        raise StripeApiError("Invalid API Key provided.", status=401)
+    if api_key == READ_ONLY_KEY and request.method != "GET":
+        message = "The provided key does not have the required permissions for this endpoint."
+        raise StripeApiError(message, status=403)
+
+
+def _api_key(authorization: str) -> str:
+    scheme, _, credentials = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return credentials if scheme.lower() == "bearer" else ""
+    try:
+        return base64.b64decode(credentials).decode().partition(":")[0]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def _with_headers(request: SandboxRequest, response: SandboxResponse) -> SandboxResponse:
+    version = request.headers.get("stripe-version")
+    named = {"Stripe_Version": version} if version else {}
+    return response.with_headers(Request_Id=request.request_id, **named)

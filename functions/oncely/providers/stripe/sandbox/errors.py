@@ -1,0 +1,61 @@
+"""How Stripe says no.
+
+StripeApiError          decided while executing: kept under the idempotency key
+└── StripeValidationError   decided before anything was executed: not kept
+"""
+
+from oncely.testing.sandbox.ledger import PaymentIntent
+
+INVALID_REQUEST = "invalid_request_error"
+UNEXPECTED_STATE = "payment_intent_unexpected_state"
+
+
+class StripeApiError(Exception):
+    """An answer that is not a success, with the fields of Stripe's error object."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        type_: str = INVALID_REQUEST,
+        code: str | None = None,
+        param: str | None = None,
+        decline_code: str | None = None,
+        charge: str | None = None,
+        intent: PaymentIntent | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.intent = intent
+        self.fields = {
+            "type": type_,
+            "code": code,
+            "param": param,
+            "decline_code": decline_code,
+            "charge": charge,
+        }
+
+
+class StripeValidationError(StripeApiError):
+    """The request itself is wrong; no endpoint began to execute it."""
+
+
+def not_found_error(resource_type: str, id_: str, *, param: str | None = None) -> StripeApiError:
+    """Refuse an id that does not exist: 404 in the address, 400 in a parameter."""
+    return StripeApiError(
+        f"No such {resource_type}: '{id_}'",
+        status=400 if param else 404,
+        code="resource_missing",
+        param=param or "intent",
+    )
+
+
+def unexpected_state_error(verb: str, intent: PaymentIntent) -> StripeApiError:
+    """Refuse a step that the intent's status does not allow."""
+    return StripeApiError(
+        f"You cannot {verb} this PaymentIntent because it has a status of {intent.status}.",
+        code=UNEXPECTED_STATE,
+        intent=intent,
+    )

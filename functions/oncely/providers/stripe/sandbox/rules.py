@@ -1,0 +1,189 @@
+"""What confirming, canceling and settling do to a PaymentIntent: pure, and Stripe's rules."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from oncely.providers.stripe.sandbox.errors import (
+    UNEXPECTED_STATE,
+    StripeApiError,
+    not_found_error,
+    unexpected_state_error,
+)
+from oncely.testing.sandbox.ledger import Charge, ChargeStatus, IntentStatus, PaymentIntent
+
+CONFIRMABLE: Final = frozenset(
+    {
+        IntentStatus.REQUIRES_PAYMENT_METHOD,
+        IntentStatus.REQUIRES_CONFIRMATION,
+        IntentStatus.REQUIRES_ACTION,
+    }
+)
+CANCELABLE: Final = CONFIRMABLE
+COMPLETABLE: Final = frozenset({IntentStatus.PROCESSING, IntentStatus.REQUIRES_ACTION})
+
+# Stripe's own test payment methods and the reason each is declined for; all others succeed.
+DECLINES: Final = MappingProxyType(
+    {
+        "pm_card_chargeDeclined": "generic_decline",
+        "pm_card_chargeDeclinedInsufficientFunds": "insufficient_funds",
+    }
+)
+NEEDS_AUTHENTICATION: Final = "pm_card_authenticationRequired"
+PROCESSING_METHOD: Final = "pm_processing"
+MISSING_METHOD: Final = "pm_missing"
+MISSING_CUSTOMER: Final = "cus_missing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfirmAttempt:
+    """One try at a payment: what the caller of confirm said."""
+
+    charge_id: str
+    at: datetime
+    idempotency_key: str | None = None
+    payment_method: str | None = None
+    off_session: bool = False
+    error_on_requires_action: bool = False
+    return_url: str | None = None
+    amount: int | None = None  # `amount_to_confirm`; None: the intent's own
+
+
+@dataclass(frozen=True)
+class ConfirmResult:
+    """The intent and the charge afterwards, and the refusal to answer with, if it is one."""
+
+    intent: PaymentIntent
+    charge: Charge | None = None
+    error: StripeApiError | None = None
+
+
+def check_customer(customer: str | None) -> None:
+    """Refuse a customer that does not exist."""
+    if customer and customer.startswith(MISSING_CUSTOMER):
+        raise not_found_error("customer", customer, param="customer")
+
+
+def check_payment_method(payment_method: str | None) -> None:
+    """Refuse a payment method that does not exist."""
+    if payment_method and (
+        payment_method.startswith(MISSING_METHOD) or not payment_method.startswith("pm_")
+    ):
+        raise not_found_error("PaymentMethod", payment_method, param="payment_method")
+
+
+def confirm(intent: PaymentIntent, attempt: ConfirmAttempt) -> ConfirmResult:
+    """Try to take the money."""
+    check_payment_method(attempt.payment_method)
+    if intent.status not in CONFIRMABLE:
+        raise unexpected_state_error("confirm", intent)
+    method = attempt.payment_method or intent.payment_method
+    if method is None:
+        message = "You cannot confirm this PaymentIntent because it's missing a payment method."
+        raise StripeApiError(message, code=UNEXPECTED_STATE, intent=intent)
+    if intent.redirects_allowed and attempt.return_url is None:
+        message = (
+            "This PaymentIntent accepts payment methods that might redirect your customer, so "
+            "you must provide a `return_url`, or create it with `automatic_payment_methods"
+            "[enabled]=true` and `automatic_payment_methods[allow_redirects]=never`."
+        )
+        raise StripeApiError(message, param="return_url", intent=intent)
+    amount = attempt.amount or intent.amount
+    tried = replace(intent, amount=amount, payment_method=method, last_payment_error=None)
+    return _attempt_charge(tried, attempt)
+
+
+def _attempt_charge(intent: PaymentIntent, attempt: ConfirmAttempt) -> ConfirmResult:
+    method = str(intent.payment_method)
+    if method in DECLINES:
+        return _decline(intent, attempt, code="card_declined", decline_code=DECLINES[method])
+    if method == NEEDS_AUTHENTICATION:
+        # Nobody is there to act, or the caller does not want to wait for someone who is.
+        if attempt.off_session or attempt.error_on_requires_action:
+            reason = "authentication_required"
+            return _decline(intent, attempt, code=reason, decline_code=reason)
+        return ConfirmResult(replace(intent, status=IntentStatus.REQUIRES_ACTION))
+    if method == PROCESSING_METHOD:
+        charge = _charge(intent, attempt, ChargeStatus.PENDING)
+        status = IntentStatus.PROCESSING
+    else:
+        charge = _charge(intent, attempt, ChargeStatus.SUCCEEDED)
+        status = IntentStatus.SUCCEEDED
+    return ConfirmResult(replace(intent, status=status, latest_charge=charge.charge_id), charge)
+
+
+def _decline(
+    intent: PaymentIntent, attempt: ConfirmAttempt, *, code: str, decline_code: str
+) -> ConfirmResult:
+    charge = replace(_charge(intent, attempt, ChargeStatus.FAILED), failure_code=code)
+    after = with_payment_error(intent, charge, code=code, decline_code=decline_code)
+    error = StripeApiError(
+        "Your card was declined.",
+        status=402,
+        type_="card_error",
+        code=code,
+        decline_code=decline_code,
+        charge=charge.charge_id,
+        intent=after,
+    )
+    return ConfirmResult(after, charge, error)
+
+
+def with_payment_error(
+    intent: PaymentIntent, charge: Charge, *, code: str, decline_code: str
+) -> PaymentIntent:
+    """Send the intent back to ask for another payment method."""
+    return replace(
+        intent,
+        status=IntentStatus.REQUIRES_PAYMENT_METHOD,
+        payment_method=None,
+        latest_charge=charge.charge_id,
+        last_payment_error={
+            "type": "card_error",
+            "code": code,
+            "decline_code": decline_code,
+            "charge": charge.charge_id,
+            "message": "Your card was declined.",
+        },
+    )
+
+
+def _charge(intent: PaymentIntent, attempt: ConfirmAttempt, status: ChargeStatus) -> Charge:
+    return Charge(
+        charge_id=attempt.charge_id,
+        intent_id=intent.intent_id,
+        amount=intent.amount,
+        currency=intent.currency,
+        created=attempt.at,
+        status=status,
+        customer=intent.customer,
+        payment_method=str(intent.payment_method),
+        metadata=intent.metadata,
+        idempotency_key=attempt.idempotency_key,
+    )
+
+
+def cancel(intent: PaymentIntent, *, reason: str | None, at: datetime) -> PaymentIntent:
+    """Make sure that this intent never takes money."""
+    if intent.status not in CANCELABLE:
+        raise unexpected_state_error("cancel", intent)
+    return replace(intent, status=IntentStatus.CANCELED, canceled_at=at, cancellation_reason=reason)
+
+
+def complete_pending(
+    intent: PaymentIntent, pending: Charge | None, attempt: ConfirmAttempt, *, succeeded: bool
+) -> ConfirmResult:
+    """End what was processing, or waiting for the customer."""
+    if intent.status not in COMPLETABLE:
+        raise unexpected_state_error("settle", intent)
+    charge = pending or _charge(intent, attempt, ChargeStatus.PENDING)
+    if succeeded:
+        charge = replace(charge, status=ChargeStatus.SUCCEEDED)
+        return ConfirmResult(
+            replace(intent, status=IntentStatus.SUCCEEDED, latest_charge=charge.charge_id), charge
+        )
+    reason = "generic_decline"
+    charge = replace(charge, status=ChargeStatus.FAILED, failure_code="card_declined")
+    after = with_payment_error(intent, charge, code="card_declined", decline_code=reason)
+    return ConfirmResult(after, charge)

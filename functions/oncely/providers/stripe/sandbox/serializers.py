@@ -1,0 +1,116 @@
+"""Writes Stripe's JSON: payment intents, charges, refunds, lists and errors."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from oncely.providers.stripe.sandbox.errors import StripeApiError
+from oncely.testing.sandbox.ledger import (
+    Charge,
+    ChargeStatus,
+    IntentStatus,
+    PaymentIntent,
+    Refund,
+)
+
+
+def _seconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp())
+
+
+def intent_body(intent: PaymentIntent, *, charge: Charge | None = None) -> dict[str, Any]:
+    """Write a PaymentIntent; a charge given is written in full, where its id would be."""
+    paid = intent.status is IntentStatus.SUCCEEDED
+    return {
+        "id": intent.intent_id,
+        "object": "payment_intent",
+        "amount": intent.amount,
+        "amount_capturable": 0,
+        "amount_received": intent.amount if paid else 0,
+        "automatic_payment_methods": {
+            "enabled": True,
+            "allow_redirects": "always" if intent.redirects_allowed else "never",
+        },
+        "canceled_at": _seconds(intent.canceled_at),
+        "cancellation_reason": intent.cancellation_reason,
+        "capture_method": "automatic",
+        "client_secret": f"{intent.intent_id}_secret_sandbox",
+        "confirmation_method": "automatic",
+        "created": _seconds(intent.created),
+        "currency": intent.currency,
+        "customer": intent.customer,
+        "description": intent.description,
+        "last_payment_error": intent.last_payment_error,
+        "latest_charge": charge_body(charge) if charge else intent.latest_charge,
+        "livemode": False,
+        "metadata": dict(intent.metadata),
+        "next_action": _next_action(intent),
+        "payment_method": intent.payment_method,
+        "payment_method_types": ["card"],
+        "receipt_email": intent.receipt_email,
+        "status": intent.status.value,
+    }
+
+
+def _next_action(intent: PaymentIntent) -> dict[str, Any] | None:
+    if intent.status is not IntentStatus.REQUIRES_ACTION:
+        return None
+    return {"type": "use_stripe_sdk", "use_stripe_sdk": {"type": "three_d_secure_redirect"}}
+
+
+def charge_body(charge: Charge) -> dict[str, Any]:
+    """Write a charge."""
+    paid = charge.status is ChargeStatus.SUCCEEDED
+    return {
+        "id": charge.charge_id,
+        "object": "charge",
+        "amount": charge.amount,
+        "amount_captured": charge.amount if paid else 0,
+        "amount_refunded": charge.amount_refunded,
+        "captured": paid,
+        "created": _seconds(charge.created),
+        "currency": charge.currency,
+        "customer": charge.customer,
+        "disputed": charge.disputed,
+        "failure_code": charge.failure_code,
+        "livemode": False,
+        "metadata": dict(charge.metadata),
+        "paid": paid,
+        "payment_intent": charge.intent_id,
+        "payment_method": charge.payment_method,
+        "refunded": charge.amount_refunded == charge.amount,
+        "status": charge.status.value,
+    }
+
+
+def refund_body(refund: Refund) -> dict[str, Any]:
+    """Write a refund."""
+    return {
+        "id": refund.refund_id,
+        "object": "refund",
+        "amount": refund.amount,
+        "charge": refund.charge_id,
+        "created": _seconds(refund.created),
+        "currency": refund.currency,
+        "metadata": dict(refund.metadata),
+        "payment_intent": refund.intent_id,
+        "status": "succeeded",
+    }
+
+
+def list_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool) -> dict[str, Any]:
+    """Write a page of a list."""
+    return {"object": "list", "url": url, "has_more": has_more, "data": list(items)}
+
+
+def search_body(items: Sequence[Mapping[str, Any]], *, url: str, has_more: bool) -> dict[str, Any]:
+    """Write a page of a search."""
+    page = list_body(items, url=url, has_more=has_more)
+    return {**page, "object": "search_result", "next_page": None}
+
+
+def error_body(error: StripeApiError) -> dict[str, Any]:
+    """Write an error; the fields that it does not have are left out, as Stripe does."""
+    fields = {name: value for name, value in error.fields.items() if value is not None}
+    intent = {"payment_intent": intent_body(error.intent)} if error.intent else {}
+    return {"error": {"message": error.message, **fields, **intent}}

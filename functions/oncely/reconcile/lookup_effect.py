@@ -1,0 +1,124 @@
+"""Asks what became of an effect: our own rows first, then the provider; nothing is changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from oncely.contract import AlreadyResolved, AnyContract, EffectCall, Message, Mismatch, Proceed
+from oncely.domain.due import flag_changed_values
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    EffectOutcome,
+    LookupFailed,
+    LookupUnsupported,
+    Prepared,
+    Succeeded,
+)
+from oncely.domain.fingerprint import fingerprint
+from oncely.domain.jobs import Job
+from oncely.domain.profiles import RetrySafety
+from oncely.domain.table_identity import may_have_lost_history
+from oncely.ports import TableOpen
+
+
+@dataclass(frozen=True)
+class LookupResult:
+    """What was heard; without facts there is nothing local to write."""
+
+    outcome: EffectOutcome
+    facts: Any = None  # the contract's own type
+    restored_fields: Mapping[str, str | None] = field(default_factory=dict)  # what the row had lost
+
+
+def lookup_closed(row: Job, contract: AnyContract) -> EffectOutcome:
+    """Whether what was prepared can still take effect; whatever goes wrong is no answer."""
+    try:
+        return contract.lookup_closed(row)
+    except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
+        return LookupFailed(f"asking ended in {type(error).__name__}: {error}")
+
+
+def lookup_effect(
+    row: Job, contract: AnyContract, message: Message, table: TableOpen
+) -> LookupResult:
+    """Whatever goes wrong is an answer as well: looking changes nothing, and is done again."""
+    try:
+        precheck = contract.precheck(message)
+    except Exception as error:  # noqa: BLE001  # whatever our own rows or a contract raise
+        return LookupResult(
+            LookupFailed(f"our own rows could not be read: {type(error).__name__}: {error}")
+        )
+    if isinstance(precheck, Mismatch):
+        return LookupResult(Anomalous(precheck.reason))
+    if precheck.facts is None:
+        return LookupResult(Anomalous("our own rows do not tell any more what was asked for"))
+    try:
+        # The same key as when it was sent: another one would find nothing.
+        key_length = contract.policy.profile.max_key_length
+        call = EffectCall(job=row, facts=precheck.facts, max_key_length=key_length)
+        if may_have_lost_history(row, table.replays_until):
+            answer, found = _lookup_after_restore(contract, call, table)
+        else:
+            answer, found = contract.lookup(call), {}
+    except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
+        lookup_failed = LookupFailed(f"asking ended in {type(error).__name__}: {error}")
+        return LookupResult(lookup_failed, precheck.facts)
+    values = None if precheck.values is None else fingerprint(precheck.values)
+    checked_outcome = flag_changed_values(row, answer, values)
+    if may_have_lost_history(row, table.replays_until) and _is_recorded(checked_outcome, precheck):
+        return LookupResult(checked_outcome, None, found)
+    return LookupResult(checked_outcome, precheck.facts, found)
+
+
+def find_lost_reference(
+    row: Job, contract: AnyContract, message: Message, table: TableOpen
+) -> Prepared | EffectOutcome | None:
+    """What a restored row without a reference has at its provider. Returns None if it lost none."""
+    if row.provider_ref is not None or not may_have_lost_history(row, table.replays_until):
+        return None
+    try:
+        precheck = contract.precheck(message)
+        if isinstance(precheck, Mismatch) or precheck.facts is None:
+            return None  # nothing tells whose it would be: the repair itself says so
+        return contract.find_prepared(
+            EffectCall(job=_with_deployment(row, table), facts=precheck.facts)
+        )
+    except Exception as error:  # noqa: BLE001  # whatever our own rows or a provider's SDK raise
+        return LookupFailed(f"asking ended in {type(error).__name__}: {error}")
+
+
+def _lookup_after_restore(
+    contract: AnyContract, call: EffectCall[Any], table: TableOpen
+) -> tuple[EffectOutcome, dict[str, str | None]]:
+    """The row may lack its reference: by deployment and job key the provider still knows it."""
+    call.job = _with_deployment(call.job, table)
+    found: dict[str, str | None] = {}
+    if call.job.provider_ref is None:
+        match contract.find_prepared(call):
+            case None:
+                pass
+            case Prepared(ref=ref):
+                found = {"provider_ref": ref, "deployment": call.job.deployment}
+                call.job = replace(call.job, provider_ref=ref)
+            case answer:
+                return answer, {}
+    answer = contract.lookup(call)
+    if isinstance(answer, LookupUnsupported) and contract.policy.safety is not RetrySafety.NATURAL:
+        # Its key may have been used in what the restore lost: no window makes a resend safe.
+        answer = Anomalous(f"the job table was restored, so it may have happened; {answer.reason}")
+    return answer, found
+
+
+def _is_recorded(outcome: EffectOutcome, precheck: Proceed[Any] | AlreadyResolved[Any]) -> bool:
+    """Whether our own rows name this very effect: only the job's row was lost."""
+    known = precheck.outcome if isinstance(precheck, AlreadyResolved) else None
+    return (
+        isinstance(outcome, Succeeded)
+        and isinstance(known, Succeeded)
+        and all(outcome.result.get(name) == value for name, value in known.result.items())
+    )
+
+
+def _with_deployment(row: Job, table: TableOpen) -> Job:
+    """A row that lost its first claim lost the deployment with it."""
+    return replace(row, deployment=row.deployment or table.deployment)

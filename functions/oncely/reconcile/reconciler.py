@@ -1,0 +1,330 @@
+"""Resolves one thing that is due: asks the provider and records the answer; it never acts.
+
+Nor does it alert an operator: it says that an alert is owed, and its caller sees to that.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from oncely.contract import AnyContract, Message, Mismatch, encode_message
+from oncely.domain.decide import decide, escalate_if_other_deployment
+from oncely.domain.decisions import MESSAGE_GRACE, Decision, escalate
+from oncely.domain.due import (
+    SweepStep,
+    escalate_if_values_changed,
+    hold_for_sweep,
+    resend,
+    sweep_step,
+)
+from oncely.domain.effect_outcomes import EffectOutcome, LeaseExpired, LookupFailed
+from oncely.domain.errors import InvalidInputError
+from oncely.domain.fingerprint import fingerprint
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.writes import BusinessWrite, Json
+from oncely.enqueue.create_row import row_from_message
+from oncely.ports import (
+    Clock,
+    Created,
+    Dependencies,
+    JobStore,
+    MessageSender,
+    Swapped,
+    TableBlocked,
+    TableGuard,
+    TableOpen,
+)
+from oncely.publish.publisher import EndedJobPublisher
+from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
+from oncely.registry import ContractRegistry
+from oncely.run.write_decision import DecisionResult, DecisionWriter
+
+ACTOR: Final = "reconciler"
+ROW_MISSING: Final = "gone"
+FENCED: Final = "fenced"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """What was done about one job, or would be."""
+
+    key: JobKey
+    outcome: str
+    from_status: Status | None = None
+    to_status: Status | None = None
+    reason: str = ""
+    lookup_failed: bool = False  # the provider could not say; counted apart
+    needs_alert: bool = False  # a person is to be told, and was not yet
+    job: Job | None = None  # the row as it is now, or would be; None: it was left alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconciler:
+    """Brings an unresolved job one step further; two at once are harmless."""
+
+    registry: ContractRegistry
+    dependencies: Dependencies
+    store: JobStore
+    clock: Clock
+    jitter: Callable[[], float]
+    sender_for_queue: Callable[[str], MessageSender]
+    publisher: EndedJobPublisher
+    guard: TableGuard
+    actor: str = ACTOR  # or the person who asked for this very job
+
+    def resolve(
+        self,
+        key: JobKey,
+        *,
+        message: Mapping[str, Json] | None = None,
+        on_demand: bool = False,
+        dry_run: bool = False,
+    ) -> Resolution:
+        """Look at one row and do what is due; a dry run says what it would do."""
+        table = self.guard.check()
+        if isinstance(table, TableBlocked):
+            return Resolution(key=key, outcome=FENCED, reason=table.reason)
+        row = self.store.get(key)
+        if row is None:
+            return self._create_missing(key, message, table, dry_run=dry_run)
+        match sweep_step(row, self.clock.now(), on_demand=on_demand):
+            case SweepStep.NONE:
+                return _no_resolution(row)
+            case SweepStep.PUBLISH:
+                return self._publish(row, dry_run=dry_run)
+            case SweepStep.ALERT:
+                return _review_resolution(row, row.last_error or "it needs review", dry_run=dry_run)
+            case step:
+                return self._resolve_row(row, step, table, dry_run=dry_run)
+
+    def hold_row(self, row: Job) -> Job | None:
+        """Move the due time on, so that what cannot be resolved now makes room for what can."""
+        held = hold_for_sweep(row, self.clock.now(), jitter=self.jitter())
+        written = self.store.compare_and_swap(row, held)
+        return written.job if isinstance(written, Swapped) else None
+
+    def _publish(self, row: Job, *, dry_run: bool) -> Resolution:
+        if not dry_run and self.hold_row(row) is None:
+            return _no_resolution(row)
+        if not dry_run:
+            self.publisher.publish(row.job_key)
+        return _resolution(row, "published", row.status, "what it owes was not sent yet")
+
+    def _resolve_row(
+        self, row: Job, step: SweepStep, table: TableOpen, *, dry_run: bool
+    ) -> Resolution:
+        try:
+            contract_type, read = self.registry.parse_mapping(row.message)
+        except InvalidInputError as error:
+            return self._unreadable(row, str(error), dry_run=dry_run)
+        return _JobResolution(self, contract_type(self.dependencies), read, dry_run, table).perform(
+            row, step
+        )
+
+    def _create_missing(
+        self, key: JobKey, message: Mapping[str, Json] | None, table: TableOpen, *, dry_run: bool
+    ) -> Resolution:
+        """Our own rows ask for a job that nobody enqueued: a row, then its message."""
+        if message is None:
+            return Resolution(key=key, outcome=ROW_MISSING, reason="there is no such job")
+        if not table.has_all_rows(self.clock.now()):
+            return Resolution(
+                key=key, outcome=ROW_MISSING, reason="its row may be lost in a restore"
+            )
+        contract_type, read = self.registry.parse_mapping(message)
+        reason = "our own rows ask for it, and no job existed"
+        resolution = Resolution(key=key, outcome="ready", to_status=Status.READY, reason=reason)
+        if dry_run:
+            return resolution
+        now = self.clock.now()
+        due_at = now + MESSAGE_GRACE
+        job = row_from_message(
+            contract_type, read, now=now, due_at=due_at, actor=ACTOR, reason=reason
+        )
+        if isinstance(self.store.create(job), Created):
+            self.resend_message(contract_type, job)
+        return resolution
+
+    def _unreadable(self, row: Job, reason: str, *, dry_run: bool) -> Resolution:
+        """A row of a job type, or a version, that this deployment does not know."""
+        decision = escalate(f"this deployment cannot read its message: {reason}")
+        if not dry_run and self.decision_writer().write(row, decision).job is None:
+            return _no_resolution(row)
+        return _review_resolution(row, decision.reason, dry_run=dry_run)
+
+    @property
+    def row_retention(self) -> timedelta:
+        """How long the stage keeps the row of a natural effect."""
+        return self.publisher.row_retention
+
+    def resend_message(self, contract_type: type[AnyContract], job: Job) -> None:
+        """Send the job's message; if this fails, the row falls due again."""
+        self.sender_for_queue(contract_type.resources.queue).send([encode_message(job.message)])
+
+    def decision_writer(self) -> DecisionWriter:
+        """The one way a decision reaches a row; without a teller, a review stays due."""
+        return DecisionWriter(
+            store=self.store,
+            clock=self.clock,
+            actor=self.actor,
+            row_retention=self.row_retention,
+        )
+
+
+@dataclass(frozen=True)
+class _JobResolution:
+    """One look at one row."""
+
+    reconciler: Reconciler
+    contract: AnyContract
+    message: Message
+    dry_run: bool
+    table: TableOpen
+
+    def perform(self, row: Job, step: SweepStep) -> Resolution:
+        match step:
+            case SweepStep.RESEND:
+                return self._resend(row)
+            case SweepStep.EXPIRE_LEASE:
+                return self._expire_lease(row)
+            case _:
+                # Two sweeps at once may both ask: that changes nothing, and one of them writes.
+                return self._look_up(row, row.status)
+
+    def _resend(self, row: Job) -> Resolution:
+        now = self.reconciler.clock.now()
+        decision = self._values_changed(row) or resend(row, self.contract.policy, now)
+        result = self._write(row, decision)
+        if result.job and decision.event is Event.RESEND and not self.dry_run:
+            self.reconciler.resend_message(type(self.contract), result.job)
+        return self._to_resolution(row, result)
+
+    def _values_changed(self, row: Job) -> Decision | None:
+        try:
+            precheck = self.contract.precheck(self.message)
+        except Exception:  # noqa: BLE001  # a worker will say what is wrong; age ends it
+            return None
+        if isinstance(precheck, Mismatch):
+            return escalate(precheck.reason)
+        values = precheck.values
+        return escalate_if_values_changed(row, None if values is None else fingerprint(values))
+
+    def _expire_lease(self, row: Job) -> Resolution:
+        """The owner is dead; whether it had acted is asked at once."""
+        decision = self._decide(row, LeaseExpired(), self.reconciler.clock.now())
+        result = self._write(row, decision)
+        job = result.job
+        if job is None or sweep_step(job, self.reconciler.clock.now()) is not SweepStep.LOOK_UP:
+            self._send_if_runnable(result)
+            return self._to_resolution(row, result)
+        return self._look_up(job, row.status)
+
+    def _look_up(self, row: Job, old: Status) -> Resolution:
+        # Before the question: an answer may be old by the time that it is judged.
+        looked_up_at = self.reconciler.clock.now()
+        deployment = self.table.deployment
+        if elsewhere := escalate_if_other_deployment(row, self.contract.policy, deployment):
+            return self._to_resolution(row, self._write(row, elsewhere), old)
+        lookup = lookup_effect(row, self.contract, self.message, self.table)
+        return self._record_lookup(row, old, lookup, looked_up_at)
+
+    def _record_lookup(
+        self, row: Job, old: Status, lookup: LookupResult, looked_up_at: datetime
+    ) -> Resolution:
+        """Record an answer; without facts there is nothing local to write."""
+        answer, facts = lookup.outcome, lookup.facts
+        decision = self._decide(_with_restored_fields(row, lookup), answer, looked_up_at)
+        decision = replace(decision, changes={**lookup.restored_fields, **decision.changes})
+        result = self._write(
+            row,
+            decision,
+            answer,
+            lambda after: (
+                ()
+                if facts is None
+                else self.contract.business_writes(decision.event, facts, after, answer)
+            ),
+        )
+        self._send_if_runnable(result)
+        resolution = self._to_resolution(row, result, old)
+        return replace(resolution, lookup_failed=isinstance(answer, LookupFailed))
+
+    def _decide(self, row: Job, outcome: EffectOutcome, now: datetime) -> Decision:
+        reconciler = self.reconciler
+        return decide(
+            row,
+            self.contract.policy,
+            outcome,
+            now=now,
+            key_scope=self.contract.key_scope(),
+            jitter=reconciler.jitter(),
+        )
+
+    def _write(
+        self,
+        row: Job,
+        decision: Decision,
+        outcome: EffectOutcome | None = None,
+        business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
+    ) -> DecisionResult:
+        now = self.reconciler.clock.now()
+        if self.dry_run:
+            return DecisionResult(
+                decision, decision.apply_to(row, now=now, actor=self.reconciler.actor)
+            )
+        writer = self.reconciler.decision_writer()
+        return writer.write(
+            row, decision, contract=self.contract, outcome=outcome, business_writes=business_writes
+        )
+
+    def _send_if_runnable(self, result: DecisionResult) -> None:
+        """A job that may run at once gets its message now; a later one when it falls due."""
+        now, run_at = self.reconciler.clock.now(), result.decision.run_at
+        if result.job and run_at and run_at <= now and not self.dry_run:
+            self.reconciler.resend_message(type(self.contract), result.job)
+
+    def _to_resolution(
+        self, row: Job, result: DecisionResult, old: Status | None = None
+    ) -> Resolution:
+        """What a settlement means for whoever runs the next step."""
+        decision, job = result.decision, result.job
+        if result.orphaned_outcome:
+            return Resolution(
+                key=row.job_key,
+                outcome=ROW_MISSING,
+                reason=result.orphaned_outcome,
+                needs_alert=True,
+            )
+        if job is None:
+            return _no_resolution(row)
+        done = _resolution(row, job.status, job.status, decision.reason, old)
+        return replace(done, needs_alert=decision.alert and not self.dry_run, job=job)
+
+
+def _with_restored_fields(row: Job, lookup: LookupResult) -> Job:
+    """The row with what it had lost, such as the reference of a payment that was found."""
+    return replace(row, **lookup.restored_fields)  # type: ignore[arg-type]  # a mapping of fields by name
+
+
+def _review_resolution(row: Job, reason: str, *, dry_run: bool) -> Resolution:
+    review = Status.NEEDS_REVIEW
+    return replace(_resolution(row, review, review, reason), needs_alert=not dry_run)
+
+
+def _no_resolution(row: Job) -> Resolution:
+    return _resolution(row, "nothing", row.status, "another has it, or nothing is due")
+
+
+def _resolution(
+    row: Job, outcome: str, new: Status, reason: str, old: Status | None = None
+) -> Resolution:
+    return Resolution(
+        key=row.job_key,
+        outcome=outcome,
+        from_status=old or row.status,
+        to_status=new,
+        reason=reason,
+    )

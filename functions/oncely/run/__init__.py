@@ -1,0 +1,1 @@
+"""Processes queue messages: precheck, claim, execute once, end in one transaction."""

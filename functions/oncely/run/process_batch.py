@@ -1,0 +1,130 @@
+"""Works the messages of one invocation side by side; one bad record never fails its neighbours."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, assert_never
+
+from oncely.ports import Clock, MessageSource
+from oncely.run.deadline import Deadline
+from oncely.run.message_actions import (
+    Ack,
+    LeaveInvisible,
+    MessageAction,
+    Nack,
+    Postpone,
+    Reject,
+    action_for,
+)
+from oncely.run.outcomes import InternalError, RunOutcome
+from oncely.run.run_job import JobRunner
+
+# SQS keeps a message invisible for 12 hours at most, counted from its receipt.
+MAX_VISIBILITY_TIMEOUT: Final = timedelta(hours=11)
+# Workers that wait for the same lease come back spread over this time.
+NACK_JITTER: Final = timedelta(seconds=10)
+# After 1, 4, 16 and 64 minutes: five receives take 85 minutes. Then the dead letter queue holds the
+# message for days, and its consumer leaves it there while the table is refused.
+FIRST_POSTPONE_DELAY: Final = timedelta(minutes=1)
+_POSTPONE_FACTOR: Final = 4
+# One receive is kept in reserve: the last one may be spent by a crash.
+RESERVED_RECEIVES: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """One message as the queue delivered it."""
+
+    message_id: str
+    body: str
+    receipt: str
+    receive_count: int  # how often it was delivered, this time included
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessedDelivery:
+    """What became of one delivery; `acked` when the queue may forget it."""
+
+    delivery: Delivery
+    outcome: RunOutcome
+    action: MessageAction
+    acked: bool
+    error: Exception | None = None  # a reply that could not be carried out
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchProcessor:
+    """Runs a batch with a bound, and returns only when every thread has ended."""
+
+    runner: JobRunner
+    message_source: MessageSource
+    clock: Clock
+    jitter: Callable[[], float]
+    concurrency: int
+    max_receive_count: int
+
+    def process(
+        self,
+        deliveries: Sequence[Delivery],
+        *,
+        deadline: Deadline,
+    ) -> list[ProcessedDelivery]:
+        """Work each delivery; never raises for one of them."""
+        # Leaving the block waits for every thread: one left behind would thaw with the next
+        # invocation and act past its lease.
+        with ThreadPoolExecutor(max_workers=self.concurrency) as pool:
+            jobs = [
+                pool.submit(self._process_delivery, delivery, deadline) for delivery in deliveries
+            ]
+        # Taken only now: waiting for each would wake this thread as often, and cost the others CPU.
+        return [job.result() for job in jobs]
+
+    def _process_delivery(self, delivery: Delivery, deadline: Deadline) -> ProcessedDelivery:
+        try:
+            outcome = self.runner.run(delivery.body, deadline=deadline)
+        except Exception as error:  # noqa: BLE001  # a neighbour's job must go on; this one is logged
+            outcome = InternalError(error)
+        near_limit = delivery.receive_count >= self.max_receive_count - RESERVED_RECEIVES
+        action = action_for(outcome, near_receive_limit=near_limit)
+        try:
+            acked = self._apply_action(action, delivery)
+        except Exception as error:  # noqa: BLE001  # not acked, so the queue delivers it again
+            return ProcessedDelivery(
+                delivery=delivery, outcome=outcome, action=action, acked=False, error=error
+            )
+        return ProcessedDelivery(delivery=delivery, outcome=outcome, action=action, acked=acked)
+
+    def _apply_action(self, action: MessageAction, delivery: Delivery) -> bool:
+        match action:
+            case Ack():
+                return True
+            case LeaveInvisible():
+                return False
+            case Nack(visible_at=at):
+                self.message_source.redeliver_after(delivery.receipt, delay=self._delay_until(at))
+                return False
+            case Postpone():
+                self.message_source.redeliver_after(
+                    delivery.receipt, delay=self._postpone_delay(delivery.receive_count)
+                )
+                return False
+            case Reject(reason=reason):
+                self.message_source.reject(
+                    delivery.body, reason=reason, message_id=delivery.message_id
+                )
+                return True
+            case _:
+                assert_never(action)
+
+    def _postpone_delay(self, receive_count: int) -> timedelta:
+        wait: timedelta = FIRST_POSTPONE_DELAY * _POSTPONE_FACTOR ** min(
+            receive_count - 1, self.max_receive_count
+        )
+        return min(wait + NACK_JITTER * self.jitter(), MAX_VISIBILITY_TIMEOUT)
+
+    def _delay_until(self, at: datetime | None) -> timedelta:
+        if at is None:
+            return timedelta(0)
+        wait = max(at - self.clock.now(), timedelta(0)) + NACK_JITTER * self.jitter()
+        return min(wait, MAX_VISIBILITY_TIMEOUT)

@@ -1,0 +1,360 @@
+"""One run of a worker: check, claim, act once, end in one transaction."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, assert_never
+
+from oncely.contract import AlreadyResolved, AnyContract, Message, Mismatch, Proceed, encode_message
+from oncely.domain.claims import (
+    Claim,
+    ClaimFailure,
+    classify_claim_failure,
+    on_prerequisite_not_met,
+)
+from oncely.domain.decide import decide, guard_before_effect
+from oncely.domain.decisions import Decision
+from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LeaseExpired, NotFound
+from oncely.domain.errors import InvalidInputError, InvariantError
+from oncely.domain.fingerprint import fingerprint
+from oncely.domain.jobs import CLOCK_SKEW, Job
+from oncely.domain.keys import JobKey, indexable_id
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.profiles import RetrySafety
+from oncely.domain.table_identity import may_have_lost_history
+from oncely.domain.writes import BusinessWrite
+from oncely.ports import (
+    Claimed,
+    ClaimFailed,
+    Clock,
+    Dependencies,
+    JobStore,
+    Notifier,
+    PrerequisiteNotMet,
+    TableBlocked,
+    TableGuard,
+    TableOpen,
+)
+from oncely.registry import ContractRegistry
+from oncely.run import alert_texts
+from oncely.run.deadline import Deadline
+from oncely.run.execute_effect import EffectExecutor, EffectResult, OwnershipYielded
+from oncely.run.outcomes import (
+    AwaitingResolution,
+    Conflict,
+    Continued,
+    Duplicate,
+    Failed,
+    Finished,
+    InvalidMessage,
+    LeasedElsewhere,
+    NeedsReview,
+    NotAttempted,
+    NotStarted,
+    OwnershipLost,
+    RowMissing,
+    RunOutcome,
+    TableFenced,
+    Unknown,
+)
+from oncely.run.review_alerts import ReviewAlerter
+from oncely.run.write_decision import DecisionResult, DecisionWriter
+
+ACTOR: Final = "worker"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRunner:
+    """Runs one message to an outcome; whatever is repeated, the effect happens once."""
+
+    registry: ContractRegistry
+    dependencies: Dependencies
+    store: JobStore
+    notifier: Notifier
+    clock: Clock
+    new_token: Callable[[], str]
+    jitter: Callable[[], float]
+    guard: TableGuard
+    stack: str = ""  # names the deployment in alerts
+    row_retention: timedelta | None = None  # the stage's, for natural effects
+
+    def run(self, body: str, *, deadline: Deadline) -> RunOutcome:
+        """Work one message."""
+        try:
+            contract_type, message = self.registry.parse_body(body)
+            key = contract_type.key(message)
+        except InvalidInputError as error:
+            return InvalidMessage(str(error))
+        if not deadline.has_time_for(contract_type.max_duration()):
+            return NotStarted(job_key=key, job_type=contract_type.job_type)
+        table = self.guard.check()
+        if isinstance(table, TableBlocked):
+            return TableFenced(job_key=key, job_type=contract_type.job_type, reason=table.reason)
+        contract = contract_type(self.dependencies)
+        for secret in contract_type.resources.secrets:
+            self.dependencies.secret(
+                secret
+            )  # one that is missing is found before anything is claimed
+        return _Run(self, contract, message, key, deadline, table).run()
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One message that is being worked."""
+
+    runner: JobRunner
+    contract: AnyContract
+    message: Message
+    key: JobKey
+    deadline: Deadline
+    table: TableOpen
+
+    def run(self) -> RunOutcome:
+        precheck = self.contract.precheck(self.message)
+        if isinstance(precheck, Mismatch):
+            return self._conflict(precheck.reason)
+        claim = self._build_claim(precheck)
+        result = self.runner.store.claim(claim)
+        # A process that was frozen before its claim thaws on a table that was restored meanwhile.
+        table = self.runner.guard.check()
+        if isinstance(table, TableBlocked):
+            return TableFenced(**self._job_fields, reason=table.reason)
+        match result:
+            case Claimed(job=job):
+                return self._on_claimed(job, precheck, claim, table)
+            case ClaimFailed(row=row):
+                return self._on_claim_failed(row, claim)
+            case PrerequisiteNotMet(other=other):
+                return self._on_prerequisite_not_met(claim, other)
+            case unreachable:
+                assert_never(unreachable)
+
+    def _build_claim(self, precheck: Proceed[Any] | AlreadyResolved[Any]) -> Claim:
+        now = self.runner.clock.now()
+        return Claim(
+            job_key=self.key,
+            job_type=self.contract.job_type,
+            owner=self.runner.new_token(),
+            now=now,
+            # A call may begin until the deadline and run for its timeout; past this the owner
+            # is certainly dead.
+            lease_until=self.deadline.at
+            + self.contract.policy.profile.request_timeout
+            + CLOCK_SKEW,
+            message=self.message.to_dict(),
+            fingerprint=None if precheck.values is None else fingerprint(precheck.values),
+            customer_id=indexable_id(precheck.customer_id),
+            subject=self.contract.indexed_subject(self.message),
+            amount=None if precheck.money is None else precheck.money.amount,
+            currency=None if precheck.money is None else precheck.money.currency,
+            deployment=self.table.deployment,
+            key_scope=self.contract.key_scope() if isinstance(precheck, Proceed) else "",
+            requires_failed=precheck.requires_failed if isinstance(precheck, Proceed) else None,
+        )
+
+    def _on_claimed(
+        self,
+        job: Job,
+        precheck: Proceed[Any] | AlreadyResolved[Any],
+        claim: Claim,
+        table: TableOpen,
+    ) -> RunOutcome:
+        """We own the row: act, and record what came of it."""
+        if job.closing is not None:
+            return self._close(job, precheck, claim)
+        if isinstance(precheck, AlreadyResolved):
+            return self._record_outcome(job, precheck.outcome, lambda _event, _job: precheck.writes)
+        if forbidden := self._guard(job, claim):
+            return self._write_decision(job, forbidden)
+        return self._execute(job, precheck.facts, table)
+
+    def _execute(self, job: Job, facts: Any, table: TableOpen) -> RunOutcome:  # noqa: ANN401  # the contract's own type
+        executor = EffectExecutor(
+            contract=self.contract, deadline=self.deadline, save_checkpoint=self._save_checkpoint
+        )
+        result: EffectResult | OwnershipYielded = EffectResult(job, NotFound("nothing was lost"))
+        if self._needs_lookup_first(job, table):
+            result = executor.lookup_first(job, facts)
+        if isinstance(result, EffectResult) and isinstance(result.outcome, NotFound):
+            result = executor.execute(result.job, facts)
+        match result:
+            case EffectResult(job=kept, outcome=answer):
+                return self._record_outcome(
+                    kept,
+                    answer,
+                    lambda event, after: self.contract.business_writes(event, facts, after, answer),
+                )
+            case OwnershipYielded(reason=reason):
+                return self._lost(reason)
+
+    def _needs_lookup_first(self, job: Job, table: TableOpen) -> bool:
+        natural = self.contract.policy.safety is RetrySafety.NATURAL
+        return not natural and may_have_lost_history(job, table.replays_until)
+
+    def _guard(self, job: Job, claim: Claim) -> Decision | None:
+        return guard_before_effect(
+            job,
+            self.contract.policy,
+            key_scope=claim.key_scope,
+            now=self.runner.clock.now(),
+            deployment=claim.deployment,
+        )
+
+    def _close(
+        self, job: Job, precheck: Proceed[Any] | AlreadyResolved[Any], claim: Claim
+    ) -> RunOutcome:
+        """What was declined is still open: close it, whatever our own rows say by now."""
+        if forbidden := self._guard(job, claim):
+            return self._write_decision(job, forbidden)
+        if precheck.facts is None:
+            reason = "it is still open, and our own rows do not tell any more what was asked for"
+            return self._record_outcome(job, Anomalous(reason))
+        executor = EffectExecutor(
+            contract=self.contract, deadline=self.deadline, save_checkpoint=self._save_checkpoint
+        )
+        result = executor.close(job, precheck.facts)
+
+        def writes(event: Event, after: Job) -> Sequence[BusinessWrite]:
+            # What another did with our rows stays; what is not done outside changes none of them.
+            if isinstance(precheck, AlreadyResolved) and event is Event.DECLINE:
+                return ()
+            return self.contract.business_writes(event, precheck.facts, after, result.outcome)
+
+        return self._record_outcome(result.job, result.outcome, writes)
+
+    def _save_checkpoint(self, job: Job, decision: Decision) -> Job | None:
+        return self._decision_writer().write(job, decision, contract=self.contract).job
+
+    def _record_outcome(
+        self,
+        job: Job,
+        outcome: EffectOutcome,
+        writes: Callable[[Event, Job], Sequence[BusinessWrite]] = lambda _event, _job: (),
+    ) -> RunOutcome:
+        decision = decide(
+            job,
+            self.contract.policy,
+            outcome,
+            now=self.runner.clock.now(),
+            jitter=self.runner.jitter(),
+        )
+        return self._write_decision(job, decision, outcome, writes)
+
+    def _write_decision(
+        self,
+        job: Job,
+        decision: Decision,
+        outcome: EffectOutcome | None = None,
+        writes: Callable[[Event, Job], Sequence[BusinessWrite]] = lambda _event, _job: (),
+    ) -> RunOutcome:
+        result = self._decision_writer().write(
+            job,
+            decision,
+            contract=self.contract,
+            outcome=outcome,
+            business_writes=lambda after: writes(decision.event, after),
+        )
+        if result.job and decision.send_new_message:
+            return self._continue(result.job)
+        return self._to_outcome(result)
+
+    def _continue(self, job: Job) -> Continued:
+        """A long job: the row is ready, and a fresh message has all its receives before it."""
+        outbox = self.runner.dependencies.message_sender(self.contract.resources.queue)
+        sent = outbox.send([encode_message(job.message)])
+        return Continued(**self._job_fields, progress=job.progress or {}, sent=all(sent))
+
+    def _decision_writer(self) -> DecisionWriter:
+        runner = self.runner
+        return DecisionWriter(
+            store=runner.store,
+            clock=runner.clock,
+            actor=ACTOR,
+            alerter=self._alerter(),
+            row_retention=runner.row_retention,
+        )
+
+    def _alerter(self) -> ReviewAlerter:
+        runner = self.runner
+        return ReviewAlerter(
+            store=runner.store,
+            notifier=runner.notifier,
+            clock=runner.clock,
+            actor=ACTOR,
+            stack=runner.stack,
+        )
+
+    def _on_claim_failed(self, row: Job, claim: Claim) -> RunOutcome:
+        """Someone else's row stands: answer from it."""
+        match classify_claim_failure(row, claim):
+            case ClaimFailure.CONFLICT:
+                return self._conflict("the same key was used before for other business values")
+            case ClaimFailure.ENDED:
+                return Duplicate(**self._job_fields, status=row.status, result=row.result or {})
+            case ClaimFailure.LEASED:
+                return LeasedElsewhere(**self._job_fields, until=row.lease_until or claim.now)
+            case ClaimFailure.LEASE_EXPIRED:
+                return self._record_outcome(row, LeaseExpired())
+            case ClaimFailure.AWAITING_RESOLUTION:
+                return AwaitingResolution(**self._job_fields, status=row.status)
+            case ClaimFailure.RACE_LOST:
+                return NotAttempted(
+                    **self._job_fields, until=claim.now, reason="lost a race to claim it"
+                )
+            case unreachable:
+                assert_never(unreachable)
+
+    def _on_prerequisite_not_met(self, claim: Claim, other: Job | None) -> RunOutcome:
+        """The other job has not failed."""
+        row = self.runner.store.get(self.key)
+        state = other.status.label if other else "not there"
+        reason = f"{claim.requires_failed} must have failed, it is {state}"
+        decision = on_prerequisite_not_met(row, reason)
+        if row is None or decision is None:
+            return self._conflict(reason)
+        return self._write_decision(row, decision)
+
+    def _conflict(self, reason: str) -> Conflict:
+        alert = alert_texts.conflict_alert(self.key, reason, stack=self.runner.stack)
+        alerted = self.runner.notifier.notify(alert)
+        return Conflict(**self._job_fields, reason=reason, alerted=alerted)
+
+    def _lost(self, reason: str) -> OwnershipLost:
+        return OwnershipLost(**self._job_fields, reason=reason)
+
+    def _to_outcome(self, result: DecisionResult) -> RunOutcome:
+        """The outcome that the written row stands for."""
+        job, decision = result.job, result.decision
+        if result.orphaned_outcome and isinstance(table := self.runner.guard.check(), TableBlocked):
+            # Lost with its table: the message comes again, and asks before it acts.
+            return TableFenced(**self._job_fields, reason=table.reason)
+        if result.orphaned_outcome:
+            self._alerter().alert_orphaned_outcome(self.key, result.orphaned_outcome)
+            return RowMissing(**self._job_fields, reason=result.orphaned_outcome)
+        if job is None:
+            return self._lost(decision.reason)
+        match job.status:
+            case Status.FINISHED:
+                return Finished(**self._job_fields, result=job.result or {})
+            case Status.FAILED:
+                return Failed(**self._job_fields, reason=decision.reason, result=job.result or {})
+            case Status.UNKNOWN:
+                return Unknown(**self._job_fields, reason=decision.reason)
+            case Status.NEEDS_REVIEW:
+                return NeedsReview(**self._job_fields, reason=decision.reason)
+            case Status.READY:
+                return NotAttempted(
+                    **self._job_fields,
+                    until=decision.run_at or job.updated_at,
+                    reason=decision.reason,
+                    credentials_rejected=decision.credentials_rejected,
+                    row_resends=decision.resend_when_due,
+                )
+            case Status.STARTED:
+                raise InvariantError(f"{self.key} is still started after {decision.event}")
+            case unreachable:
+                assert_never(unreachable)
+
+    @property
+    def _job_fields(self) -> Any:  # noqa: ANN401  # the two fields that every outcome of a job has
+        return {"job_key": self.key, "job_type": self.contract.job_type}

@@ -1,1 +1,0 @@
-"""The use cases: each takes ports and gives an outcome."""

@@ -1,0 +1,264 @@
+"""Ports whose every call is a point: it may fail, happen unseen, or never be reached."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, NoReturn, TypeVar
+
+from oncely.domain.claims import Claim
+from oncely.domain.due import DueAction
+from oncely.domain.errors import UnavailableError
+from oncely.domain.jobs import Job
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.domain.writes import BusinessWrite
+from oncely.ports import Alert, ClaimResult, CreateResult, DueEntry, SwapResult
+from oncely.testing.digest import Digest
+from oncely.testing.memory import MemoryDueIndex, MemoryJobStore, MemorySweepLeases
+from oncely.testing.schedule import Scheduler
+from oncely.testing.script import DIE
+from oncely.testing.tasks import START
+
+_T = TypeVar("_T")
+
+FAIL: Final = "!fail"  # it did not happen, and an error says so or leaves it open
+LOST: Final = "!lost"  # it happened, and its answer was lost
+
+# A death before a read is one before the next write: nothing has changed in between.
+READ_FAULTS: Final = (FAIL,)
+WRITE_FAULTS: Final = (DIE, FAIL, LOST)
+
+
+@dataclass
+class Interceptor:
+    """Where calls meet the schedule."""
+
+    schedule: Scheduler
+    digest: Digest
+    mutations: int = 0  # calls so far that may have changed something outside the actors
+
+    def call(
+        self,
+        name: str,
+        faults: Sequence[str],
+        perform: Callable[[], _T],
+        fail: Callable[[], _T],
+        *,
+        in_flight: timedelta | None = None,
+    ) -> _T:
+        """Perform a call, or what a fault makes of it; the actor has seen its answer."""
+        fault = self.schedule.intercept(name, faults, in_flight=in_flight)
+        self.mutations += faults is not READ_FAULTS
+        try:
+            if fault == FAIL:
+                answer = fail()
+            elif fault == LOST:
+                perform()
+                answer = fail()
+            else:
+                answer = perform()
+        except Exception as error:
+            self.record_result(name, error)
+            raise
+        self.record_result(name, answer)
+        return answer
+
+    def record_result(self, name: str, result: object) -> None:
+        """Add to what the current actor knows."""
+        actor = self.schedule.current
+        if actor is not None:
+            if name != "clock":
+                self.schedule.log(f"  {actor.name}:{name} →", result)
+            actor.history = hash((actor.history, name, self.digest(result)))
+
+
+def _unavailable() -> NoReturn:
+    raise UnavailableError("no answer")
+
+
+@dataclass(frozen=True)
+class InterceptedClock:
+    """A clock; whoever is held up just before a look at it may find that much time has passed."""
+
+    interceptor: Interceptor
+
+    def now(self) -> datetime:
+        schedule = self.interceptor.schedule
+        schedule.intercept("clock")
+        if schedule.current is not None:
+            schedule.current.clock_read_at = schedule.now
+        self.interceptor.record_result("clock", schedule.now)
+        return schedule.now
+
+
+@dataclass(frozen=True)
+class InterceptedJobStore:
+    """The job table."""
+
+    interceptor: Interceptor
+    store: MemoryJobStore
+    on_write: Callable[[JobKey], None]  # after each write: the stream
+
+    def get(self, key: JobKey) -> Job | None:
+        return self.interceptor.call(
+            "store.get", READ_FAULTS, lambda: self.store.get(key), _unavailable
+        )
+
+    def create(self, job: Job) -> CreateResult:
+        return self._write("store.create", job.job_key, lambda: self.store.create(job))
+
+    def claim(self, claim: Claim) -> ClaimResult:
+        return self._write("store.claim", claim.job_key, lambda: self.store.claim(claim))
+
+    def compare_and_swap(
+        self, before: Job, after: Job, *, business_writes: Sequence[BusinessWrite] = ()
+    ) -> SwapResult:
+        return self._write(
+            "store.compare_and_swap",
+            before.job_key,
+            lambda: self.store.compare_and_swap(before, after, business_writes=business_writes),
+        )
+
+    def _write(self, name: str, key: JobKey, perform: Callable[[], _T]) -> _T:
+        def write() -> _T:
+            answer = perform()
+            self.on_write(key)
+            return answer
+
+        return self.interceptor.call(name, WRITE_FAULTS, write, _unavailable)
+
+
+@dataclass(frozen=True)
+class InterceptedBusinessTable:
+    """A business table."""
+
+    interceptor: Interceptor
+    store: MemoryJobStore
+    name: str
+
+    def get(self, key: Mapping[str, str]) -> Mapping[str, object] | None:
+        return self.interceptor.call(
+            "table.get",
+            READ_FAULTS,
+            lambda: self.store.business_rows.get(self.name, key),
+            _unavailable,
+        )
+
+    def query_index(
+        self, index: str, *, partitions: tuple[str, Sequence[str]], max_sort_key: tuple[str, str]
+    ) -> Iterator[Mapping[str, object]]:
+        rows = self.store.business_rows
+        found: list[Any] = self.interceptor.call(
+            "table.waiting",
+            READ_FAULTS,
+            lambda: list(
+                rows.query_index(self.name, index, partitions=partitions, max_sort_key=max_sort_key)
+            ),
+            _unavailable,
+        )
+        return iter(found)
+
+    def update(self, write: BusinessWrite) -> bool:
+        return self.interceptor.call(
+            "table.update",
+            WRITE_FAULTS,
+            lambda: self.store.business_rows.update(write),
+            _unavailable,
+        )
+
+
+@dataclass(frozen=True)
+class InterceptedEventBus:
+    """The event bus; `heard` are the ends that it has taken, each by its key and status."""
+
+    interceptor: Interceptor
+    published: set[tuple[JobKey, Status]] = field(default_factory=set)
+
+    def publish(self, job: Job) -> None:
+        def publish() -> None:
+            self.published.add((job.job_key, job.status))
+
+        self.interceptor.call("bus.publish", WRITE_FAULTS, publish, _unavailable)
+
+
+@dataclass(frozen=True)
+class InterceptedMessageSender:
+    """A queue to send to."""
+
+    interceptor: Interceptor
+    deliver: Callable[[str], None]
+
+    def send(self, bodies: Sequence[str]) -> list[bool]:
+        def send() -> list[bool]:
+            for body in bodies:
+                self.deliver(body)
+            return [True] * len(bodies)
+
+        return self.interceptor.call(
+            "outbox.send", WRITE_FAULTS, send, lambda: [False] * len(bodies)
+        )
+
+
+@dataclass(frozen=True)
+class InterceptedNotifier:
+    """Tells a person; `told` are the jobs that one has heard of."""
+
+    interceptor: Interceptor
+    alerted: set[JobKey | None] = field(default_factory=set)
+
+    def notify(self, alert: Alert) -> bool:
+        def tell() -> bool:
+            self.alerted.add(alert.job_key)
+            return True
+
+        return self.interceptor.call("alerts.tell", WRITE_FAULTS, tell, lambda: False)
+
+
+@dataclass(frozen=True)
+class InterceptedSweepLeases:
+    """Sweep leases; there is one shard."""
+
+    interceptor: Interceptor
+    leases: MemorySweepLeases = field(default_factory=MemorySweepLeases)
+
+    @property
+    def held(self) -> object:
+        return self.leases.held
+
+    def free_at(self) -> datetime:
+        """When the next sweep can begin."""
+        return max((until for _, until in self.leases.held.values()), default=START)
+
+    def acquire(self, shard: int, *, holder: str, now: datetime, until: datetime) -> bool:
+        def take() -> bool:
+            return self.leases.acquire(shard, holder=holder, now=now, until=until)
+
+        return self.interceptor.call("leases.take", WRITE_FAULTS, take, _unavailable)
+
+    def release(self, shard: int, *, holder: str) -> None:
+        def give_back() -> None:
+            self.leases.release(shard, holder=holder)
+
+        self.interceptor.call("leases.give_back", WRITE_FAULTS, give_back, _unavailable)
+
+
+@dataclass(frozen=True)
+class InterceptedDueIndex:
+    """The index of due rows."""
+
+    interceptor: Interceptor
+    index: MemoryDueIndex
+    shards: int = 1  # one query is as good as many here
+
+    def due(
+        self, action: DueAction, shard: int, *, since: datetime | None, until: datetime
+    ) -> Iterator[DueEntry]:
+        del shard
+
+        def due() -> list[DueEntry]:
+            return list(self.index.due(action, 0, since=since, until=until))
+
+        if action is not DueAction.LOOK_UP:
+            return iter(due())  # read in the same breath as the first
+        found: list[DueEntry] = self.interceptor.call("index.due", READ_FAULTS, due, _unavailable)
+        return iter(found)

@@ -1,0 +1,62 @@
+"""Idempotency keys as Stripe keeps them: the first answer under a key is every answer."""
+
+import threading
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from oncely.testing.sandbox.http_messages import NowFunction, SandboxResponse
+
+# Stripe removes keys once they are at least this old; afterwards the key starts anew.
+KEY_WINDOW: Final = timedelta(hours=24)
+
+
+class KeyReusedError(Exception):
+    """The key was first used for another request."""
+
+
+class KeyInUseError(Exception):
+    """The first request under the key is still executing."""
+
+
+@dataclass
+class _Entry:
+    fingerprint: object
+    at: datetime
+    response: SandboxResponse | None = None  # None while the first request executes
+
+
+class IdempotencyKeys:
+    """The answers kept, by key."""
+
+    def __init__(self, clock: NowFunction, *, window: timedelta = KEY_WINDOW) -> None:
+        self._clock = clock
+        self._window = window
+        self._lock = threading.Lock()
+        self._entries: dict[str, _Entry] = {}
+
+    def begin(self, key: str, fingerprint: object) -> SandboxResponse | None:
+        """Give the stored answer, or claim the key for the caller to execute."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or self._is_expired(entry):
+                self._entries[key] = _Entry(fingerprint, self._clock())
+                return None
+            if entry.fingerprint != fingerprint:
+                raise KeyReusedError
+            if entry.response is None:
+                raise KeyInUseError
+            return entry.response
+
+    def finish(self, key: str, response: SandboxResponse) -> None:
+        """Keep the answer that every later request under the key gets."""
+        with self._lock:
+            self._entries[key].response = response
+
+    def forget(self, key: str) -> None:
+        """Let the key go: nothing was executed under it."""
+        with self._lock:
+            self._entries.pop(key, None)
+
+    def _is_expired(self, entry: _Entry) -> bool:
+        return entry.response is not None and self._clock() - entry.at >= self._window

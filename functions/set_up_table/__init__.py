@@ -1,1 +1,0 @@
-"""The function that gives a new job table its identity."""

@@ -1,0 +1,1 @@
+"""CDK constructs that deploy Oncely: `OncelyStack` and what it is made of."""

@@ -1,0 +1,59 @@
+"""Where alerts go: one encrypted topic, for functions and alarms alike."""
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from oncely_cdk.job_function import OncelyFunction
+from oncely_cdk.stages import Stage
+
+
+class AlertTopic(Construct):
+    """The topic, its key, and the address that is told."""
+
+    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+        super().__init__(scope, id_)
+        alarms = iam.ServicePrincipal("cloudwatch.amazonaws.com")
+        # SNS's own key does not let alarms publish, so the topic has one of ours.
+        self.key = kms.Key(
+            self,
+            "Key",
+            description="Oncely: alerts on their way to people",
+            enable_key_rotation=True,
+            removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
+        )
+        self.key.grant(alarms, "kms:Decrypt", "kms:GenerateDataKey*")
+        self.topic = sns.Topic(
+            self,
+            "Topic",
+            display_name=f"Oncely {stage.name}",
+            master_key=self.key,
+            enforce_ssl=stage.tls_only,
+        )
+        # A topic with a policy of its own has lost SNS's default one, which let alarms in.
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="AllowAlarms",
+                principals=[alarms],
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
+            )
+        )
+        if stage.alert_email:
+            self.topic.add_subscription(subscriptions.EmailSubscription(stage.alert_email))
+
+    def env_vars(self) -> dict[str, str]:
+        """What a function needs to know to alert people."""
+        return {
+            "ALERT_TOPIC_ARN": self.topic.topic_arn,
+            "STACK_NAME": Stack.of(self).stack_name,
+        }
+
+    def grant_publish(self, function: OncelyFunction) -> None:
+        """Let a function alert people."""
+        function.grant("sns:Publish", resources=[self.topic.topic_arn])
+        function.grant("kms:Decrypt", "kms:GenerateDataKey", resources=[self.key.key_arn])

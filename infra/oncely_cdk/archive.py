@@ -1,0 +1,71 @@
+"""The archive: what is kept when everything else is gone, such as rejected messages."""
+
+from typing import Final
+
+from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Validations
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from oncely_cdk.job_function import OncelyFunction
+from oncely_cdk.stages import Stage
+
+_REJECTS: Final = "rejects/*"
+_HISTORY: Final = "history/*"
+
+
+class ArchiveBucket(Construct):
+    """A bucket that no `cdk destroy` empties."""
+
+    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+        super().__init__(scope, id_)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            versioned=True,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=stage.tls_only,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            removal_policy=RemovalPolicy.RETAIN,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    noncurrent_version_expiration=Duration.days(365),
+                    abort_incomplete_multipart_upload_after=Duration.days(1),
+                )
+            ],
+        )
+        Validations.of(self.bucket).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions-S1",
+                reason="Only our own functions reach it; who read what is CloudTrail's to log.",
+            )
+        )
+
+    @property
+    def name(self) -> str:
+        """The bucket's name."""
+        return self.bucket.bucket_name
+
+    def grant_write_rejects(self, function: OncelyFunction) -> None:
+        """Let a function archive rejected messages."""
+        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(_REJECTS)])
+        self._suppress_nag(function, _REJECTS)
+
+    def grant_write_history(self, function: OncelyFunction) -> None:
+        """Let a function write history lines and gaps."""
+        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(_HISTORY)])
+        self._suppress_nag(function, _HISTORY)
+
+    def grant_read_history(self, function: OncelyFunction) -> None:
+        """Let a function list what is done."""
+        function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(_HISTORY)])
+        function.grant("s3:ListBucket", resources=[self.bucket.bucket_arn])
+        self._suppress_nag(function, _HISTORY)
+
+    def _suppress_nag(self, function: OncelyFunction, prefix: str) -> None:
+        resource = self.bucket.node.default_child
+        assert isinstance(resource, s3.CfnBucket)  # noqa: S101  # for the type checker
+        function.suppress_nag(
+            f"AwsSolutions-IAM5[Resource::<{self.bucket.stack.get_logical_id(resource)}.Arn>/{prefix}]",
+            reason="Objects are named when they are written, under a prefix of their own.",
+        )

@@ -1,0 +1,68 @@
+"""What each Lambda runs: the package, and layers of third-party code under it."""
+
+from typing import Final
+
+from aws_cdk import IgnoreMode
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from oncely_cdk.bytecode import lambda_python
+from oncely_cdk.function_files import (
+    NOT_SHIPPED,
+    compile_functions,
+    digest_files,
+    list_shipped_files,
+)
+from oncely_cdk.layers import PAYMENTS, RUNTIME, SYNC, Target, layers_for
+from oncely_cdk.paths import FUNCTIONS, PACKAGE
+from oncely_cdk.stages import Stage
+
+PYTHON: Final = lambda_.Runtime.PYTHON_3_13
+ARCHITECTURE: Final = lambda_.Architecture.ARM_64
+# Who may use a provider's key speaks to it with its SDK, and nobody else carries that.
+_LAYER_BY_SECRET: Final = {"hubspot": SYNC, "stripe": PAYMENTS}
+
+
+def function_code(*, stage: Stage) -> lambda_.AssetCode:
+    """The code that every function shares; its hash knows no other file."""
+    # On one machine code is replaced in seconds, so nobody waits for a compiler there.
+    if stage.is_local or lambda_python() is None:
+        excluded = [f"/{PACKAGE.name}/{pattern}" for pattern in NOT_SHIPPED]
+        return lambda_.Code.from_asset(
+            str(FUNCTIONS),
+            exclude=["/*", f"!/{PACKAGE.name}", *excluded, "__pycache__", "*.pyc", ".*"],
+            ignore_mode=IgnoreMode.GIT,
+        )
+    return lambda_.Code.from_asset(
+        str(compile_functions()), asset_hash=digest_files(list_shipped_files())
+    )
+
+
+def handler_path(entry: str) -> str:
+    """The name that Lambda calls."""
+    return f"oncely.handlers.{entry}.handler"
+
+
+class CodeLayers(Construct):
+    """The layers of one stage; a function takes those that its secrets ask for."""
+
+    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+        super().__init__(scope, id_)
+        target = Target.this_machine() if stage.is_local else Target.lambda_()
+        self._layers = {
+            name: lambda_.LayerVersion(
+                self,
+                name.title(),
+                description=f"Oncely: the packages of requirements/{layer.requirements.name}",
+                # The hash of the pins, not of the file: the same wherever it is built.
+                code=lambda_.Code.from_asset(str(layer.build_if_missing()), asset_hash=layer.hash),
+                compatible_runtimes=[PYTHON],
+                compatible_architectures=[ARCHITECTURE],
+            )
+            for name, layer in layers_for(target).items()
+        }
+
+    def for_secrets(self, secrets: tuple[str, ...]) -> list[lambda_.ILayerVersion]:
+        """What every function needs, and the SDKs of these secrets' providers."""
+        extra = sorted({_LAYER_BY_SECRET[name] for name in secrets if name in _LAYER_BY_SECRET})
+        return [self._layers[name] for name in (RUNTIME, *extra)]

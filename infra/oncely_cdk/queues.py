@@ -1,0 +1,81 @@
+"""The queues: one for each name in the registry, one for dead letters, one for rejects."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from oncely.contract import MAX_MESSAGE_BYTES
+from oncely.settings import pascal_case, queue_env_var
+from oncely_cdk.stages import Stage
+
+# A reject is the whole body with a reason beside it, and SQS counts both: what comes in must leave
+# room for that, or a body that fills a message could never be put aside.
+MAX_QUEUE_MESSAGE_BYTES: Final = 2 * MAX_MESSAGE_BYTES
+
+
+class Queues(Construct):
+    """Every queue is encrypted and, outside one machine, refuses plain HTTP."""
+
+    def __init__(self, scope: Construct, id_: str, *, stage: Stage, names: Iterable[str]) -> None:
+        super().__init__(scope, id_)
+        self._stage = stage
+        kept = Duration.days(stage.dead_letter_retention_days)
+        self.dead_letters = self._queue("DeadLetterHandler", retention=kept)
+        self.rejects = self._queue("Rejects", retention=kept)
+        self._suppress_nag_for_last_queue(self.rejects)
+        self._queues = {
+            name: self._queue(
+                pascal_case(name),
+                retention=Duration.days(stage.queue_retention_days),
+                max_bytes=MAX_QUEUE_MESSAGE_BYTES,
+                dead_letters=sqs.DeadLetterQueue(
+                    queue=self.dead_letters, max_receive_count=stage.max_receive_count
+                ),
+            )
+            for name in names
+        }
+
+    @property
+    def by_name(self) -> Mapping[str, sqs.Queue]:
+        """The queues that carry jobs, by their short names."""
+        return self._queues
+
+    def env_vars(self, names: Iterable[str] | None = None) -> dict[str, str]:
+        """The variables that give these queues' addresses; all of them unless named."""
+        wanted = self._queues if names is None else names
+        return {queue_env_var(name): self._queues[name].queue_url for name in wanted}
+
+    def arns(self, names: Iterable[str] | None = None) -> list[str]:
+        """The ARNs of these queues; of all of them unless named."""
+        wanted = self._queues if names is None else names
+        return [self._queues[name].queue_arn for name in wanted]
+
+    def _queue(
+        self,
+        id_: str,
+        *,
+        retention: Duration,
+        max_bytes: int | None = None,
+        dead_letters: sqs.DeadLetterQueue | None = None,
+    ) -> sqs.Queue:
+        return sqs.Queue(
+            self,
+            id_,
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=self._stage.tls_only,
+            visibility_timeout=Duration.seconds(self._stage.visibility_timeout_seconds),
+            retention_period=retention,
+            max_message_size_bytes=max_bytes,
+            dead_letter_queue=dead_letters,
+        )
+
+    def _suppress_nag_for_last_queue(self, queue: sqs.Queue) -> None:
+        Validations.of(queue).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions-SQS3",
+                reason="Rejects are the end of the line: they are archived, and alarmed on by age.",
+            )
+        )

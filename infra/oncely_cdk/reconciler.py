@@ -1,0 +1,198 @@
+"""The reconciler: three functions, the state machine that calls them, and its schedule."""
+
+import json
+
+from aws_cdk import Acknowledgment, ArnFormat, Duration, Stack, Validations
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from oncely.aws import dynamodb_sweep_leases as sweep_leases
+from oncely_cdk.job_function import OncelyFunction
+from oncely_cdk.log_group import create_log_group
+from oncely_cdk.reconciler_machine import FIND, FINISH, RESOLVE, definition
+from oncely_cdk.shared_resources import SharedResources
+from oncely_cdk.table_schemas import DUE_INDEX, JOBS, TABLE_SCHEMAS
+from oncely_cdk.tables import Tables
+
+
+class ReconcilerConstruct(Construct):
+    """Asks what became of jobs; it never acts."""
+
+    def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
+        super().__init__(scope, id_)
+        # Its functions start it, so its name is known before it is made.
+        self._name = f"{Stack.of(self).stack_name}-reconciler"
+        self._arn = Stack.of(self).format_arn(
+            service="states",
+            resource="stateMachine",
+            resource_name=self._name,
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+        self.find = self._find(shared)
+        self.resolve = self._resolve(shared)
+        self.finish = self._finish(shared)
+        self.machine = self._machine(shared)
+        self._schedule(shared)
+
+    def _schedule(self, shared: SharedResources) -> None:
+        role = iam.Role(
+            self, "ScheduleRole", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
+        )
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["lambda:InvokeFunction"], resources=[self.find.function.function_arn]
+            )
+        )
+        scheduler.Schedule(
+            self,
+            "Interval",
+            description="Oncely: look whether anything is due",
+            schedule=scheduler.ScheduleExpression.rate(
+                Duration.minutes(shared.stage.sweep_interval_minutes)
+            ),
+            target=targets.LambdaInvoke(
+                self.find.function,
+                input=scheduler.ScheduleTargetInput.from_object({}),
+                # The next one does what this one could not.
+                retry_attempts=0,
+                # By itself, the target would permit every version of the function.
+                role=role.without_policy_updates(),
+            ),
+        )
+
+    def _find(self, shared: SharedResources) -> OncelyFunction:
+        stage, required, tables = (
+            shared.stage,
+            shared.required.detecting_missing_jobs(),
+            shared.tables,
+        )
+        function = OncelyFunction(
+            self,
+            "Find",
+            entry="find_due_work",
+            description="finds jobs that are due, and starts a sweep if there are any",
+            is_traced=False,  # 43,200 traces a month of finding nothing would cost more than the rest
+            stage=stage,
+            layers=shared.layers,
+            timeout_seconds=stage.reconciler_timeout_seconds,
+            environment={
+                **tables.env_vars(required.tables),
+                "RECONCILER_ARN": self._arn,
+                "SWEEP_PAGE_SIZE": str(stage.sweep_page_size),
+                "SWEEP_GROUP_SIZE": str(stage.sweep_group_size),
+            },
+        )
+        function.grant("dynamodb:Query", resources=tables.index_arns(JOBS, DUE_INDEX))
+        function.grant("dynamodb:GetItem", resources=[tables.arn(JOBS)])
+        shared.grant_check_table(function)
+        self._grant_sweep(function, tables)
+        for name in required.tables:
+            function.grant("dynamodb:Query", resources=tables.index_arns(name))
+            if name not in TABLE_SCHEMAS:
+                function.suppress_nag_for_pattern(
+                    f"{tables.arn(name)}/index/*",
+                    reason="Another team made the table; its contract alone knows the indexes.",
+                )
+        return function
+
+    def _resolve(self, shared: SharedResources) -> OncelyFunction:
+        stage = shared.stage
+        rates = {
+            "STRIPE_READS_PER_SECOND": stage.stripe_reads_per_second,
+            "HUBSPOT_READS_PER_SECOND": stage.hubspot_reads_per_second,
+        }
+        function = OncelyFunction(
+            self,
+            "Resolve",
+            entry="resolve_jobs",
+            description="asks what became of a group of jobs, and records it",
+            stage=stage,
+            layers=shared.layers,
+            # The last job of a group begins only while there is time for all its calls.
+            timeout_seconds=2 * stage.reconciler_timeout_seconds,
+            memory_mb=stage.worker_memory_mb,
+            secrets=shared.required.secrets,
+            environment={
+                **shared.lookup_env_vars(),
+                **shared.alerts.env_vars(),
+                "SWEEP_JOBS_AT_ONCE": str(stage.sweep_jobs_at_once),
+                # Groups that run at once share what a provider takes.
+                **{name: f"{rate / stage.sweep_groups_at_once:g}" for name, rate in rates.items()},
+            },
+        )
+        shared.grant_lookup(function)
+        shared.grant_publish(function)
+        shared.alerts.grant_publish(function)
+        return function
+
+    def _finish(self, shared: SharedResources) -> OncelyFunction:
+        function = OncelyFunction(
+            self,
+            "Finish",
+            entry="finish_sweep",
+            description="says what a sweep did, and starts the next if more is due",
+            stage=shared.stage,
+            layers=shared.layers,
+            timeout_seconds=shared.stage.reconciler_timeout_seconds,
+            environment={**shared.tables.table_env_vars(JOBS), "RECONCILER_ARN": self._arn},
+        )
+        self._grant_sweep(function, shared.tables)
+        return function
+
+    def _grant_sweep(self, function: OncelyFunction, tables: Tables) -> None:
+        """Let a function start sweeps, and write their leases and no other row."""
+        function.grant("states:StartExecution", resources=[self._arn])
+        function.grant(
+            "dynamodb:UpdateItem",
+            resources=[tables.arn(JOBS)],
+            leading_keys=f"{sweep_leases.LEASE_KEY_PREFIX}*",
+        )
+
+    def _machine(self, shared: SharedResources) -> sfn.StateMachine:
+        called = {FIND: self.find, RESOLVE: self.resolve, FINISH: self.finish}
+        arns = {name: called[name].function.function_arn for name in called}
+        asl = definition(max_concurrency=shared.stage.sweep_groups_at_once)
+        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("states.amazonaws.com"))
+        role.add_to_policy(
+            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(arns.values()))
+        )
+        machine = sfn.StateMachine(
+            self,
+            "Machine",
+            state_machine_name=self._name,
+            comment="Oncely: the reconciler",
+            state_machine_type=sfn.StateMachineType.STANDARD,
+            definition_body=sfn.DefinitionBody.from_string(json.dumps(asl, indent=1)),
+            definition_substitutions=arns,
+            role=role,
+            tracing_enabled=True,
+            logs=sfn.LogOptions(
+                destination=create_log_group(
+                    self,
+                    stage=shared.stage,
+                    name=f"/aws/vendedlogs/states/{Stack.of(self).stack_name}",
+                ),
+                level=sfn.LogLevel.ERROR,
+                include_execution_data=True,
+            ),
+        )
+        _suppress_nag(machine, role)
+        return machine
+
+
+def _suppress_nag(machine: sfn.StateMachine, role: iam.Role) -> None:
+    Validations.of(machine).acknowledge(
+        Acknowledgment(
+            id="AwsSolutions-SF1",
+            reason="It keeps its own history; only errors are logged.",
+        )
+    )
+    Validations.of(role.node.find_child("DefaultPolicy")).acknowledge(
+        Acknowledgment(
+            id="AwsSolutions-IAM5[Resource::*]",
+            reason="Log delivery and X-Ray have no resources to name.",
+        )
+    )

@@ -1,0 +1,80 @@
+"""What functions share: the stage, the layers, and everything they may be let into."""
+
+from dataclasses import dataclass
+
+from aws_cdk import aws_events as events
+
+from oncely_cdk.alerts import AlertTopic
+from oncely_cdk.archive import ArchiveBucket
+from oncely_cdk.function_code import CodeLayers
+from oncely_cdk.job_function import OncelyFunction
+from oncely_cdk.provider_secrets import ProviderSecrets
+from oncely_cdk.queues import Queues
+from oncely_cdk.required_resources import RequiredResources
+from oncely_cdk.stages import Stage
+from oncely_cdk.table_schemas import JOBS
+from oncely_cdk.tables import Tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedResources:
+    """Handed to each construct that makes a function."""
+
+    stage: Stage
+    required: RequiredResources
+    layers: CodeLayers
+    tables: Tables
+    queues: Queues
+    provider_secrets: ProviderSecrets
+    archive: ArchiveBucket
+    alerts: AlertTopic
+    bus: events.EventBus
+
+    def publish_env_vars(self) -> dict[str, str]:
+        """What a function needs to know to publish an end."""
+        return {
+            "EVENT_BUS_NAME": self.bus.event_bus_name,
+            **self.retention_env_vars(),
+            **self.queues.env_vars(),
+        }
+
+    def retention_env_vars(self) -> dict[str, str]:
+        """What a function needs to know to end a job."""
+        return {"RETENTION_DAYS": str(self.stage.row_retention_days)}
+
+    def lookup_env_vars(self) -> dict[str, str]:
+        """What a function needs to know to ask what became of any job, and to record it."""
+        return {
+            **self.publish_env_vars(),
+            **self.tables.env_vars(self.required.tables),
+            **self.provider_secrets.env_vars(self.required.secrets, read_only=True),
+            **self.stage.provider_env_vars(),
+        }
+
+    def grant_check_table(self, function: OncelyFunction) -> None:
+        """Let a function see whether the job table holds the proofs; it may read its rows."""
+        names = ("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
+        function.grant(*(f"dynamodb:{name}" for name in names), resources=[self.tables.arn(JOBS)])
+
+    def grant_lookup(self, function: OncelyFunction) -> None:
+        """Let a function ask what became of any job, and record it."""
+        required, tables = self.required, self.tables
+        self.grant_check_table(function)
+        function.grant(
+            *("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+            resources=[tables.arn(JOBS)],
+        )
+        if required.tables:
+            function.grant(
+                *("dynamodb:GetItem", "dynamodb:UpdateItem"),
+                resources=[tables.arn(name) for name in required.tables],
+            )
+        if required.secrets:
+            keys = self.provider_secrets.arns(required.secrets, read_only=True)
+            function.grant("secretsmanager:GetSecretValue", resources=keys)
+
+    def grant_publish(self, function: OncelyFunction) -> None:
+        """Let a function send what an ended job owes: the event, the follow-ups."""
+        if self.required.publishes_events:
+            function.grant("events:PutEvents", resources=[self.bus.event_bus_arn])
+        function.grant("sqs:SendMessage", resources=self.queues.arns())

@@ -1,0 +1,167 @@
+"""Reads both sides while the demo runs: queues and tables from the engine, books from providers."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from oncely.aws.s3_history_reader import S3HistoryReader
+from oncely.domain.lifecycle import Status
+from oncely.testing.sandbox.ledger import IntentStatus, Ledger
+from oncely_local.stack import LocalStack
+from oncely_local.verdict import DemoFinalState, JobSnapshot
+from oncely_local.workload import Workload
+
+QUEUE_OUTPUTS: Final = {
+    "payments": "PaymentsQueueUrl",
+    "sync": "SyncQueueUrl",
+    "mail": "MailQueueUrl",
+    "dead letters": "DeadLetterQueueUrl",
+    "rejects": "RejectsQueueUrl",
+}
+_WAITING: Final = "ApproximateNumberOfMessages"
+_IN_FLIGHT: Final = "ApproximateNumberOfMessagesNotVisible"
+_DELAYED: Final = "ApproximateNumberOfMessagesDelayed"
+_READ_CONCURRENCY: Final = 8
+
+
+@dataclass(frozen=True)
+class QueueDepth:
+    """How many messages a queue holds."""
+
+    waiting: int
+    in_flight: int
+    delayed: int
+
+
+@dataclass(frozen=True)
+class LedgerTotals:
+    """What the providers did."""
+
+    charges: int = 0
+    declined: int = 0
+    processing: int = 0
+    double_charges: int = 0
+    mails: int = 0
+    contacts_written: int = 0
+    faults: Counter[str] = field(default_factory=Counter)  # answers that went wrong, by how
+
+    @classmethod
+    def from_ledger(cls, ledger: Ledger) -> "LedgerTotals":
+        """Count them in a ledger."""
+        by_job = Counter(one.metadata.get("job_key", "") for one in ledger.charges)
+        waiting = sum(one.status is IntentStatus.PROCESSING for one in ledger.intents)
+        return cls(
+            charges=by_job.total(),
+            declined=len(ledger.attempts) - by_job.total() - waiting,
+            processing=waiting,
+            double_charges=sum(times - 1 for times in by_job.values()),
+            mails=len(ledger.mails),
+            contacts_written=sum(one.writes for one in ledger.contacts),
+            faults=Counter(
+                one.fault.replace("_", " ") for one in ledger.requests if one.fault is not None
+            ),
+        )
+
+
+@dataclass
+class Observer:
+    """Looks at one stack."""
+
+    stack: LocalStack
+    _rejects: dict[str, str] = field(default_factory=dict)  # the bodies that were read already
+
+    def depths(self) -> dict[str, QueueDepth]:
+        """Every queue."""
+        return {
+            name: self._depth(self.stack.outputs[output]) for name, output in QUEUE_OUTPUTS.items()
+        }
+
+    def ledger_totals(self) -> LedgerTotals:
+        """The providers' side."""
+        return LedgerTotals.from_ledger(self.stack.sandbox.ledger)
+
+    def jobs(self) -> dict[str, JobSnapshot]:
+        """Every job; the table's other items have no status."""
+        rows = self._scan(
+            "JobsTableName",
+            ProjectionExpression="job_key, #status, last_error, due_at",
+            ExpressionAttributeNames={"#status": "status"},
+        )
+        seen = (
+            JobSnapshot(
+                key=row["job_key"]["S"],
+                status=Status(row["status"]["S"]),
+                reason=row.get("last_error", {}).get("S", ""),
+                is_published="due_at" not in row,
+            )
+            for row in rows
+            if "status" in row
+        )
+        return {job.key: job for job in seen}
+
+    def final_state(self, workload: Workload) -> DemoFinalState:
+        """Everything that the verdict is made from."""
+        ledger = self.stack.sandbox.ledger
+        orders = {str(order["receipt_email"]): str(order["order_id"]) for order in workload.orders}
+        return DemoFinalState(
+            requested=frozenset(workload.jobs),
+            jobs=self.jobs(),
+            charges=Counter(one.metadata.get("job_key", "") for one in ledger.charges),
+            mails=Counter(
+                orders.get(address, address) for one in ledger.mails for address in one.to
+            ),
+            contacts=Counter(
+                own for one in ledger.contacts if (own := one.properties.get("oncely_id"))
+            ),
+            paid=frozenset(
+                row["order_id"]["S"]
+                for row in self._scan("OrdersTableName")
+                if row["status"]["S"] == "paid"
+            ),
+            imported=frozenset(
+                row["source_id"]["S"]
+                for row in self._scan("RecordsTableName")
+                if row["source"]["S"] == "hubspot"
+            ),
+            to_import=frozenset(str(n) for n in range(1, workload.contacts + 1)),
+            rejected=Counter(self.rejects()),
+            invalid=frozenset(one.body for one in workload.invalid),
+            history=self.history(),
+        )
+
+    def history(self) -> dict[str, str | None]:
+        """The newest status of each job that the archive knows."""
+        bucket = self.stack.outputs["ArchiveBucketName"]
+        reader = S3HistoryReader(self.stack.account.client("s3"), bucket)
+        return {key: line.status for key, line in reader.newest().items()}
+
+    def rejects(self) -> list[str]:
+        """The bodies of the messages that were put aside and archived."""
+        s3, bucket = self.stack.account.client("s3"), self.stack.outputs["ArchiveBucketName"]
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="rejects/")
+        names = {one["Key"] for page in pages for one in page.get("Contents", [])}
+
+        def body(name: str) -> str:
+            content = json.load(s3.get_object(Bucket=bucket, Key=name)["Body"])
+            return str(content["body"])
+
+        new = sorted(names - set(self._rejects))
+        with ThreadPoolExecutor(_READ_CONCURRENCY) as pool:
+            self._rejects.update(zip(new, pool.map(body, new), strict=True))
+        return list(self._rejects.values())
+
+    def _depth(self, url: str) -> QueueDepth:
+        found = self.stack.account.client("sqs").get_queue_attributes(
+            QueueUrl=url, AttributeNames=[_WAITING, _IN_FLIGHT, _DELAYED]
+        )["Attributes"]
+        return QueueDepth(*(int(found.get(name, 0)) for name in (_WAITING, _IN_FLIGHT, _DELAYED)))
+
+    def _scan(self, table: str, **more: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # as boto3's
+        pages = self.stack.account.client("dynamodb").get_paginator("scan")
+        for page in pages.paginate(
+            TableName=self.stack.outputs[table], ConsistentRead=True, **more
+        ):
+            yield from page["Items"]

@@ -1,0 +1,99 @@
+"""Sends a workload through the queues, as its producers would, and again what gets no answer."""
+
+import itertools
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from oncely.jobs import CONTRACTS
+from oncely.settings import pascal_case
+from oncely_local.account import LocalAccount
+from oncely_local.stack import LocalStack
+from oncely_local.table_writes import put_rows
+from oncely_local.workload import PAYMENTS, SYNC, ScheduledMessage, Workload
+
+_BATCH_SIZE: Final = 10  # messages in one call; so many does SQS take
+_MAX_CONCURRENCY: Final = 4
+# Jobs that two cores work in a second, roughly: sending faster only makes the queues longer.
+_JOBS_PER_SECOND: Final = 25
+_MIN_DURATION_SECONDS: Final = 10.0
+# The engine looks through all of a queue for each batch: a long one slows everything down.
+_MAX_BACKLOG: Final = 400
+
+
+def stored_messages(
+    account: LocalAccount, table: str, keys: Iterable[str]
+) -> Iterator[ScheduledMessage]:
+    """The messages of some jobs, each from its row."""
+    queues = {contract_type.job_type: contract_type.resources.queue for contract_type in CONTRACTS}
+    for key in keys:
+        row = account.client("dynamodb").get_item(TableName=table, Key={"job_key": {"S": key}})
+        output = f"{pascal_case(queues[key.partition(':')[0]])}QueueUrl"
+        yield ScheduledMessage(0.0, output, row["Item"]["message"]["S"])
+
+
+class Traffic:
+    """Everything that the demo's producers do."""
+
+    def __init__(self, stack: LocalStack, workload: Workload) -> None:
+        self._stack = stack
+        self._workload = workload
+        self.sent = 0
+        self.done = threading.Event()
+
+    def prepare(self) -> None:
+        """Write what the jobs are about: orders, records, and the CRM's contacts."""
+        put_rows(self._stack, "OrdersTableName", self._workload.orders)
+        put_rows(self._stack, "RecordsTableName", self._workload.records)
+        self._stack.sandbox.hubspot.add_contacts(self._workload.contacts)
+
+    def run(self, stop: threading.Event) -> None:
+        """Send all of it, each message in its moment."""
+        duration_seconds = max(_MIN_DURATION_SECONDS, len(self._workload.jobs) / _JOBS_PER_SECOND)
+        began = time.monotonic()
+        for at, messages in itertools.groupby(
+            self._workload.messages, key=lambda one: int(one.time_fraction * duration_seconds)
+        ):
+            if stop.wait(max(0.0, began + at - time.monotonic())):
+                return
+            while self._backlog() > _MAX_BACKLOG:
+                if stop.wait(1.0):
+                    return
+            self.send(messages)
+        self.done.set()
+
+    def send(self, messages: Iterable[ScheduledMessage]) -> None:
+        """Send some now, a batch of them in one call."""
+        by_queue: dict[str, list[str]] = {}
+        for one in messages:
+            by_queue.setdefault(one.queue, []).append(one.body)
+        calls = [
+            (self._stack.outputs[queue], bodies[n : n + _BATCH_SIZE])
+            for queue, bodies in by_queue.items()
+            for n in range(0, len(bodies), _BATCH_SIZE)
+        ]
+        with ThreadPoolExecutor(_MAX_CONCURRENCY) as pool:
+            self.sent += sum(pool.map(lambda call: self._send_batch(*call), calls))
+
+    def resend(self, keys: Iterable[str]) -> None:
+        """Send what the rows of these jobs keep, as `oncely redrive` does."""
+        self.send(stored_messages(self._stack.account, self._stack.outputs["JobsTableName"], keys))
+
+    def _backlog(self) -> int:
+        """How many messages nobody has received yet."""
+        sqs, name = self._stack.account.client("sqs"), "ApproximateNumberOfMessages"
+        found = (
+            sqs.get_queue_attributes(QueueUrl=self._stack.outputs[queue], AttributeNames=[name])
+            for queue in (PAYMENTS, SYNC)
+        )
+        return sum(int(one["Attributes"][name]) for one in found)
+
+    def _send_batch(self, url: str, bodies: list[str]) -> int:
+        entries = [{"Id": str(n), "MessageBody": body} for n, body in enumerate(bodies)]
+        sqs = self._stack.account.client("sqs")
+        answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
+        if answer.get("Failed"):
+            raise RuntimeError(f"the queue did not take {answer['Failed']}")
+        return len(entries)

@@ -1,0 +1,154 @@
+"""The two that are compared, each over one local AWS: both work batches of the smallest job."""
+
+import itertools
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from types import ModuleType
+from typing import Any, Final, Protocol
+
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+
+from oncely.aws.system import SystemClock, new_owner_token, random_jitter
+from oncely.contract import EffectCall
+from oncely.domain.effect_outcomes import EffectOutcome
+from oncely.run.deadline import Deadline
+from oncely.run.process_batch import BatchProcessor
+from oncely_local.engine import Engine
+from tests.integration.ping import Ping, ping_message
+from tests.support.dynamo import DynamoFixture
+from tests.support.fakes import FakeMessageSource
+from tests.support.in_memory_stack import InMemoryStack
+from tests.support.worker import FakeContext, make_delivery
+
+BATCH_CONCURRENCY: Final = 10  # the setting that ships
+_numbers = itertools.count(1)
+
+
+def new_bodies(number: int) -> list[str]:
+    """Messages of jobs that nobody has seen before."""
+    return [json.dumps(ping_message(next(_numbers))) for _ in range(number)]
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One AWS call as it was made: the client, the method and what it was asked."""
+
+    client: Any
+    method: str
+    params: dict[str, Any]
+
+
+class Candidate(Protocol):
+    """Works batches of pings."""
+
+    @property
+    def clients(self) -> Sequence[Any]:
+        """The AWS clients that it uses; its DynamoDB's is the first."""
+
+    @property
+    def bars(self) -> list[tuple[float, float]]:
+        """When each call to the provider began and ended."""
+
+    def work(self, bodies: Sequence[str], *, latency: float = 0.0) -> None:
+        """Work one batch with a provider that takes this long."""
+
+
+@dataclass
+class Oncely:
+    """The shipped batch worker, and store, around a contract of one line."""
+
+    dynamo: DynamoFixture
+    at_once: int = BATCH_CONCURRENCY
+    bars: list[tuple[float, float]] = field(default_factory=list)
+    latency: float = 0.0
+
+    def __post_init__(self) -> None:
+        outer = self
+
+        class Timed(Ping):
+            def execute(self, call: EffectCall[None]) -> EffectOutcome:
+                began = time.perf_counter()
+                time.sleep(outer.latency)
+                outer.bars.append((began, time.perf_counter()))
+                return super().execute(call)
+
+        clock: Any = SystemClock()
+        world = InMemoryStack(
+            store=self.dynamo.store(), rows=self.dynamo.rows(), clock=clock, contracts=(Timed,)
+        )
+        self._clock = clock
+        self._worker = BatchProcessor(
+            runner=replace(world.runner(), new_token=new_owner_token, jitter=random_jitter),
+            message_source=FakeMessageSource(),
+            clock=clock,
+            jitter=random_jitter,
+            concurrency=self.at_once,
+            max_receive_count=5,
+        )
+
+    @property
+    def clients(self) -> Sequence[Any]:
+        return (self.dynamo.client,)
+
+    def work(self, bodies: Sequence[str], *, latency: float = 0.0) -> None:
+        self.latency = latency
+        deadline = Deadline(self._clock.now() + timedelta(seconds=60), self._clock)
+        self._worker.process([make_delivery(body) for body in bodies], deadline=deadline)
+
+
+@dataclass
+class Powertools:
+    """The documented worker, one record after the other as its batch processor does."""
+
+    worker: ModuleType
+
+    @property
+    def clients(self) -> Sequence[Any]:
+        return (self.worker.store.client,)
+
+    @property
+    def bars(self) -> list[tuple[float, float]]:
+        found: list[tuple[float, float]] = self.worker.bars
+        return found
+
+    def work(self, bodies: Sequence[str], *, latency: float = 0.0) -> None:
+        self.worker.latency[0] = latency
+        event = {"Records": [_record(body) for body in bodies]}
+        # A batch of nothing but failures raises, so that Lambda keeps all of it.
+        with suppress(BatchProcessingError):
+            self.worker.lambda_handler(event, FakeContext())
+
+
+def _record(body: str) -> dict[str, Any]:
+    return {"messageId": uuid.uuid4().hex, "receiptHandle": "r", "body": body, "attributes": {}}
+
+
+@contextmanager
+def create_candidates(engine: Engine) -> Iterator[tuple[DynamoFixture, Oncely, Oncely, Powertools]]:
+    """Oncely as it ships, Oncely one job after the other, and Powertools."""
+    os.environ.update(engine.environment())
+    dynamo = DynamoFixture(engine.url)
+    one_by_one = Oncely(dynamo, at_once=1)
+    yield dynamo, Oncely(dynamo), one_by_one, Powertools(_create_powertools(dynamo))
+    dynamo.close()
+
+
+def _create_powertools(dynamo: DynamoFixture) -> ModuleType:
+    table = f"idempotency-{uuid.uuid4().hex}"
+    dynamo.admin.create_table(
+        TableName=table,
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    os.environ["IDEMPOTENCY_TABLE"] = table
+    # It makes its client when it is imported, so the engine must be known by then.
+    from tests.bench import powertools_worker  # noqa: PLC0415
+
+    return powertools_worker

@@ -1,0 +1,128 @@
+"""The CRMs that the contract suites are run on, each with its truth and a way to make it fail."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Protocol
+
+from oncely.domain.effect_outcomes import NotSent
+from oncely.providers.hubspot.crm import HubSpotCrm
+from oncely.providers.hubspot.paths import CONTACTS
+from oncely.providers.hubspot.sandbox.contacts import HubSpotContacts
+from oncely.providers.interfaces import Crm
+from oncely.testing.sandbox import ProviderSandbox
+from tests.support.crm import FakeCrm
+from tests.support.fakes import FakeClock
+from tests.support.payments import PaymentFault
+
+CRMS = ("fake", "hubspot")
+ENDPOINTS = {
+    "get_contact": ("GET", f"{CONTACTS}/*"),
+    "list_contacts": ("GET", CONTACTS),
+    "list_changed": ("POST", "*/search"),
+    "upsert_contact": ("P*", f"{CONTACTS}/*"),
+    "find_by_external_id": ("GET", f"{CONTACTS}/*"),
+}
+SANDBOX_FAULTS = {
+    PaymentFault.TIMEOUT_BEFORE: "drop_before",
+    PaymentFault.TIMEOUT_AFTER: "accept_then_drop",
+    PaymentFault.UNAUTHORIZED: "unauthorized",
+}
+
+
+class CrmUsers(Protocol):
+    """Those who work in the CRM."""
+
+    def add(self, **properties: str) -> str: ...
+
+    def add_contacts(self, number: int) -> list[str]: ...
+
+    def update(self, record_id: str, /, **properties: str) -> None: ...
+
+    def archive(self, record_id: str, /) -> None: ...
+
+
+class CrmHarness(Protocol):
+    """A CRM, its truth, and a way to make it fail."""
+
+    clock: FakeClock
+
+    @property
+    def crm(self) -> Crm: ...
+
+    @property
+    def users(self) -> CrmUsers: ...
+
+    def writes(self) -> list[int]: ...
+
+    def fail_next(self, step: str, fault: PaymentFault) -> None: ...
+
+    def limit_rate(self, step: str, *, seconds: int) -> None: ...
+
+    def set_reports_conflicting_property(self, named: bool) -> None: ...  # noqa: FBT001  # a switch
+
+    def exhaust_daily_limit(self) -> None: ...
+
+
+@dataclass
+class FakeCrmHarness:
+    clock: FakeClock = field(default_factory=FakeClock)
+
+    def __post_init__(self) -> None:
+        self.crm: FakeCrm = FakeCrm(clock=self.clock)
+        self.users: FakeCrm = self.crm
+
+    def writes(self) -> list[int]:
+        return [self.crm.writes[one] for one in self.crm.contacts]
+
+    def fail_next(self, step: str, fault: PaymentFault) -> None:
+        self.crm.fail_next(step, fault)
+
+    def limit_rate(self, step: str, *, seconds: int) -> None:
+        self.crm.fail_next(step, NotSent("429", timedelta(seconds=seconds)))
+
+    def set_reports_conflicting_property(self, named: bool) -> None:  # noqa: FBT001  # a switch
+        self.crm.reports_conflicting_property = named
+
+    def exhaust_daily_limit(self) -> None:
+        self.crm.daily_limit_exhausted = True
+
+
+@dataclass
+class HubSpotHarness:
+    sandbox: ProviderSandbox
+    clock: FakeClock
+
+    def __post_init__(self) -> None:
+        crm = HubSpotCrm.from_token("pat-test-1", api_base=self.sandbox.url)
+        self.crm = replace(crm, now=self.clock.now)
+        self.users: HubSpotContacts = self.sandbox.hubspot
+
+    def writes(self) -> list[int]:
+        return [one.writes for one in self.sandbox.ledger.contacts]
+
+    def fail_next(self, step: str, fault: PaymentFault) -> None:
+        method, path = ENDPOINTS[step]
+        self.sandbox.faults.add(SANDBOX_FAULTS[fault], method=method, path=path)
+
+    def limit_rate(self, step: str, *, seconds: int) -> None:
+        method, path = ENDPOINTS[step]
+        self.sandbox.faults.add("rate_limit", method=method, path=path, seconds=seconds)
+
+    def set_reports_conflicting_property(self, named: bool) -> None:  # noqa: FBT001  # a switch
+        self.sandbox.hubspot.reports_conflicting_property = named
+
+    def exhaust_daily_limit(self) -> None:
+        self.sandbox.hubspot.is_daily_limit_reached = True
+
+
+@contextmanager
+def crm_harness(name: str) -> Iterator[CrmHarness]:
+    """A fresh CRM of this kind, empty."""
+    if name == "fake":
+        yield FakeCrmHarness()
+        return
+    clock = FakeClock()
+    with ProviderSandbox(clock=clock.now) as sandbox:
+        yield HubSpotHarness(sandbox, clock)

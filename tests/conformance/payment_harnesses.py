@@ -1,0 +1,124 @@
+"""The payment providers that the contract suites are run on, each with its truth and faults."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from oncely.domain.effect_outcomes import Prepared
+from oncely.domain.keys import IdempotencyKey, JobKey
+from oncely.domain.money import Money
+from oncely.providers.interfaces import Payment, PaymentProvider
+from oncely.providers.stripe.payments import StripePayments
+from oncely.testing.sandbox import StripeSandbox
+from tests.support.payments import FakePayments, PaymentFault
+
+
+class PaymentHarness(Protocol):
+    """A provider, its truth, and a way to make it fail."""
+
+    @property
+    def provider(self) -> PaymentProvider: ...
+
+    def charges(self) -> int: ...
+
+    def fail_next(self, step: str, fault: PaymentFault) -> None: ...
+
+    def complete_payment(self, ref: str, *, succeeded: bool) -> None: ...
+
+    def refund(self, ref: str) -> None: ...
+
+    def payment(self, kind: str = "good") -> Payment: ...
+
+
+def make_payment(method: str, amount: int = 1250) -> Payment:
+    return Payment(
+        money=Money(amount, "eur"),
+        customer="cus_7",
+        method=method,
+        job_key=JobKey("payment.charge:order_18452"),
+        order_id="18452",
+    )
+
+
+@dataclass
+class FakePaymentHarness:
+    provider: FakePayments = field(default_factory=FakePayments)
+
+    def charges(self) -> int:
+        return len(self.provider.charges)
+
+    def fail_next(self, step: str, fault: PaymentFault) -> None:
+        self.provider.fail_next(step, fault)
+
+    def complete_payment(self, ref: str, *, succeeded: bool) -> None:
+        self.provider.complete(ref, status="succeeded" if succeeded else "declined")
+
+    def refund(self, ref: str) -> None:
+        self.provider.complete(ref, status="refunded")
+
+    def payment(self, kind: str = "good") -> Payment:
+        self.provider.declines = kind == "declined"
+        self.provider.processes = kind == "processing"
+        return make_payment(kind)
+
+
+@dataclass
+class StripeHarness:
+    sandbox: StripeSandbox
+    provider: StripePayments
+
+    def charges(self) -> int:
+        return len(self.sandbox.ledger.charges)
+
+    def fail_next(self, step: str, fault: PaymentFault) -> None:
+        method, path = {
+            "prepare": ("POST", "/v1/payment_intents"),
+            "execute": ("POST", "/v1/payment_intents/*/confirm"),
+            "lookup": ("GET", "/v1/payment_intents/*"),
+            "find": ("GET", "/v1/payment_intents"),
+            "close": ("POST", "/v1/payment_intents/*/cancel"),
+        }[step]
+        kind = {
+            PaymentFault.TIMEOUT_BEFORE: "drop_before",
+            PaymentFault.TIMEOUT_AFTER: "accept_then_drop",
+            PaymentFault.UNAUTHORIZED: "unauthorized",
+        }[fault]
+        self.sandbox.faults.add(kind, method=method, path=path)
+        if fault is not PaymentFault.UNAUTHORIZED and step in {"execute", "close"}:
+            # Where one of these fails, the adapter reads the intent; nor can it do that.
+            self.sandbox.faults.add("outage", method="GET")
+
+    def complete_payment(self, ref: str, *, succeeded: bool) -> None:
+        self.sandbox.complete_pending(ref, succeeded=succeeded)
+
+    def refund(self, ref: str) -> None:
+        self.provider.client.v1.refunds.create({"payment_intent": ref})
+
+    def payment(self, kind: str = "good") -> Payment:
+        methods = {
+            "good": "pm_card_visa",
+            "declined": "pm_card_chargeDeclined",
+            "processing": "pm_processing",
+        }
+        return make_payment(methods[kind])
+
+
+@contextmanager
+def payment_harness(name: str) -> Iterator[PaymentHarness]:
+    """One of them, by name."""
+    if name == "fake":
+        yield FakePaymentHarness()
+        return
+    with StripeSandbox() as sandbox:
+        yield StripeHarness(sandbox, StripePayments.from_api_key("sk_test_1", api_base=sandbox.url))
+
+
+def make_key(text: str) -> IdempotencyKey:
+    return IdempotencyKey(text)
+
+
+def prepare_payment(harness: PaymentHarness, asked: Payment, *, number: int = 1) -> str:
+    answer = harness.provider.prepare(asked, idempotency_key=make_key(f"create:{number}"))
+    assert isinstance(answer, Prepared)
+    return answer.ref

@@ -1,0 +1,105 @@
+"""What a business row must hold for a local write to be taken, on every engine."""
+
+import pytest
+
+from oncely.domain.writes import BusinessWrite, Precondition
+from oncely.ports import BusinessWriteConflict, Swapped
+from tests.conformance.samples import KEY, ORDER_KEY, claim_job, finish_job
+from tests.conformance.store_fixtures import StoreFixture
+
+STATUS = Precondition("status", ("open", "held"))
+OR_ABSENT = Precondition("status", ("open",), or_absent=True)
+UP_TO = Precondition("version", (), or_at_most="2026-11-16T03:00:00.000Z")
+UP_TO_OR_ABSENT = Precondition("version", (), or_absent=True, or_at_most="2026-11-16T03:00:00.000Z")
+
+CASES = {
+    "one of the values": (STATUS, {"status": "held"}, True),
+    "none of the values": (STATUS, {"status": "cancelled"}, False),
+    "no value at all": (STATUS, {"other": "attribute"}, False),
+    "absent, as it may be": (OR_ABSENT, {"other": "attribute"}, True),
+    "present and wrong": (OR_ABSENT, {"status": "cancelled"}, False),
+    "sooner": (UP_TO, {"version": "2026-11-16T02:59:59.999999Z"}, True),
+    "the same moment": (UP_TO, {"version": "2026-11-16T03:00:00.000Z"}, True),
+    "later": (UP_TO, {"version": "2026-11-16T03:00:00.001Z"}, False),
+    "no moment at all": (UP_TO, {"other": "attribute"}, False),
+    "no moment, as it may be": (UP_TO_OR_ABSENT, {"other": "attribute"}, True),
+}
+
+
+def write(**changes: object) -> BusinessWrite:
+    return BusinessWrite(
+        **{"table": "orders", "key": ORDER_KEY, "set": {"status": "paid"}, **changes}  # type: ignore[arg-type]  # fields by name
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_transaction_writes_row_only_when_expectation_holds(
+    store_fixture: StoreFixture, case: str
+) -> None:
+    expect, row, taken = CASES[case]
+    store_fixture.rows.put("orders", ORDER_KEY, row)
+    before = claim_job(store_fixture.store)
+
+    result = store_fixture.store.compare_and_swap(
+        before, finish_job(before), business_writes=[write(expect=(expect,))]
+    )
+
+    assert type(result) is (Swapped if taken else BusinessWriteConflict)
+    expected = {**row, "status": "paid"} if taken else row
+    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_update_writes_row_only_when_expectation_holds(
+    store_fixture: StoreFixture, case: str
+) -> None:
+    expect, row, taken = CASES[case]
+    store_fixture.rows.put("orders", ORDER_KEY, row)
+
+    assert store_fixture.rows.update(write(expect=(expect,))) is taken
+    expected = {**row, "status": "paid"} if taken else row
+    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
+
+
+def test_every_expectation_must_hold(store_fixture: StoreFixture) -> None:
+    store_fixture.rows.put("orders", ORDER_KEY, {"status": "open", "version": "2027"})
+
+    assert not store_fixture.rows.update(write(expect=(STATUS, UP_TO)))
+
+
+def test_row_that_must_be_new_is_created_once(store_fixture: StoreFixture) -> None:
+    new = write(must_be_new=True)
+
+    assert store_fixture.rows.update(new)
+    assert not store_fixture.rows.update(new)
+    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "paid"}
+
+
+def test_existing_row_that_must_be_new_leaves_job_unchanged(store_fixture: StoreFixture) -> None:
+    store_fixture.rows.put("orders", ORDER_KEY, {"status": "open"})
+    before = claim_job(store_fixture.store)
+
+    result = store_fixture.store.compare_and_swap(
+        before, finish_job(before), business_writes=[write(must_be_new=True)]
+    )
+
+    assert isinstance(result, BusinessWriteConflict)
+    assert store_fixture.store.get(KEY) == before
+    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "open"}
+
+
+@pytest.mark.parametrize(
+    ("expect", "taken"),
+    [((), True), ((OR_ABSENT,), True), ((STATUS,), False)],
+    ids=["nothing expected", "absent is fine", "a value expected"],
+)
+def test_row_is_created_when_allowed_and_no_value_is_expected(
+    store_fixture: StoreFixture, expect: tuple[Precondition, ...], *, taken: bool
+) -> None:
+    assert store_fixture.rows.update(write(may_create=True, expect=expect)) is taken
+    assert (store_fixture.rows.get("orders", ORDER_KEY) is not None) is taken
+
+
+def test_missing_row_is_not_created_unless_allowed(store_fixture: StoreFixture) -> None:
+    assert not store_fixture.rows.update(write(expect=(OR_ABSENT,)))
+    assert store_fixture.rows.get("orders", ORDER_KEY) is None

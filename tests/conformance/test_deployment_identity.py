@@ -1,0 +1,168 @@
+"""The identity of a deployment: written once at first setup, read by the guard, never a job."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from oncely.aws.deployment_identity import (
+    IDENTITY_KEY,
+    DynamoTableIdentity,
+    new_identity,
+)
+from oncely.aws.dynamodb_due_index import DynamoDueIndex
+from oncely.domain.due import DueAction
+from oncely.domain.errors import InvalidKeyError, NotConfiguredError
+from oncely.domain.keys import job_key
+from oncely.domain.lifecycle import Status
+from oncely.domain.table_identity import TableIdentity, blocking_reason
+from oncely.operate.set_up_table import SetupResult, TableInitializer
+from tests.support.dynamo import DynamoFixture
+from tests.support.engines import EngineKind
+
+FAR = datetime(9999, 1, 1, tzinfo=UTC)
+NOW = datetime(2026, 11, 17, 3, 0, tzinfo=UTC)
+# moto's tables have no id.
+REAL_IDS = pytest.mark.parametrize("dynamo", [EngineKind.MINISTACK], indirect=True)
+
+
+def table(dynamo: DynamoFixture) -> DynamoTableIdentity:
+    return DynamoTableIdentity(dynamo.client, dynamo.jobs_table)
+
+
+def set_up(dynamo: DynamoFixture) -> SetupResult:
+    return TableInitializer(table(dynamo), new_identity).run()
+
+
+def test_new_table_gets_identity_once(dynamo: DynamoFixture) -> None:
+    assert set_up(dynamo) is SetupResult.CREATED
+    first = table(dynamo).identity()
+    assert set_up(dynamo) is SetupResult.ALREADY_SET_UP
+
+    assert first is not None
+    assert table(dynamo).identity() == first
+    assert len(first.deployment) == 16
+    assert first.deployment.isalnum()
+
+
+def test_non_empty_table_gets_no_identity(dynamo: DynamoFixture) -> None:
+    dynamo.admin.put_item(
+        TableName=dynamo.jobs_table, Item={"job_key": {"S": "payment.charge:order_1"}}
+    )
+
+    assert set_up(dynamo) is SetupResult.NOT_EMPTY
+    assert table(dynamo).identity() is None
+
+
+def test_reading_creates_no_identity(dynamo: DynamoFixture) -> None:
+    assert table(dynamo).identity() is None
+    assert table(dynamo).is_empty()
+
+
+def test_two_tables_have_two_identities(dynamo: DynamoFixture) -> None:
+    other = DynamoFixture(dynamo.url)
+    try:
+        set_up(dynamo), set_up(other)
+
+        assert table(dynamo).identity() != table(other).identity()
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize("dynamo", [EngineKind.MINISTACK], indirect=True)
+def test_concurrent_setups_create_one_identity(dynamo: DynamoFixture) -> None:
+    tables = [DynamoTableIdentity(dynamo.separate_client(), dynamo.jobs_table) for _ in range(8)]
+
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(lambda one: TableInitializer(one, new_identity).run(), tables))
+
+    assert sorted(done).count(SetupResult.CREATED) == 1
+
+
+def test_identity_is_replaced_only_when_unchanged_since_read(dynamo: DynamoFixture) -> None:
+    set_up(dynamo)
+    ours = table(dynamo).identity()
+    assert ours is not None
+    restored = replace(ours, table_id="T2", restored_at=NOW, replays_until=NOW + timedelta(days=18))
+
+    assert not table(dynamo).write(restored, replacing=None)
+    assert not table(dynamo).write(restored, replacing=replace(ours, table_id="T0"))
+    assert not table(dynamo).write(restored, replacing=replace(ours, deployment="another"))
+    assert table(dynamo).write(restored, replacing=ours)
+    assert table(dynamo).identity() == restored
+
+
+@REAL_IDS
+def test_table_reports_missing_protection(dynamo: DynamoFixture) -> None:
+    look = table(dynamo)
+    set_up(dynamo)
+
+    bare = look.with_protection(look.facts())
+    assert bare.missing == ("stream", "point-in-time recovery")
+    dynamo.protect()
+    protected = look.with_protection(look.facts())
+
+    assert protected.missing == ()
+    assert blocking_reason(look.identity(), protected, now=NOW) is None
+
+
+@REAL_IDS
+def test_restored_table_id_differs_from_identity_item(dynamo: DynamoFixture) -> None:
+    dynamo.protect()
+    set_up(dynamo)
+    restored = f"{dynamo.jobs_table}-restored"
+    dynamo.admin.restore_table_to_point_in_time(
+        SourceTableName=dynamo.jobs_table,
+        TargetTableName=restored,
+        UseLatestRestorableTime=True,
+    )
+    look = DynamoTableIdentity(dynamo.client, restored)
+    item, facts = look.identity(), look.facts()
+
+    assert item == table(dynamo).identity(), "the item comes with the rows"
+    assert item is not None
+    assert item.table_id != facts.table_id
+    assert "was restored or copied" in (blocking_reason(item, facts, now=NOW) or "")
+    assert TableInitializer(look, new_identity).run() is SetupResult.ALREADY_SET_UP
+
+
+def test_identity_is_not_listed_counted_or_due(dynamo: DynamoFixture) -> None:
+    set_up(dynamo)
+    finder = dynamo.finder()
+
+    assert list(finder.by_status(tuple(Status))) == []
+    assert finder.count(tuple(Status), since=None, limit=10) == 0
+    index = DynamoDueIndex(dynamo.client, dynamo.jobs_table)
+    for action in DueAction:
+        for shard in range(index.shards):
+            assert list(index.due(action, shard, since=None, until=FAR)) == []
+
+
+def test_identity_key_is_not_valid_job_key() -> None:
+    job_type, _, part = IDENTITY_KEY.partition(":")
+
+    with pytest.raises(InvalidKeyError):
+        job_key(job_type, part)
+
+
+@pytest.mark.parametrize("ask", ["identity", "facts", "is_empty"])
+def test_missing_table_raises_not_configured(dynamo: DynamoFixture, ask: str) -> None:
+    missing: Any = DynamoTableIdentity(dynamo.client, "no-such-table")
+
+    with pytest.raises(NotConfiguredError, match="identity") as caught:
+        getattr(missing, ask)()
+
+    assert isinstance(caught.value.__cause__, ClientError)
+
+
+def test_identity_without_table_id_is_none(dynamo: DynamoFixture) -> None:
+    dynamo.admin.put_item(
+        TableName=dynamo.jobs_table,
+        Item={"job_key": {"S": IDENTITY_KEY}, "identity": {"S": "0123"}},
+    )
+
+    assert table(dynamo).identity() is None
+    assert table(dynamo).write(TableIdentity(deployment="0123", table_id="T1"), replacing=None)

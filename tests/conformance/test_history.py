@@ -1,0 +1,234 @@
+"""The history gives back what was written, each line once, from memory and from S3."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Protocol
+from uuid import uuid4
+
+import boto3
+import pytest
+
+from oncely.aws.row_scan import DynamoRowScan
+from oncely.aws.s3_history import S3HistoryStore
+from oncely.aws.s3_history_reader import HistoryFinishedJobs, S3HistoryReader
+from oncely.domain.gaps import BackfillProgress, HistoryGap
+from oncely.domain.history import HistoryLine, HistoryRecordType, backfill_line
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.ports import HistoryReader, HistoryStore
+from oncely.testing.history import MemoryHistory
+from tests.support.dynamo import DynamoFixture
+from tests.support.engines import EngineKind
+from tests.unit.samples import make_job
+
+NOON = datetime(2026, 5, 17, 12, 0, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+class History(HistoryStore, HistoryReader, Protocol):
+    """Both sides."""
+
+
+class S3History(S3HistoryStore, S3HistoryReader):
+    """Both sides of a bucket."""
+
+
+@pytest.fixture(params=[EngineKind.MEMORY, EngineKind.MINISTACK])
+def history(request: pytest.FixtureRequest, no_profile: None) -> Iterator[History]:
+    if request.param is EngineKind.MEMORY:
+        yield MemoryHistory()
+        return
+    with closing(s3_at(request.getfixturevalue("ministack"))) as client:
+        bucket = f"history-{uuid4().hex[:12]}"
+        client.create_bucket(Bucket=bucket)
+        yield S3History(client, bucket)
+
+
+def s3_at(url: str) -> Any:  # noqa: ANN401  # boto3's client
+    return boto3.client(
+        "s3",
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+    )
+
+
+def line(order: int, at: datetime, status: Status = Status.FINISHED, **more: Any) -> HistoryLine:  # noqa: ANN401  # fields
+    job_type = more.pop("job_type", "payment.charge")
+    job = make_job(
+        job_key=JobKey(f"{job_type}:order_{order}"),
+        job_type=job_type,
+        status=status,
+        updated_at=at,
+        message={"order_id": str(order)},
+        **more,
+    )
+    return replace(backfill_line(job, generation="table-1"), record=HistoryRecordType.CHANGE)
+
+
+def put(history: History, *lines: HistoryLine, name: str = "") -> None:
+    """As the writer names objects, unless a name is given."""
+    first, last = (place(one.at for one in lines) for place in (min, max))
+    clock = f"{first:%H%M%S}-{last:%H%M%S}-{uuid4().hex[:8]}"
+    history.put(first.date(), lines[0].job_type, name or clock, lines)
+
+
+def test_newest_line_of_each_job_is_found_across_days(history: History) -> None:
+    old = line(1, NOON - timedelta(days=3), Status.STARTED, version=2)
+    new = line(1, NOON, version=3)
+    other = line(2, NOON)
+    for one in (new, other, old, new):
+        put(history, one)
+
+    assert history.newest() == {old.job_key: new, other.job_key: other}
+
+
+def test_empty_history_is_empty(history: History) -> None:
+    assert history.newest() == {}
+    assert history.recent(since=NOON - 9 * HOUR, until=NOON, limit=5) == []
+    assert history.open_gaps() == []
+    assert history.backfill_progress() is None
+
+
+def test_object_with_same_name_is_replaced(history: History) -> None:
+    put(history, line(1, NOON), line(2, NOON), name="a")
+    put(history, line(3, NOON), name="a")
+
+    assert list(history.newest()) == ["payment.charge:order_3"]
+
+
+def test_recent_jobs_are_newest_first_and_limited(history: History) -> None:
+    for hours in range(40):
+        put(history, line(hours, NOON - hours * HOUR))
+
+    found = history.recent(since=NOON - 72 * HOUR, until=NOON + HOUR, limit=3)
+
+    assert [one.job_key[-1] for one in found] == ["0", "1", "2"]
+
+
+def test_recent_jobs_are_filtered_by_time_and_job_type(history: History) -> None:
+    inside = line(1, NOON)
+    put(history, inside)
+    put(history, line(2, NOON - HOUR))
+    put(history, line(3, NOON + HOUR))
+    put(history, line(4, NOON, job_type="receipt.send"))
+
+    window: dict[str, Any] = {"since": NOON - HOUR / 2, "until": NOON + HOUR / 2}
+
+    assert history.recent(**window, job_type="payment.charge", limit=9) == [inside]
+    assert {one.job_key for one in history.recent(**window, limit=9)} == {
+        "payment.charge:order_1",
+        "receipt.send:order_4",
+    }
+
+
+def test_recent_jobs_include_partial_hour_and_backfill(history: History) -> None:
+    since = NOON + HOUR / 2
+    early, late = line(1, NOON + HOUR / 60), line(2, NOON + HOUR * 0.9)
+    put(history, early, late)
+    filled = line(3, NOON + 3 * HOUR)
+    put(history, filled, name="backfill-20260601T000000-000000")
+
+    assert history.recent(since=since, until=NOON + 9 * HOUR, limit=9) == [filled, late]
+
+
+def test_recent_jobs_cross_midnight(history: History) -> None:
+    midnight = datetime(2026, 5, 18, tzinfo=UTC)
+    before, after = line(1, midnight - HOUR / 60), line(2, midnight + HOUR / 60)
+    put(history, before)
+    put(history, after)
+
+    assert history.recent(since=midnight - HOUR, until=midnight + HOUR, limit=9) == [after, before]
+
+
+def test_contradicted_job_is_not_recent(history: History) -> None:
+    put(history, line(1, NOON, version=3))
+    put(history, line(1, NOON + HOUR, Status.NEEDS_REVIEW, version=4))
+
+    assert history.recent(since=NOON - HOUR, until=NOON + 2 * HOUR, limit=9) == []
+    assert len(history.recent(since=NOON - HOUR, until=NOON + HOUR, limit=9)) == 1
+
+
+def test_recent_jobs_are_sorted_across_overlapping_objects(history: History) -> None:
+    """Four shards write side by side: an object that began earlier may hold the latest end."""
+    many = [line(order, NOON + timedelta(seconds=order)) for order in range(80)]
+    for shard in range(40):
+        put(history, *many[shard::40])
+
+    found = history.recent(since=NOON, until=NOON + HOUR, limit=2)
+
+    assert [one.job_key for one in found] == ["payment.charge:order_79", "payment.charge:order_78"]
+
+
+def test_finished_list_continues_from_shared_timestamp(history: History) -> None:
+    for order in range(4):
+        put(history, line(order, NOON + (order // 2) * HOUR))
+    finished = HistoryFinishedJobs(history)
+    window: dict[str, Any] = {"since": NOON, "job_type": None, "limit": 9}
+
+    everything = finished.recent(until=NOON + HOUR, **window)
+    rest = finished.recent(until=NOON, **window)
+
+    assert [one.at for one in everything] == [NOON + HOUR] * 2 + [NOON] * 2
+    assert {one.job_key for one in rest} == {"payment.charge:order_0", "payment.charge:order_1"}
+
+
+def test_gap_is_open_until_it_is_closed(history: History) -> None:
+    first = HistoryGap(name="one", recorded_at=NOON, first_at=NOON - 22 * HOUR, records=7)
+    second = HistoryGap(name="two", recorded_at=NOON - HOUR)
+    for gap in (first, second, first):
+        history.record_gap(gap)
+    assert history.open_gaps() == [second, first]
+
+    history.close_gap(second, at=NOON)
+    history.record_gap(second)
+
+    assert history.open_gaps() == [first]
+
+
+def test_backfill_progress_is_saved(history: History) -> None:
+    progress = BackfillProgress(generation="table-1", started_at=NOON, after="payment.charge:1")
+    history.save_backfill(replace(progress, after=None))
+
+    history.save_backfill(progress)
+
+    assert history.backfill_progress() == progress
+
+
+def test_scan_reads_every_job_and_resumes_after_key(dynamo: DynamoFixture) -> None:
+    store, scan = dynamo.store(), DynamoRowScan(dynamo.client, dynamo.jobs_table)
+    keys = {JobKey(f"payment.charge:order_{number}") for number in range(5)}
+    for key in keys:
+        store.create(make_job(job_key=key))
+    for bad in ({"job_key": {"S": "deployment:identity"}}, {"job_key": {"S": "sync.push:broken"}}):
+        dynamo.client.put_item(TableName=dynamo.jobs_table, Item=bad)
+
+    pages = list(scan.pages())
+
+    found = [job.job_key for page in pages for job in page.jobs]
+    assert sorted(found) == sorted(keys)
+    assert [one for page in pages for one in page.unreadable] == [("sync.push:broken", None)]
+    rest = [job.job_key for page in scan.pages(after=found[1]) for job in page.jobs]
+    assert rest == found[2:]
+
+
+def test_lines_are_filtered_by_day_and_found_by_any_id(
+    request: pytest.FixtureRequest, no_profile: None
+) -> None:
+    with closing(s3_at(request.getfixturevalue("ministack"))) as client:
+        bucket = f"history-{uuid4().hex[:12]}"
+        client.create_bucket(Bucket=bucket)
+        history = S3History(client, bucket)
+        paid = line(1, NOON, subject="18452", provider_ref="pi_1", customer_id="customer_1")
+        for one in (paid, line(2, NOON - timedelta(days=2)), line(3, NOON + timedelta(days=2))):
+            put(history, one)
+            put(history, one)
+
+        day = date(2026, 5, 17)
+        assert set(map(str, history.lines(since=day, until=day))) == {str(paid)}
+        for text in ("18452", "pi_1", "customer_1", "1", paid.job_key):
+            assert history.about(text) == [paid]
+        assert history.about("18452", until=day - timedelta(days=1)) == []

@@ -1,0 +1,187 @@
+"""Claiming a job, on every engine: one winner, and the row that refused in the same call."""
+
+import pytest
+
+from oncely.domain.claims import Claim, apply_claim
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event, Status
+from oncely.ports import Claimed, ClaimFailed, JobStore
+from tests.conformance.samples import (
+    KEY,
+    LEASE,
+    apply_event,
+    claim_job,
+    make_claim,
+    make_ready_job,
+    time_at,
+)
+from tests.conformance.store_fixtures import StoreFixture
+from tests.support.dynamo import DynamoFixture
+
+NOT_READY = [status for status in Status if status is not Status.READY]
+
+
+def test_claim_creates_row_when_job_is_absent(store: JobStore) -> None:
+    claim = make_claim()
+
+    result = store.claim(claim)
+
+    assert isinstance(result, Claimed)
+    job = result.job
+    assert (job.status, job.owner) == (Status.STARTED, claim.owner)
+    assert (job.fence, job.attempts, job.version) == (1, 1, 1)
+    assert job.lease_until == job.due_at == time_at(1) + LEASE
+    assert job == apply_claim(None, claim)
+    assert store.get(KEY) == job
+
+
+def test_claim_of_ready_job_increments_counters_and_keeps_data(store: JobStore) -> None:
+    ready = make_ready_job(
+        fence=3,
+        version=7,
+        attempts=2,
+        timeouts=1,
+        key_number=2,
+        provider_ref="pi_1",
+        fingerprint="fingerprint-1",
+        owner="owner-0",
+        last_error="timeout",
+    )
+    store.create(ready)
+    claim = make_claim()
+
+    result = store.claim(claim)
+
+    assert isinstance(result, Claimed)
+    job = result.job
+    assert (job.fence, job.version, job.attempts) == (4, 8, 3)
+    assert (job.message, job.created_at) == (ready.message, ready.created_at)
+    assert (job.provider_ref, job.evidence) == ("pi_1", ready.evidence)
+    assert (job.fingerprint, job.key_number, job.timeouts) == ("fingerprint-1", 2, 1)
+    assert job == apply_claim(ready, claim)
+    assert store.get(KEY) == job
+
+
+def test_unresolved_send_keeps_first_sent_time_and_key_scope(store: JobStore) -> None:
+    store.create(
+        make_ready_job(first_sent_at=time_at(-60), key_scope="account-0", claimed_at=time_at(-60))
+    )
+
+    job = claim_job(store)
+
+    assert (job.first_sent_at, job.key_scope) == (time_at(-60), "account-0")
+    assert job.has_ambiguous_send
+
+
+def test_claim_after_release_sets_first_sent_time_and_scope(store: JobStore) -> None:
+    first = claim_job(store)
+    store.compare_and_swap(
+        first, apply_event(first, Event.RELEASE, first_sent_at=None, key_scope=None)
+    )
+
+    second = claim_job(store, now=time_at(9), key_scope="account-2")
+
+    assert (second.first_sent_at, second.key_scope) == (time_at(9), "account-2")
+    assert not second.has_ambiguous_send
+
+
+@pytest.mark.parametrize("status", NOT_READY)
+def test_claim_fails_with_current_row_when_job_is_not_ready(
+    store: JobStore, status: Status
+) -> None:
+    row = make_ready_job(status=status, owner="owner-0", fence=1, fingerprint="fingerprint-1")
+    store.create(row)
+
+    assert store.claim(make_claim()) == ClaimFailed(row)
+    assert store.get(KEY) == row
+
+
+def test_claim_fails_when_fingerprint_differs(store: JobStore) -> None:
+    row = make_ready_job(fingerprint="fingerprint-of-another-amount")
+    store.create(row)
+
+    assert store.claim(make_claim()) == ClaimFailed(row)
+    assert store.get(KEY) == row
+
+
+def test_claim_sets_fingerprint_when_row_has_none(store: JobStore) -> None:
+    store.create(make_ready_job())
+
+    job = claim_job(store, fingerprint="fingerprint-1")
+
+    assert job.fingerprint == "fingerprint-1"
+    assert store.get(KEY) == job
+
+
+def test_claim_without_fingerprint_keeps_stored_one(store: JobStore) -> None:
+    store.create(make_ready_job(fingerprint="fingerprint-1", customer_id="customer_7"))
+
+    job = claim_job(store, fingerprint=None, customer_id=None)
+
+    assert (job.fingerprint, job.customer_id) == ("fingerprint-1", "customer_7")
+
+
+def test_claim_without_fingerprint_or_customer_stores_neither(store: JobStore) -> None:
+    claim = make_claim(fingerprint=None, customer_id=None, key_scope="")
+
+    result = store.claim(claim)
+
+    assert result == Claimed(_job_from_claim(claim))
+    assert store.get(KEY) == _job_from_claim(claim)
+
+
+def test_repeated_claim_by_same_owner_succeeds(store_fixture: StoreFixture) -> None:
+    claim = make_claim()
+    first = store_fixture.store.claim(claim)
+
+    again = store_fixture.store.claim(claim)
+
+    assert again == first == Claimed(_job_from_claim(claim))
+
+
+def test_identical_claim_by_other_owner_fails(store: JobStore) -> None:
+    first = claim_job(store)
+
+    assert store.claim(make_claim()) == ClaimFailed(first)
+
+
+def test_released_job_can_be_claimed_by_another_owner(store: JobStore) -> None:
+    first = claim_job(store)
+    ready = apply_event(first, Event.RELEASE, attempts=0, lease_until=None)
+    store.compare_and_swap(first, ready)
+
+    second = claim_job(store, now=time_at(9))
+
+    assert second.owner != first.owner
+    assert (second.fence, second.attempts) == (2, 1)
+    assert second.created_at == first.created_at
+
+
+def test_claim_is_one_call_whether_it_succeeds_or_fails(dynamo: DynamoFixture) -> None:
+    store = dynamo.store()
+
+    won = store.claim(make_claim())
+    refused = store.claim(make_claim())
+
+    assert isinstance(won, Claimed)
+    assert refused == ClaimFailed(won.job)
+    assert dynamo.calls.attempts == ["UpdateItem", "UpdateItem"]
+
+
+def test_claim_keeps_attributes_of_later_version(dynamo: DynamoFixture) -> None:
+    store = dynamo.store()
+    store.create(make_ready_job())
+    dynamo.set_attributes(KEY, of_a_later_version={"depth": 1})
+
+    result = store.claim(make_claim())
+
+    assert isinstance(result, Claimed)
+    row = dynamo.row(KEY)
+    assert row is not None
+    assert row["of_a_later_version"] == {"M": {"depth": {"N": "1"}}}
+
+
+def _job_from_claim(claim: Claim) -> Job:
+    job = apply_claim(None, claim)
+    assert job is not None
+    return job

@@ -1,0 +1,180 @@
+"""Creating and reading job rows, on every engine: one producer's row stands, with all it says."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import NoneType
+from typing import get_args, get_type_hints
+
+from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, EvidenceEntry, Job
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.text import MAX_REASON_LENGTH
+from oncely.domain.writes import Json
+from oncely.ports import AlreadyExists, Created, JobStore
+from tests.conformance.samples import KEY, ORDER_KEY, claim_job, make_ready_job, time_at
+from tests.conformance.store_fixtures import StoreFixture
+from tests.support.dynamo import DynamoFixture
+
+AWKWARD_VALUES: dict[str, Json] = {
+    "float": 12.34,
+    "tiny": 1e-300,
+    "huge": 10**40,
+    "text": "Zoë ☕ \u2028 \x00",
+    "empty": "",
+    "none": None,
+    "flag": True,
+    "nested": {"list": [1, 1.5, [], {}, {"deep": None}]},
+}
+
+EVIDENCE = (
+    EvidenceEntry(
+        at=time_at(0),
+        event=Event.ENQUEUE,
+        from_status=None,
+        to_status=Status.READY,
+        reason="",
+        actor="producer",
+    ),
+    EvidenceEntry(
+        at=time_at(1),
+        event=Event.RECHECK,
+        from_status=Status.UNKNOWN,
+        to_status=Status.UNKNOWN,
+        reason="unreachable",
+        actor="reconciler",
+        count=7,
+        last_at=time_at(500),
+    ),
+)
+
+
+def job_with_every_field() -> Job:
+    """A job with a value in each field, also in those that are added later."""
+    chosen: dict[str, object] = {
+        "job_key": KEY,
+        "status": Status.NEEDS_REVIEW,
+        "evidence": EVIDENCE,
+        "key_scope": "",
+        "expires_at": datetime(2027, 11, 16, 3, 0, 1, tzinfo=UTC),  # TTL knows whole seconds only
+    }
+    kinds = get_type_hints(Job)
+    for number, name in enumerate(sorted(kinds.keys() - chosen.keys())):
+        match set(get_args(kinds[name]) or [kinds[name]]) - {NoneType}:
+            case kind if kind == {str}:
+                chosen[name] = f"the {name}"
+            case kind if kind == {int}:
+                chosen[name] = number + 2
+            case kind if kind == {bool}:
+                chosen[name] = True
+            case kind if kind == {datetime}:
+                chosen[name] = time_at(number)
+            case _:
+                chosen[name] = AWKWARD_VALUES
+    return Job(**chosen)  # type: ignore[arg-type]  # fields by name
+
+
+def test_job_with_all_fields_round_trips(store: JobStore) -> None:
+    job = job_with_every_field()
+
+    store.create(job)
+
+    assert store.get(KEY) == job
+
+
+def test_job_with_few_fields_round_trips(store: JobStore) -> None:
+    job = make_ready_job()
+
+    store.create(job)
+
+    assert store.get(KEY) == job
+
+
+def test_row_holds_maximum_evidence(store: JobStore) -> None:
+    entries = tuple(
+        replace(EVIDENCE[0], at=time_at(number), reason="€" * MAX_REASON_LENGTH)
+        for number in range(MAX_EVIDENCE_ENTRIES)
+    )
+
+    store.create(make_ready_job(evidence=entries))
+
+    found = store.get(KEY)
+    assert found is not None
+    assert found.evidence == entries
+
+
+def test_missing_job_is_none(store: JobStore) -> None:
+    assert store.get(KEY) is None
+
+
+def test_create_writes_row_when_job_is_absent(store: JobStore) -> None:
+    job = make_ready_job()
+
+    assert store.create(job) == Created(job)
+    assert store.get(KEY) == job
+
+
+def test_second_create_returns_existing_row(store: JobStore) -> None:
+    first = make_ready_job()
+    store.create(first)
+
+    second = make_ready_job(
+        created_at=time_at(5), updated_at=time_at(5), message={"other": "message"}
+    )
+
+    assert store.create(second) == AlreadyExists(first)
+    assert store.get(KEY) == first
+
+
+def test_create_never_replaces_claimed_row(store: JobStore) -> None:
+    claimed = claim_job(store)
+
+    assert store.create(make_ready_job()) == AlreadyExists(claimed)
+    assert store.get(KEY) == claimed
+
+
+def test_identical_create_counts_as_created(store_fixture: StoreFixture) -> None:
+    job = make_ready_job()
+    store_fixture.store.create(job)
+
+    assert store_fixture.store.create(job) == Created(job)
+    assert store_fixture.store.get(KEY) == job
+
+
+def test_create_is_one_call_whether_it_succeeds_or_fails(dynamo: DynamoFixture) -> None:
+    store = dynamo.store()
+
+    store.create(make_ready_job())
+    store.create(make_ready_job(created_at=time_at(5)))
+
+    assert dynamo.calls.attempts == ["PutItem", "PutItem"]
+
+
+def test_rows_are_read_consistently(dynamo: DynamoFixture) -> None:
+    asked: list[object] = []
+    dynamo.client.meta.events.register(
+        "before-parameter-build.dynamodb.GetItem",
+        lambda params, **_: asked.append(params.get("ConsistentRead")),
+    )
+
+    dynamo.store().get(KEY)
+    dynamo.rows().get("orders", ORDER_KEY)
+
+    # No engine here ever reads stale rows; DynamoDB does, unless it is asked not to.
+    assert asked == [True, True]
+
+
+def test_row_with_attributes_of_later_version_can_be_read(dynamo: DynamoFixture) -> None:
+    store = dynamo.store()
+    store.create(make_ready_job())
+    dynamo.set_attributes(KEY, of_a_later_version={"depth": 1})
+
+    assert store.get(KEY) == make_ready_job()
+
+
+def test_times_are_sortable_text_and_expiry_is_number(dynamo: DynamoFixture) -> None:
+    dynamo.store().create(replace(job_with_every_field(), due_at=time_at(80)))
+
+    row = dynamo.row(KEY)
+
+    assert row is not None
+    assert row["due_at"] == {"S": "2026-11-16T03:01:20.123Z"}
+    assert row["expires_at"] == {"N": "1826334001"}

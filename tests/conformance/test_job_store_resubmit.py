@@ -1,0 +1,129 @@
+"""A claim that needs another job to have failed, on every engine: both rows in one look."""
+
+import pytest
+
+from oncely.domain.claims import Claim, apply_claim
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Event, Status
+from oncely.ports import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
+from tests.conformance.samples import (
+    KEY,
+    RESUBMITTED_KEY,
+    apply_event,
+    claim_job,
+    fail_job,
+    finish_job,
+    make_claim,
+    make_ready_job,
+    time_at,
+)
+from tests.conformance.store_fixtures import StoreFixture
+from tests.support.dynamo import DynamoFixture
+
+
+def make_resubmission_claim() -> Claim:
+    return make_claim(job_key=RESUBMITTED_KEY, requires_failed=KEY, now=time_at(9))
+
+
+def claimed_job(claim: Claim) -> Job:
+    job = apply_claim(None, claim)
+    assert job is not None
+    return job
+
+
+def add_failed_job(store: JobStore) -> None:
+    first = claim_job(store)
+    store.compare_and_swap(first, fail_job(first))
+
+
+def test_resubmitted_job_is_claimed_when_first_failed(store: JobStore) -> None:
+    add_failed_job(store)
+    first = store.get(KEY)
+    claim = make_resubmission_claim()
+
+    result = store.claim(claim)
+
+    assert result == Claimed(claimed_job(claim))
+    assert store.get(RESUBMITTED_KEY) == claimed_job(claim)
+    assert store.get(KEY) == first
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.FAILED])
+def test_resubmitted_job_is_not_claimed_unless_first_failed(
+    store: JobStore, status: Status
+) -> None:
+    first = make_ready_job(status=status, owner="owner-1", fence=1)
+    store.create(first)
+
+    assert store.claim(make_resubmission_claim()) == PrerequisiteNotMet(first)
+    assert store.get(RESUBMITTED_KEY) is None
+    assert store.get(KEY) == first
+
+
+def test_resubmitted_job_is_not_claimed_without_first(store: JobStore) -> None:
+    assert store.claim(make_resubmission_claim()) == PrerequisiteNotMet(None)
+    assert store.get(RESUBMITTED_KEY) is None
+    assert store.get(KEY) is None
+
+
+def test_claim_of_started_resubmitted_job_fails_with_its_row(store: JobStore) -> None:
+    add_failed_job(store)
+    theirs = claim_job(store, job_key=RESUBMITTED_KEY)
+
+    assert store.claim(make_resubmission_claim()) == ClaimFailed(theirs)
+    assert store.get(RESUBMITTED_KEY) == theirs
+
+
+def test_ready_resubmitted_job_keeps_message_and_evidence(store: JobStore) -> None:
+    add_failed_job(store)
+    ready = make_ready_job(RESUBMITTED_KEY)
+    store.create(ready)
+
+    result = store.claim(make_resubmission_claim())
+
+    assert isinstance(result, Claimed)
+    assert (result.job.message, result.job.evidence) == (ready.message, ready.evidence)
+
+
+def test_resubmitted_claim_fails_when_fingerprint_differs(store: JobStore) -> None:
+    add_failed_job(store)
+    ready = make_ready_job(RESUBMITTED_KEY, fingerprint="fingerprint-of-another-amount")
+    store.create(ready)
+
+    assert store.claim(make_resubmission_claim()) == ClaimFailed(ready)
+
+
+def test_ended_resubmission_is_returned_when_first_is_reviewed(
+    store_fixture: StoreFixture,
+) -> None:
+    first = claim_job(store_fixture.store)
+    store_fixture.store.compare_and_swap(first, fail_job(first))
+    second = claim_job(store_fixture.store, job_key=RESUBMITTED_KEY)
+    ended = finish_job(second)
+    store_fixture.store.compare_and_swap(second, ended)
+    in_doubt = apply_event(fail_job(first), Event.CONTRADICT, seconds=5)
+    store_fixture.store.compare_and_swap(fail_job(first), in_doubt)
+
+    result = store_fixture.store.claim(make_resubmission_claim())
+
+    assert result == ClaimFailed(ended)
+
+
+def test_repeated_resubmitted_claim_by_same_owner_succeeds(store_fixture: StoreFixture) -> None:
+    add_failed_job(store_fixture.store)
+    claim = make_resubmission_claim()
+    store_fixture.store.claim(claim)
+
+    assert store_fixture.store.claim(claim) == Claimed(claimed_job(claim))
+
+
+def test_both_rows_are_checked_in_one_transaction(dynamo: DynamoFixture) -> None:
+    store = dynamo.store()
+    add_failed_job(store)
+    dynamo.calls.reset()
+
+    store.claim(make_resubmission_claim())
+    store.claim(make_resubmission_claim())
+
+    # A transaction does not give the row that it wrote: the winner reads it.
+    assert dynamo.calls.attempts == ["TransactWriteItems", "GetItem", "TransactWriteItems"]

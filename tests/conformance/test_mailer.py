@@ -1,0 +1,152 @@
+"""What any mailer must do; the fake and the SES adapter are held to the same."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pytest
+
+from oncely.domain.effect_outcomes import Ambiguous, Declined, NotSent, Succeeded
+from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
+from oncely.providers.interfaces import Email, Mailer
+from oncely.providers.ses.mailer import SesMailer
+from oncely.testing.sandbox import ProviderSandbox
+from tests.support.mail import FakeMailer, ses_mailer
+from tests.support.payments import PaymentFault
+
+KEY = IdempotencyKey("receipt.send:order_18452:send:0")
+TAG = claim_tag(JobKey("receipt.send:order_18452"), deployment="dev", fence=1)
+RECEIPT = Email(
+    to="seven@example.com",
+    subject="Receipt for order 18452",
+    text="Thank you. We received 12.50 € for order 18452.\n",
+)
+
+
+class MailerHarness(Protocol):
+    """A mailer, the mail that left, and ways to make it fail."""
+
+    @property
+    def mailer(self) -> Mailer: ...
+
+    def sent(self) -> list[Email]: ...
+
+    def fail_next(self, fault: PaymentFault) -> None: ...
+
+    def limit_rate(self) -> None: ...
+
+    def rejected(self) -> Email: ...
+
+
+@dataclass
+class FakeMailerHarness:
+    mailer: FakeMailer = field(default_factory=FakeMailer)
+
+    def sent(self) -> list[Email]:
+        return self.mailer.sent
+
+    def fail_next(self, fault: PaymentFault) -> None:
+        self.mailer.fail_next(fault)
+
+    def limit_rate(self) -> None:
+        self.mailer.fail_next(NotSent("the rate is limited"))
+
+    def rejected(self) -> Email:
+        self.mailer.fail_next(Declined("rejected", code="MessageRejected"))
+        return RECEIPT
+
+
+@dataclass
+class SesHarness:
+    sandbox: ProviderSandbox
+    mailer: SesMailer
+
+    def sent(self) -> list[Email]:
+        mails = self.sandbox.ledger.mails
+        return [Email(to=one.to[0], subject=one.subject, text=one.text) for one in mails]
+
+    def fail_next(self, fault: PaymentFault) -> None:
+        kinds = {
+            PaymentFault.TIMEOUT_BEFORE: "drop_before",
+            PaymentFault.TIMEOUT_AFTER: "accept_then_drop",
+            PaymentFault.UNAUTHORIZED: "unauthorized",
+        }
+        self.sandbox.faults.add(kinds[fault])
+
+    def limit_rate(self) -> None:
+        self.sandbox.faults.add("rate_limit")
+
+    def rejected(self) -> Email:
+        return Email(to="rejected@example.com", subject=RECEIPT.subject, text=RECEIPT.text)
+
+
+@pytest.fixture(params=["fake", "ses"])
+def harness(request: pytest.FixtureRequest, no_profile: None) -> Iterator[MailerHarness]:
+    if request.param == "fake":
+        yield FakeMailerHarness()
+        return
+    with ProviderSandbox() as sandbox:
+        yield SesHarness(sandbox, ses_mailer(sandbox.url))
+
+
+def test_mail_is_sent_once_with_message_id_as_reference(harness: MailerHarness) -> None:
+    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
+
+    assert isinstance(answer, Succeeded)
+    assert answer.ref
+    assert answer.ref == answer.result["message_id"]
+    assert harness.sent() == [RECEIPT]
+
+
+def test_idempotency_key_does_not_prevent_second_mail(harness: MailerHarness) -> None:
+    first = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
+    second = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
+
+    assert isinstance(first, Succeeded)
+    assert isinstance(second, Succeeded)
+    assert first.ref != second.ref
+    assert len(harness.sent()) == 2
+
+
+@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+def test_missing_reply_is_ambiguous_with_at_most_one_mail(
+    harness: MailerHarness, fault: PaymentFault
+) -> None:
+    harness.fail_next(fault)
+
+    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
+
+    assert isinstance(answer, Ambiguous)
+    assert len(harness.sent()) == int(fault is PaymentFault.TIMEOUT_AFTER)
+
+
+def test_rejected_credentials_send_nothing_and_raise_alarm(
+    harness: MailerHarness,
+) -> None:
+    harness.fail_next(PaymentFault.UNAUTHORIZED)
+
+    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
+
+    assert isinstance(answer, NotSent)
+    assert answer.credentials_rejected
+    assert harness.sent() == []
+
+
+def test_rate_limit_sends_nothing_without_alarm(harness: MailerHarness) -> None:
+    harness.limit_rate()
+
+    answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)
+
+    assert isinstance(answer, NotSent)
+    assert not answer.credentials_rejected
+    assert harness.sent() == []
+
+
+def test_rejected_mail_is_declined(harness: MailerHarness) -> None:
+    mail = harness.rejected()
+
+    answer = harness.mailer.send(mail, idempotency_key=KEY, tag=TAG)
+
+    assert isinstance(answer, Declined)
+    assert answer.code == "MessageRejected"
+    assert harness.sent() == []

@@ -1,0 +1,351 @@
+"""What any payment provider must do; the fake and the Stripe adapter are held to the same."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oncely.domain.effect_outcomes import (
+    Ambiguous,
+    Anomalous,
+    Declined,
+    LookupFailed,
+    NotFound,
+    NotSent,
+    Pending,
+    Prepared,
+    StillOpen,
+    Succeeded,
+)
+from oncely.domain.keys import JobKey
+from oncely.domain.money import Money
+from tests.conformance.payment_harnesses import (
+    PaymentHarness,
+    make_key,
+    make_payment,
+    payment_harness,
+    prepare_payment,
+)
+from tests.support.payments import PaymentFault
+
+
+@pytest.fixture(params=["fake", "stripe"])
+def harness(request: pytest.FixtureRequest) -> Iterator[PaymentHarness]:
+    with payment_harness(request.param) as made:
+        yield made
+
+
+def test_prepare_moves_no_money(harness: PaymentHarness) -> None:
+    asked = harness.payment()
+
+    ref = prepare_payment(harness, asked)
+
+    assert harness.charges() == 0
+    assert isinstance(harness.provider.lookup(ref, asked), NotFound)
+
+
+def test_repeated_prepare_with_same_key_is_marked_replayed(harness: PaymentHarness) -> None:
+    asked = harness.payment()
+
+    first, second = (
+        harness.provider.prepare(asked, idempotency_key=make_key("create:1")) for _ in range(2)
+    )
+
+    assert isinstance(first, Prepared)
+    assert not first.replayed
+    assert second == Prepared(first.ref, replayed=True)
+
+
+def test_execute_charges_once_and_returns_charge_id(harness: PaymentHarness) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+
+    answer = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+
+    assert isinstance(answer, Succeeded)
+    assert answer.ref == ref
+    assert answer.result["charge_id"]
+    assert answer.result["amount"] == 1250
+    assert harness.charges() == 1
+
+
+@pytest.mark.parametrize("second", ["confirm:1", "confirm:2"])
+def test_repeated_execute_succeeds_without_second_charge(
+    harness: PaymentHarness, second: str
+) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    first = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+
+    again = harness.provider.execute(ref, asked, idempotency_key=make_key(second))
+
+    assert isinstance(first, Succeeded)
+    assert isinstance(again, Succeeded)
+    assert again.result["charge_id"] == first.result["charge_id"]
+    assert harness.charges() == 1
+
+
+def test_declined_payment_stays_open_on_lookup(harness: PaymentHarness) -> None:
+    asked = harness.payment("declined")
+    ref = prepare_payment(harness, asked)
+
+    answer = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+
+    assert isinstance(answer, StillOpen)
+    assert answer.code == "card_declined"
+    assert isinstance(harness.provider.lookup(ref, asked), StillOpen)
+    assert harness.charges() == 0
+
+
+@pytest.mark.parametrize("succeeded", [True, False])
+def test_processing_payment_resolves_later(harness: PaymentHarness, *, succeeded: bool) -> None:
+    asked = harness.payment("processing")
+    ref = prepare_payment(harness, asked)
+    answer = harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+
+    harness.complete_payment(ref, succeeded=succeeded)
+
+    assert isinstance(answer, Pending)
+    assert isinstance(harness.provider.lookup(ref, asked), Succeeded if succeeded else StillOpen)
+
+
+@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+def test_execute_without_reply_is_ambiguous_until_lookup(
+    harness: PaymentHarness, fault: PaymentFault
+) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.fail_next("execute", fault)
+
+    answer = harness.provider.execute(
+        ref, asked, idempotency_key=make_key("confirm:1"), verified=True
+    )
+
+    assert isinstance(answer, Ambiguous)
+    happened = fault is PaymentFault.TIMEOUT_AFTER
+    assert isinstance(harness.provider.lookup(ref, asked), Succeeded if happened else NotFound)
+    assert harness.charges() == int(happened)
+
+
+def test_prepare_without_reply_is_ambiguous_and_moves_no_money(harness: PaymentHarness) -> None:
+    harness.fail_next("prepare", PaymentFault.TIMEOUT_AFTER)
+
+    answer = harness.provider.prepare(harness.payment(), idempotency_key=make_key("create:1"))
+
+    assert isinstance(answer, Ambiguous)
+    assert harness.charges() == 0
+
+
+@pytest.mark.parametrize("step", ["prepare", "execute"])
+def test_rejected_api_key_sends_nothing_and_raises_alarm(
+    harness: PaymentHarness, step: str
+) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.fail_next(step, PaymentFault.UNAUTHORIZED)
+
+    answer = (
+        harness.provider.prepare(asked, idempotency_key=make_key("create:2"))
+        if step == "prepare"
+        else harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+    )
+
+    assert isinstance(answer, NotSent)
+    assert answer.credentials_rejected
+    assert harness.charges() == 0
+
+
+def test_lookup_is_unreachable_when_request_fails(harness: PaymentHarness) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
+
+    answer = harness.provider.lookup(ref, asked)
+
+    assert isinstance(answer, LookupFailed)
+
+
+def test_lookup_is_anomalous_when_amount_differs(harness: PaymentHarness) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+
+    answer = harness.provider.lookup(ref, make_payment(asked.method, amount=9900))
+
+    assert isinstance(answer, Anomalous)
+    assert answer.ref == ref
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job_key": JobKey("payment.charge:order_9")},
+        {"deployment": "staging"},
+        {"customer": "cus_8"},
+        {"money": Money(9900, "eur")},
+        {"money": Money(1250, "usd")},
+    ],
+)
+def test_mismatched_payment_is_never_executed(
+    harness: PaymentHarness, changes: dict[str, Any]
+) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, replace(asked, **changes))
+
+    answers = (
+        harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1")),
+        harness.provider.lookup(ref, asked),
+    )
+
+    assert all(isinstance(answer, Anomalous) for answer in answers)
+    assert harness.charges() == 0
+
+
+@pytest.mark.parametrize("first", ["paid", "not confirmed", "declined"])
+def test_lookup_is_anomalous_when_other_payment_charged_same_job(
+    first: str, harness: PaymentHarness
+) -> None:
+    ours = harness.payment("declined" if first == "declined" else "good")
+    ref = prepare_payment(harness, ours)
+    if first != "not confirmed":
+        harness.provider.execute(ref, ours, idempotency_key=make_key("confirm:1"))
+    second = harness.provider.prepare(harness.payment(), idempotency_key=make_key("create:2"))
+    assert isinstance(second, Prepared)
+    harness.provider.execute(second.ref, harness.payment(), idempotency_key=make_key("confirm:2"))
+
+    answer = harness.provider.lookup(ref, ours)
+
+    assert isinstance(answer, Anomalous)
+    assert answer.ref == ref
+    assert second.ref in answer.reason
+
+
+def test_uncharged_other_payment_does_not_affect_lookup(harness: PaymentHarness) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+    harness.provider.prepare(asked, idempotency_key=make_key("create:2"))
+
+    assert isinstance(harness.provider.lookup(ref, asked), Succeeded)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"job_key": JobKey("payment.charge:order_2")}, {"deployment": "staging"}]
+)
+def test_payment_of_other_job_or_deployment_is_ignored(
+    harness: PaymentHarness, changes: dict[str, Any]
+) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+    other = replace(asked, **changes)
+    second = harness.provider.prepare(other, idempotency_key=make_key("create:2"))
+    assert isinstance(second, Prepared)
+    harness.provider.execute(second.ref, other, idempotency_key=make_key("confirm:2"))
+
+    assert isinstance(harness.provider.lookup(ref, asked), Succeeded)
+
+
+@pytest.mark.parametrize("kind", ["good", "declined"])
+@pytest.mark.parametrize("verified", [True, False])
+def test_closed_payment_can_never_be_executed(
+    harness: PaymentHarness, kind: str, *, verified: bool
+) -> None:
+    asked = harness.payment(kind)
+    ref = prepare_payment(harness, asked)
+    if kind == "declined":
+        harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+
+    closed = harness.provider.close(ref, asked, verified=verified)
+    again = harness.provider.close(ref, asked)
+    answer = harness.provider.execute(
+        ref, asked, idempotency_key=make_key("confirm:2"), verified=True
+    )
+
+    assert all(isinstance(one, Declined) for one in (closed, again, answer))
+    assert isinstance(harness.provider.lookup(ref, asked), Declined)
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
+    assert harness.charges() == 0
+
+
+@pytest.mark.parametrize("verified", [True, False])
+def test_close_of_paid_payment_returns_done(harness: PaymentHarness, *, verified: bool) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+
+    assert isinstance(harness.provider.close(ref, asked, verified=verified), Succeeded)
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Succeeded)
+
+
+@pytest.mark.parametrize("verified", [True, False])
+def test_close_of_processing_payment_returns_processing(
+    harness: PaymentHarness, *, verified: bool
+) -> None:
+    asked = harness.payment("processing")
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+
+    assert isinstance(harness.provider.close(ref, asked, verified=verified), Pending)
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Pending)
+
+
+@pytest.mark.parametrize("fault", [PaymentFault.TIMEOUT_BEFORE, PaymentFault.TIMEOUT_AFTER])
+def test_close_without_reply_is_ambiguous_until_lookup(
+    harness: PaymentHarness, fault: PaymentFault
+) -> None:
+    asked = harness.payment("declined")
+    ref = prepare_payment(harness, asked)
+    harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+    harness.fail_next("close", fault)
+
+    answer = harness.provider.close(ref, asked, verified=True)
+
+    assert isinstance(answer, Ambiguous)
+    happened = fault is PaymentFault.TIMEOUT_AFTER
+    found = harness.provider.lookup(ref, asked)
+    assert isinstance(found, Declined if happened else StillOpen)
+
+
+def test_payment_of_other_job_is_never_closed(harness: PaymentHarness) -> None:
+    asked = harness.payment()
+    theirs = replace(asked, job_key=JobKey("payment.charge:order_9"))
+    ref = prepare_payment(harness, theirs)
+
+    assert isinstance(harness.provider.close(ref, asked), Anomalous)
+    assert isinstance(harness.provider.lookup(ref, theirs), NotFound)
+    # For this job it never takes money, so this job may fail.
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
+
+
+@pytest.mark.parametrize("kind", ["good", "processing"])
+def test_closed_payment_is_anomalous_when_other_payment_charged(
+    harness: PaymentHarness, kind: str
+) -> None:
+    asked = harness.payment()
+    ref = prepare_payment(harness, asked)
+    harness.provider.close(ref, asked)
+    other = harness.payment(kind)
+    second = harness.provider.prepare(other, idempotency_key=make_key("create:2"))
+    assert isinstance(second, Prepared)
+    harness.provider.execute(second.ref, other, idempotency_key=make_key("confirm:2"))
+
+    answer = harness.provider.lookup_closed(ref, job_key=asked.job_key)
+
+    assert isinstance(answer, Anomalous)
+    assert second.ref in answer.reason
+    if kind == "processing":
+        harness.complete_payment(second.ref, succeeded=True)
+    harness.refund(second.ref)
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), Declined)
+
+
+@pytest.mark.parametrize("kind", ["good", "declined"])
+def test_chargeable_payment_is_still_open(harness: PaymentHarness, kind: str) -> None:
+    asked = harness.payment(kind)
+    ref = prepare_payment(harness, asked)
+    if kind == "declined":
+        harness.provider.execute(ref, asked, idempotency_key=make_key("confirm:1"))
+
+    assert isinstance(harness.provider.lookup_closed(ref, job_key=asked.job_key), StillOpen)

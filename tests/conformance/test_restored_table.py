@@ -1,0 +1,111 @@
+"""A table that was restored on a real engine: refused, restored from the history, and opened."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+
+from oncely.aws.deployment_identity import DynamoTableIdentity, new_identity
+from oncely.aws.dynamodb_job_store import DynamoJobStore
+from oncely.aws.row_scan import DynamoRowScan
+from oncely.domain.history import history_line
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Status
+from oncely.domain.table_identity import MAX_INVOCATION_TIME
+from oncely.operate.restore_proofs import Declaration, ProofRestorer
+from oncely.operate.set_up_table import TableInitializer
+from oncely.ports import TableBlocked, TableOpen
+from oncely.run.table_guard import CheckedTable
+from oncely.testing.history import MemoryHistory
+from tests.support.dynamo import DynamoFixture
+from tests.support.fakes import FakeClock
+from tests.unit.samples import NOW, make_job
+
+LOST, OLD, OPEN = (JobKey(f"payment.charge:order_{name}") for name in ("lost", "old", "open"))
+LATER = NOW + timedelta(hours=1)
+
+
+@pytest.fixture
+def dynamo(request: pytest.FixtureRequest, no_profile: None) -> Iterator[DynamoFixture]:
+    """MiniStack: moto's tables have no id."""
+    with closing(DynamoFixture(request.getfixturevalue("ministack"))) as tables:
+        tables.protect()
+        TableInitializer(DynamoTableIdentity(tables.admin, tables.jobs_table), new_identity).run()
+        yield tables
+
+
+def restore_table(dynamo: DynamoFixture) -> str:
+    """The job table as it is now, under another name and with its protection."""
+    name = f"{dynamo.jobs_table}-restored"
+    dynamo.admin.restore_table_to_point_in_time(
+        SourceTableName=dynamo.jobs_table, TargetTableName=name, UseLatestRestorableTime=True
+    )
+    dynamo.jobs_table = name
+    dynamo.protect()
+    dynamo.admin.update_time_to_live(
+        TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires_at"}
+    )
+    return name
+
+
+def test_restored_table_opens_after_proofs_are_restored(dynamo: DynamoFixture) -> None:
+    before = dynamo.store()
+    for key in (OLD, OPEN):
+        before.create(make_job(job_key=key, status=Status.STARTED, version=1, deployment="dev"))
+    name = restore_table(dynamo)
+    table = DynamoTableIdentity(dynamo.client, name)
+    clock = FakeClock(LATER)
+    assert isinstance(CheckedTable(table, clock).check(), TableBlocked)
+
+    history = MemoryHistory()
+    ended = [
+        make_job(
+            job_key=key,
+            status=Status.FINISHED,
+            version=4,
+            provider_ref="pi_1",
+            result={"charge_id": "ch_1"},
+            expires_at=NOW + timedelta(days=400),
+            due_at=None,
+        )
+        for key in (LOST, OLD)
+    ]
+    lines = [history_line(None, job, generation="T1", at=NOW) for job in ended]
+    history.put(NOW.date(), "payment.charge", "one", [line for line in lines if line])
+    store = DynamoJobStore(client=dynamo.client, table=name, tables={})
+    service = ProofRestorer(
+        table=table,
+        store=store,
+        scan=DynamoRowScan(dynamo.client, name),
+        history=history,
+        clock=clock,
+        new_identity=new_identity,
+    )
+
+    done = service.replace_table(replays_for=timedelta(days=18))
+
+    assert isinstance(done, Declaration), done
+    assert (done.rows_read, done.rows_written, done.unresolved) == (2, 3, 1)
+    for key in (LOST, OLD):
+        row = store.get(key)
+        assert row is not None
+        assert (row.status, row.provider_ref) == (Status.FINISHED, "pi_1")
+        assert (row.due_at, row.result) == (None, {"charge_id": "ch_1"})
+    still = store.get(OPEN)
+    assert still is not None
+    assert (still.status, still.due_at, still.owner) == (Status.UNKNOWN, LATER, None)
+    assert [str(key) for key in due_keys(dynamo, name)] == [OPEN]
+    guard = CheckedTable(table, clock)
+    assert isinstance(guard.check(), TableBlocked), "workers from before may still run"
+    clock.time += MAX_INVOCATION_TIME + timedelta(minutes=1)
+    assert guard.check() == TableOpen(
+        deployment=done.identity.deployment, replays_until=LATER + timedelta(days=18)
+    )
+    again = service.replace_table(replays_for=timedelta(days=18))
+    assert not isinstance(again, Declaration), "it is declared already"
+
+
+def due_keys(dynamo: DynamoFixture, name: str) -> list[str]:
+    rows = dynamo.admin.scan(TableName=name, IndexName="due").get("Items", [])
+    return [row["job_key"]["S"] for row in rows]

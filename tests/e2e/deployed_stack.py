@@ -1,0 +1,209 @@
+"""A deployed stack as tests see it: every call authorized, every alert heard."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from oncely.testing.sandbox import ProviderSandbox
+from oncely_local.account import LocalAccount
+from oncely_local.engine import Engine
+from oncely_local.table_writes import serialize_row
+
+# Every call is checked against the caller's policies, as on AWS, and written down.
+ENGINE_SETTINGS: Final = {
+    "AUTH": "true",
+    "CLOUDTRAIL_RECORDING": "1",
+    "CLOUDTRAIL_MAX_EVENTS": "100000",
+}
+# Many cold starts on a machine that does other things as well.
+TIMEOUT_SECONDS: Final = 180.0
+
+T = TypeVar("T")
+
+
+class StackClient:
+    """A deployed stack, seen from outside: its outputs and plain boto3."""
+
+    def __init__(self, engine: Engine, sandbox: ProviderSandbox, assembly: Path) -> None:
+        self.engine = engine
+        self.sandbox = sandbox
+        self.assembly = assembly
+        self.account = LocalAccount(engine.url)
+        self.client: Callable[[str], Any] = self.account.client
+        self.outputs = self.account.outputs()
+        self.once: Callable[[Callable[[StackClient], T]], T] = cache(lambda what: what(self))
+        self.account.put_provider_secrets()
+        self._alerts: list[dict[str, str]] = []
+        self._manual_executions: set[str] = set()
+        self._inbox = self._subscribe()
+
+    def send(self, queue: str, message: Mapping[str, object] | str) -> None:
+        """Send to the queue that an output names."""
+        body = message if isinstance(message, str) else json.dumps(message)
+        self.client("sqs").send_message(QueueUrl=self.outputs[queue], MessageBody=body)
+
+    def put(self, table: str, row: Mapping[str, Any]) -> None:
+        """Write a row of the application's own."""
+        self.client("dynamodb").put_item(TableName=self.outputs[table], Item=serialize_row(row))
+
+    def get(self, table: str, **key: str) -> dict[str, Any] | None:
+        """Read a row, as plain values."""
+        found = self.client("dynamodb").get_item(
+            TableName=self.outputs[table], Key=serialize_row(key), ConsistentRead=True
+        )
+        row = found.get("Item")
+        return None if row is None else _deserialize_row(row)
+
+    def job(self, key: str) -> dict[str, Any] | None:
+        """The row of a job."""
+        return self.get("JobsTableName", job_key=key)
+
+    def wait_for_job(
+        self, key: str, *statuses: str, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> dict[str, Any]:
+        """The row of a job when it has come to one of these."""
+        return wait_for(
+            lambda: row if (row := self.job(key)) and row["status"] in statuses else None,
+            f"{key} is {' or '.join(statuses)}",
+            lambda: self.job(key),
+            timeout_seconds=timeout_seconds,
+        )
+
+    def queue_depth(self, queue: str) -> int:
+        """How many messages nobody has received yet."""
+        found = self.client("sqs").get_queue_attributes(
+            QueueUrl=self.outputs[queue], AttributeNames=["ApproximateNumberOfMessages"]
+        )
+        return int(found["Attributes"]["ApproximateNumberOfMessages"])
+
+    @contextmanager
+    def pause_consumers(self, *queues: str) -> Iterator[None]:
+        """Let messages wait in these queues for a while."""
+        self._set_consumers_enabled(queues, enabled=False)
+        try:
+            yield
+        finally:
+            self._set_consumers_enabled(queues, enabled=True)
+
+    def _set_consumers_enabled(self, queues: tuple[str, ...], *, enabled: bool) -> None:
+        functions = self.client("lambda")
+        names = {self.outputs[queue].rpartition("/")[2] for queue in queues}
+        for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
+            if mapping["EventSourceArn"].rpartition(":")[2] in names:
+                functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=enabled)
+
+    def alerts(self) -> list[str]:
+        """The subjects of all that people were told."""
+        while (
+            messages := self.client("sqs")
+            .receive_message(QueueUrl=self._inbox, MaxNumberOfMessages=10)
+            .get("Messages")
+        ):
+            self._alerts += [json.loads(message["Body"]) for message in messages]
+        return [alert["Subject"] for alert in self._alerts]
+
+    def alerts_about(self, key: str) -> list[str]:
+        """What people were told about one job, an alert each."""
+        self.alerts()
+        return [alert["Message"] for alert in self._alerts if f" {key} " in alert["Subject"]]
+
+    def wait_for_alert(self, key: str) -> str:
+        """The one alert about a job, when it has come."""
+        (told,) = wait_for(lambda: self.alerts_about(key) or None, f"a person is told of {key}")
+        return told
+
+    def backdate(self, key: str, time: str) -> None:
+        """Let one of a job's times be long past, instead of waiting for it."""
+        self.client("dynamodb").update_item(
+            TableName=self.outputs["JobsTableName"],
+            Key=serialize_row({"job_key": key}),
+            UpdateExpression="SET #time = :past",
+            ExpressionAttributeNames={"#time": time},
+            ExpressionAttributeValues=serialize_row({":past": "2026-01-01T00:00:00.000Z"}),
+        )
+
+    def archived_keys(self, prefix: str) -> list[str]:
+        """The names of archived objects."""
+        found = self.client("s3").list_objects_v2(
+            Bucket=self.outputs["ArchiveBucketName"], Prefix=prefix
+        )
+        return [one["Key"] for one in found.get("Contents", [])]
+
+    def start_sweep(self, **sweep: object) -> str:
+        """Start the state machine by hand; gives the execution."""
+        execution = self.account.start_sweep(self.outputs["ReconcilerArn"], **sweep)
+        self._manual_executions.add(execution)
+        return execution
+
+    def reconcile(
+        self, *, timeout_seconds: float = TIMEOUT_SECONDS, **sweep: object
+    ) -> dict[str, Any]:
+        """Start the state machine by hand, and wait for what it did."""
+        execution = self.start_sweep(**sweep)
+        ended = wait_for(
+            lambda: self.account.sweep_result(execution),
+            "the sweep has ended",
+            timeout_seconds=timeout_seconds,
+        )
+        assert ended["status"] == "SUCCEEDED", ended
+        done: dict[str, Any] = json.loads(ended["output"])
+        return done
+
+    def has_scheduled_sweep(self) -> bool:
+        """Whether a sweep has ended that the schedule started: it asks for everything."""
+        states = self.client("stepfunctions")
+        listed = states.list_executions(
+            stateMachineArn=self.outputs["ReconcilerArn"], statusFilter="SUCCEEDED"
+        )
+        others = (one["executionArn"] for one in listed["executions"])
+        return any(
+            json.loads(states.describe_execution(executionArn=arn)["input"]) == {}
+            for arn in others
+            if arn not in self._manual_executions
+        )
+
+    def _subscribe(self) -> str:
+        """A queue that hears every alert."""
+        sqs = self.client("sqs")
+        inbox: str = sqs.create_queue(QueueName="alerts")["QueueUrl"]
+        found = sqs.get_queue_attributes(QueueUrl=inbox, AttributeNames=["QueueArn"])
+        arn = found["Attributes"]["QueueArn"]
+        topics = {"Service": "sns.amazonaws.com"}
+        allowed = {
+            "Effect": "Allow",
+            "Principal": topics,
+            "Action": "sqs:SendMessage",
+            "Resource": arn,
+        }
+        sqs.set_queue_attributes(
+            QueueUrl=inbox, Attributes={"Policy": json.dumps({"Statement": [allowed]})}
+        )
+        self.client("sns").subscribe(
+            TopicArn=self.outputs["AlertTopicArn"], Protocol="sqs", Endpoint=arn
+        )
+        return inbox
+
+
+def wait_for(
+    probe: Callable[[], T | None],
+    what: str,
+    describe_state: Callable[[], object] = lambda: "nothing",
+    *,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> T:
+    """Look until there is something to see."""
+    until = time.monotonic() + timeout_seconds
+    while (seen := probe()) is None:
+        assert time.monotonic() < until, (
+            f"not within {timeout_seconds:.0f} s: {what}; {describe_state()}"
+        )
+        time.sleep(0.2)
+    return seen
+
+
+def _deserialize_row(row: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: next(iter(value.values())) for name, value in row.items()}

@@ -1,0 +1,195 @@
+"""The `oncely` command against the deployed stack, in a process of its own, as people run it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oncely_local.account import STACK_NAME
+from oncely_local.engine import REPOSITORY
+from tests.e2e import scenarios
+from tests.e2e.deployed_stack import StackClient
+from tests.support.forked_cli import run_command
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def run_cli(
+    stack: StackClient, *words: str, code: int = 0, name: str = STACK_NAME, stdin_text: str = ""
+) -> str:
+    """Run it; gives what it printed when it ends as expected."""
+    own = {"PATH": os.environ["PATH"], "ONCELY_STACK": name}
+    done = run_command(
+        ["oncely", *words],
+        env={**stack.engine.environment(), **own},
+        cwd=REPOSITORY,
+        stdin_text=stdin_text,
+    )
+    assert done.returncode == code, f"{words}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stdout + done.stderr
+
+
+def run_cli_json(stack: StackClient, *words: str, code: int = 0) -> list[dict[str, Any]]:
+    """What programs read."""
+    return [json.loads(line) for line in run_cli(stack, *words, "--json", code=code).splitlines()]
+
+
+def test_job_is_sent_found_and_shown(deployment: StackClient) -> None:
+    scenarios.put_order(deployment, "command")
+
+    sent = run_cli(deployment, "send", "payment.charge", "order_id=command")
+    key = "payment.charge:order_command"
+    deployment.wait_for_job(key, "finished")
+    again = run_cli_json(deployment, "send", "payment.charge", "order_id=command")
+
+    assert sent == f"created    {key}\n"
+    assert (again[0]["fate"], again[0]["status"]) == ("duplicate", "finished")
+    found = run_cli(deployment, "find", "command")
+    assert found.splitlines()[0] == "command: charged once, 49.00 EUR."
+    assert len(found.splitlines()) < 30
+    (shown,) = run_cli_json(deployment, "show", key)
+    assert (shown["status_words"], shown["amount_label"]) == ("done", "49.00 EUR")
+    reference = shown["provider_ref"]
+    assert key in run_cli(deployment, "find", reference)
+    assert scenarios.count_charges(deployment, "command") == 1
+
+
+def test_file_of_jobs_is_sent_once(deployment: StackClient, tmp_path: Path) -> None:
+    file = tmp_path / "receipts.jsonl"
+    ids = [f"nobody-{number}" for number in range(12)]
+    lines = [json.dumps({"job": "receipt.send", "v": 1, "order_id": one}) for one in ids]
+    file.write_text("\n".join(lines))
+
+    first = run_cli(deployment, "send", "--file", str(file))
+    second = run_cli(deployment, "send", "--file", "-", stdin_text=file.read_text())
+
+    assert first.splitlines()[-1] == "12 created"
+    assert second.splitlines()[-1] == "12 duplicate"
+
+
+def test_job_in_review_is_repaired_by_named_operator(deployment: StackClient) -> None:
+    key = "payment.charge:order_repaired"
+    deployment.send("PaymentsQueueUrl", scenarios.charge_message("repaired"))
+    deployment.wait_for_job(key, "needs_review")
+    scenarios.put_order(deployment, "repaired")
+    why = ("--reason", "the bank's page shows it")
+
+    assert "You may" in run_cli(deployment, "show", key)
+    would = run_cli(deployment, "repair", key, "return", *why, "--dry-run")
+    assert "nothing was changed" in would
+    assert "needs_review" in str(deployment.job(key))
+    done = run_cli(deployment, "repair", key, "return", *why, "--yes", "--as", "ada")
+
+    assert "It is now pending." in done
+    job = deployment.wait_for_job(key, "finished")
+    assert "ada (signed in as" in str(job["evidence"])
+    assert "the bank's page shows it" in str(job["evidence"])
+    assert scenarios.count_charges(deployment, "repaired") == 1
+
+
+def test_repair_of_ended_job_is_rejected(deployment: StackClient) -> None:
+    deployment.once(scenarios.successful_payment)
+
+    key = "payment.charge:order_18452"
+    said = run_cli(deployment, "repair", key, "fail", "--reason", "no", "--yes", code=1)
+
+    assert "Mark as failed is not possible: it is done already." in said
+
+
+def test_reconcile_dry_run_is_limited_to_one_job(deployment: StackClient) -> None:
+    key = "payment.charge:order_18452"
+    deployment.once(scenarios.successful_payment)
+
+    (dry,) = run_cli_json(deployment, "reconcile", key, "--dry-run")
+    said = run_cli(deployment, "reconcile", "--to", "2020-01-01")
+
+    assert dry["status"] == "SUCCEEDED"
+    assert [job["key"] for job in dry["jobs"]] in ([key], [])
+    assert "Nothing is due" in said or "Looked at" in said
+
+
+def test_dead_letter_is_redriven(deployment: StackClient) -> None:
+    key = "payment.charge:order_redriven"
+    scenarios.put_order(deployment, "redriven")
+    deployment.send("DeadLetterQueueUrl", scenarios.charge_message("redriven"))
+    deployment.wait_for_job(key, "ready")
+
+    assert key in run_cli(deployment, "redrive", "--dry-run")
+    (sent,) = run_cli_json(deployment, "redrive", key, "--yes")
+
+    assert sent["sent"] is True
+    deployment.wait_for_job(key, "finished")
+    assert scenarios.count_charges(deployment, "redriven") == 1
+
+
+def test_doctor_finds_nothing_broken_on_deployed_stack(deployment: StackClient) -> None:
+    deployment.once(scenarios.scheduled_sweep)
+
+    found = run_cli_json(deployment, "doctor")
+
+    assert [one for one in found if one["health"] == "broken"] == []
+    assert [one for one in found if "could not be checked" in one["message"]] == []
+    assert {"queue payments", "table jobs", "key of stripe", "alarms", "alerts"} <= {
+        one["check"] for one in found
+    }
+
+
+def test_doctor_names_worker_with_disabled_mapping(deployment: StackClient) -> None:
+    deployment.once(scenarios.scheduled_sweep)
+    functions = deployment.client("lambda")
+    mappings = functions.list_event_source_mappings()["EventSourceMappings"]
+    mapping = next(one for one in mappings if "Rejects" in one["EventSourceArn"])
+    functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+    try:
+        found = run_cli_json(deployment, "doctor", code=4)
+    finally:
+        functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
+
+    (broken,) = (one for one in found if one["health"] == "broken")
+    assert broken["check"] == "queue rejects"
+    assert mapping["UUID"] in broken["fix"]
+
+
+def test_local_option_finds_announced_stack(deployment: StackClient, tmp_path: Path) -> None:
+    deployment.once(scenarios.successful_payment)
+    for folder in ("infra", "functions/oncely", ".build"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "infra" / "stack.py").touch()
+    state = {"endpoint": deployment.engine.url, "stack": STACK_NAME, "pid": os.getpid()}
+    (tmp_path / ".build" / "local.json").write_text(json.dumps(state))
+    done = subprocess.run(
+        [sys.executable, "-m", "oncely.cli", "find", "18452", "--local"],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY / "functions")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("18452: charged once, 49.00 EUR.")
+
+
+def test_missing_stack_is_reported_in_one_line(deployment: StackClient) -> None:
+    said = run_cli(deployment, "find", "18452", name="Oncely-nowhere", code=3)
+
+    assert said.startswith("There is no stack Oncely-nowhere in us-east-1: name yours")
+    assert len(said.splitlines()) == 1
+
+
+def test_hostile_order_id_is_found_and_escaped(deployment: StackClient) -> None:
+    hostile = "'\"[red]\x1b[31m; DROP\u202e"
+    scenarios.put_order(deployment, hostile)
+
+    run_cli(deployment, "send", json.dumps(scenarios.charge_message(hostile)))
+    found = run_cli(deployment, "find", hostile)
+
+    assert "[red]" in found
+    assert "\x1b" not in found
+    assert "\u202e" not in found

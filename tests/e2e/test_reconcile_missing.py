@@ -1,0 +1,174 @@
+"""What was never sent, purged, lost in an outage or expired: found, and charged once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from oncely.aws.dynamodb_job_store import DynamoJobStore
+from oncely.domain.decisions import MAX_BACKOFF
+from oncely.domain.jobs import new_job
+from oncely.domain.keys import JobKey, job_key
+from oncely.domain.lifecycle import Status
+from oncely.domain.times import format_time
+from oncely.testing.sandbox import FaultKind
+from tests.e2e.deployed_stack import StackClient, wait_for
+from tests.e2e.scenarios import charge_message, count_charges, put_order
+from tests.e2e.unresolved_jobs import (
+    SWEEP_TIMEOUT_SECONDS,
+    create_unresolved_job,
+    get_job,
+    job_store,
+    run_sweep,
+)
+from tests.support.load_size import choose_size
+
+pytestmark = pytest.mark.timeout(600)
+
+LOST = choose_size(24, full=200)
+DOWN = choose_size(24, full=500)
+UNKNOWN = choose_size(120, full=2000)
+SWEEPS = choose_size(1, full=4)
+TABLES = ("JobsTableName", "OrdersTableName")
+QUEUES = ("PaymentsQueueUrl", "DeadLetterQueueUrl")
+
+
+def find_rows_about(deployment: StackClient, what: str, table: str) -> list[Any]:
+    """Every row of a table that names it; others are at work on the rest."""
+    client = deployment.client("dynamodb")
+    pages = client.get_paginator("scan").paginate(TableName=deployment.outputs[table])
+    rows = [row for page in pages for row in page["Items"] if what in str(row)]
+    return sorted(rows, key=str)
+
+
+@pytest.mark.mass
+def test_purged_queues_lose_nothing(deployment: StackClient) -> None:
+    now = datetime.now(UTC)
+    ids = [f"purged-{number}" for number in range(LOST)]
+    with deployment.pause_consumers(*QUEUES):
+        for number, order_id in enumerate(ids):
+            put_order(deployment, order_id, charge_requested_at=format_time(now))
+            if number % 2:
+                _enqueue(job_store(deployment), order_id, now)
+            deployment.send(QUEUES[number % 4 == 0], charge_message(order_id))
+        pending = [deployment.queue_depth(queue) for queue in QUEUES]
+        for queue in QUEUES:
+            deployment.client("sqs").purge_queue(QueueUrl=deployment.outputs[queue])
+
+    assert min(pending) >= LOST // 4
+    assert sum(pending) >= LOST
+    # Only now do the rows fall due: a sweep before the purge would have sent into it.
+    for number, order_id in enumerate(ids):
+        put_order(
+            deployment, order_id, charge_requested_at=format_time(now - timedelta(minutes=10))
+        )
+        if number % 2:
+            _make_due(deployment, job_key("payment.charge", order_id, prefix="order_"))
+    for _ in range(SWEEPS):
+        run_sweep(deployment, job_type="payment.charge")
+
+    def all_paid() -> bool | None:
+        keys = (job_key("payment.charge", order_id, prefix="order_") for order_id in ids)
+        rows = (job_store(deployment).get(key) for key in keys)
+        return all(row is not None and row.status is Status.FINISHED for row in rows) or None
+
+    wait_for(all_paid, f"{LOST} orders are paid", timeout_seconds=SWEEP_TIMEOUT_SECONDS)
+    assert {count_charges(deployment, order_id) for order_id in ids} == {1}
+
+
+@pytest.mark.mass
+def test_unknown_jobs_resolve_after_provider_outage(
+    deployment: StackClient,
+) -> None:
+    """Six asks in vain are 30 minutes of waiting; the seventh of each job is made here."""
+    outage = deployment.sandbox.faults.add(FaultKind.OUTAGE, method="GET", times=None)
+    left = [
+        create_unresolved_job(
+            deployment, f"down-{number}", due=True, age=timedelta(minutes=33), unreachable=6
+        )
+        for number in range(DOWN)
+    ]
+    try:
+        for _ in range(SWEEPS):
+            run_sweep(deployment)
+        during = [get_job(deployment, one.key) for one in left]
+    finally:
+        outage.rate = 0.0
+    for one in left:
+        _make_due(deployment, one.key)
+
+    for _ in range(SWEEPS):
+        run_sweep(deployment)
+
+    assert {one.status for one in during} == {Status.UNKNOWN}
+    assert {one.unreachable for one in during} == {7}
+    assert min(one.due_at - one.updated_at for one in during if one.due_at) >= MAX_BACKOFF
+    assert {get_job(deployment, one.key).status for one in left} == {Status.FINISHED}
+    assert {count_charges(deployment, one.order_id) for one in left} == {1}
+    assert not any("order_down-" in told for told in deployment.alerts())
+
+
+@pytest.mark.mass
+def test_one_start_resolves_every_unknown_job(
+    deployment: StackClient,
+) -> None:
+    """Pages follow one another without anybody starting them; each charge is asked about once."""
+    with ThreadPoolExecutor(8) as pool:
+        left = list(
+            pool.map(
+                lambda number: create_unresolved_job(deployment, f"many-{number}", due=True),
+                range(UNKNOWN),
+            )
+        )
+    before = len(deployment.sandbox.ledger.requests)
+
+    run_sweep(deployment)
+
+    def resolved() -> bool | None:
+        rows = (job_store(deployment).get(one.key) for one in left)
+        return all(row is not None and row.status is Status.FINISHED for row in rows) or None
+
+    wait_for(resolved, f"{UNKNOWN} jobs are finished", timeout_seconds=SWEEP_TIMEOUT_SECONDS)
+    asked = [one for one in deployment.sandbox.ledger.requests[before:] if one.method == "GET"]
+    assert len(asked) < UNKNOWN * 1.2, "a list for each, and hardly a second look at any"
+    assert {count_charges(deployment, one.order_id) for one in left} == {1}
+
+
+def test_dry_run_lists_decisions_and_writes_nothing(deployment: StackClient) -> None:
+    left = create_unresolved_job(deployment, "dry", status=Status.STARTED)
+    doubtful = create_unresolved_job(
+        deployment, "dry-doubtful", confirmed=False, age=timedelta(hours=25)
+    )
+    before = [find_rows_about(deployment, "dry", table) for table in TABLES]
+
+    done = deployment.reconcile(key=left.key, dry_run=True)
+    review = deployment.reconcile(key=doubtful.key, dry_run=True)
+
+    assert done["jobs"][0]["new"] == "finished"
+    assert review["jobs"][0]["new"] == "needs_review"
+    assert [find_rows_about(deployment, "dry", table) for table in TABLES] == before
+    assert deployment.alerts_about(doubtful.key) == []
+
+
+def _enqueue(jobs: DynamoJobStore, order_id: str, at: datetime) -> None:
+    key = job_key("payment.charge", order_id, prefix="order_")
+    jobs.create(
+        new_job(
+            key,
+            "payment.charge",
+            {"job": "payment.charge", "v": 1, "order_id": order_id},
+            now=at,
+            due_at=at + timedelta(minutes=15),
+            actor="producer",
+            reason="enqueued",
+        )
+    )
+
+
+def _make_due(deployment: StackClient, key: JobKey) -> None:
+    """Let the wait of a job be over."""
+    row = get_job(deployment, key)
+    due = replace(row, due_at=datetime.now(UTC), version=row.version + 1)
+    job_store(deployment).compare_and_swap(row, due)

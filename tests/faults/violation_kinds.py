@@ -1,0 +1,37 @@
+"""The kinds of wrong that a customer or a clerk would notice, whoever charged the order."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from oncely.testing.base_simulation import BaseSimulation
+
+
+class ViolationKind(StrEnum):
+    DOUBLE_CHARGE = "charged twice"
+    NOT_PAID = "charged, and the order is not paid"
+    FAILED = "charged, and the order is called failed"
+    NO_CHARGE = "called paid by a charge that does not exist"
+    INCONSISTENT_REPLY = "a repeat is answered otherwise"
+    LOST = "given up, and nobody is told"
+
+
+def find_violations(
+    ground: BaseSimulation, answers: Sequence[Mapping[str, Any]], *, escalated: bool, lost: bool
+) -> Iterator[ViolationKind]:
+    """What is wrong when all is quiet; an order that a person was told of is known about."""
+    (order,) = (row for (table, _), row in ground.rows.rows.items() if table == "orders")
+    charges: list[str] = ground.providers["payments"].charges
+    status = order["status"]
+    if len(charges) > 1:
+        yield ViolationKind.DOUBLE_CHARGE
+    if charges and status == "payment_pending" and not escalated:
+        yield ViolationKind.NOT_PAID
+    if charges and status == "payment_failed" and not escalated:
+        yield ViolationKind.FAILED
+    if status == "paid" and order.get("charge_id") not in {f"ch_{ref}" for ref in charges}:
+        yield ViolationKind.NO_CHARGE
+    if any(answer != answers[0] for answer in answers):
+        yield ViolationKind.INCONSISTENT_REPLY
+    if lost and not charges and not escalated:
+        yield ViolationKind.LOST

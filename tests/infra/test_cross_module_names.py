@@ -1,0 +1,225 @@
+"""Seams: every handler runs from what is shipped alone; every environment is what it reads."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from oncely.jobs import CONTRACTS
+from oncely.registry import ContractRegistry
+from oncely.settings import (
+    AdminPageSettings,
+    DeadLetterSettings,
+    FindDueSettings,
+    FinishSweepSettings,
+    FirstSetupSettings,
+    HistorySettings,
+    PublisherSettings,
+    ReconcilerSettings,
+    RejectArchiveSettings,
+    ResolveGroupSettings,
+    Settings,
+    WorkerSettings,
+)
+from oncely_cdk import layers
+from oncely_cdk.layers import BUILD, LayerError, Target, layers_for
+from tests.infra.assembly import SHIPPED_FUNCTIONS, Assembly, FunctionResource
+from tests.support.engines import skip_or_fail
+
+SETTINGS: dict[str, type[Settings]] = {
+    "archive_history": HistorySettings,
+    "archive_rejects": RejectArchiveSettings,
+    "find_due": FindDueSettings,
+    "finish_sweep": FinishSweepSettings,
+    "publish_ended": PublisherSettings,
+    "read_jobs": AdminPageSettings,
+    "receive_dead_letters": DeadLetterSettings,
+    "repair_jobs": ReconcilerSettings,
+    "resolve_jobs": ResolveGroupSettings,
+    "set_up_table": FirstSetupSettings,
+    "oncely.handlers": WorkerSettings,
+}
+
+# Runs without site-packages: what it finds is in the asset, in the layers or in Python itself.
+IMPORTS = """
+import importlib, json, os, sys
+handler, *paths = sys.argv[1:]
+sys.path[:0] = paths
+module, _, name = handler.rpartition(".")
+assert callable(getattr(importlib.import_module(module), name))
+for late in json.loads(sys.stdin.read()):
+    importlib.import_module(late)
+importlib.import_module("oncely.telemetry").Telemetry.create()
+files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+print(json.dumps([[file for file in files if file], sorted(sys.modules)]))
+"""
+# As Lambda's init phase does it: the function's variables are there, and no network is needed.
+INIT = """
+import gc, importlib, sys
+handler, *paths = sys.argv[1:]
+sys.path[:0] = paths
+def audit(event, args):
+    if event.startswith("socket."):
+        raise RuntimeError(f"{event}{args}")
+sys.addaudithook(audit)
+module = importlib.import_module(handler.rpartition(".")[0])
+made = [one for one in vars(module).values() if hasattr(one, "cache_info")]
+assert all(one.cache_info().currsize == 1 for one in made), made
+assert gc.isenabled() and gc.get_freeze_count()
+"""
+LAMBDA = {
+    "AWS_LAMBDA_FUNCTION_NAME": "function",
+    "AWS_REGION": "eu-west-1",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+}
+# What a function with this layer imports when it first needs it.
+LAZY_IMPORTS = {
+    "payments": "oncely.providers.stripe.payments",
+    "sync": "oncely.providers.hubspot.crm",
+}
+
+
+@pytest.fixture(scope="session")
+def unpacked() -> dict[str, Path]:
+    """The real layers for this machine, by name; `make test` has built them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layers, "BUILD", BUILD)
+        local = layers_for(Target.this_machine())
+        try:
+            list(layers.build_layers((Target.this_machine(),)))
+        except LayerError as error:
+            skip_or_fail(str(error))
+        return {name: layer.unpacked for name, layer in local.items()}
+
+
+# The layer for one machine stands for `runtime`, and brings what Lambda has by itself.
+LAMBDA_RUNTIME_MODULES = {"boto3", "botocore", "python_dateutil", "s3transfer", "six", "urllib3"}
+
+
+@dataclass(frozen=True)
+class ImportedModules:
+    """What importing a handler loads."""
+
+    files: list[Path]
+    names: set[str]
+
+
+def find_imports(function: FunctionResource, unpacked: dict[str, Path]) -> ImportedModules:
+    """What a handler loads with nothing else of this repository in reach."""
+    paths = [function.folder, *(unpacked[name] for name in function.layers)]
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", IMPORTS, function.properties["Handler"], *paths],
+        input=json.dumps([LAZY_IMPORTS[name] for name in function.layers if name in LAZY_IMPORTS]),
+        cwd="/",
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    files, names = json.loads(done.stdout)
+    return ImportedModules([Path(file) for file in files], set(names))
+
+
+@pytest.fixture(scope="session")
+def loaded(prod: Assembly, unpacked: dict[str, Path]) -> dict[str, ImportedModules]:
+    return {name: find_imports(one, unpacked) for name, one in prod.functions.items()}
+
+
+def test_every_handler_imports_only_from_asset_and_layers(
+    prod: Assembly, unpacked: dict[str, Path], loaded: dict[str, ImportedModules]
+) -> None:
+    python = Path(sys.base_prefix)
+    for name, function in prod.functions.items():
+        known = (python, function.folder, *(unpacked[layer] for layer in function.layers))
+        strange = [
+            file
+            for file in loaded[name].files
+            if not any(file.is_relative_to(place) for place in known)
+        ]
+        assert strange == []
+
+
+def test_handler_import_needs_no_environment(loaded: dict[str, ImportedModules]) -> None:
+    # `find_imports` gave them none.
+    assert len(loaded) >= SHIPPED_FUNCTIONS
+
+
+def test_init_builds_everything_without_connection(
+    prod: Assembly, unpacked: dict[str, Path]
+) -> None:
+    for function in prod.functions.values():
+        paths = [function.folder, *(unpacked[name] for name in function.layers)]
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-B", "-c", INIT, function.properties["Handler"], *paths],
+            cwd="/",
+            env={**LAMBDA, **function.variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{function.name}: {done.stderr}"
+
+
+def test_every_environment_parses_as_function_settings(prod: Assembly) -> None:
+    for function in prod.functions.values():
+        variables = function.variables
+        queue = variables.get("QUEUE_NAME")
+        contracts = (
+            CONTRACTS if queue is None else tuple(ContractRegistry(CONTRACTS).for_queue(queue))
+        )
+
+        settings = SETTINGS[function.entry].from_env(variables, contracts)
+
+        assert settings.model_fields_set >= {"jobs_table"} & set(type(settings).model_fields)
+
+
+def test_every_variable_is_read_by_settings(prod: Assembly) -> None:
+    for function in prod.functions.values():
+        kind = SETTINGS[function.entry]
+        fields = {name.upper() for name in kind.model_fields} | {"POWERTOOLS_SERVICE_NAME"}
+        grouped = ("_TABLE", "_SECRET", "_QUEUE_URL")
+        unread = {
+            name for name in function.variables if name not in fields and not name.endswith(grouped)
+        }
+        assert unread == set(), function.name
+
+
+def test_every_dependency_is_imported(
+    prod: Assembly, unpacked: dict[str, Path], loaded: dict[str, ImportedModules]
+) -> None:
+    unused = {
+        (layer, package)
+        for function in prod.functions.values()
+        for layer in function.layers
+        # A worker has at most one layer over `runtime`; the resolver, with two, would hide much.
+        if function.entry == "oncely.handlers" and (layer != "runtime" or len(function.layers) == 1)
+        for package, names in distributions(unpacked[layer]).items()
+        if not names & loaded[function.name].names
+    }
+
+    assert unused - {("runtime", name) for name in LAMBDA_RUNTIME_MODULES} == set()
+
+
+def distributions(layer: Path) -> dict[str, set[str]]:
+    """The packages of a layer, each with the names that it is imported by."""
+    found = {}
+    for info in layer.glob("*.dist-info"):
+        name = info.name.partition("-")[0]
+        listed = info / "top_level.txt"
+        found[name] = set(listed.read_text(encoding="utf-8").split()) if listed.exists() else {name}
+    return found
+
+
+def test_payment_function_code_size_is_bounded(
+    prod: Assembly,
+) -> None:
+    worker = prod.functions["PaymentsWorker/Worker"]
+    size = sum(file.stat().st_size for file in worker.folder.rglob("*.py"))
+
+    assert size < 600_000

@@ -1,0 +1,88 @@
+"""What Stripe refuses before anything happens, the sandbox refuses in the same words."""
+
+from typing import Any
+
+import pytest
+import stripe
+
+from oncely.testing.sandbox import StripeSandbox
+from tests.integration.stripe_sandbox.sandbox_client import (
+    CHARGE,
+    CONFIRM,
+    ORDER,
+    Intents,
+    client_for_sandbox,
+)
+
+pytestmark = pytest.mark.enable_socket
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "param"),
+    [
+        ({"amount": 0}, "parameter_invalid_integer", "amount"),
+        ({"amount": -5}, "parameter_invalid_integer", "amount"),
+        ({"amount": "49.00"}, "parameter_invalid_integer", "amount"),
+        ({"currency": "EUR"}, None, "currency"),
+        ({"colour": "red"}, "parameter_unknown", "colour"),
+        ({"off_session": True}, None, "off_session"),
+        ({"customer": "cus_missing_1"}, "resource_missing", "customer"),
+        ({"payment_method": "pm_missing"}, "resource_missing", "payment_method"),
+        (
+            {"payment_method_types": ["card"]},
+            "payment_method_types_no_longer_supported",
+            "payment_method_types",
+        ),
+    ],
+)
+def test_invalid_parameter_is_named(
+    sandbox: StripeSandbox,
+    intents: Intents,
+    change: dict[str, Any],
+    code: str | None,
+    param: str,
+) -> None:
+    order: Any = {**ORDER, **change}
+
+    with pytest.raises(stripe.InvalidRequestError) as refused:
+        intents.create(order)
+
+    assert (refused.value.http_status, refused.value.code, refused.value.param) == (
+        400,
+        code,
+        param,
+    )
+    assert sandbox.ledger.intents == ()
+
+
+def test_intent_with_redirects_requires_return_url(intents: Intents) -> None:
+    without = {name: value for name, value in CHARGE.items() if name[:9] != "automatic"}
+    order: Any = without
+
+    with pytest.raises(stripe.InvalidRequestError) as refused:
+        intents.create(order)
+
+    assert refused.value.param == "return_url"
+
+
+def test_unknown_intent_is_not_found(intents: Intents) -> None:
+    with pytest.raises(stripe.InvalidRequestError) as refused:
+        intents.retrieve("pi_nowhere")
+
+    assert (refused.value.http_status, refused.value.code) == (404, "resource_missing")
+
+
+def test_live_api_key_is_rejected(sandbox: StripeSandbox) -> None:
+    with pytest.raises(stripe.AuthenticationError):
+        client_for_sandbox(sandbox, api_key="sk_live_1").v1.payment_intents.create(ORDER)
+
+    assert sandbox.ledger.intents == ()
+
+
+def test_read_only_api_key_can_read_but_not_write(sandbox: StripeSandbox, intents: Intents) -> None:
+    reader = client_for_sandbox(sandbox, api_key="sk_test_restricted_read").v1.payment_intents
+    intent = intents.create(ORDER)
+
+    assert reader.retrieve(intent.id).id == intent.id
+    with pytest.raises(stripe.PermissionError):
+        reader.confirm(intent.id, CONFIRM)

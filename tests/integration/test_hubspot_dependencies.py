@@ -1,0 +1,84 @@
+"""HubSpot as a worker gets it: from the environment, the secret, and no other place."""
+
+from collections.abc import Iterator
+
+import pytest
+from moto import mock_aws
+
+from oncely.aws.clients import AwsClients
+from oncely.aws.dependencies import AwsDependencies
+from oncely.domain.effect_outcomes import Succeeded
+from oncely.providers.hubspot.crm import HubSpotCrm
+from oncely.providers.interfaces import CrmRecord
+from oncely.settings import DependencySettings
+from oncely.testing.sandbox import ProviderSandbox
+
+SECRET = "oncely/hubspot"
+
+
+@pytest.fixture
+def sandbox() -> Iterator[ProviderSandbox]:
+    with ProviderSandbox() as running:
+        yield running
+
+
+@pytest.fixture
+def clients(no_profile: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsClients]:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    with mock_aws():
+        made = AwsClients()
+        made.secrets.create_secret(Name=SECRET, SecretString="pat-test-1")
+        yield made
+        made.secrets.close()
+
+
+def settings(sandbox: ProviderSandbox, **more: str) -> DependencySettings:
+    environment = {"JOBS_TABLE": "jobs", "HUBSPOT_API_BASE": sandbox.url, **more}
+    read = DependencySettings.from_env(environment)
+    return read.model_copy(update={"secrets": {"hubspot": SECRET}})
+
+
+def test_crm_reads_configured_properties(sandbox: ProviderSandbox, clients: AwsClients) -> None:
+    record_id = sandbox.hubspot.add(email="seven@example.com", company="Oncely", phone="7")
+    named = settings(sandbox, HUBSPOT_PROPERTIES="email, company")
+
+    record = AwsDependencies(named, clients).crm().get_contact(record_id)
+
+    assert isinstance(record, CrmRecord)
+    properties = record.body["properties"]
+    assert isinstance(properties, dict)
+    assert {"email", "company"} < set(properties)
+    assert "phone" not in properties
+
+
+def test_every_endpoint_returns_same_properties(
+    sandbox: ProviderSandbox, clients: AwsClients
+) -> None:
+    record_id = sandbox.hubspot.add(email="seven@example.com")
+    crm = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
+
+    fetched = crm.get_contact(record_id)
+    page = crm.list_contacts(after=None)
+    changed = crm.list_changed(since=sandbox.ledger.contacts[0].updated, after=None)
+
+    assert isinstance(fetched, CrmRecord)
+    assert page == changed
+    assert getattr(page, "records", None) == (fetched,)
+
+
+def test_crm_pushes_by_configured_id_property(
+    sandbox: ProviderSandbox, clients: AwsClients
+) -> None:
+    crm = AwsDependencies(settings(sandbox, HUBSPOT_ID_PROPERTY="email"), clients).crm()
+
+    answer = crm.upsert_contact("seven@example.com", {"firstname": "Grace"})
+
+    assert isinstance(answer, Succeeded)
+    (contact,) = sandbox.ledger.contacts
+    assert contact.properties == {"email": "seven@example.com", "firstname": "Grace"}
+
+
+def test_crm_client_is_reused(sandbox: ProviderSandbox, clients: AwsClients) -> None:
+    toolbox = AwsDependencies(settings(sandbox), clients)
+
+    assert toolbox.crm() is toolbox.crm()

@@ -1,0 +1,128 @@
+"""What a search, a list and a count read grows with what they show, never with the table."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+
+from oncely.aws.dynamodb_due_index import DynamoDueIndex
+from oncely.aws.dynamodb_job_index import DynamoJobIndex
+from oncely.aws.job_rows import serialize_job
+from oncely.domain.jobs import Job, new_job
+from oncely.domain.keys import job_key
+from oncely.domain.lifecycle import Status
+from oncely.operate.job_queries import JobQueries
+from oncely.testing.memory import MemoryFinishedJobs, MemoryJobStore
+from tests.support.bulk_rows import write_rows
+from tests.support.dynamo import DynamoFixture
+from tests.support.fakes import START, FakeClock
+from tests.support.in_memory_stack import InMemoryStack
+
+SMALL, LARGE = 500, 3_000
+# A page of 25 out of four shards that are each read ten entries at a time, then twenty.
+MAX_PAGE_READS = 4 * 10 + 2 * 20
+
+
+def make_job(number: int) -> Job:
+    order_id = f"{number}"
+    at = START + timedelta(seconds=number)
+    made = new_job(
+        job_key("payment.charge", order_id, prefix="order_"),
+        "payment.charge",
+        {"job": "payment.charge", "v": 1, "order_id": order_id},
+        now=at,
+        due_at=at,
+        actor="test",
+        reason="enqueued",
+    )
+    status = Status.FAILED if number % 100 else Status.NEEDS_REVIEW
+    return replace(
+        made,
+        status=status,
+        since=at,
+        due_at=None,
+        customer_id=f"customer_{number % 1000}",
+        provider_ref=f"pi_{number}",
+    )
+
+
+def make_rows(numbers: range) -> Iterator[dict[str, object]]:
+    return (serialize_job(make_job(number)) for number in numbers)
+
+
+@dataclass
+class ReadCounter:
+    """An inspector, and how many index entries and rows it has read."""
+
+    inspector: JobQueries
+    read: list[int]
+
+    def count_reads(self, look: Callable[[JobQueries], object]) -> int:
+        """How many items one look reads."""
+        self.read.clear()
+        assert look(self.inspector)
+        return sum(self.read)
+
+
+@pytest.fixture
+def read_counter(dynamo: DynamoFixture) -> ReadCounter:
+    read: list[int] = []
+    client = dynamo.separate_client()
+    events = client.meta.events
+    events.register(
+        "after-call.dynamodb.Query", lambda parsed, **_: read.append(parsed["ScannedCount"])
+    )
+    events.register(
+        "after-call.dynamodb.BatchGetItem",
+        lambda parsed, **_: read.append(sum(map(len, parsed["Responses"].values()))),
+    )
+    inspector = JobQueries(
+        registry=InMemoryStack().registry,
+        store=dynamo.store(),
+        job_index=DynamoJobIndex(client, dynamo.jobs_table),
+        due_index=DynamoDueIndex(client, dynamo.jobs_table),
+        finished_jobs=MemoryFinishedJobs(MemoryJobStore()),
+        clock=FakeClock(START + timedelta(hours=3)),
+    )
+    return ReadCounter(inspector, read)
+
+
+def test_items_read_do_not_grow_with_table(
+    dynamo: DynamoFixture, read_counter: ReadCounter
+) -> None:
+    write_rows(dynamo, make_rows(range(SMALL)))
+    small = measure_reads(read_counter)
+    write_rows(dynamo, make_rows(range(SMALL, LARGE)))
+
+    large = measure_reads(read_counter)
+
+    print(f"items read at {SMALL} jobs {small}, at {LARGE} jobs {large}")  # noqa: T201  # the figures are what a reader wants to see
+    assert large["order"] == small["order"] == 1
+    assert large["reference"] == small["reference"] == 2
+    assert large["customer"] == 2 * LARGE // 1000
+    assert large["counts"] <= 2_000
+    assert large["page"] <= MAX_PAGE_READS + 25
+    assert large["review page"] <= MAX_PAGE_READS + 25
+    assert large["second page"] <= 2 * MAX_PAGE_READS + 25
+
+
+def measure_reads(read_counter: ReadCounter) -> dict[str, float]:
+    began = time.monotonic()
+    told = {
+        "order": read_counter.count_reads(lambda i: i.search("7").jobs[0]),
+        "customer": read_counter.count_reads(lambda i: i.search("customer_7").jobs[0]),
+        "reference": read_counter.count_reads(lambda i: i.search("pi_7").jobs[0]),
+        "counts": read_counter.count_reads(lambda i: i.counts()),
+        "page": read_counter.count_reads(lambda i: i.list_page(status="failed").jobs[24]),
+        "review page": read_counter.count_reads(
+            lambda i: i.list_page(status="needs_review").jobs[4]
+        ),
+        "second page": read_counter.count_reads(
+            lambda i: i.list_page(status="failed", cursor=i.list_page(status="failed").cursor).jobs[
+                24
+            ],
+        ),
+    }
+    return {**told, "seconds": time.monotonic() - began}

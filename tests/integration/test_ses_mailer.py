@@ -1,0 +1,290 @@
+"""The SES adapter against every way in which an answer can go wrong, over real sockets."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, CredentialRetrievalError, InvalidRegionError
+
+from oncely import signals
+from oncely.aws.clients import AwsClients
+from oncely.aws.dependencies import AwsDependencies
+from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
+from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
+from oncely.domain.lifecycle import Status
+from oncely.providers.interfaces import Email
+from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
+from oncely.run.outcomes import Finished
+from oncely.settings import DependencySettings
+from oncely.signals import CREDENTIALS_REJECTED
+from oncely.testing.sandbox import FaultKind, ProviderSandbox
+from oncely_local.engine import free_port
+from tests.integration.faulty_sends import FAULTY_SENDS
+from tests.support.in_memory_stack import InMemoryStack
+from tests.support.mail import SENDER, ses_client, ses_mailer
+from tests.support.tls import untrusted_server
+
+SEND = "POST /v2/email/outbound-emails"
+KEY = IdempotencyKey("receipt.send:order_18452:send:0")
+TAG = claim_tag(JobKey("receipt.send:order_18452"), deployment="dev", fence=1)
+SHORT_TIMEOUTS = NO_RETRIES.merge(Config(connect_timeout=0.3, read_timeout=0.3))
+
+
+@pytest.fixture
+def sandbox(no_profile: None) -> Iterator[ProviderSandbox]:
+    with ProviderSandbox() as running:
+        yield running
+
+
+def send_mail(url: str, *, to: str = "seven@example.com", sender: str = SENDER) -> EffectOutcome:
+    mail = Email(to=to, subject="Receipt", text="Thank you.")
+    return ses_mailer(url, sender=sender, config=SHORT_TIMEOUTS).send(
+        mail, idempotency_key=KEY, tag=TAG
+    )
+
+
+@pytest.mark.parametrize(("fault", "expected", "mails"), FAULTY_SENDS)
+def test_faulty_send_makes_one_request_and_at_most_one_mail(
+    sandbox: ProviderSandbox, fault: FaultKind, expected: type, mails: int
+) -> None:
+    sandbox.faults.add(fault, times=None)
+
+    answer = send_mail(sandbox.url)
+
+    assert isinstance(answer, expected)
+    assert sandbox.ledger.paths[SEND] == 1
+    assert len(sandbox.ledger.mails) == mails
+
+
+def test_slow_reply_is_accepted(sandbox: ProviderSandbox) -> None:
+    sandbox.faults.add(FaultKind.SLOW, seconds=0.1)
+
+    answer = send_mail(sandbox.url)
+
+    assert isinstance(answer, Succeeded)
+    assert [one.message_id for one in sandbox.ledger.mails] == [answer.ref]
+
+
+def test_receipts_are_sent_when_provider_forgot_connection(
+    sandbox: ProviderSandbox,
+) -> None:
+    """A Lambda thaws ten times, and the connection of its last invocation leads nowhere."""
+    mail = Email(to="seven@example.com", subject="Receipt", text="Thank you.")
+    mailer = ses_mailer(sandbox.url, config=SHORT_TIMEOUTS)
+    answers = []
+
+    for _ in range(10):
+        answers.append(mailer.send(mail, idempotency_key=KEY, tag=TAG))
+        sandbox.forget_connections()
+
+    assert [type(answer) for answer in answers] == [Succeeded] * 10
+    assert len(sandbox.ledger.mails) == 10
+
+
+def test_send_is_not_retried_unlike_boto3_default(
+    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_RETRY_MODE", raising=False)
+    monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
+    sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
+
+    with (
+        closing(ses_client(sandbox.url, config=None)) as client,
+        pytest.raises(BotoCoreError),
+    ):
+        client.send_email(
+            FromEmailAddress=SENDER,
+            Destination={"ToAddresses": ["seven@example.com"]},
+            Content={"Simple": {"Subject": {"Data": "-"}, "Body": {"Text": {"Data": "-"}}}},
+        )
+    by_default = len(sandbox.ledger.mails)
+    answer = send_mail(sandbox.url)
+
+    assert by_default == 3
+    assert isinstance(answer, Ambiguous)
+    assert len(sandbox.ledger.mails) == by_default + 1
+
+
+def test_environment_cannot_enable_retries(
+    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
+    monkeypatch.setenv("AWS_RETRY_MODE", "adaptive")
+    sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
+
+    send_mail(sandbox.url)
+
+    assert len(sandbox.ledger.mails) == 1
+
+
+@pytest.mark.parametrize(
+    ("to", "code"),
+    [("rejected@example.com", "MessageRejected"), ("no address", "BadRequestException")],
+)
+def test_unsendable_mail_is_declined_with_code(
+    sandbox: ProviderSandbox, to: str, code: str
+) -> None:
+    answer = send_mail(sandbox.url, to=to)
+
+    assert isinstance(answer, Declined)
+    assert answer.code == code
+    assert "request req_" in answer.reason
+    assert sandbox.ledger.mails == ()
+
+
+@pytest.mark.parametrize(
+    ("sender", "code"),
+    [
+        ("unverified@example.com", "MessageRejected"),
+        ("nomx@example.com", "MailFromDomainNotVerifiedException"),
+        ("noset@example.com", "NotFoundException"),
+        ("oldset@example.com", "BadRequestException"),
+        ("invalid@example.com", "ValidationException"),
+        ("unrecognized@example.com", "UnrecognizedClientException"),
+        ("expired@example.com", "RequestExpired"),
+        ("denied@example.com", "AccessDeniedException"),
+        ("paused@example.com", "SendingPausedException"),
+        ("suspended@example.com", "AccountSuspendedException"),
+    ],
+)
+def test_configuration_error_sends_nothing_and_raises_alarm(
+    sandbox: ProviderSandbox, sender: str, code: str
+) -> None:
+    answer = send_mail(sandbox.url, sender=sender)
+
+    assert isinstance(answer, NotSent)
+    assert answer.credentials_rejected
+    assert code in answer.reason
+    assert sandbox.ledger.mails == ()
+
+
+def test_unverified_recipient_raises_alarm_in_ses_sandbox(
+    sandbox: ProviderSandbox,
+) -> None:
+    answer = send_mail(sandbox.url, to="unverified@example.com")
+
+    assert isinstance(answer, NotSent)
+    assert answer.credentials_rejected
+
+
+def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ProviderSandbox) -> None:
+    world = InMemoryStack(mail=ses_mailer(sandbox.url, sender="unverified@example.com"))
+    world.add_order(status="paid")
+    receipt = {"job": "receipt.send", "v": 1, "order_id": "18452"}
+
+    outcomes = [world.run(receipt) for _ in range(3)]
+    job = world.job("receipt.send:order_18452")
+    world.mail = ses_mailer(sandbox.url)
+    world.clock.advance(hours=1)
+    fixed = world.run(receipt)
+
+    assert [signals.signal_for(outcome).metric for outcome in outcomes] == [
+        CREDENTIALS_REJECTED
+    ] * 3
+    assert (job.status, job.attempts, job.first_sent_at) == (Status.READY, 0, None)
+    assert isinstance(fixed, Finished)
+    assert len(sandbox.ledger.mails) == 1
+    assert world.alerts.sent == []  # one alarm for all receipts, and no alert for each
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:{closed}", "no-such-host.invalid:80"])
+def test_failed_connection_sends_nothing(no_profile: None, host: str) -> None:
+    answer = send_mail("http://" + host.format(closed=free_port()))
+
+    assert isinstance(answer, NotSent)
+    assert not answer.credentials_rejected
+
+
+def test_connect_timeout_sends_nothing(no_profile: None) -> None:
+    with socket.socket() as busy, socket.socket() as first:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen(0)
+        first.connect(busy.getsockname())
+
+        answer = send_mail(f"http://127.0.0.1:{busy.getsockname()[1]}")
+
+    assert isinstance(answer, NotSent)
+
+
+def test_untrusted_server_is_sent_nothing(no_profile: None, tmp_path: Path) -> None:
+    with untrusted_server(tmp_path) as url:
+        answer = send_mail(url)
+
+    assert isinstance(answer, NotSent)
+    assert "CERTIFICATE_VERIFY_FAILED" in answer.reason
+
+
+def test_missing_credentials_send_nothing_and_raise_alarm(
+    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", sandbox.url)
+
+    answer = SesMailer(new_client=AwsClients().new_ses, sender=SENDER).send(
+        Email(to="seven@example.com", subject="-", text="-"), idempotency_key=KEY, tag=TAG
+    )
+
+    assert isinstance(answer, NotSent)
+    assert answer.credentials_rejected
+    assert sandbox.ledger.requests == ()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CredentialRetrievalError(provider="iam-role", error_msg="no answer"),
+        InvalidRegionError(region_name="eu west 1"),
+        ValueError("Invalid endpoint: http://a b"),
+    ],
+)
+def test_failed_client_creation_sends_nothing_and_raises_alarm(error: Exception) -> None:
+    def no_client() -> NoReturn:
+        raise error
+
+    mailer = SesMailer(new_client=no_client, sender=SENDER)
+    answer = mailer.send(
+        Email(to="seven@example.com", subject="-", text="-"), idempotency_key=KEY, tag=TAG
+    )
+
+    assert isinstance(answer, NotSent)
+    assert answer.credentials_rejected
+
+
+def test_mail_has_idempotency_key_header_and_claim_tag(sandbox: ProviderSandbox) -> None:
+    send_mail(sandbox.url)
+
+    (mail,) = sandbox.ledger.mails
+    assert mail.headers == {"X-Oncely-Key": KEY}
+    assert mail.tags == {"oncely_key": TAG}
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SESV2"])
+def test_mailer_uses_boto3_endpoint(
+    sandbox: ProviderSandbox, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, sandbox.url)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP)
+
+    mailer = AwsDependencies(
+        DependencySettings(jobs_table="jobs", sender_address=SENDER), AwsClients()
+    ).mailer()
+    assert mailer is not None
+    answer = mailer.send(
+        Email(to="seven@example.com", subject="-", text="-"), idempotency_key=KEY, tag=TAG
+    )
+
+    assert isinstance(answer, Ambiguous)
+    assert [one.sender for one in sandbox.ledger.mails] == [SENDER]
+
+
+def test_mailer_is_none_without_sender() -> None:
+    assert AwsDependencies(DependencySettings(jobs_table="jobs"), AwsClients()).mailer() is None

@@ -1,0 +1,102 @@
+"""What stands around the processes of a soak: tables, queues, keys, and all their names."""
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+
+from oncely.settings import queue_env_var, secret_env_var, table_env_var
+from oncely.testing.sandbox import ProviderSandbox
+from oncely_local.account import API_KEYS, LocalAccount
+from oncely_local.engine import Engine
+from oncely_local.stack import LocalStack
+from tests.support.dynamo import DynamoFixture
+
+QUEUES: Final = ("payments", "sync", "mail")
+DEAD_LETTERS, REJECTS = "dead-letters", "rejects"
+BUCKET: Final = "archive"
+MAX_RECEIVES: Final = 5
+# What Lambda would give an invocation. A payment is only started with 48 seconds left.
+INVOCATION_SECONDS: Final = 55.0
+# Longer than a lease of that: 10 for a request under way and 2 for the clocks come on top.
+VISIBILITY_SECONDS: Final = 75
+
+
+@dataclass(frozen=True)
+class SoakEnvironment:
+    """All that is there before the first job, and how a process is told of it."""
+
+    stack: LocalStack
+    env_vars: dict[str, str]
+
+
+def create_environment(engine: Engine, sandbox: ProviderSandbox) -> SoakEnvironment:
+    """Make everything on a fresh engine."""
+    account = LocalAccount(engine.url)
+    dynamo = DynamoFixture(engine.url)
+    dynamo.close()
+    urls = _queues(account.client("sqs"))
+    account.client("s3").create_bucket(Bucket=BUCKET)
+    account.client("events").create_event_bus(Name="oncely")
+    for name, value in API_KEYS.items():
+        account.client("secretsmanager").create_secret(Name=name.lower(), SecretString=value)
+    topic = account.client("sns").create_topic(Name="alerts")["TopicArn"]
+    outputs = {
+        "JobsTableName": dynamo.jobs_table,
+        "OrdersTableName": dynamo.tables["orders"],
+        "RecordsTableName": dynamo.tables["records"],
+        "PaymentsQueueUrl": urls["payments"],
+        "SyncQueueUrl": urls["sync"],
+        "MailQueueUrl": urls["mail"],
+        "DeadLetterQueueUrl": urls[DEAD_LETTERS],
+        "RejectsQueueUrl": urls[REJECTS],
+        "ArchiveBucketName": BUCKET,
+    }
+    variables = {
+        **engine.environment(),
+        "AWS_ENDPOINT_URL_SESV2": sandbox.url,
+        "STRIPE_API_BASE": sandbox.url,
+        "HUBSPOT_API_BASE": sandbox.url,
+        "SENDER_ADDRESS": "receipts@example.com",
+        "JOBS_TABLE": dynamo.jobs_table,
+        "REJECTS_QUEUE_URL": urls[REJECTS],
+        "DEAD_LETTER_QUEUE_URL": urls[DEAD_LETTERS],
+        "ALERT_TOPIC_ARN": topic,
+        "ARCHIVE_BUCKET": BUCKET,
+        "EVENT_BUS_NAME": "oncely",
+        "RETENTION_DAYS": "90",
+        "RECONCILER_ARN": "there is none: processes sweep by themselves",
+        "MAX_RECEIVE_COUNT": str(MAX_RECEIVES),
+        # Their own words would drown ours.
+        "PYTHONWARNINGS": "ignore",
+        "POWERTOOLS_LOG_LEVEL": "CRITICAL",
+        "POWERTOOLS_METRICS_DISABLED": "true",
+        "POWERTOOLS_TRACE_DISABLED": "true",
+        **{table_env_var(name): table for name, table in dynamo.tables.items()},
+        **{queue_env_var(name): urls[name] for name in QUEUES},
+        **{secret_env_var(name.lower()): name.lower() for name in API_KEYS},
+    }
+    return SoakEnvironment(
+        LocalStack(engine, sandbox, account, outputs), {**os.environ, **variables}
+    )
+
+
+def _queues(sqs: Any) -> dict[str, str]:  # noqa: ANN401  # boto3's
+    def made(name: str, **attributes: str) -> str:
+        url: str = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+        return url
+
+    urls = {
+        name: made(name, VisibilityTimeout=str(VISIBILITY_SECONDS))
+        for name in (DEAD_LETTERS, REJECTS)
+    }
+    asked = sqs.get_queue_attributes(QueueUrl=urls[DEAD_LETTERS], AttributeNames=["QueueArn"])
+    redrive = {
+        "deadLetterTargetArn": asked["Attributes"]["QueueArn"],
+        "maxReceiveCount": str(MAX_RECEIVES),
+    }
+    for name in QUEUES:
+        urls[name] = made(
+            name, VisibilityTimeout=str(VISIBILITY_SECONDS), RedrivePolicy=json.dumps(redrive)
+        )
+    return urls

@@ -1,0 +1,158 @@
+"""The shipped services as one process holds them: only their clock is not the machine's own."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from oncely.aws.clients import AwsClients
+from oncely.aws.wiring import build_due_work_finder, build_group_resolver
+from oncely.domain.errors import OncelyError
+from oncely.handlers.archive_rejects import handler as archive_rejects
+from oncely.handlers.handle_dead_letters import handler as receive_dead_letters
+from oncely.handlers.process_queue import get_worker
+from oncely.jobs import CONTRACTS
+from oncely.reconcile.find_due_work import SweepRequest
+from oncely.reconcile.resolve_group import HandledItem
+from oncely.run.deadline import Deadline
+from oncely.run.outcomes import Failed, Finished
+from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
+from oncely.settings import FindDueSettings, ResolveGroupSettings, queue_env_var
+from tests.soak.environment import INVOCATION_SECONDS
+from tests.support.worker import FakeContext, event_record
+
+BATCH_SIZE: Final = 10
+MAX_CONCURRENCY: Final = 4
+SWEEP_SECONDS: Final = 60
+# The engine may be away: what it would have been asked is left for later, as Lambda's pollers do.
+ENGINE_ERRORS: Final = (BotoCoreError, ClientError, OncelyError)
+
+
+@dataclass
+class SkewedClock:
+    """The machine's clock, so many seconds ahead of it or behind."""
+
+    offset_seconds: float = 0.0
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self.offset_seconds)
+
+
+class SoakServices:
+    """Works queues, sweeps, and clears up after both."""
+
+    def __init__(self, clock: SkewedClock) -> None:
+        self.clock = clock
+        clients = AwsClients()
+        self._sqs = clients.sqs
+        shipped = build_group_resolver(
+            ResolveGroupSettings.from_env(os.environ, CONTRACTS), CONTRACTS
+        )
+        self._publisher = replace(shipped.reconciler.publisher, clock=clock)
+        self._group = replace(
+            shipped,
+            reconciler=replace(shipped.reconciler, clock=clock, publisher=self._publisher),
+            alerter=replace(shipped.alerter, clock=clock),
+            concurrency=MAX_CONCURRENCY,
+        )
+        finder = build_due_work_finder(FindDueSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
+        self._finder = replace(finder, clock=clock)
+        self._workers: dict[str, BatchProcessor] = {}
+
+    def process_batch(self, queue: str, *, wait: int = 1) -> Counter[str]:
+        """Work one batch of a queue; gives what came of its messages, by kind."""
+        url = os.environ[queue_env_var(queue)]
+        records = self._receive(url, wait=wait)
+        if not records:
+            return Counter()
+        worked = self._worker(queue).process(
+            [_delivery(record) for record in records],
+            deadline=Deadline(self.clock.now() + timedelta(seconds=INVOCATION_SECONDS), self.clock),
+        )
+        self._delete_messages(url, {one.delivery.receipt for one in worked if one.acked})
+        self._publish(worked)
+        return Counter(type(one.outcome).__name__ for one in worked)
+
+    def sweep(self) -> Counter[str]:
+        """One sweep of the reconciler; gives what it did, by kind."""
+        # Two at once are harmless, so nobody takes a lease: crews whose clocks differ overlap.
+        items = self._finder.find(SweepRequest()).items
+        deadline = Deadline(self.clock.now() + timedelta(seconds=SWEEP_SECONDS), self.clock)
+        return Counter(map(_transition_label, self._group.resolve(items, deadline=deadline)))
+
+    def handle_leftovers(self) -> Counter[str]:
+        """Receive dead letters, and archive rejects."""
+        return Counter(
+            {
+                "dead letter": self._invoke_with_queue(
+                    "DEAD_LETTER_QUEUE_URL", receive_dead_letters
+                ),
+                "reject archived": self._invoke_with_queue("REJECTS_QUEUE_URL", archive_rejects),
+            }
+        )
+
+    def _worker(self, queue: str) -> BatchProcessor:
+        if queue not in self._workers:
+            url = os.environ[queue_env_var(queue)]
+            os.environ.update(QUEUE_NAME=queue, QUEUE_URL=url)
+            shipped = get_worker.__wrapped__()
+            runner = replace(shipped.runner, clock=self.clock)
+            self._workers[queue] = replace(shipped, clock=self.clock, runner=runner)
+        return self._workers[queue]
+
+    def _publish(self, processed: list[ProcessedDelivery]) -> None:
+        """What the stream does with an end; what it misses, the reconciler finds."""
+        for one in processed:
+            if isinstance(one.outcome, Finished | Failed):
+                with suppress(*ENGINE_ERRORS):
+                    self._publisher.publish(one.outcome.job_key)
+
+    def _invoke_with_queue(self, variable: str, handler: Any) -> int:  # noqa: ANN401  # a function of Lambda's
+        url = os.environ[variable]
+        records = self._receive(url, wait=0)
+        if not records:
+            return 0
+        event = {"Records": [event_record(record) for record in records]}
+        kept = {one["itemIdentifier"] for one in handler(event, FakeContext())["batchItemFailures"]}
+        done = [record for record in records if record["MessageId"] not in kept]
+        self._delete_messages(url, {record["ReceiptHandle"] for record in done})
+        return len(done)
+
+    def _receive(self, url: str, *, wait: int) -> list[Mapping[str, Any]]:
+        answer = self._sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=BATCH_SIZE,
+            WaitTimeSeconds=wait,
+            MessageAttributeNames=["All"],
+            MessageSystemAttributeNames=["All"],
+        )
+        return list(answer.get("Messages", []))
+
+    def _delete_messages(self, url: str, receipts: set[str]) -> None:
+        for receipt in receipts:
+            self._sqs.delete_message(QueueUrl=url, ReceiptHandle=receipt)
+
+
+def _transition_label(handled: HandledItem) -> str:
+    done = handled.resolution
+    if done is None:
+        return "sweep failed" if handled.error else "sweep had no time"
+    return (
+        f"{done.from_status} to {done.to_status}"
+        if done.from_status != done.to_status
+        else str(done.outcome)
+    )
+
+
+def _delivery(record: Mapping[str, Any]) -> Delivery:
+    return Delivery(
+        message_id=record["MessageId"],
+        body=record["Body"],
+        receipt=record["ReceiptHandle"],
+        receive_count=int(record["Attributes"]["ApproximateReceiveCount"]),
+    )

@@ -1,0 +1,79 @@
+"""Tables with many rows, few of them due, and what one sweep reads of them."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any
+
+from oncely.aws.dynamodb_due_index import DynamoDueIndex
+from oncely.aws.job_rows import Attributes, serialize_job
+from oncely.domain.jobs import Job, new_job
+from oncely.domain.keys import job_key
+from oncely.domain.lifecycle import Status
+from oncely.reconcile.find_due_work import DueWorkFinder, SweepRequest
+from oncely.testing.memory import MemorySweepLeases
+from tests.support.dynamo import DynamoFixture
+from tests.support.fakes import START
+from tests.support.in_memory_stack import InMemoryStack
+
+
+def add_due_jobs(dynamo: DynamoFixture, number: int) -> None:
+    """Add jobs that a sweep must find."""
+    write_rows(dynamo, (serialize_job(_job(one)) for one in range(number)))
+
+
+def add_archived_jobs(dynamo: DynamoFixture, first: int, last: int) -> None:
+    """Add jobs that are published and archived: without a due time, so not in the index."""
+    write_rows(dynamo, (_archived_job(one) for one in range(first, last)))
+
+
+def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
+    """How many items one sweep finds, and how many DynamoDB reads for it."""
+    read: list[int] = []
+    client = dynamo.separate_client()
+    client.meta.events.register(
+        "after-call.dynamodb.Query", lambda parsed, **_: read.append(parsed["ScannedCount"])
+    )
+    world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
+    world.clock.advance(hours=1)
+    finder = DueWorkFinder(
+        registry=world.registry,
+        dependencies=world.dependencies,
+        store=dynamo.store(),
+        index=DynamoDueIndex(client, dynamo.jobs_table),
+        leases=MemorySweepLeases(),
+        clock=world.clock,
+        guard=world.table_guard,
+    )
+    found = finder.find(SweepRequest.parse({"job_type": "payment.charge"}))
+    return len(found.items), sum(read)
+
+
+def _job(number: int) -> Job:
+    return new_job(
+        job_key("payment.charge", str(number), prefix="order_"),
+        "payment.charge",
+        {"job": "payment.charge", "v": 1, "order_id": str(number)},
+        now=START,
+        due_at=START,
+        actor="test",
+        reason="enqueued",
+    )
+
+
+def _archived_job(number: int) -> Attributes:
+    return {
+        "job_key": {"S": f"{_job(0).job_key}{number}"},
+        "status": {"S": Status.FINISHED},
+    }
+
+
+def write_rows(dynamo: DynamoFixture, rows: Iterator[Attributes]) -> None:
+    """Write rows, a batch at a time."""
+
+    def write(batch: list[Attributes]) -> None:
+        puts: Any = [{"PutRequest": {"Item": row}} for row in batch]
+        dynamo.admin.batch_write_item(RequestItems={dynamo.jobs_table: puts})
+
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        list(pool.map(write, iter(lambda: list(islice(rows, 25)), [])))

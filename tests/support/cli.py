@@ -1,0 +1,132 @@
+"""The `oncely` command in this process, over a world without AWS."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import boto3
+from typer.testing import CliRunner, Result
+
+from oncely.aws.clients import AwsClients
+from oncely.aws.operator_services import OperatorServices
+from oncely.cli.main import app
+from oncely.cli.stack_connection import StackSelector
+from oncely.enqueue.enqueuer import Enqueuer
+from oncely.operate.job_queries import JobQueries
+from oncely.operate.repairer import Repairer
+from oncely.providers.hubspot.api_key import ApiKeyCheck
+from oncely.testing.memory import (
+    MemoryDueIndex,
+    MemoryFinishedJobs,
+    MemoryJobIndex,
+    MemoryUniqueWindows,
+)
+from tests.support.in_memory_stack import InMemoryStack
+
+# What a terminal is told with an escape sequence, and what rich would take for a colour.
+HOSTILE = "[red]x[/red]\x1b[31m'\"; DROP\u202e\nforged: line"
+
+
+@dataclass(frozen=True)
+class FakeSts:
+    """STS: who is signed in."""
+
+    arn: str = "arn:aws:sts::1:assumed-role/Operator/ada@example.com"
+
+    def get_caller_identity(self) -> Mapping[str, str]:
+        return {"Arn": self.arn}
+
+
+@dataclass
+class FakeStackConnection:
+    """A place whose services run over a world, and whose AWS clients are given."""
+
+    world: InMemoryStack = field(default_factory=InMemoryStack)
+    clients: dict[str, Any] = field(default_factory=lambda: {"sts": FakeSts()})
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    cli_options: str = ""
+    is_local: bool = False
+    name: str = "Oncely-dev"
+    key_checks: dict[str, ApiKeyCheck] = field(default_factory=dict)  # by provider
+
+    def check_api_key(self, provider: str, key: str) -> ApiKeyCheck | None:
+        return self.key_checks.get(provider)
+
+    def client(self, service: str) -> Any:  # noqa: ANN401  # whatever the test gives
+        return self.clients[service]
+
+    def services(self, actor: str) -> OperatorServices:
+        world = self.world
+        enqueuer = Enqueuer(
+            registry=world.registry,
+            store=world.store,
+            windows=MemoryUniqueWindows(world.store),
+            sender_for_queue=lambda _queue: world.outbox,
+            clock=world.clock,
+            new_token=world.tokens,
+        )
+        return OperatorServices(
+            job_queries=JobQueries(
+                registry=world.registry,
+                store=world.store,
+                job_index=MemoryJobIndex(world.store),
+                due_index=MemoryDueIndex(world.store),
+                finished_jobs=MemoryFinishedJobs(world.store),
+                clock=world.clock,
+            ),
+            repairer=Repairer(reconciler=world.reconciler(), enqueuer=enqueuer),
+            enqueuer=enqueuer,
+            clients=AwsClients(boto3.Session(region_name="us-east-1")),
+            actor=actor,
+        )
+
+
+def run_cli(
+    *words: str,
+    connection: FakeStackConnection | None = None,
+    stdin_text: str | None = None,
+    **variables: str,
+) -> Result:
+    """Run the command as a person would, at a place of the test's own."""
+    opened = None if connection is None else (lambda _where: connection)
+    return CliRunner().invoke(app, list(words), input=stdin_text, obj=opened, env=dict(variables))
+
+
+def selector_for(*words: str) -> StackSelector:
+    """The place that these options mean."""
+    asked: list[StackSelector] = []
+
+    def remember(where: StackSelector) -> FakeStackConnection:
+        asked.append(where)
+        return FakeStackConnection()
+
+    CliRunner().invoke(app, list(words), obj=remember)
+    return asked[0]
+
+
+@dataclass
+class FakeStateMachine:
+    """Step Functions: one execution that ends as it is told."""
+
+    final_execution: Mapping[str, Any]
+    started: list[Mapping[str, Any]] = field(default_factory=list)
+    statuses: Sequence[str] = ("RUNNING",)  # what is seen before the end
+
+    def __post_init__(self) -> None:
+        self._remaining_statuses = list(self.statuses)
+
+    def start_execution(self, **asked: str) -> Mapping[str, Any]:
+        self.started.append(asked)
+        return {"executionArn": "arn:one"}
+
+    def describe_execution(self, *, executionArn: str) -> Mapping[str, Any]:  # noqa: N803  # boto3's
+        return (
+            {"status": self._remaining_statuses.pop(0)}
+            if self._remaining_statuses
+            else self.final_execution
+        )
+
+
+def parse_timestamp(text: str) -> datetime:
+    return datetime.fromisoformat(text)

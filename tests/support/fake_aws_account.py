@@ -1,0 +1,319 @@
+"""A healthy AWS account as its services describe it; a test spoils one answer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from oncely.cli.checkup.tables import INDEXES
+from oncely.jobs import CONTRACTS
+from oncely.providers.hubspot.api_key import ApiKeyCheck
+from oncely.settings import pascal_case
+from tests.support.cli import FakeStackConnection, FakeSts
+from tests.support.in_memory_stack import InMemoryStack
+
+DAY = 86_400
+# Whatever is registered: a job of the reader's own has its place here as well.
+QUEUES = tuple(dict.fromkeys(kind.resources.queue for kind in CONTRACTS))
+TABLES = tuple(
+    dict.fromkeys(("jobs", *(name for kind in CONTRACTS for name in kind.resources.tables)))
+)
+
+
+def queue_arn(queue: str) -> str:
+    return f"arn:aws:sqs:eu-central-1:1:{queue}"
+
+
+def _queue(name: str, days: int, **more: str) -> dict[str, str]:
+    return {
+        "QueueArn": queue_arn(name),
+        "VisibilityTimeout": "720",
+        "MessageRetentionPeriod": str(days * DAY),
+        "ApproximateNumberOfMessages": "0",
+        **more,
+    }
+
+
+def _table(name: str) -> dict[str, Any]:
+    return {
+        "TableStatus": "ACTIVE",
+        "TableId": "T1",
+        "GlobalSecondaryIndexes": [
+            {"IndexName": index, "IndexStatus": "ACTIVE"} for index in INDEXES.get(name, ())
+        ],
+        "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+    }
+
+
+def _mapping(source: str, function: str) -> dict[str, Any]:
+    return {
+        "ScalingConfig": {"MaximumConcurrency": 2},
+        "UUID": source,
+        "EventSourceArn": source,
+        "FunctionArn": f"arn:function:{function}",
+        "State": "Enabled",
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
+    }
+
+
+def _function(name: str, **variables: str) -> dict[str, Any]:
+    return {
+        "FunctionName": name,
+        "FunctionArn": f"arn:function:{name}",
+        "Handler": f"{name}.handler.handler",
+        "State": "Active",
+        "LastUpdateStatus": "Successful",
+        "Timeout": 120,
+        "Environment": {"Variables": variables},
+    }
+
+
+@dataclass
+class FakeAwsAccount:
+    """What each service would say; every client of the place is this one object."""
+
+    stack: dict[str, Any] = field(
+        default_factory=lambda: {
+            "StackStatus": "UPDATE_COMPLETE",
+            "CreationTime": datetime(2026, 1, 1, tzinfo=UTC),
+        }
+    )
+    queues: dict[str, dict[str, str]] = field(
+        default_factory=lambda: {
+            **{
+                name: _queue(
+                    name,
+                    4,
+                    RedrivePolicy=f'{{"deadLetterTargetArn": "{queue_arn("dead_letter")}"}}',
+                )
+                for name in QUEUES
+            },
+            "dead_letter": _queue("dead_letter", 14),
+            "rejects": _queue("rejects", 14),
+        }
+    )
+    functions: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {
+            **{name: _function(name, QUEUE_NAME=name) for name in QUEUES},
+            "mail": _function(
+                "mail", QUEUE_NAME="mail", SENDER_ADDRESS="Shop <receipts@mail.example.com>"
+            ),
+            "receive": _function("receive"),
+            "archive": _function("archive"),
+            "publish_ended": _function("publish_ended", RETENTION_DAYS="35"),
+            "archive_history": _function("archive_history"),
+        }
+    )
+    mappings: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {
+            **{queue_arn(name): _mapping(queue_arn(name), name) for name in QUEUES},
+            queue_arn("dead_letter"): _mapping(queue_arn("dead_letter"), "receive"),
+            queue_arn("rejects"): _mapping(queue_arn("rejects"), "archive"),
+            **{
+                f"arn:table/jobs/stream/1#{name}": _mapping("arn:table/jobs/stream/1", name)
+                for name in ("publish_ended", "archive_history")
+            },
+        }
+    )
+    concurrency: dict[str, int] = field(default_factory=dict)
+    concurrency_limit: int = 1000
+    mail: dict[str, Any] | ClientError = field(
+        default_factory=lambda: {
+            "SendingEnabled": True,
+            "ProductionAccessEnabled": True,
+            "EnforcementStatus": "HEALTHY",
+        }
+    )
+    identities: dict[str, dict[str, Any] | ClientError] = field(
+        default_factory=lambda: {
+            "example.com": {"VerifiedForSendingStatus": True, "VerificationStatus": "SUCCESS"}
+        }
+    )
+    tables: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {name: _table(name) for name in TABLES}
+    )
+    expiry: dict[str, str] = field(
+        default_factory=lambda: {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires_at"}
+    )
+    recovery: str = "ENABLED"
+    identity: dict[str, Any] = field(
+        default_factory=lambda: {"identity": {"S": "0123456789abcdef"}, "table_id": {"S": "T1"}}
+    )
+    versioning: str = "Enabled"
+    secrets: dict[str, str | ClientError] = field(
+        default_factory=lambda: {
+            **{name: f"{name}-secret" for kind in CONTRACTS for name in kind.resources.secrets},
+            "stripe": "sk_live_secret",
+            "hubspot": "any-secret",
+        }
+    )
+    schedule: str = "ENABLED"
+    sweeps: list[dict[str, Any]] = field(
+        default_factory=lambda: [{"status": "SUCCEEDED", "startDate": datetime.now(UTC)}]
+    )
+    alarms: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {
+            name: {
+                "AlarmName": name,
+                "ActionsEnabled": True,
+                "AlarmActions": ["arn:topic"],
+                "StateValue": "OK",
+                "AlarmDescription": (
+                    f"{name} is bad. Begin with: oncely list --status unknown --stack Oncely-dev "
+                    f"Runbook: docs/operations.md#{name}"
+                ),
+            }
+            for name in ("oldest", "needs-review")
+        }
+    )
+    missing_alarms: set[str] = field(default_factory=set)
+    unsharded_orders: list[list[str]] = field(default_factory=lambda: [[]])  # by page
+    subscriptions: list[dict[str, str]] = field(
+        default_factory=lambda: [{"SubscriptionArn": "arn:sub:1", "Endpoint": "ops@example.com"}]
+    )
+    objects: dict[str, bytes] = field(default_factory=dict)  # of the archive
+    world: InMemoryStack = field(default_factory=InMemoryStack)
+    hubspot: ApiKeyCheck = field(default_factory=lambda: ApiKeyCheck(accepted=True))
+
+    def connection(self, **changes: Any) -> FakeStackConnection:  # noqa: ANN401  # fields by name
+        services = (
+            *("cloudformation", "cloudwatch", "dynamodb", "lambda", "s3", "scheduler"),
+            *("secretsmanager", "sesv2", "sns", "sqs", "stepfunctions"),
+        )
+        outputs = {
+            **{f"{pascal_case(name)}QueueUrl": name for name in self.queues},
+            **{f"{pascal_case(name)}TableName": name for name in self.tables},
+            **{
+                f"{pascal_case(name)}SecretArn": name
+                for kind in CONTRACTS
+                for name in kind.resources.secrets
+            },
+            "AdminUrl": "https://admin",
+            "AlertTopicArn": "arn:topic",
+            "ArchiveBucketName": "archive",
+            "EventBusName": "bus",
+            "ReconcilerArn": "arn:machine",
+            "RowRetentionDays": "35",
+        }
+        clients: dict[str, Any] = dict.fromkeys(services, self)
+        given: dict[str, Any] = {"world": self.world, "clients": {**clients, "sts": FakeSts()}}
+        given["key_checks"] = {"hubspot": self.hubspot}
+        return FakeStackConnection(**{**given, "outputs": outputs, **changes})
+
+    def describe_stacks(self, **_: str) -> dict[str, Any]:
+        return {"Stacks": [self.stack]}
+
+    def get_paginator(self, operation: str) -> "FakePaginator":
+        return FakePaginator(self, operation)
+
+    def resources(self) -> Iterator[tuple[str, str]]:
+        yield from (("AWS::Lambda::Function", name) for name in self.functions)
+        yield from (("AWS::Lambda::EventSourceMapping", name) for name in self.mappings)
+        yield from (("AWS::CloudWatch::Alarm", name) for name in self.alarms)
+        yield "AWS::Scheduler::Schedule", "default|sweep"
+
+    def get_queue_attributes(self, *, QueueUrl: str, **_: object) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return {"Attributes": self.queues[QueueUrl]}
+
+    def get_function_configuration(self, *, FunctionName: str) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return self.functions[FunctionName]
+
+    def get_function_concurrency(self, *, FunctionName: str) -> dict[str, int]:  # noqa: N803  # boto3's
+        reserved = self.concurrency.get(FunctionName)
+        return {} if reserved is None else {"ReservedConcurrentExecutions": reserved}
+
+    def get_account_settings(self) -> dict[str, Any]:
+        return {"AccountLimit": {"ConcurrentExecutions": self.concurrency_limit}}
+
+    def get_account(self) -> dict[str, Any]:
+        return _value_or_raise(self.mail)
+
+    def get_email_identity(self, *, EmailIdentity: str) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return _value_or_raise(
+            self.identities.get(EmailIdentity, client_error("NotFoundException"))
+        )
+
+    def get_event_source_mapping(self, *, UUID: str) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return self.mappings[UUID]
+
+    def describe_table(self, *, TableName: str) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return {"Table": self.tables[TableName]}
+
+    def get_item(self, **_: object) -> dict[str, Any]:
+        return {"Item": self.identity} if self.identity else {}
+
+    def describe_time_to_live(self, **_: str) -> dict[str, Any]:
+        return {"TimeToLiveDescription": self.expiry}
+
+    def describe_continuous_backups(self, **_: str) -> dict[str, Any]:
+        recovery = {"PointInTimeRecoveryStatus": self.recovery}
+        return {"ContinuousBackupsDescription": {"PointInTimeRecoveryDescription": recovery}}
+
+    def head_bucket(self, **_: str) -> dict[str, Any]:
+        return {}
+
+    def get_object(self, *, Key: str, **_: str) -> dict[str, Any]:  # noqa: N803  # boto3's
+        return {"Body": BytesIO(self.objects[Key])}
+
+    def get_bucket_versioning(self, **_: str) -> dict[str, str]:
+        return {"Status": self.versioning}
+
+    def get_secret_value(self, *, SecretId: str) -> dict[str, str]:  # noqa: N803  # boto3's
+        value = self.secrets[SecretId]
+        if isinstance(value, ClientError):
+            raise value
+        return {"SecretString": value}
+
+    def describe_secret(self, **_: str) -> dict[str, Any]:
+        return {"VersionIdsToStages": {"1": ["AWSCURRENT"]}}
+
+    def get_schedule(self, **_: str) -> dict[str, str]:
+        return {"State": self.schedule, "ScheduleExpression": "rate(1 minute)"}
+
+    def list_executions(self, **_: object) -> dict[str, Any]:
+        return {"executions": self.sweeps}
+
+    def describe_alarms(self, *, AlarmNames: list[str]) -> dict[str, Any]:  # noqa: N803  # boto3's
+        there = set(AlarmNames) - self.missing_alarms
+        return {"MetricAlarms": [self.alarms[name] for name in sorted(there)]}
+
+
+@dataclass(frozen=True)
+class FakePaginator:
+    """A paginator: everything on one page."""
+
+    account: FakeAwsAccount
+    operation: str
+
+    def paginate(self, **_: object) -> Iterator[dict[str, Any]]:
+        if self.operation == "scan":
+            for page in self.account.unsharded_orders:
+                items = [{"order_id": {"S": order_id}} for order_id in page]
+                yield {"ScannedCount": 1000, "Items": items}
+            return
+        if self.operation == "list_objects_v2":
+            yield {"Contents": [{"Key": name} for name in self.account.objects]}
+            return
+        if self.operation == "list_subscriptions_by_topic":
+            yield {"Subscriptions": self.account.subscriptions}
+            return
+        yield {
+            "StackResourceSummaries": [
+                {"ResourceType": kind, "PhysicalResourceId": name}
+                for kind, name in self.account.resources()
+            ]
+        }
+
+
+def _value_or_raise(value: dict[str, Any] | ClientError) -> dict[str, Any]:
+    if isinstance(value, ClientError):
+        raise value
+    return value
+
+
+def client_error(code: str) -> ClientError:
+    """What boto3 raises."""
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, "GetSecretValue")

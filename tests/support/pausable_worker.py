@@ -1,0 +1,83 @@
+"""A worker in a process of its own, to be frozen and thawed: it works one message and tells.
+
+The shipped parts, with times that a test can wait for: `python -m tests.support.pausable_worker {…}`.
+"""
+
+import os
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+
+from oncely.aws.clients import AwsClients
+from oncely.aws.dependencies import AwsDependencies
+from oncely.aws.sns import SnsNotifier
+from oncely.aws.system import SystemClock, new_owner_token, random_jitter
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.registry import ContractRegistry
+from oncely.run import execute_effect as acting
+from oncely.run import run_job
+from oncely.run.deadline import Deadline
+from oncely.settings import WorkerSettings
+from oncely.testing.memory import MemoryTableGuard
+from tests.support.crash_points import InterruptingPort
+
+# A call may start until 1 s before the deadline; that leaves a busy machine time to get there.
+DEADLINE: Final = timedelta(seconds=2.5)
+REQUEST_TIMEOUT: Final = timedelta(seconds=0.5)
+COMMIT_TIME: Final = timedelta(seconds=0.5)
+MAX_SKEW: Final = timedelta(seconds=0.25)
+
+
+class ShortTimeoutCharge(PaymentCharge):
+    """payment.charge, whose calls are given up sooner."""
+
+    policy = replace(
+        PaymentCharge.policy,
+        profile=replace(PaymentCharge.policy.profile, request_timeout=REQUEST_TIMEOUT, max_calls=2),
+    )
+
+    @classmethod
+    def max_duration(cls) -> timedelta:
+        return cls.policy.profile.max_run_time + COMMIT_TIME
+
+
+def signal(word: str) -> None:
+    print(word, flush=True)  # noqa: T201  # the process that froze us reads it
+
+
+def signal_and_wait() -> None:
+    """Let the other side choose its moment; without it nothing more is written, so go on."""
+    signal("claimed")
+    sys.stdin.readline()
+
+
+def main(body: str) -> None:
+    patch = pytest.MonkeyPatch()
+    patch.setattr(acting, "COMMIT_BUDGET", COMMIT_TIME)
+    patch.setattr(run_job, "CLOCK_SKEW", MAX_SKEW)
+    registry = ContractRegistry([ShortTimeoutCharge])
+    settings = WorkerSettings.from_env(os.environ, registry)
+    clients = AwsClients()
+    tools = AwsDependencies(settings, clients)
+    tools.payments()  # a first start is slow, and the deadline below is for the job alone
+    store: Any = InterruptingPort(tools.job_store(), "claim", signal_and_wait)
+    clock = SystemClock()
+    runner = run_job.JobRunner(
+        registry=registry,
+        dependencies=tools,
+        store=store,
+        notifier=SnsNotifier(clients.sns, settings.alert_topic_arn),
+        clock=clock,
+        new_token=new_owner_token,
+        jitter=random_jitter,
+        guard=MemoryTableGuard(),
+    )
+    outcome = runner.run(body, deadline=Deadline(clock.now() + DEADLINE, clock))
+    signal(type(outcome).__name__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,132 @@
+"""Every situation that `decide` can meet, each limit just before it and exactly at it."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from functools import cache, cached_property
+from typing import Final, TypeVar
+
+from oncely.domain.decide import decide
+from oncely.domain.decisions import Decision
+from oncely.domain.effect_outcomes import (
+    Ambiguous,
+    Anomalous,
+    Declined,
+    EffectOutcome,
+    InProgress,
+    LeaseExpired,
+    LookupFailed,
+    LookupUnsupported,
+    NotFound,
+    NotSent,
+    Pending,
+    StillOpen,
+    Succeeded,
+)
+from oncely.domain.jobs import Job
+from oncely.domain.lifecycle import Status
+from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
+from tests.unit.samples import NOW, PROFILE, TICK, make_job
+
+FRAUD: Final = "fraudulent"
+STOP: Final = RetryLimits(max_age=timedelta(hours=48), review_codes=frozenset({FRAUD}))
+CONCLUSIVE_NOT_FOUND: Final = NotFound("nothing was prepared", conclusive=True)
+ANSWERS: Final[tuple[EffectOutcome, ...]] = (
+    Succeeded("charged", "pi_1", {"charge_id": "ch_1"}),
+    Succeeded("set", None, {}),
+    Declined("declined", "card_declined", {"request_id": "req_1"}),
+    Declined("stolen card", FRAUD, {"request_id": "req_1"}),
+    StillOpen("declined, and open", "card_declined", {"request_id": "req_1"}),
+    StillOpen(
+        "declined, and open",
+        "card_declined",
+        {},
+        NotSent("our key is refused", credentials_rejected=True),
+    ),
+    NotSent("connection refused"),
+    NotSent("our key is refused", timedelta(minutes=2), credentials_rejected=True),
+    Ambiguous("timeout"),
+    InProgress("320 of 1,000"),
+    Pending("the bank is thinking"),
+    Anomalous("two were found", "pi_1", {"charge_id": "ch_1"}),
+    Anomalous("it was refunded"),
+    LeaseExpired(),
+    NotFound("there is none"),
+    CONCLUSIVE_NOT_FOUND,
+    LookupFailed("the provider is down"),
+    LookupUnsupported(),
+)
+
+_Kind = TypeVar("_Kind", bound=EffectOutcome)
+
+
+@dataclass(frozen=True)
+class DecisionCase:
+    """One situation; `after` is the job that the decision makes of it."""
+
+    status: Status
+    answer: EffectOutcome
+    safety: RetrySafety
+    inside_window: bool
+    same_scope: bool
+    absence_conclusive: bool  # the last possible send has been: "not there" counts
+    last_timeout: bool  # the limit of timeouts is reached
+    last_attempt: bool  # the limit of attempts is reached
+    too_old: bool
+
+    @cached_property
+    def job(self) -> Job:
+        # The window ends an hour early, and a whole run must fit before that.
+        first_sent = NOW + PROFILE.max_run_time - timedelta(hours=23)
+        lease = NOW - PROFILE.request_timeout - timedelta(seconds=30)
+        return make_job(
+            status=self.status,
+            created_at=NOW - STOP.max_age + (timedelta(0) if self.too_old else TICK),
+            first_sent_at=first_sent + (TICK if self.inside_window else timedelta(0)),
+            lease_until=lease + (timedelta(0) if self.absence_conclusive else TICK),
+            timeouts=STOP.max_consecutive_timeouts - (0 if self.last_timeout else 1),
+            attempts=STOP.max_attempts - (0 if self.last_attempt else 1),
+            provider_ref="pi_0",
+            expires_at=NOW + timedelta(days=90),
+        )
+
+    @cached_property
+    def decision(self) -> Decision:
+        terms = RetryPolicy(safety=self.safety, profile=PROFILE, limits=STOP)
+        scope = "live" if self.same_scope else "test"
+        return decide(self.job, terms, self.answer, now=NOW, key_scope=scope)
+
+    @cached_property
+    def after(self) -> Job:
+        return self.decision.apply_to(self.job, now=NOW, actor="worker")
+
+
+@cache
+def _grid() -> tuple[DecisionCase, ...]:
+    questions = len(fields(DecisionCase)) - 3
+    return tuple(
+        DecisionCase(status, answer, safety, *yes)
+        for status in (Status.STARTED, Status.UNKNOWN)
+        for answer in ANSWERS
+        for safety in RetrySafety
+        for yes in itertools.product((True, False), repeat=questions)
+    )
+
+
+def decision_cases(
+    status: Status | None = None, safety: RetrySafety | None = None
+) -> Iterator[DecisionCase]:
+    """The grid, or the part of it in which this is so."""
+    for case in _grid():
+        if status in {None, case.status} and safety in {None, case.safety}:
+            yield case
+
+
+def cases_with_outcome(
+    outcome_type: type[_Kind], status: Status | None = None
+) -> Iterator[tuple[DecisionCase, _Kind]]:
+    """The part of the grid that is about one kind of answer."""
+    for case in decision_cases(status):
+        if isinstance(case.answer, outcome_type):
+            yield case, case.answer

@@ -1,0 +1,235 @@
+"""Where the command works, and what it says when that place cannot be reached."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    ProfileNotFound,
+    SSOTokenLoadError,
+)
+from botocore.stub import Stubber
+
+from oncely.cli.aws_errors import describe_aws_error
+from oncely.cli.local_state import STATE_FILE, LocalState
+from oncely.cli.stack_connection import AwsStackConnection, StackSelector
+from oncely_local.engine import REPOSITORY
+from tests.support.cli import FakeStackConnection, run_cli, selector_for
+
+NO_PROFILE = {"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+
+
+def test_options_select_stack() -> None:
+    given = selector_for("list", "--stack", "Mine", "--profile", "p", "--region", "eu-west-1")
+
+    assert given == StackSelector(stack="Mine", profile="p", region="eu-west-1", local=False)
+
+
+def test_environment_selects_stack_without_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert selector_for("list").stack == "Oncely-dev"
+
+    monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
+
+    assert selector_for("list").stack == "Oncely-prod"
+
+
+def client_error(code: str, message: str = "said AWS") -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": message}}, "DescribeStacks")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (NoCredentialsError(), "You are not signed in to AWS: sign in (`aws sso login`"),
+        (SSOTokenLoadError(error_msg="gone"), "You are not signed in to AWS"),
+        (NoRegionError(), "No AWS region is set: give --region, or set AWS_REGION."),
+        (ProfileNotFound(profile="x"), "`aws configure list-profiles` lists those there are."),
+        (EndpointConnectionError(endpoint_url="http://127.0.0.1:1"), "AWS cannot be reached"),
+        (client_error("ExpiredToken"), "Your AWS session is over: sign in"),
+        (client_error("ExpiredTokenException"), "Your AWS session is over"),
+        (client_error("InvalidClientTokenId"), "AWS does not know your credentials"),
+        (client_error("AccessDeniedException", "not allowed: x"), "You may not do that: not allow"),
+        (client_error("ThrottlingException"), "AWS refused DescribeStacks (ThrottlingException)"),
+        (BotoCoreError(), "AWS cannot be used"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_aws_error_is_one_sentence_with_exit_code(
+    error: ClientError | BotoCoreError, said: str
+) -> None:
+    assert describe_aws_error(error).startswith(said) or said in describe_aws_error(error)
+
+    class Broken(FakeStackConnection):
+        def services(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
+            raise error
+
+    answer = run_cli("list", connection=Broken())
+
+    assert answer.exit_code == 3
+    assert said in " ".join(answer.stderr.split())
+    assert "Traceback" not in answer.output
+
+
+def test_missing_provider_sdk_says_how_to_install_it() -> None:
+    class WithoutStripe(FakeStackConnection):
+        def services(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
+            raise ModuleNotFoundError("No module named 'stripe'", name="stripe")
+
+    said = run_cli("list", connection=WithoutStripe())
+
+    assert said.exit_code == 3
+    assert "The package stripe is not installed" in said.stderr
+    assert '".[command]"' in said.stderr
+
+
+def test_missing_stack_says_how_to_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = boto3.client(
+        "cloudformation",
+        region_name="eu-west-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+    )
+    stub = Stubber(client)
+    stub.add_client_error(
+        "describe_stacks", "ValidationError", "Stack with id Oncely-dev does not exist"
+    )
+    monkeypatch.setattr(AwsStackConnection, "client", lambda _self, _service: client)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+
+    with stub:
+        said = run_cli("find", "18452", "--region", "eu-west-1")
+
+    assert said.exit_code == 3
+    assert "There is no stack Oncely-dev in eu-west-1: name yours with --stack" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("where", "options"),
+    [
+        (StackSelector(), ""),
+        (StackSelector(stack="Oncely-prod"), " --stack Oncely-prod"),
+        (StackSelector(profile="shop", region="eu-west-1"), " --profile shop --region eu-west-1"),
+    ],
+)
+def test_stack_knows_options_for_printed_commands(
+    monkeypatch: pytest.MonkeyPatch, where: StackSelector, options: str
+) -> None:
+    monkeypatch.delenv("ONCELY_STACK", raising=False)
+    assert AwsStackConnection(where).cli_options == options
+
+    monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
+    assert AwsStackConnection(StackSelector(stack="Oncely-prod")).cli_options == ""
+
+
+def test_missing_credentials_are_reported_without_traceback() -> None:
+    nowhere = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "eu-west-1", **NO_PROFILE}
+    blank = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
+    done = subprocess.run(
+        [sys.executable, "-m", "oncely.cli", "find", "18452"],
+        env={"PYTHONPATH": f"{REPOSITORY}/functions", "PATH": "/usr/bin:/bin", **nowhere, **blank},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 3
+    assert done.stderr.startswith("You are not signed in to AWS")
+    assert "Traceback" not in done.stderr
+
+
+def test_local_stack_is_found_by_state_file_in_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(make_clone(tmp_path))
+    (tmp_path / STATE_FILE).write_text(json.dumps({"endpoint": "http://127.0.0.1:4599"}))
+
+    state = LocalState.read()
+
+    assert state.boto3_env()["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4599"
+    assert state.stack == "Oncely-local"
+
+
+# The last: it died without a word, and its process is gone.
+@pytest.mark.parametrize(
+    "left", [None, "", "[]", "{}", '{"endpoint": "http://127.0.0.1:1", "pid": 4194305}']
+)
+def test_missing_local_stack_says_how_to_start_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str | None
+) -> None:
+    monkeypatch.chdir(make_clone(tmp_path))
+    if left is not None:
+        (tmp_path / STATE_FILE).write_text(left)
+
+    said = run_cli("list", "--local")
+
+    assert said.exit_code == 3
+    assert "start one with `make local`" in said.stderr
+
+
+@pytest.mark.parametrize("what", ["demo", "local"])
+def test_clone_commands_are_passed_on_with_their_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.chdir(make_clone(tmp_path))
+    (tmp_path / "infra" / "local").mkdir()
+    (tmp_path / "infra" / "local" / "__main__.py").write_text(
+        "import pathlib, sys; pathlib.Path('asked').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
+    )
+
+    said = run_cli(what, "--jobs", "5", "more", "--help")
+
+    assert said.exit_code == 7
+    assert (tmp_path / "asked").read_text() == f"{what} --jobs 5 more --help"
+
+
+def make_clone(folder: Path) -> Path:
+    """As much of a clone as the command looks for."""
+    (folder / "infra").mkdir()
+    (folder / "infra" / "stack.py").touch()
+    (folder / "functions" / "oncely").mkdir(parents=True)
+    (folder / STATE_FILE.parent).mkdir()
+    return folder
+
+
+def test_help_lists_commands_and_exit_codes() -> None:
+    said = run_cli("--help", COLUMNS="200")
+
+    assert said.exit_code == 0
+    for word in ("find", "show", "list", "repair", "redrive", "doctor", "new-job", "Exit codes"):
+        assert word in said.stdout
+
+
+def test_help_loads_no_sdk() -> None:
+    heavy = "{'boto3', 'botocore', 'pydantic', 'oncely.jobs', 'stripe'}"
+    look = f"import sys, oncely.cli.main; print(sorted({heavy} & set(sys.modules)))"
+
+    done = subprocess.run(
+        [sys.executable, "-c", look],
+        env={"PYTHONPATH": f"{REPOSITORY}/functions"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == "[]\n"
+
+
+def test_shell_completes_commands_and_job_types() -> None:
+    def completed(typed: str) -> str:
+        return run_cli(
+            _ONCELY_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" "))
+        ).stdout
+
+    assert "reconcile" in completed("oncely rec")
+    assert "payment.charge" in completed("oncely contracts pay")
+    assert "needs_review" in completed("oncely list --status nee")

@@ -1,0 +1,58 @@
+"""Times as people type and read them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from oncely.cli.exits import CommandError, ExitCode
+from oncely.cli.time_arguments import format_age, parse_duration, parse_time_argument
+from tests.unit.samples import NOW
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("30s", timedelta(seconds=30)),
+        ("90m", timedelta(minutes=90)),
+        (" 24h ", timedelta(hours=24)),
+        ("7d", timedelta(days=7)),
+        ("2w", timedelta(weeks=2)),
+    ],
+)
+def test_time_span_is_number_with_unit(text: str, length: timedelta) -> None:
+    assert parse_duration(text) == length
+    assert parse_time_argument(text, now=NOW) == NOW - length
+
+
+@pytest.mark.parametrize("text", ["", "24", "h", "-1h", "1.5h", "24 h", "1234567s"])
+def test_any_other_text_is_not_time_span(text: str) -> None:
+    with pytest.raises(CommandError, match="is no time span") as caught:
+        parse_duration(text)
+
+    assert caught.value.code is ExitCode.USAGE
+
+
+def test_moment_is_utc_and_clamps_huge_time_span() -> None:
+    assert parse_time_argument(" 2026-11-16T03:00 ", now=NOW) == NOW
+    assert parse_time_argument("999999w", now=NOW) == datetime.min.replace(tzinfo=UTC)
+    with pytest.raises(CommandError, match="is no time: write"):
+        parse_time_argument("yesterday", now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "0 s"),
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 minute"),
+        (120, "2 minutes"),
+        (3_599, "59 minutes"),
+        (3_600, "1 hour"),
+        (86_399, "23 hours"),
+        (86_400, "1 day"),
+        (172_800, "2 days"),
+    ],
+)
+def test_age_is_shown_in_largest_unit_that_fits(seconds: int, words: str) -> None:
+    assert format_age(NOW - timedelta(seconds=seconds), now=NOW) == words

@@ -1,0 +1,119 @@
+"""An export that no spreadsheet runs."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from oncely.admin_page.csv_export import COLUMNS, escape_cell, to_csv
+from oncely.domain.keys import JobKey
+from oncely.operate import job_queries as inspect
+from tests.support.fakes import START
+from tests.support.in_memory_stack import InMemoryStack, charge_message
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", "'\t'=1"),
+        ("a;=1", "a;'=1"),
+        ("a\n+1", "a\n'+1"),
+        ("\uff1d1", "'\uff1d1"),
+        ("a;b", "a;b"),
+        ("a=1", "a=1"),
+        (None, ""),
+        (1250, "1250"),
+    ],
+)
+def test_cell_is_never_formula(value: str | int | None, shown: str) -> None:
+    assert escape_cell(value) == shown
+
+
+def iter_finished_pages(
+    world: InMemoryStack, job_type: str | None = None
+) -> Iterator[inspect.JobPage]:
+    return world.inspector().iter_pages(status="finished", job_type=job_type)
+
+
+def export_csv(world: InMemoryStack, limit: int) -> tuple[list[dict[str, str]], bool]:
+    text, more = to_csv(iter_finished_pages(world), max_jobs=limit)
+    return list(csv.DictReader(io.StringIO(text))), more
+
+
+def test_quotes_commas_and_lines_stay_in_their_cell() -> None:
+    world = InMemoryStack()
+    customer = 'a "quoted", name\nwith =lines'
+    world.add_order("1", customer_id=customer)
+    world.run(charge_message("1"))
+
+    rows, more = export_csv(world, 10)
+
+    assert [row["customer_id"] for row in rows] == [customer]
+    assert rows[0]["amount_label"] == "12.50 EUR"
+    assert tuple(rows[0]) == COLUMNS
+    assert not more
+
+
+def test_truncated_export_says_so() -> None:
+    world = InMemoryStack()
+    world.add_order("1")
+    world.run(charge_message("1"))
+    first = world.job("payment.charge:order_1")
+    for number in range(250):
+        key = JobKey(f"payment.charge:order_x{number}")
+        world.store.jobs[key] = replace(
+            first, job_key=key, updated_at=START + timedelta(seconds=number)
+        )
+
+    assert len(export_csv(world, 1000)[0]) == 251
+    assert [export_csv(world, most)[1] for most in (200, 251)] == [True, False]
+
+
+def test_truncated_export_of_rare_type_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = InMemoryStack()
+    world.add_order("1")
+    world.run(charge_message("1"))
+    monkeypatch.setattr(inspect, "MAX_ENTRIES_SCANNED", 0)
+
+    text, more = to_csv(iter_finished_pages(world, job_type="payment.charge"), max_jobs=10)
+
+    assert more
+    assert list(csv.DictReader(io.StringIO(text))) == []
+
+
+def test_export_stays_within_response_size() -> None:
+    world = InMemoryStack()
+    world.add_order("1")
+    world.run(charge_message("1"))
+    first = world.job("payment.charge:order_1")
+    for number in range(50):
+        key = JobKey(f"payment.charge:order_x{number}")
+        world.store.jobs[key] = replace(first, job_key=key, customer_id="\u00e9" * 100)
+
+    text, more = to_csv(iter_finished_pages(world), max_jobs=1000, max_bytes=20_000)
+
+    assert more
+    assert 10 < len(list(csv.DictReader(io.StringIO(text)))) < 25
+    assert len(json.dumps(text)) < 20_500
+
+
+def test_export_may_fill_response_size_exactly() -> None:
+    world = InMemoryStack()
+    world.add_order("1")
+    world.run(charge_message("1"))
+    text, _ = to_csv(iter_finished_pages(world), max_jobs=10)
+    size = len(json.dumps(text.partition("\r\n")[2]))
+
+    whole, more = to_csv(iter_finished_pages(world), max_jobs=10, max_bytes=size)
+    cut, less = to_csv(iter_finished_pages(world), max_jobs=10, max_bytes=size - 1)
+
+    assert (whole, more) == (text, False)
+    assert (cut, less) == (text.partition("\r\n")[0] + "\r\n", True)

@@ -1,0 +1,422 @@
+"""Finding: due rows and work that never became a row; nothing else."""
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from oncely.domain.due import DueAction, due_shard
+from oncely.domain.errors import InvalidMessageError
+from oncely.domain.keys import JobKey, job_key
+from oncely.domain.lifecycle import Status
+from oncely.jobs.payment_charge import CHARGE_SHARDS, charge_shard
+from oncely.ports import JobStore
+from oncely.reconcile.find_due_work import (
+    MAX_LOOKUPS,
+    MAX_PAGE_BYTES,
+    PAGE_SIZE,
+    SWEEP_LEASE,
+    DueWork,
+    DueWorkFinder,
+    SweepItem,
+    SweepRequest,
+)
+from oncely.testing.memory import MemoryDueIndex, MemorySweepLeases
+from tests.support.fakes import START
+from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.payments import PaymentFault
+from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
+from tests.unit.samples import make_job
+
+KEY = "payment.charge:order_18452"
+
+
+def make_finder(world: InMemoryStack, **changes: Any) -> DueWorkFinder:  # noqa: ANN401  # fields of a finder
+    made = DueWorkFinder(
+        registry=world.registry,
+        dependencies=world.dependencies,
+        store=world.store,
+        index=MemoryDueIndex(world.store),
+        leases=MemorySweepLeases(),
+        clock=world.clock,
+        guard=world.table_guard,
+    )
+    return replace(made, **changes)
+
+
+def find(world: InMemoryStack, **sweep: object) -> DueWork:
+    return make_finder(world).find(SweepRequest.parse(sweep))
+
+
+def keys(found: DueWork) -> list[str]:
+    return [item.key for item in found.items]
+
+
+def test_unknown_job_is_found_when_due() -> None:
+    world = InMemoryStack()
+    world.add_order()
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
+
+    found = find(world)
+
+    assert keys(found) == [KEY]
+
+
+def test_requested_order_without_job_is_found_and_charged_once() -> None:
+    world = InMemoryStack()
+    world.add_order()
+    world.clock.advance(hours=1)
+
+    (item,) = find(world).items
+    done = world.reconciler().resolve(item.key, message=item.message)
+    world.run(world.outbox.sent.pop())
+
+    assert done.outcome == "ready"
+    assert world.job(KEY).status is Status.FINISHED
+    assert world.payments.charges == ["pi_1"]
+    assert find(world, job_type="payment.charge").items == ()
+
+
+def test_pending_order_without_request_is_never_charged() -> None:
+    world = InMemoryStack()
+    world.add_order()
+    row = {**world.order()}
+    del row["charge_requested_at"]
+    world.dependencies.rows.put("orders", {"order_id": "18452"}, row)
+    world.clock.advance(hours=1)
+
+    found = find(world)
+
+    assert found.items == ()
+
+
+@pytest.mark.parametrize("status", ["paid", "payment_processing"])
+def test_order_that_needs_no_charge_is_not_found(status: str) -> None:
+    world = InMemoryStack()
+    world.add_order(status=status)
+    world.clock.advance(hours=1)
+
+    assert find(world).items == ()
+
+
+@pytest.mark.parametrize("shard", [str(number) for number in range(CHARGE_SHARDS)])
+def test_order_is_found_in_every_shard(shard: str) -> None:
+    world = InMemoryStack()
+    world.add_order(charge_shard=shard)
+    world.clock.advance(hours=1)
+
+    assert keys(find(world)) == [KEY]
+
+
+def test_orders_are_distributed_over_all_shards() -> None:
+    shards = {charge_shard(str(number)) for number in range(1000)}
+
+    assert shards == {str(number) for number in range(CHARGE_SHARDS)}
+
+
+def test_order_with_recent_request_is_not_found() -> None:
+    world = InMemoryStack()
+    world.add_order(charge_requested_at="2026-11-16T02:59:30.000Z")
+
+    found = find(world)
+
+    assert found.items == ()
+
+
+def _add_due(
+    world: InMemoryStack, key: str, status: Status, *, minutes: int, **changes: object
+) -> JobKey:
+    """A row that has been due for so many minutes."""
+    since = world.clock.now() - timedelta(minutes=minutes)
+    job = make_job(**{"job_key": JobKey(key), "status": status, "due_at": since, **changes})
+    world.store.create(job)
+    return job.job_key
+
+
+def test_sweep_leaves_out_jobs_due_before_its_window() -> None:
+    world = InMemoryStack()
+    _add_due(world, "sync.contact:1", Status.READY, minutes=10)
+    later = _add_due(world, "sync.contact:2", Status.READY, minutes=5)
+
+    since = (world.clock.now() - timedelta(minutes=5)).isoformat()
+
+    assert keys(find(world, **{"from": since})) == [later]
+
+
+def test_sweep_of_one_key_finds_it_before_due_time() -> None:
+    found = find(InMemoryStack(), key=KEY)
+
+    item = SweepItem(key=JobKey(KEY), on_demand=True)
+    assert found == DueWork(items=(item,))
+
+
+def test_sweep_of_one_key_type_or_window_finds_only_that() -> None:
+    world = InMemoryStack()
+    world.add_order()
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
+
+    assert keys(find(world, key="other:key")) == ["other:key"]
+    assert find(world, job_type="sync.contact").items == ()
+    assert keys(find(world, **{"from": "2026-11-16T00:00:00Z", "to": "2027-01-01T00:00:00Z"})) == [
+        KEY
+    ]
+    assert find(world, to="2026-11-15T00:00:00Z").items == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"limit": 0},
+        {"limit": 201},
+        {"limit": "5"},
+        {"limit": "all"},
+        {"from": "yesterday"},
+        {"jobs": "all"},
+    ],
+)
+def test_invalid_sweep_is_rejected_with_reason(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidMessageError, match="not a valid sweep"):
+        SweepRequest.parse(wrong)
+
+
+def test_sweep_accepts_smallest_limit_and_shortest_key() -> None:
+    sweep = SweepRequest.parse({"limit": 1, "key": "k"})
+
+    assert (sweep.limit, sweep.key, sweep.dry_run) == (1, "k", False)
+
+
+def test_sweep_without_limit_continues_after_its_page() -> None:
+    sweep = SweepRequest.parse({"job_type": "sync.push"})
+    later = START + timedelta(minutes=1)
+
+    assert (SweepRequest.parse({}).limit, PAGE_SIZE) == (None, 1000)
+    assert sweep.next_page(later) == {
+        "job_type": "sync.push",
+        "from": "2026-11-16T03:01:00.000Z",
+    }
+    assert SweepRequest.parse(sweep.next_page(later)).since == "2026-11-16T03:01:00.000Z"
+
+
+@pytest.mark.parametrize("by_hand", [{"limit": 5}, {"dry_run": True}])
+def test_sweep_by_hand_ends_after_one_page(by_hand: dict[str, object]) -> None:
+    assert SweepRequest.parse(by_hand).next_page(START) is None
+    assert SweepRequest.parse({}).next_page(None) is None
+
+
+def test_invalid_order_does_not_stop_sweep() -> None:
+    world = InMemoryStack()
+    world.add_order("é" * 60)
+    world.add_order("x" * 300)
+    world.add_order()
+    world.clock.advance(hours=1)
+
+    assert keys(find(world)) == [KEY]
+
+
+class _MissingReportBuild(ReportBuild):
+    """Ten reports that nobody enqueued, each almost as long as a message may be."""
+
+    def missing_jobs(self, *, now: datetime) -> list[ReportMessage]:
+        del now
+        long = "x" * 60_000
+        return [
+            ReportMessage.model_validate(report_message(str(one), text=long)) for one in range(10)
+        ]
+
+
+class _CountingStore:
+    """Counts the rows that are read."""
+
+    def __init__(self, store: JobStore) -> None:
+        self.store = store
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # it stands for any store
+        self.reads += name == "get"
+        return getattr(self.store, name)
+
+
+def _world_with_many_reviews(number: int) -> InMemoryStack:
+    """Orders that asked for their payment, each with a job that waits for a person."""
+    world = InMemoryStack()
+    now = world.clock.now()
+    for one in range(number):
+        world.add_order(f"{one:05}")
+        job = make_job(
+            job_key=job_key("payment.charge", f"{one:05}", prefix="order_"),
+            status=Status.NEEDS_REVIEW,
+            due_at=None,
+            created_at=now,
+        )
+        world.store.create(job)
+    world.clock.advance(hours=1)
+    return world
+
+
+def test_orders_in_review_cost_bounded_number_of_reads() -> None:
+    world = _world_with_many_reviews(3000)
+    counting = _CountingStore(world.store)
+    world.store, world.rows = counting, world.store.business_rows
+
+    found = find(world)
+
+    assert (found.items, found.requested_count) == ((), 3000)
+    assert counting.reads == MAX_LOOKUPS
+
+
+def test_lost_order_among_many_in_review_is_found_in_time() -> None:
+    world = _world_with_many_reviews(1000)
+    world.store.expire(job_key("payment.charge", "00777", prefix="order_"))
+
+    rounds: list[str] = []
+    for _ in range(1000 // MAX_LOOKUPS):
+        rounds += keys(find(world))
+        world.clock.advance(minutes=1)
+
+    assert rounds == ["payment.charge:order_00777"]
+
+
+def test_sweep_of_one_type_finds_no_missing_jobs_of_another() -> None:
+    world = InMemoryStack()
+    world.add_order()
+    world.clock.advance(hours=1)
+
+    assert keys(find(world, job_type="payment.charge")) == [KEY]
+    assert find(world, job_type="sync.contact").items == ()
+
+
+def test_large_messages_of_missing_jobs_fit_one_page() -> None:
+    world = InMemoryStack(contracts=(_MissingReportBuild,))
+
+    found = find(world)
+
+    assert 0 < len(found.items) < 10
+    assert len(json.dumps([item.to_json() for item in found.items])) <= MAX_PAGE_BYTES
+
+
+@pytest.mark.parametrize("key", ["", "k" * 201])
+def test_impossible_job_key_is_rejected(key: str) -> None:
+    with pytest.raises(InvalidMessageError, match="key"):
+        SweepRequest.parse({"key": key})
+
+
+def _add_many(
+    world: InMemoryStack, status: Status, number: int, *, minutes: int = 1
+) -> set[JobKey]:
+    return {
+        _add_due(world, f"sync.contact:{status}_{one:05}", status, minutes=minutes)
+        for one in range(number)
+    }
+
+
+@pytest.mark.parametrize("others", [Status.FINISHED, Status.NEEDS_REVIEW, Status.READY])
+def test_unknown_job_is_on_first_page_despite_backlog(
+    others: Status,
+) -> None:
+    """A stream that was dead for a day: its entries are older, and a hundred times as many."""
+    world = InMemoryStack(contracts=())
+    _add_many(world, others, 5000, minutes=24 * 60)
+    unknown = _add_many(world, Status.UNKNOWN, 50)
+
+    found = make_finder(world, page_size=100).find(SweepRequest())
+
+    assert unknown < set(keys(found))
+    assert len(set(keys(found))) == 100
+
+
+def test_ended_row_in_stale_partition_is_moved_by_hold() -> None:
+    """The write that ends a job may leave its entry in the index alone, then it is found there."""
+    world = InMemoryStack(contracts=())
+    started = make_job(job_key=JobKey("sync.contact:1"), status=Status.STARTED, due_at=START)
+    world.store.create(started)
+    world.store.compare_and_swap(started, replace(started, status=Status.FINISHED, version=2))
+    world.clock.advance(minutes=1)
+    index = MemoryDueIndex(world.store)
+
+    def partition(action: DueAction) -> list[str]:
+        found = (
+            index.due(action, shard, since=None, until=world.clock.now()) for shard in range(8)
+        )
+        return [one.job_key for due in found for one in due]
+
+    assert (partition(DueAction.LOOK_UP), partition(DueAction.PUBLISH)) == ([started.job_key], [])
+    world.reconciler().hold_row(world.job(started.job_key))
+    world.clock.advance(minutes=5)
+    assert (partition(DueAction.LOOK_UP), partition(DueAction.PUBLISH)) == ([], [started.job_key])
+
+
+def test_unknown_backlog_leaves_share_of_page_for_other_actions() -> None:
+    world = InMemoryStack()
+    _add_many(world, Status.UNKNOWN, 100, minutes=60)
+    ready = _add_many(world, Status.READY, 30)
+    ended = _add_many(world, Status.FINISHED, 30)
+    for one in range(30):
+        world.add_order(f"lost_{one}", charge_requested_at="2026-11-16T02:00:00Z")
+
+    found = make_finder(world, page_size=60).find(SweepRequest())
+
+    lost = [item for item in found.items if item.message is not None]
+    assert len(found.items) == 60
+    assert (len(ready & {*keys(found)}), len(ended & {*keys(found)}), len(lost)) == (10, 10, 10)
+    assert found.requested_count == 30
+
+
+def test_pages_continue_without_gaps_or_repeats() -> None:
+    world = InMemoryStack(contracts=())
+    due = [
+        _add_due(world, f"sync.push:{one}", Status.UNKNOWN, minutes=100 - one) for one in range(25)
+    ]
+    finder = make_finder(world, page_size=10)
+
+    pages, sweep = [], SweepRequest()
+    while True:
+        found = finder.find(sweep)
+        pages.append(keys(found))
+        following = sweep.next_page(found.resume_at)
+        if following is None:
+            break
+        sweep = SweepRequest.parse(following)
+
+    assert pages == [due[:10], due[10:20], due[20:]]
+
+
+def test_second_sweep_skips_shards_leased_by_first() -> None:
+    world = InMemoryStack(contracts=())
+    _add_many(world, Status.UNKNOWN, 40)
+    finder = make_finder(world)
+
+    first = finder.find(SweepRequest(), holder="one")
+    second = finder.find(SweepRequest(), holder="two")
+    looking = finder.find(SweepRequest())
+
+    assert (len(first.items), len(first.shards), first.busy_shards) == (40, 8, 0)
+    assert (second.items, second.shards, second.busy_shards) == ((), (), 8)
+    assert len(looking.items) == 40
+
+
+def test_sweep_leases_only_shards_with_due_rows() -> None:
+    world = InMemoryStack(contracts=())
+    key = _add_due(world, "sync.push:1", Status.UNKNOWN, minutes=1)
+    leases = MemorySweepLeases()
+
+    found = make_finder(world, leases=leases).find(SweepRequest(), holder="one")
+
+    assert found.shards == tuple(leases.held) == (due_shard(key, 8),)
+
+
+def test_lease_of_dead_sweep_blocks_others_until_it_expires() -> None:
+    world = InMemoryStack(contracts=())
+    _add_many(world, Status.UNKNOWN, 40)
+    finder = make_finder(world)
+    finder.find(SweepRequest(), holder="died")
+
+    world.clock.time = START + SWEEP_LEASE - timedelta(microseconds=1)
+    early = finder.find(SweepRequest(), holder="next")
+    world.clock.time = START + SWEEP_LEASE
+    late = finder.find(SweepRequest(), holder="next")
+
+    assert (len(early.items), len(late.items)) == (0, 40)

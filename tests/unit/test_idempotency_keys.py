@@ -1,0 +1,116 @@
+"""The keys that providers deduplicate on: the same on every try, and never too long."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncely.contract import Contract, EffectCall, Proceed
+from oncely.domain.effect_outcomes import Succeeded
+from oncely.domain.keys import IdempotencyKey, JobKey, idempotency_key, job_key, token_key
+from oncely.domain.lifecycle import Status
+from oncely.domain.profiles import RetryPolicy, RetrySafety
+from tests.support.in_memory_stack import InMemoryStack
+from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
+from tests.unit.samples import KEY, PROFILE, make_job
+
+LONGEST = JobKey("payment.charge:" + "x" * 185)
+LIMIT = st.integers(32, 255)
+NUMBER = st.integers(1, 10**9)
+STEP = st.sampled_from(["create", "confirm", "cancel"])
+
+
+def test_idempotency_key_names_job_step_and_number() -> None:
+    assert idempotency_key(KEY, "confirm", 2) == "payment.charge:order_18452:confirm:2"
+
+
+@given(limit=LIMIT, number=NUMBER, step=STEP)
+def test_idempotency_key_is_stable_and_within_limit(limit: int, number: int, step: str) -> None:
+    key = idempotency_key(LONGEST, step, number, max_length=limit)
+
+    assert len(key) <= limit
+    assert key == idempotency_key(LONGEST, step, number, max_length=limit)
+
+
+@given(limit=LIMIT, steps=st.tuples(STEP, STEP), numbers=st.tuples(NUMBER, NUMBER))
+def test_idempotency_key_differs_by_step_and_number(
+    limit: int, steps: tuple[str, str], numbers: tuple[int, int]
+) -> None:
+    one, other = (
+        idempotency_key(LONGEST, step, number, max_length=limit)
+        for step, number in zip(steps, numbers, strict=True)
+    )
+
+    assert (one == other) is (steps[0] == steps[1] and numbers[0] == numbers[1])
+
+
+@pytest.mark.parametrize(("length", "is_plain"), [(255, True), (256, False)])
+def test_idempotency_key_is_plain_up_to_length_limit(length: int, *, is_plain: bool) -> None:
+    step = "s" * (length - len(f"{LONGEST}::1"))
+
+    assert (idempotency_key(LONGEST, step, 1) == f"{LONGEST}:{step}:1") is is_plain
+
+
+class _ShortKeys(Contract[ReportMessage, str]):
+    """A job whose provider takes short keys, and whose first request gets no answer."""
+
+    job_type = ReportBuild.job_type
+    message = ReportMessage
+    policy = RetryPolicy(safety=RetrySafety.KEYED, profile=replace(PROFILE, max_key_length=40))
+    resources = ReportBuild.resources
+    description = ReportBuild.description
+    keys: ClassVar[list[IdempotencyKey]] = []
+
+    @classmethod
+    def key(cls, message: ReportMessage) -> JobKey:
+        return ReportBuild.key(message)
+
+    def precheck(self, message: ReportMessage) -> Proceed[str]:
+        return Proceed(facts=message.list_id, values={})
+
+    def execute(self, call: EffectCall[str]) -> Succeeded:
+        self.keys.append(call.idempotency_key("build"))
+        raise TimeoutError
+
+    def lookup(self, call: EffectCall[str]) -> Succeeded:
+        self.keys.append(call.idempotency_key("build"))
+        return Succeeded("built")
+
+
+def test_lookup_uses_idempotency_key_of_effect() -> None:
+    world = InMemoryStack(contracts=(_ShortKeys,))
+    token = "t" * 60
+    world.run(report_message(token))
+
+    done = world.reconciler().resolve(token_key("report.build", token), on_demand=True)
+
+    sent, asked = _ShortKeys.keys
+    assert done.to_status is Status.FINISHED
+    assert sent == asked
+    assert len(sent) == 40
+
+
+@given(limit=LIMIT)
+def test_resubmitted_job_has_own_idempotency_keys(limit: int) -> None:
+    first, second = (job_key("payment.charge", *parts) for parts in (("1",), ("1", 2)))
+
+    assert idempotency_key(first, "create", 2, max_length=limit) != idempotency_key(
+        second, "create", 2, max_length=limit
+    )
+
+
+def test_retries_reuse_idempotency_key_until_absence_is_proved() -> None:
+    first = EffectCall(job=make_job(attempts=1), facts=None)
+    again = EffectCall(job=make_job(attempts=5, owner="owner-5", fence=5), facts=None)
+    proved = EffectCall(job=replace(again.job, key_number=2), facts=None)
+
+    assert first.idempotency_key("create") == again.idempotency_key("create")
+    assert proved.idempotency_key("create") != again.idempotency_key("create")
+
+
+def test_call_keeps_idempotency_key_within_provider_limit() -> None:
+    call = EffectCall(job=make_job(), facts=None, max_key_length=32)
+
+    assert len(call.idempotency_key("create")) == 32

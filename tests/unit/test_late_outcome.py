@@ -1,0 +1,67 @@
+"""A definite answer of a worker who lost its ownership: a note, or a contradiction."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.decide import on_late_outcome
+from oncely.domain.effect_outcomes import Declined, Succeeded
+from oncely.domain.lifecycle import Event, Status
+from tests.unit.samples import NOW, make_job
+
+SAME = Succeeded("charged as ch_1", "pi_1")
+OTHER = Succeeded("charged as ch_2", "pi_2")
+NO = Declined("declined", "card_declined")
+STILL_OPEN = set(Status) - {Status.FINISHED, Status.FAILED}
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "event"),
+    [
+        (Status.FINISHED, SAME, Event.NOTE),
+        (Status.FINISHED, OTHER, Event.CONTRADICT),
+        (Status.FINISHED, NO, Event.CONTRADICT),
+        (Status.FAILED, SAME, Event.CONTRADICT),
+        (Status.FAILED, OTHER, Event.CONTRADICT),
+        (Status.FAILED, NO, Event.NOTE),
+        *(
+            (status, answer, Event.NOTE)
+            for status in sorted(STILL_OPEN)
+            for answer in (SAME, OTHER, NO)
+        ),
+    ],
+)
+def test_late_outcome_changes_status_only_by_contradiction(
+    status: Status, answer: Succeeded | Declined, event: Event
+) -> None:
+    row = make_job(status=status, provider_ref="pi_1")
+
+    decision = on_late_outcome(row, answer, fence=3)
+
+    assert decision.event is event
+    assert decision.alert is (event is Event.CONTRADICT)
+    assert answer.reason in decision.reason
+    assert "claim 3" in decision.reason
+
+
+def test_contradicted_job_never_expires_and_is_due_for_alert() -> None:
+    row = make_job(
+        status=Status.FAILED,
+        due_at=NOW + timedelta(minutes=5),
+        expires_at=NOW + timedelta(days=90),
+        result={"code": "card_declined"},
+    )
+
+    after = on_late_outcome(row, SAME, fence=1).apply_to(row, now=NOW, actor="worker")
+
+    assert after.status is Status.NEEDS_REVIEW
+    assert (after.due_at, after.expires_at) == (NOW, None)
+    assert after.result == row.result
+
+
+def test_note_changes_only_evidence() -> None:
+    row = make_job(status=Status.FINISHED, provider_ref="pi_1", due_at=NOW)
+
+    note = on_late_outcome(row, SAME, fence=1)
+
+    assert note.changes == {}

@@ -1,0 +1,78 @@
+"""Asking what became of an effect: whatever goes wrong is an answer, and nothing is changed."""
+
+import pytest
+
+from oncely.contract import AlreadyResolved, EffectCall, Mismatch, Proceed
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    EffectOutcome,
+    LookupFailed,
+    NotFound,
+    Succeeded,
+)
+from oncely.domain.fingerprint import fingerprint
+from oncely.ports import TableOpen
+from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
+from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, Errand, make_errand, raising_step
+from tests.unit.samples import make_job
+
+TABLE = TableOpen(deployment=None)
+ROW = make_job(fingerprint=fingerprint(PROCEED.values))
+
+
+@pytest.mark.parametrize(
+    ("contract", "heard"),
+    [
+        pytest.param(make_errand(), LookupResult(Succeeded("was run"), FACTS), id="answered"),
+        pytest.param(
+            make_errand(checks=raising_step(OSError("no table"))),
+            LookupResult(LookupFailed("our own rows could not be read: OSError: no table")),
+            id="rows unreadable",
+        ),
+        pytest.param(
+            make_errand(checks=lambda: Mismatch("another errand")),
+            LookupResult(Anomalous("another errand")),
+            id="mismatch",
+        ),
+        pytest.param(
+            make_errand(checks=lambda: AlreadyResolved(outcome=Succeeded("run before"))),
+            LookupResult(Anomalous("our own rows do not tell any more what was asked for")),
+            id="no facts",
+        ),
+        pytest.param(
+            make_errand(asks=raising_step(OSError("no network"))),
+            LookupResult(LookupFailed("asking ended in OSError: no network"), FACTS),
+            id="provider unreachable",
+        ),
+        pytest.param(
+            make_errand(checks=lambda: AlreadyResolved(outcome=Succeeded("x"), facts=FACTS)),
+            LookupResult(Succeeded("was run"), FACTS),
+            id="no values to compare",
+        ),
+        pytest.param(
+            make_errand(checks=lambda: Proceed(facts=FACTS, values={"to": "the post office"})),
+            LookupResult(
+                Anomalous(
+                    "was run; but the business values changed since a worker first claimed it"
+                ),
+                FACTS,
+            ),
+            id="other values",
+        ),
+    ],
+)
+def test_lookup_always_returns_outcome(contract: Errand, heard: LookupResult) -> None:
+    assert lookup_effect(ROW, contract, MESSAGE, TABLE) == heard
+
+
+def test_lookup_gets_row_facts_and_key_length() -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def asks(call: EffectCall[str]) -> EffectOutcome:
+        asked.append((call.job, call.facts, call.max_key_length))
+        return NotFound("none")
+
+    contract = make_errand(asks=asks)
+    lookup_effect(ROW, contract, MESSAGE, TABLE)
+
+    assert asked == [(ROW, FACTS, contract.policy.profile.max_key_length)]

@@ -1,0 +1,326 @@
+"""Marking a job as done or as failed: a person's word, and true to our own rows."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from oncely.contract import AlreadyResolved, Mismatch, PrecheckResult, Proceed
+from oncely.domain.decide import on_late_outcome
+from oncely.domain.effect_outcomes import Anomalous, Declined, Succeeded
+from oncely.domain.fingerprint import fingerprint
+from oncely.domain.lifecycle import Status
+from oncely.domain.repairs import Repair
+from oncely.domain.writes import BusinessWrite
+from oncely.operate.manual_resolution import values_changed_since
+from oncely.operate.repair_request import (
+    BusinessRowConflict,
+    NotAllowed,
+    ProviderUnavailable,
+    Repaired,
+)
+from oncely.run.outcomes import Failed, Finished, NeedsReview, Unknown
+from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.payments import FakeIntent, PaymentFault
+from tests.support.repairs import KEY, is_unchanged, repair_job, world_with_review_job
+from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, errand_type
+from tests.unit.errand_contract import KEY as ERRAND
+from tests.unit.samples import make_job
+
+
+def test_mark_finished_pays_order_in_same_write() -> None:
+    world = world_with_review_job()
+
+    outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1")
+
+    assert isinstance(outcome, Repaired)
+    assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_pi_1")
+    assert "charge_requested_at" not in world.order()
+    job = world.job(KEY)
+    assert job.status is Status.FINISHED
+    assert job.due_at is not None
+    assert world.publisher().publish(KEY)
+    assert json.loads(world.outbox.sent[-1])["job"] == "receipt.send"
+
+
+def test_mark_finished_needs_reference() -> None:
+    assert isinstance(repair_job(world_with_review_job(), Repair.MARK_FINISHED), NotAllowed)
+
+
+def test_mark_failed_fails_order_after_payment_is_closed() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+
+    assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
+    assert world.job(KEY).status is Status.READY
+    assert world.order()["status"] == "payment_pending"
+    outcome = world.run(world.outbox.sent.pop())
+
+    assert isinstance(outcome, Failed)
+    assert outcome.result["code"] == "ruled_by_a_person"
+    assert world.payments.intents["pi_1"].status == "canceled"
+    assert (world.job(KEY).status, world.order()["status"]) == (Status.FAILED, "payment_failed")
+
+
+def test_mark_finished_conflicts_when_order_changed() -> None:
+    world = world_with_review_job()
+    world.add_order(amount=9900)
+    before = world.job(KEY)
+
+    outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_pi_1")
+
+    assert isinstance(outcome, BusinessRowConflict)
+    assert is_unchanged(world, before)
+    assert world.order()["status"] == "payment_pending"
+
+
+def test_mark_failed_is_allowed_when_order_is_missing() -> None:
+    world = world_with_review_job()
+    world.payments.complete("pi_1", status="refunded")
+    world.store.business_rows.rows.clear()
+
+    assert isinstance(
+        repair_job(world, Repair.MARK_FINISHED, reference="ch_1"), BusinessRowConflict
+    )
+    assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
+
+
+def test_mark_finished_accepts_order_paid_by_hand() -> None:
+    world = world_with_review_job()
+    world.add_order(status="paid", charge_id="ch_by_hand")
+
+    assert isinstance(repair_job(world, Repair.MARK_FINISHED, reference="ch_by_hand"), Repaired)
+    assert world.order()["charge_id"] == "ch_by_hand"
+
+
+def test_mark_failed_keeps_paid_order_after_refund() -> None:
+    world = world_with_review_job()
+    world.payments.complete("pi_1", status="refunded")
+    world.add_order(status="paid", charge_id="ch_by_hand")
+
+    assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
+    assert world.job(KEY).status is Status.FAILED
+    assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_by_hand")
+
+
+def test_mark_failed_conflicts_while_job_paid_its_order() -> None:
+    world = InMemoryStack()
+    world.add_order()
+    world.run(charge_message())
+    world.payments.complete("pi_1", status="refunded")
+    done = world.job(KEY)
+    contradicted = on_late_outcome(done, Declined("declined after all", "card_declined"), fence=1)
+    world.store.compare_and_swap(
+        done, contradicted.apply_to(done, now=world.clock.now(), actor="a late worker")
+    )
+
+    dry = repair_job(world, Repair.MARK_FAILED, dry_run=True)
+
+    assert isinstance(dry, BusinessRowConflict)
+    assert dry == repair_job(world, Repair.MARK_FAILED)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
+def test_mark_failed_keeps_cancelled_order() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world.payments.complete("pi_1", status="canceled")
+    world.add_order(status="cancelled")
+
+    assert isinstance(repair_job(world, Repair.MARK_FAILED), Repaired)
+    assert world.job(KEY).status is Status.FAILED
+    assert world.order()["status"] == "cancelled"
+
+
+def test_mark_finished_changes_nothing_when_rows_conflict() -> None:
+    world = world_with_review_job()
+    world.add_order(status="shipped_without_payment")
+    before = world.job(KEY)
+
+    assert isinstance(
+        repair_job(world, Repair.MARK_FINISHED, reference="ch_1"), BusinessRowConflict
+    )
+    assert is_unchanged(world, before)
+
+
+def test_dry_run_reports_business_row_conflict() -> None:
+    world = world_with_review_job()
+    world.add_order(status="shipped_without_payment")
+
+    dry = repair_job(world, Repair.MARK_FINISHED, reference="ch_1", dry_run=True)
+
+    assert isinstance(dry, BusinessRowConflict)
+    assert dry == repair_job(world, Repair.MARK_FINISHED, reference="ch_1")
+
+
+@pytest.mark.parametrize(
+    ("standing", "why"),
+    [
+        (PROCEED, None),
+        (AlreadyResolved[str](outcome=Succeeded("run before")), None),
+        (Mismatch("another errand"), "another errand"),
+        (AlreadyResolved[str](outcome=Anomalous("it was refunded")), "it was refunded"),
+        (
+            Proceed(facts=FACTS, values={"to": "the post office"}),
+            "the business values changed since a worker first claimed it",
+        ),
+    ],
+)
+def test_business_rows_are_changed_when_precheck_differs(
+    standing: PrecheckResult[str], why: str | None
+) -> None:
+    row = make_job(fingerprint=fingerprint(PROCEED.values))
+
+    assert values_changed_since(row, standing) == why
+
+
+def world_with_review(checks: Callable[[], PrecheckResult[str]]) -> InMemoryStack:
+    """An errand that needs review, and what our own rows say of it by now."""
+    world = InMemoryStack(contracts=(errand_type(checks=checks),))
+    values = fingerprint(PROCEED.values)
+    named = {"job_key": ERRAND, "job_type": "errand.run", "message": MESSAGE.to_dict()}
+    world.store.create(make_job(**named, status=Status.NEEDS_REVIEW, fingerprint=values))
+    return world
+
+
+def test_mark_finished_applies_writes_of_resolved_precheck() -> None:
+    noted = BusinessWrite(table="errands", key={"id": "7"}, set={"seen": True}, may_create=True)
+    world = world_with_review(
+        lambda: AlreadyResolved(outcome=Succeeded("run before"), writes=(noted,))
+    )
+
+    outcome = repair_job(world, Repair.MARK_FINISHED, key=ERRAND, reference="run_1")
+
+    assert isinstance(outcome, Repaired)
+    assert world.dependencies.rows.get("errands", {"id": "7"}) == {"id": "7", "seen": True}
+
+
+@pytest.mark.parametrize(
+    ("checks", "why"),
+    [
+        (lambda: Mismatch("another errand"), "another errand"),
+        (
+            lambda: Proceed(facts=None, values=PROCEED.values),
+            "our own rows do not tell any more what was asked for",
+        ),
+    ],
+)
+def test_mark_finished_conflicts_without_matching_rows(
+    checks: Callable[[], PrecheckResult[str]], why: str
+) -> None:
+    outcome = repair_job(
+        world_with_review(checks), Repair.MARK_FINISHED, key=ERRAND, reference="run_1"
+    )
+
+    assert outcome == BusinessRowConflict(
+        f"{why}: mend them, or undo it outside and mark it as failed"
+    )
+
+
+def test_mark_failed_is_not_allowed_when_payment_succeeded() -> None:
+    world = world_with_review_job()
+    before = world.job(KEY)
+
+    outcome = repair_job(world, Repair.MARK_FAILED)
+
+    assert isinstance(outcome, NotAllowed)
+    assert "succeeded" in outcome.reason
+    assert is_unchanged(world, before)
+
+
+def test_mark_failed_is_not_allowed_while_payment_is_pending() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world.payments.complete("pi_1", status="processing")
+
+    assert isinstance(repair_job(world, Repair.MARK_FAILED), NotAllowed)
+
+
+def test_mark_failed_is_not_allowed_when_other_payment_paid() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world.payments.complete("pi_1", status="canceled")
+    own = world.payments.intents["pi_1"].payment
+    world.payments.intents["pi_2"] = FakeIntent("pi_2", own, "succeeded")
+
+    outcome = repair_job(world, Repair.MARK_FAILED)
+
+    assert isinstance(outcome, NotAllowed)
+    assert "pi_2" in outcome.reason
+
+
+def test_mark_failed_needs_reachable_provider() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world.payments.fail_next("lookup_closed", PaymentFault.TIMEOUT_BEFORE)
+
+    assert isinstance(repair_job(world, Repair.MARK_FAILED), ProviderUnavailable)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
+def test_mark_failed_itself_closes_nothing_at_provider() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+
+    repair_job(world, Repair.MARK_FAILED)
+
+    assert world.payments.intents["pi_1"].status == "requires_confirmation"
+    assert "close" not in {step for step, _ in world.payments.calls}
+
+
+def test_lost_close_is_retried_without_confirming_payment() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    repair_job(world, Repair.MARK_FAILED)
+    world.payments.fail_next("close", PaymentFault.TIMEOUT_BEFORE)
+
+    assert isinstance(world.run(world.outbox.sent.pop()), Unknown)
+    job = world.run_until_idle(KEY)
+
+    assert job.status is Status.FAILED
+    assert world.payments.intents["pi_1"].status == "canceled"
+    assert world.payments.charges == []
+
+
+def test_payment_that_succeeds_before_close_finishes_job() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    repair_job(world, Repair.MARK_FAILED)
+    world.payments.complete("pi_1", status="succeeded")
+
+    assert isinstance(world.run(world.outbox.sent.pop()), Finished)
+    assert world.order()["status"] == "paid"
+
+
+def test_open_payment_without_order_is_not_marked_failed() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    world.store.business_rows.rows.clear()
+
+    outcome = repair_job(world, Repair.MARK_FAILED)
+
+    assert isinstance(outcome, BusinessRowConflict)
+    assert "cancel it at Stripe" in outcome.reason
+
+
+def test_close_needs_review_when_order_is_missing() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    repair_job(world, Repair.MARK_FAILED)
+    world.store.business_rows.rows.clear()
+
+    assert isinstance(world.run(world.outbox.sent.pop()), NeedsReview)
+    assert world.payments.intents["pi_1"].status == "requires_confirmation"
+
+
+def test_close_keeps_order_paid_by_hand() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    repair_job(world, Repair.MARK_FAILED)
+    world.add_order(status="paid", charge_id="ch_by_hand")
+
+    assert isinstance(world.run(world.outbox.sent.pop()), Failed)
+    assert (world.order()["status"], world.order()["charge_id"]) == ("paid", "ch_by_hand")
+    assert world.payments.intents["pi_1"].status == "canceled"
+
+
+def test_reopen_cancels_close_request() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    repair_job(world, Repair.MARK_FAILED)
+    world.clock.advance(hours=25)
+    world.reconcile(KEY)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+    world.clock.advance(minutes=1)
+
+    assert isinstance(repair_job(world, Repair.REOPEN), Repaired)
+
+    assert world.job(KEY).closing is None

@@ -1,0 +1,117 @@
+"""Attempts and timeouts: what spends one, what gives it back, and what costs nothing."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.decide import decide, save_progress
+from oncely.domain.effect_outcomes import (
+    Ambiguous,
+    InProgress,
+    LeaseExpired,
+    LookupFailed,
+    NotFound,
+    NotSent,
+    Pending,
+)
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.profiles import RetrySafety
+from tests.unit.decision_grid import cases_with_outcome, decision_cases
+from tests.unit.samples import NOW, TERMS, make_job
+
+
+def test_unreachable_provider_spends_no_attempt_or_timeout() -> None:
+    for case, _ in cases_with_outcome(LookupFailed, Status.UNKNOWN):
+        assert case.after.attempts == case.job.attempts, case
+        assert case.after.timeouts == case.job.timeouts, case
+
+
+def test_pending_effect_spends_no_attempt_or_timeout() -> None:
+    for case, _ in cases_with_outcome(Pending):
+        assert case.after.attempts == case.job.attempts, case
+        assert case.after.timeouts == case.job.timeouts, case
+
+
+@pytest.mark.parametrize("kind", [LookupFailed, Pending])
+def test_unreachable_or_pending_escalates_only_at_age_limit(
+    kind: type[LookupFailed | Pending],
+) -> None:
+    for case, _ in cases_with_outcome(kind, Status.UNKNOWN):
+        assert case.decision.event is (Event.ESCALATE if case.too_old else Event.RECHECK), case
+
+
+def test_outage_is_counted_apart_until_provider_responds() -> None:
+    job = make_job(status=Status.UNKNOWN, unreachable=3)
+
+    down = decide(job, TERMS, LookupFailed("down"), now=NOW)
+    back = decide(job, TERMS, Pending("not yet"), now=NOW)
+    absent = decide(job, TERMS, NotFound("none", conclusive=True), now=NOW)
+
+    assert down.changes["unreachable"] == 4
+    assert back.changes["unreachable"] == 0
+    assert (absent.event, absent.changes["unreachable"]) == (Event.REQUEUE, 0)
+
+
+def test_unsent_effect_returns_its_attempt() -> None:
+    for case, answer in cases_with_outcome(NotSent, Status.STARTED):
+        assert case.decision.event is Event.RELEASE, case
+        assert case.after.attempts == case.job.attempts - 1, case
+        assert case.decision.credentials_rejected is answer.credentials_rejected, case
+
+
+def test_continued_job_returns_attempt_and_gets_fresh_message() -> None:
+    for case, _ in cases_with_outcome(InProgress, Status.STARTED):
+        assert case.decision.event is Event.RELEASE, case
+        assert case.after.attempts == case.job.attempts - 1, case
+        assert (case.decision.send_new_message, case.decision.run_at) == (True, NOW), case
+
+
+def test_no_other_outcome_returns_attempt() -> None:
+    for case in decision_cases():
+        if case.status is Status.UNKNOWN or not isinstance(case.answer, NotSent | InProgress):
+            assert case.after.attempts == case.job.attempts, case
+            assert not case.decision.send_new_message, case
+
+
+def test_timeout_is_counted_and_crash_is_not() -> None:
+    for case in decision_cases(Status.STARTED):
+        if (
+            isinstance(case.answer, Ambiguous | LeaseExpired)
+            and case.safety is not RetrySafety.NATURAL
+        ):
+            counted = isinstance(case.answer, Ambiguous)
+            assert case.decision.event is Event.MARK_UNKNOWN, case
+            assert case.after.timeouts == case.job.timeouts + counted, case
+
+
+def test_unreachable_effect_counts_as_timeout() -> None:
+    for case, _ in cases_with_outcome(LookupFailed, Status.STARTED):
+        if case.safety is not RetrySafety.NATURAL:
+            assert case.decision.event is Event.MARK_UNKNOWN, case
+            assert case.after.timeouts == case.job.timeouts + 1, case
+
+
+def test_unsent_effect_clears_first_use_of_idempotency_key() -> None:
+    first = make_job(claimed_at=NOW, first_sent_at=NOW)
+
+    released = decide(first, TERMS, NotSent("refused"), now=NOW)
+
+    assert released.changes["first_sent_at"] is None
+    assert released.changes["key_scope"] is None
+
+
+def test_unsent_effect_keeps_earlier_send() -> None:
+    second = make_job(claimed_at=NOW, first_sent_at=NOW - timedelta(hours=1))
+
+    released = decide(second, TERMS, NotSent("refused"), now=NOW)
+
+    assert not {"first_sent_at", "key_scope"} & released.changes.keys()
+
+
+def test_progress_resets_attempts_and_timeouts() -> None:
+    job = make_job(attempts=7, timeouts=4, unreachable=2)
+
+    after = save_progress({"page": 3}).apply_to(job, now=NOW, actor="worker")
+
+    assert (after.status, after.progress) == (Status.STARTED, {"page": 3})
+    assert (after.attempts, after.timeouts, after.unreachable) == (1, 0, 0)

@@ -1,0 +1,256 @@
+"""A batch: side by side with a bound, no thread left behind, and each message its own answer."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import ClassVar, Literal
+
+import pytest
+
+from oncely.contract import (
+    COMMIT_BUDGET,
+    AnyContract,
+    Contract,
+    Description,
+    EffectCall,
+    Message,
+    Proceed,
+    Resources,
+)
+from oncely.domain.effect_outcomes import EffectOutcome, Succeeded
+from oncely.domain.keys import JobKey, job_key
+from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
+from oncely.run.outcomes import Finished, InternalError, LeasedElsewhere, NotStarted
+from oncely.run.process_batch import Delivery
+from tests.support.crash_points import SimulatedCrashError
+from tests.support.fakes import FakeMessageSource
+from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.payments import PaymentFault
+from tests.support.worker import (
+    BATCH_CONCURRENCY,
+    BatchHarness,
+    lease_to_other_worker,
+    make_delivery,
+)
+
+# For a thread to be scheduled on a busy machine; a test that passes does not wait for it.
+TIMEOUT_SECONDS = 10.0
+
+
+class StepMessage(Message):
+    job: Literal["test.step"]
+    v: Literal[1]
+    name: str
+
+
+def contract_with(
+    act: Callable[[str], object], check: Callable[[str], object] = lambda _name: None
+) -> type[AnyContract]:
+    """A job of one call of 4 s; a test says what happens inside."""
+
+    class Step(Contract[StepMessage, str]):
+        job_type: ClassVar[str] = "test.step"
+        message = StepMessage
+        policy = RetryPolicy(
+            safety=RetrySafety.NATURAL,
+            profile=ProviderProfile(name="Test", request_timeout=timedelta(seconds=4), max_calls=1),
+        )
+        resources = Resources(queue="test")
+        description = Description(effect="-", business_rows="-", success="-", failure="-")
+
+        @classmethod
+        def key(cls, message: StepMessage) -> JobKey:
+            return job_key(cls.job_type, message.name)
+
+        def precheck(self, message: StepMessage) -> Proceed[str]:
+            check(message.name)
+            return Proceed(facts=message.name, values={"name": message.name})
+
+        def execute(self, call: EffectCall[str]) -> EffectOutcome:
+            act(call.facts)
+            return Succeeded(f"did {call.facts}")
+
+    return Step
+
+
+def step_deliveries(*names: str) -> list[Delivery]:
+    return [make_delivery({"job": "test.step", "v": 1, "name": name}) for name in names]
+
+
+def ten_deliveries() -> list[Delivery]:
+    return step_deliveries(*(f"step-{number}" for number in range(10)))
+
+
+@pytest.fixture
+def charging() -> BatchHarness:
+    bench = BatchHarness(world=InMemoryStack())
+    bench.world.add_order()
+    return bench
+
+
+def test_batch_runs_jobs_concurrently_within_bound() -> None:
+    inside: list[str] = []
+    seen: list[int] = []
+    round_ = threading.Barrier(BATCH_CONCURRENCY)
+
+    def act(name: str) -> None:
+        inside.append(name)
+        seen.append(len(inside))
+        round_.wait(TIMEOUT_SECONDS)
+        threading.Event().wait(0.1)  # one more than the bound would come in meanwhile
+        inside.remove(name)
+
+    bench = BatchHarness(world=InMemoryStack(contracts=(contract_with(act),)))
+
+    worked = bench.process(*ten_deliveries())
+
+    assert all(isinstance(one.outcome, Finished) for one in worked)
+    assert max(seen) == BATCH_CONCURRENCY
+
+
+def test_nothing_runs_after_batch_returned() -> None:
+    quick_is_done, slow_ended = threading.Event(), []
+
+    def act(name: str) -> None:
+        if name == "quick":
+            quick_is_done.set()
+            return
+        assert quick_is_done.wait(TIMEOUT_SECONDS)
+        threading.Event().wait(0.2)
+        slow_ended.append(name)
+
+    before = threading.enumerate()
+    bench = BatchHarness(world=InMemoryStack(contracts=(contract_with(act),)))
+
+    bench.process(*step_deliveries("quick", "slow"))
+
+    assert slow_ended == ["slow"]
+    assert threading.enumerate() == before
+
+
+def test_no_thread_is_left_when_batch_breaks() -> None:
+    inside, ended = threading.Event(), []
+
+    def act(name: str) -> None:
+        if name == "breaks":
+            assert inside.wait(TIMEOUT_SECONDS)
+            raise SimulatedCrashError
+        inside.set()
+        threading.Event().wait(0.2)
+        ended.append(name)
+
+    before = threading.enumerate()
+    bench = BatchHarness(world=InMemoryStack(contracts=(contract_with(act),)))
+
+    with pytest.raises(SimulatedCrashError):
+        bench.process(*step_deliveries("breaks", "slow"))
+
+    assert len(ended) == 1
+    assert threading.enumerate() == before
+
+
+def test_failing_message_stays_queued_without_failing_others() -> None:
+    def check(name: str) -> None:
+        if name == "bad":
+            raise RuntimeError(name)
+
+    bench = BatchHarness(world=InMemoryStack(contracts=(contract_with(lambda _name: None, check),)))
+
+    bad, *others = bench.process(*step_deliveries("bad", "one", "two"))
+
+    assert isinstance(bad.outcome, InternalError)
+    assert not bad.acked
+    assert all(isinstance(one.outcome, Finished) and one.acked for one in others)
+
+
+@pytest.mark.parametrize(("spread", "seconds"), [(0.0, 42), (0.5, 47)])
+def test_leased_message_is_redelivered_when_lease_expires(
+    charging: BatchHarness, spread: float, seconds: int
+) -> None:
+    charging.jitter = spread
+    lease_to_other_worker(charging.world, lease=timedelta(seconds=42))
+
+    [one] = charging.process(make_delivery(charge_message()))
+
+    assert isinstance(one.outcome, LeasedElsewhere)
+    assert not one.acked
+    assert charging.inbox.redelivered == {one.delivery.receipt: timedelta(seconds=seconds)}
+
+
+def test_redelivery_delay_stays_within_sqs_limit(charging: BatchHarness) -> None:
+    lease_to_other_worker(charging.world, lease=timedelta(days=2))
+
+    [one] = charging.process(make_delivery(charge_message()))
+
+    assert charging.inbox.redelivered[one.delivery.receipt] < timedelta(hours=12)
+
+
+@pytest.mark.parametrize(("receives", "acked"), [(3, False), (4, True), (5, True), (9, True)])
+def test_leased_message_is_acked_near_receive_limit(
+    charging: BatchHarness, receives: int, *, acked: bool
+) -> None:
+    lease_to_other_worker(charging.world, lease=timedelta(seconds=42))
+
+    [one] = charging.process(make_delivery(charge_message(), receives=receives))
+
+    assert one.acked is acked
+    assert bool(charging.inbox.redelivered) is not acked
+
+
+def test_unsent_job_message_is_redelivered_after_backoff(charging: BatchHarness) -> None:
+    charging.world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
+
+    [one] = charging.process(make_delivery(charge_message()))
+
+    assert not one.acked
+    assert charging.inbox.redelivered == {one.delivery.receipt: timedelta(seconds=15)}
+
+
+def test_message_is_not_acked_when_reject_fails() -> None:
+    class ClosedInbox(FakeMessageSource):
+        def reject(self, body: str, *, reason: str, message_id: str) -> None:
+            raise ConnectionError(reason)
+
+    bench = BatchHarness(world=InMemoryStack(), inbox=ClosedInbox())
+
+    [one] = bench.process(make_delivery("not JSON"))
+
+    assert not one.acked
+    assert isinstance(one.error, ConnectionError)
+
+
+def test_rejected_message_is_acked() -> None:
+    bench = BatchHarness(world=InMemoryStack())
+
+    [one] = bench.process(make_delivery("not JSON"))
+
+    assert one.acked
+    assert [body for body, _ in bench.inbox.rejected] == [one.delivery.body]
+
+
+def test_batch_is_redelivered_at_once_when_time_is_short() -> None:
+    contract = contract_with(lambda name: pytest.fail(f"{name} was started"))
+    bench = BatchHarness(world=InMemoryStack(contracts=(contract,)))
+
+    worked = bench.process(*ten_deliveries(), seconds_left=5)
+
+    assert contract.max_duration() == timedelta(seconds=4) + COMMIT_BUDGET
+    assert bench.world.store.jobs == {}
+    assert all(isinstance(one.outcome, NotStarted) and not one.acked for one in worked)
+    assert bench.inbox.redelivered == {one.delivery.receipt: timedelta(0) for one in worked}
+
+
+def test_round_that_cannot_finish_is_redelivered_at_once() -> None:
+    world = InMemoryStack()
+    # When the last of a round is inside, four seconds pass for all of them.
+    round_ = threading.Barrier(BATCH_CONCURRENCY, action=lambda: world.clock.advance(seconds=4))
+    world.contracts = (contract_with(lambda _name: round_.wait(TIMEOUT_SECONDS)),)
+    bench = BatchHarness(world=world)
+
+    worked = bench.process(*ten_deliveries(), seconds_left=13)
+
+    finished, left = worked[:BATCH_CONCURRENCY], worked[BATCH_CONCURRENCY:]
+    assert all(isinstance(one.outcome, Finished) and one.acked for one in finished)
+    assert all(isinstance(one.outcome, NotStarted) and not one.acked for one in left)
+    assert bench.inbox.redelivered == {one.delivery.receipt: timedelta(0) for one in left}
+    assert len(world.store.jobs) == BATCH_CONCURRENCY

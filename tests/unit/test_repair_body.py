@@ -1,0 +1,55 @@
+"""The body of a repair: what a page may send, and how anything else is refused."""
+
+import json
+
+import pytest
+
+from oncely.admin_page.repair_body import RepairBody
+from oncely.domain.errors import InvalidRequestError
+from oncely.domain.keys import JobKey
+from oncely.domain.repairs import Repair
+from oncely.operate.repair_request import RepairRequest
+from tests.unit.samples import KEY
+
+BODY = {"key": KEY, "repair": "fail", "version": 3, "reason": "the customer called"}
+
+
+def parse_request(**more: object) -> RepairRequest:
+    return RepairBody.parse(json.dumps({**BODY, **more})).to_request(actor="ada")
+
+
+def test_body_becomes_repair_by_signed_in_user() -> None:
+    assert parse_request() == RepairRequest(
+        key=JobKey(KEY),
+        repair=Repair.MARK_FAILED,
+        version=3,
+        reason="the customer called",
+        actor="ada",
+        reference=None,
+        dry_run=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "kept"), [(" ch_1 ", "ch_1"), ("  ", None), ("", None), (None, None)]
+)
+def test_reference_is_stripped_and_none_when_blank(reference: str | None, kept: str | None) -> None:
+    assert parse_request(reference=reference).reference == kept
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("not JSON", "not a repair: body: Invalid JSON"),
+        (json.dumps({**BODY, "version": "3"}), "not a repair: version: Input should be a valid"),
+        (json.dumps({**BODY, "dry_run": "no"}), "not a repair: dry_run: Input should be a valid"),
+        (json.dumps({**BODY, "actor": "eve"}), "not a repair: actor: Extra inputs"),
+        (json.dumps({**BODY, "repair": "charge"}), "there is no such repair; there are ask"),
+    ],
+)
+def test_invalid_body_names_wrong_field(body: str, why: str) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        RepairBody.parse(body).to_request(actor="ada")
+
+    assert str(caught.value).startswith(why)
+    assert "eve" not in str(caught.value)

@@ -1,0 +1,168 @@
+"""A repair holds for what was seen, a dry run writes nothing, and a bad order is refused."""
+
+import pytest
+
+from oncely.domain.errors import InvalidRequestError
+from oncely.domain.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.repairs import Repair
+from oncely.domain.text import MAX_REASON_LENGTH
+from oncely.operate.repair_request import (
+    JobNotFound,
+    NotAllowed,
+    RepairRequest,
+    StaleVersion,
+    WouldRepair,
+)
+from tests.support.in_memory_stack import InMemoryStack
+from tests.support.payments import PaymentFault
+from tests.support.repairs import (
+    KEY,
+    REASON,
+    is_unchanged,
+    repair_job,
+    world_with_declined_job,
+    world_with_review_job,
+    world_with_unknown_job,
+)
+
+
+@pytest.mark.parametrize("what", Repair)
+def test_stale_version_changes_nothing_and_makes_no_lookup(what: Repair) -> None:
+    world = world_with_review_job()
+    before = world.job(KEY)
+    world.payments.calls.clear()
+
+    outcome = repair_job(world, what, version=before.version - 1, reference="ch_1")
+
+    assert outcome == StaleVersion(before)
+    assert is_unchanged(world, before)
+    assert world.payments.calls == []
+
+
+class _SlowWorld:
+    """A provider during whose answer somebody else changes the row."""
+
+    def __init__(self, world: InMemoryStack) -> None:
+        self.world = world
+
+    def __getattr__(self, name: str) -> object:
+        job = self.world.job(KEY)
+        noted = job.apply(Event.NOTE, now=self.world.clock.now(), actor="bob", reason="meanwhile")
+        self.world.store.compare_and_swap(job, noted)
+        return getattr(self.world.payments, name)
+
+
+def test_reopen_does_not_overwrite_row_changed_during_lookup() -> None:
+    world = world_with_review_job(PaymentFault.TIMEOUT_BEFORE)
+    version = world.job(KEY).version
+    slow = InMemoryStack(store=world.store, payments=_SlowWorld(world), clock=world.clock)
+
+    outcome = repair_job(slow, Repair.REOPEN, version=version)
+
+    assert isinstance(outcome, StaleVersion)
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
+@pytest.mark.parametrize(
+    ("world", "what"),
+    [
+        (world_with_unknown_job(), Repair.LOOK_UP),
+        (world_with_review_job(), Repair.LOOK_UP),
+        (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.REOPEN),
+        (world_with_review_job(), Repair.MARK_FINISHED),
+        (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.MARK_FAILED),
+        (world_with_declined_job(), Repair.RESUBMIT),
+    ],
+    ids=["ask", "ask in review", "return", "finish", "fail", "again"],
+)
+def test_dry_run_shows_result_and_writes_nothing(world: InMemoryStack, what: Repair) -> None:
+    before, order = world.job(KEY), world.order()
+    world.outbox.sent.clear()
+
+    outcome = repair_job(world, what, reason="", dry_run=True)
+
+    assert isinstance(outcome, WouldRepair)
+    assert outcome.after != before
+    assert is_unchanged(world, before)
+    assert (world.order(), world.outbox.sent) == (order, [])
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201])
+def test_impossible_job_key_is_invalid(key: str) -> None:
+    with pytest.raises(InvalidRequestError, match="a job key has"):
+        RepairRequest(key=JobKey(key), repair=Repair.LOOK_UP, version=1, reason="x", actor="ada")
+
+
+@pytest.mark.parametrize("length", [1, MAX_KEY_LENGTH])
+def test_repair_accepts_shortest_and_longest_key(length: int) -> None:
+    order = RepairRequest(
+        key=JobKey("k" * length), repair=Repair.LOOK_UP, version=1, reason=REASON, actor="ada"
+    )
+
+    assert isinstance(InMemoryStack().repairer().repair(order), JobNotFound)
+
+
+def test_missing_job_is_reported() -> None:
+    order = RepairRequest(
+        key=JobKey("payment.charge:order_1"),
+        repair=Repair.LOOK_UP,
+        version=1,
+        reason="x",
+        actor="ada",
+    )
+
+    assert InMemoryStack().repairer().repair(order) == JobNotFound()
+
+
+def test_unavailable_repair_gives_same_reason_as_its_offer() -> None:
+    world = world_with_unknown_job()
+
+    outcome = repair_job(world, Repair.MARK_FINISHED, reference="ch_1")
+
+    (offered,) = (
+        one
+        for one in world.inspector().get(KEY).repairs  # type: ignore[union-attr]  # it is there
+        if one.repair is Repair.MARK_FINISHED
+    )
+    assert outcome == NotAllowed(offered.reason)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"reason": "  "},
+        {"reason": "x" * 501},
+        {"actor": ""},
+        {"reference": ""},
+        {"reference": "two\nlines"},
+        {"reference": "x" * 129},
+    ],
+)
+def test_repair_is_invalid_with_bad_reason_actor_or_reference(
+    wrong: dict[str, str],
+) -> None:
+    fields = {"reason": REASON, "actor": "ada", **wrong}
+
+    with pytest.raises(InvalidRequestError):
+        RepairRequest(key=KEY, repair=Repair.LOOK_UP, version=1, **fields)  # type: ignore[arg-type]  # fields by name
+
+
+def test_longest_reason_and_reference_are_accepted() -> None:
+    order = RepairRequest(
+        key=KEY,
+        repair=Repair.MARK_FINISHED,
+        version=1,
+        reason="x" * MAX_REASON_LENGTH,
+        actor="ada",
+        reference="x" * MAX_ID_LENGTH,
+    )
+
+    assert (len(order.reason), len(order.reference or "")) == (500, 128)
+
+
+def test_lookup_dry_run_says_business_rows_are_unchecked() -> None:
+    outcome = repair_job(world_with_unknown_job(), Repair.LOOK_UP, dry_run=True)
+
+    assert isinstance(outcome, WouldRepair)
+    assert outcome.summary.endswith("whether our own rows take it is seen when it is done")

@@ -1,0 +1,159 @@
+"""A second business attempt: only after the first failed and can never be paid."""
+
+from datetime import timedelta
+
+from oncely.domain.keys import JobKey
+from oncely.domain.lifecycle import Event
+from oncely.domain.repairs import Repair
+from oncely.jobs.payment_charge import PaymentCharge
+from oncely.operate.repair_request import Repaired, RepairRequest
+from oncely.run.outcomes import Conflict, Failed, Finished, NeedsReview
+from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.payments import PaymentFault
+
+FIRST = "payment.charge:order_18452"
+SECOND = "payment.charge:order_18452:2"
+
+
+def world_with_declined_job() -> InMemoryStack:
+    world = InMemoryStack()
+    world.add_order()
+    world.payments.declines = True
+    assert isinstance(world.run(charge_message()), Failed)
+    world.payments.declines = False
+    return world
+
+
+def test_resubmission_after_decline_charges_once() -> None:
+    world = world_with_declined_job()
+
+    outcome = world.run(charge_message(attempt=2))
+
+    assert isinstance(outcome, Finished)
+    assert world.payments.intents["pi_1"].status == "canceled"
+    assert world.payments.charges == ["pi_2"]
+    assert world.order()["status"] == "paid"
+
+
+def test_resubmission_conflicts_without_failed_first_job() -> None:
+    world = InMemoryStack()
+    world.add_order()
+
+    outcome = world.run(charge_message(attempt=2))
+
+    assert isinstance(outcome, Conflict)
+    assert world.store.get(SECOND) is None
+    assert world.payments.calls == []
+
+
+def test_replayed_resubmission_conflicts_after_contradiction() -> None:
+    world = world_with_declined_job()
+    world.payments.declines = True
+    world.run(charge_message(attempt=2))
+    world.publisher().publish(JobKey(SECOND))
+    world.store.expire(SECOND)
+    first = world.job(FIRST)
+    contradicted = first.apply(
+        Event.CONTRADICT, now=world.clock.now(), actor="worker", reason="paid after all"
+    )
+    world.store.compare_and_swap(first, contradicted)
+
+    outcome = world.run(charge_message(attempt=2))
+
+    assert isinstance(outcome, Conflict)
+    assert "order_18452 must have failed" in outcome.reason
+
+
+def test_resubmission_conflicts_while_first_job_is_unknown() -> None:
+    world = InMemoryStack()
+    world.add_order()
+    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
+    world.run(charge_message())
+
+    outcome = world.run(charge_message(attempt=2))
+
+    assert isinstance(outcome, Conflict)
+    assert world.payments.charges == ["pi_1"]
+
+
+def test_resubmission_returns_charge_of_paid_first_job() -> None:
+    world = InMemoryStack()
+    world.add_order()
+    world.run(charge_message())
+
+    outcome = world.run(charge_message(attempt=2))
+
+    assert isinstance(outcome, Finished)
+    assert outcome.result["charge_id"] == "ch_pi_1"
+    assert world.payments.charges == ["pi_1"]
+
+
+def test_reference_of_failed_job_is_not_treated_as_payment() -> None:
+    world = InMemoryStack()
+    assert isinstance(world.run(charge_message()), NeedsReview)
+    order = RepairRequest(
+        key=JobKey(FIRST),
+        repair=Repair.MARK_FAILED,
+        version=world.job(FIRST).version,
+        reason="x",
+        actor="ada",
+        reference="re_1",
+    )
+    assert isinstance(world.repairer().repair(order), Repaired)
+    assert (world.job(FIRST).result or {})["reference"] == "re_1"
+    world.add_order()
+
+    assert isinstance(world.run(charge_message(attempt=2)), Finished)
+    assert world.payments.charges == ["pi_1"]
+
+
+def resubmit_job(world: InMemoryStack) -> str:
+    """A person asks for a second attempt; gives its message."""
+    order = RepairRequest(
+        key=JobKey(FIRST),
+        repair=Repair.RESUBMIT,
+        version=world.job(FIRST).version,
+        reason="x",
+        actor="ada",
+    )
+    assert isinstance(world.repairer().repair(order), Repaired)
+    return world.outbox.sent.pop()
+
+
+def test_resubmission_alerts_once_when_first_job_is_missing() -> None:
+    world = world_with_declined_job()
+    message = resubmit_job(world)
+    world.store.expire(JobKey(FIRST))
+
+    outcome = world.run(message)
+
+    assert isinstance(outcome, NeedsReview)
+    assert "order_18452 must have failed, it is not there" in outcome.reason
+    for _ in range(8):
+        world.clock.advance(minutes=15)
+        world.reconcile(SECOND)
+    assert world.outbox.sent == []
+    assert len(world.alerts.sent) == 1
+    assert world.payments.charges == []
+
+
+def test_failed_row_outlives_its_resubmission() -> None:
+    world = world_with_declined_job()
+    expiry = world.job(FIRST).expires_at
+    assert expiry is not None
+    world.clock.time = expiry - timedelta(minutes=1)
+
+    resubmit_job(world)
+
+    later = world.job(FIRST).expires_at
+    assert later is not None
+    assert later >= world.clock.now() + PaymentCharge.policy.limits.max_age
+
+
+def test_expiry_is_not_extended_when_late_enough() -> None:
+    world = world_with_declined_job()
+    expiry = world.job(FIRST).expires_at
+
+    resubmit_job(world)
+
+    assert world.job(FIRST).expires_at == expiry

@@ -1,0 +1,50 @@
+"""A job's history as people read it: every event has words, and claims stand in their place."""
+
+from datetime import timedelta
+
+import pytest
+
+from oncely.domain.lifecycle import Event, Status
+from oncely.domain.timeline import describe_event, timeline
+from tests.unit.samples import NOW, make_entry, make_job
+
+
+@pytest.mark.parametrize("event", Event)
+def test_every_event_has_its_words(event: Event) -> None:
+    assert describe_event(event)
+
+
+def test_claim_is_shown_in_order_without_own_entry() -> None:
+    asked_for = make_entry(at=NOW, event=Event.ENQUEUE, from_status=None, to_status=Status.READY)
+    ended = make_entry(
+        at=NOW + timedelta(minutes=2), event=Event.CONFIRM, to_status=Status.FINISHED
+    )
+    job = make_job(evidence=(asked_for, ended), claimed_at=NOW + timedelta(minutes=1))
+
+    told = timeline(job)
+
+    assert [line.event for line in told] == [Event.ENQUEUE, Event.CLAIM, Event.CONFIRM]
+    assert (told[1].from_status, told[1].to_status) == (Status.READY, Status.STARTED)
+
+
+def test_unenqueued_job_shows_first_and_latest_claim() -> None:
+    again = make_job(fence=3, claimed_at=NOW + timedelta(minutes=5))
+
+    told = timeline(again)
+
+    assert [(line.from_status, line.reason) for line in told] == [
+        (None, "run 1"),
+        (Status.READY, "run 3"),
+    ]
+
+
+def test_unenqueued_job_shows_its_only_claim_once() -> None:
+    (line,) = timeline(make_job(created_at=NOW, claimed_at=NOW))
+
+    assert (line.from_status, line.to_status, line.reason) == (None, Status.STARTED, "run 1")
+
+
+def test_unclaimed_job_has_no_claim_in_timeline() -> None:
+    enqueued = make_entry(event=Event.ENQUEUE, from_status=None, to_status=Status.READY)
+
+    assert timeline(make_job(claimed_at=None, evidence=(enqueued,))) == (enqueued,)
