@@ -39,7 +39,7 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         ACTING,
         'return Ambiguous(f"the call ended in {type(error).__name__}: {error}")',
         'return NotSent(f"the call ended in {type(error).__name__}: {error}")',
-        (EXPLORER, "-k", "promise_holds and at-most-once"),
+        (EXPLORER, "-k", "invariants_hold and at-most-once"),
     ),
     Mutation(
         "the answer to a confirmation is its HTTP code",
@@ -79,8 +79,8 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     Mutation(
         "the key number is not raised by proof",
         DECIDE,
-        "key_number=job.key_number + 1)",
-        "key_number=job.key_number)",
+        "key_number=job.key_number + 1\n",
+        "key_number=job.key_number\n",
         GRID,
     ),
     Mutation(
@@ -258,7 +258,7 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         DECIDE,
         "            return _hand_over_to_close(job, policy, outcome, now)\n",
         "            return fail(job, Declined(outcome.reason, outcome.code), now)\n",
-        (EXPLORER, "-k", "promise_holds and decline-lost"),
+        (EXPLORER, "-k", "invariants_hold and decline-lost"),
     ),
     Mutation(
         "a cancel without an answer counts as canceled",

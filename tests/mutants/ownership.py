@@ -112,8 +112,8 @@ OWNERSHIP: Final = (
     Mutation(
         "the lease ends before its worker does",
         RUN,
-        "lease_until=self.deadline.at + self.contract.policy.profile.request_timeout + CLOCK_SKEW,",
-        "lease_until=self.deadline.at - timedelta(seconds=30),",
+        "+ self.contract.policy.profile.request_timeout\n            + CLOCK_SKEW,",
+        "- timedelta(seconds=30),",
         ("tests/unit/test_late_workers.py",),
     ),
     Mutation(
@@ -121,7 +121,7 @@ OWNERSHIP: Final = (
         ACTING,
         "if not self._has_time(terms.profile.request_timeout * calls):",
         "if False:",
-        (EXPLORER, "-k", "promise_holds and (lookup or no-keys)"),
+        (EXPLORER, "-k", "invariants_hold and (lookup or no-keys)"),
     ),
     # Order: what is saved before what.
     Mutation(
