@@ -73,7 +73,7 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         "an answer is judged by a later clock than it was heard",
         RECONCILE,
         "decision = self._decide(_with_restored_fields(row, lookup), answer, looked_up_at)",
-        "decision = self._decide(_with_restored_fields(row, lookup), outcome, self.reconciler.clock.now())",
+        "decision = self._decide(_with_restored_fields(row, lookup), answer, self.reconciler.clock.now())",
         ("tests/unit/test_reconciler.py",),
     ),
     Mutation(
@@ -250,7 +250,7 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         "a decline fails the job while its payment is open",
         ACTING,
         "            answer = self._close_declined(call, answer)\n",
-        "            outcome = Declined(outcome.reason, outcome.code)\n",
+        "            answer = Declined(answer.reason, answer.code)\n",
         ("tests/unit/test_declined_charges.py",),
     ),
     Mutation(

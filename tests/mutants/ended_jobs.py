@@ -93,7 +93,7 @@ ENDED_JOB_MUTATIONS: Final = (
         "evidence on an ended row makes its debt go",
         PROOF,
         "    if before.ended or not after.ended:\n",
-        "    if not after.finalize_if_ended:\n",
+        "    if not after.ended:\n",
         ("tests/unit/test_proof.py",),
     ),
     Mutation(

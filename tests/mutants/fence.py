@@ -161,7 +161,7 @@ FENCE: Final = (
         "what cannot be asked after a restore is sent",
         ACTING,
         "        case LookupUnsupported(reason=reason):\n            return Anomalous(",
-        "        case LookupUnsupported(reason=reason):\n            return Absent(",
+        "        case LookupUnsupported(reason=reason):\n            return NotFound(",
         AFTER,
     ),
     Mutation(
@@ -175,7 +175,7 @@ FENCE: Final = (
         "the reconciler takes a restored row without a reference for proof",
         ASKING,
         "        if may_have_lost_history(row, table.replays_until):\n            answer",
-        "        if row.status is None:\n            outcome",
+        "        if row.status is None:\n            answer",
         AFTER,
     ),
     Mutation(
@@ -189,7 +189,7 @@ FENCE: Final = (
         "a key window makes a resend safe after a restore",
         ASKING,
         "if isinstance(answer, LookupUnsupported) and contract.policy.safety is not RetrySafety.NATURAL:",
-        "if isinstance(outcome, LookupUnsupported) and contract.policy.safety is None:",
+        "if isinstance(answer, LookupUnsupported) and contract.policy.safety is None:",
         AFTER,
     ),
     Mutation(

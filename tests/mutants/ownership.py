@@ -28,7 +28,7 @@ OWNERSHIP: Final = (
         "a move of a newer version makes its row unreadable",
         ROWS,
         "else _TRANSITIONS.get((old, event), _UNKNOWN_STATUS)",
-        "else _TRANSITIONS[from_status, event]",
+        "else _TRANSITIONS[old, event]",
         ("tests/unit/test_job_rows.py",),
     ),
     Mutation(
@@ -85,7 +85,7 @@ OWNERSHIP: Final = (
         "a worker that lost its row goes on and confirms",
         ACTING,
         "                    if saved is None:\n",
-        "                    mine = save_reference(ref).on(job, now=job.updated_at, actor='late')\n                    saved = saved or mine\n                    if saved is None:\n",
+        "                    mine = save_reference(ref).apply_to(job, now=job.updated_at, actor='late')\n                    saved = saved or mine\n                    if saved is None:\n",
         ("tests/unit/test_late_workers.py",),
     ),
     Mutation(
@@ -128,7 +128,7 @@ OWNERSHIP: Final = (
         "the payment is confirmed before its reference is saved",
         ACTING,
         "                    saved = self.save_checkpoint(job, save_reference(ref))\n",
-        "                    mine = save_reference(ref).on(job, now=job.updated_at, actor='early')\n                    early = self._call(mine, facts)\n                    self._guarded_call(self.contract.execute, early)\n                    saved = self.save_checkpoint(job, save_reference(ref))\n",
+        "                    mine = save_reference(ref).apply_to(job, now=job.updated_at, actor='early')\n                    early = self._call(mine, facts)\n                    self._guarded_call(self.contract.execute, early)\n                    saved = self.save_checkpoint(job, save_reference(ref))\n",
         ("tests/unit/test_charge_once.py",),
     ),
     Mutation(

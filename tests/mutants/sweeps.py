@@ -41,7 +41,7 @@ SWEEPS: Final = (
         "a sweep goes on without the lease",
         FIND,
         "                    self.busy += 1\n                    continue",
-        "                    self.busy_shards += 1",
+        "                    self.busy += 1",
         ("tests/unit/test_find_due_work.py",),
     ),
     Mutation(
