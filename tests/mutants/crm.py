@@ -73,7 +73,9 @@ CRM: Final = (
     Mutation(
         "a contact is linked after the time is up",
         PUSH,
-        "        if not call.has_time_for(HUBSPOT.request_timeout):\n            return _OUT_OF_TIME\n        match self._push(call, existing):",
+        "        if not call.has_time_for(HUBSPOT.request_timeout):\n"
+        "            return _OUT_OF_TIME\n"
+        "        match self._push(call, existing):",
         "        match self._push(call, existing):",
         LINKS,
     ),

@@ -73,7 +73,8 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         "an answer is judged by a later clock than it was heard",
         RECONCILE,
         "decision = self._decide(_with_restored_fields(row, lookup), answer, looked_up_at)",
-        "decision = self._decide(_with_restored_fields(row, lookup), answer, self.reconciler.clock.now())",
+        "decision = self._decide(_with_restored_fields(row, lookup), answer, "
+        "self.reconciler.clock.now())",
         ("tests/unit/test_reconciler.py",),
     ),
     Mutation(
@@ -86,8 +87,10 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     Mutation(
         "the key number is raised without proof",
         DECIDE,
-        "return _requeue_within_limits(job, policy, reason, now, jitter, key_number=job.key_number)",
-        "return _requeue_within_limits(job, policy, reason, now, jitter, key_number=job.key_number + 1)",
+        "return _requeue_within_limits(job, policy, reason, now, jitter, "
+        "key_number=job.key_number)",
+        "return _requeue_within_limits(job, policy, reason, now, jitter, "
+        "key_number=job.key_number + 1)",
         GRID,
     ),
     Mutation(

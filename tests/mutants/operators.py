@@ -156,7 +156,8 @@ OPERATOR_MUTATIONS: Final = (
         "a job stays in the list of the status that it had",
         EXPRESSIONS,
         "if where := attention_partition(after.status, after.job_key):",
-        "if where := attention_partition(before.status, after.job_key)\\\n        or attention_partition(after.status, after.job_key):",
+        "if where := attention_partition(before.status, after.job_key)\\\n"
+        "        or attention_partition(after.status, after.job_key):",
         ("tests/conformance/test_job_index.py", "-k", "moto"),
     ),
 )

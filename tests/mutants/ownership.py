@@ -50,7 +50,8 @@ OWNERSHIP: Final = (
         "a claim on DynamoDB takes any row",
         EXPRESSIONS,
         "free = f\"({status} = {e.value(serialize_field('status', Status.READY))})\"",
-        "free = f\"(attribute_exists({key}) OR {status} = {e.value(serialize_field('status', 'x'))})\"",
+        "free = f\"(attribute_exists({key}) OR {status} = {e.value(serialize_field('status', "
+        "'x'))})\"",
         ("tests/conformance/test_job_store_claim.py", "-k", "moto"),
     ),
     Mutation(
@@ -85,7 +86,10 @@ OWNERSHIP: Final = (
         "a worker that lost its row goes on and confirms",
         ACTING,
         "                    if saved is None:\n",
-        "                    mine = save_reference(ref).apply_to(job, now=job.updated_at, actor='late')\n                    saved = saved or mine\n                    if saved is None:\n",
+        "                    mine = save_reference(ref).apply_to(job, now=job.updated_at, "
+        "actor='late')\n"
+        "                    saved = saved or mine\n"
+        "                    if saved is None:\n",
         ("tests/unit/test_late_workers.py",),
     ),
     Mutation(
@@ -128,7 +132,11 @@ OWNERSHIP: Final = (
         "the payment is confirmed before its reference is saved",
         ACTING,
         "                    saved = self.save_checkpoint(job, save_reference(ref))\n",
-        "                    mine = save_reference(ref).apply_to(job, now=job.updated_at, actor='early')\n                    early = self._call(mine, facts)\n                    self._guarded_call(self.contract.execute, early)\n                    saved = self.save_checkpoint(job, save_reference(ref))\n",
+        "                    mine = save_reference(ref).apply_to(job, now=job.updated_at, "
+        "actor='early')\n"
+        "                    early = self._call(mine, facts)\n"
+        "                    self._guarded_call(self.contract.execute, early)\n"
+        "                    saved = self.save_checkpoint(job, save_reference(ref))\n",
         ("tests/unit/test_charge_once.py",),
     ),
     Mutation(

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,11 @@ def collected() -> list[str]:
     return done.stdout.splitlines()
 
 
+def selector(expression: str) -> Callable[[str], bool]:
+    chosen = Expression.compile(expression)
+    return lambda test: chosen.evaluate(lambda part, /, **_: part in test)
+
+
 def test_every_word_of_selection_matches_existing_test(collected: list[str]) -> None:
     # pytest runs what an expression still matches: a test that was renamed is left out silently.
     for mutation in MUTATIONS:
@@ -60,10 +66,19 @@ def test_every_word_of_selection_matches_existing_test(collected: list[str]) -> 
         text = mutation.killed_by[-1]
         tests = [one for one in collected if one.startswith(paths(mutation))]
         for word in (text, *re.findall(r"(?!and\b|or\b)[\w-]+", text)):
-            chosen = Expression.compile(word)
-            assert any(chosen.evaluate(lambda part, /, **_: part in one) for one in tests), (
-                f"{mutation.name}: no test is named like {word!r}"
-            )
+            assert any(map(selector(word), tests)), f"{mutation.name}: {word!r} selects no test"
+
+
+def test_mutation_breaks_guard_without_breaking_names(tmp_path: Path) -> None:
+    # Every test notices a NameError: that it fails would say nothing about the guard.
+    for mutation in MUTATIONS:
+        sound = (REPOSITORY / mutation.file).read_text()
+        file = tmp_path / f"{mutation.name}.py"
+        file.write_text(sound.replace(mutation.old, mutation.new))
+    ruff = (sys.executable, "-m", "ruff", "check", "-q", "--isolated", "--select", "F821")
+    done = subprocess.run([*ruff, tmp_path], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
 
 
 def test_mutation_names_are_unique() -> None:

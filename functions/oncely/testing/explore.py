@@ -34,14 +34,15 @@ def explore(
         explore(BuildReport, provider=FakeReports, provider_method="reports", lookup_calls={"find"},
                 count_effects=lambda reports: len(reports.built))
 
-    `provider` makes a fresh fake of the outside for each schedule. `named` is the method, of the
-    contract or of its tools, that gives it. Its calls in `asks` only read; those in `acts` (all
-    other public ones, unless you say) may do something, be lost on the way there or back, or
-    arrive late: then they raise TimeoutError, which your adapter may as well answer as Unclear.
-    `effects` counts what really happened outside; of a natural effect, 1 when it is in place.
-    The contract's example is sent, unless you give a `message`. `rows` fills your tables; `check`
-    says what else must hold, by giving sentences where it does not. The default `bound` tries
-    every schedule of one change and a sample of two; `SearchLimits()` tries all pairs, in a minute or so.
+    `provider` makes a fresh fake of the provider for each schedule. `provider_method` is the method,
+    of the contract or of its dependencies, that gives it. Its `lookup_calls` only read; its
+    `effect_calls` (all other public ones, unless you say) may do something, be lost on the way
+    there or back, or arrive late: then they raise TimeoutError, which your adapter may as well
+    return as Ambiguous. `count_effects` counts what really happened at the provider; of a natural
+    effect, 1 when it is in place. The contract's example is sent, unless you give a `message`.
+    `seed_rows` fills your tables; `check` says what else must hold, by giving sentences where it
+    does not. The default `limits` try every schedule of one change and a sample of two;
+    `SearchLimits()` tries all pairs, in a minute or so.
     AssertionError tells the shortest schedules that break the promise, and the first step by step;
     or why the job comes to no end even when nothing goes wrong, since that would test nothing.
     """
@@ -72,7 +73,8 @@ def _require_completion(scenario: Scenario) -> None:
         return
     problem = (
         f"{job_type} neither finishes nor fails even when nothing goes wrong ({', '.join(ends)}): "
-        "mend the contract, or the `message`, `rows`, `named` or `provider` of this test"
+        "fix the contract, or the `message`, `seed_rows`, `provider_method` or `provider` of this "
+        "test"
     )
     raise AssertionError("\n".join([problem, *_trace_schedule(scenario, ()), *world.describe()]))
 
@@ -111,7 +113,7 @@ def build_scenario(
         }:
             raise ValueError(
                 f"{type(target).__name__} has no {', '.join(sorted(unknown))}: "
-                "`asks` and `acts` name its calls"
+                "`lookup_calls` and `effect_calls` name its calls"
             )
         acting = (
             _public_methods(target) - set(lookup_calls) if effect_calls is None else effect_calls
