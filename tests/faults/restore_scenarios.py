@@ -26,5 +26,7 @@ def restore_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]
             lambda _: FakePayments(honors_idempotency_keys=False, declines=True),
             **lagging,
         ),
-        charging("restored-archived", forgetful, restore=RestoreMode.ARCHIVED, duplicate_messages=1),
+        charging(
+            "restored-archived", forgetful, restore=RestoreMode.ARCHIVED, duplicate_messages=1
+        ),
     )

@@ -243,7 +243,7 @@ def safety_scenario(
     window: timedelta | None = None,
     key_ttl: timedelta | None = None,
     lag: timedelta | None = None,
-    given: str = "",
+    fixed_prefix: str = "",
 ) -> Scenario:
     natural = safety is RetrySafety.NATURAL
     return build_scenario(
@@ -256,7 +256,7 @@ def safety_scenario(
         count_effects=lambda outside: len(
             {one for _, one in outside.done} if natural else outside.done
         ),
-        fixed_prefix=given,
+        fixed_prefix=fixed_prefix,
     )
 
 
@@ -350,7 +350,10 @@ SCENARIOS: Final = (
     ),
     charge_scenario("slow", lambda clock: SlowPayments(wall=clock)),
     charge_scenario(
-        "unserved", lambda _: FakePayments(), copies=0, sweeps_at=(timedelta(minutes=6),)
+        "unserved",
+        lambda _: FakePayments(),
+        duplicate_messages=0,
+        sweeps_at=(timedelta(minutes=6),),
     ),
     # Two jobs in one group, and sweeps that keep each other off until a lease expires.
     charge_scenario(

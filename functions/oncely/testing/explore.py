@@ -34,7 +34,7 @@ def explore(
         explore(BuildReport, provider=FakeReports, provider_method="reports", lookup_calls={"find"},
                 count_effects=lambda reports: len(reports.built))
 
-    `provider` makes a fresh fake of the provider for each schedule. `provider_method` is the method,
+    `provider` makes a fresh fake of it for each schedule. `provider_method` is the method,
     of the contract or of its dependencies, that gives it. Its `lookup_calls` only read; its
     `effect_calls` (all other public ones, unless you say) may do something, be lost on the way
     there or back, or arrive late: then they raise TimeoutError, which your adapter may as well
