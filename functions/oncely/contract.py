@@ -323,8 +323,9 @@ class Contract(ABC, Generic[M, F]):
         limits = cls.policy.limits
         review_cases = (
             (
-                f"after {limits.max_consecutive_timeouts} timeouts in a row, {limits.max_attempts} attempts, "
-                f"or {limits.max_age.total_seconds() / 3600:g} hours without an outcome"
+                f"after {limits.max_consecutive_timeouts} timeouts in a row, "
+                f"{limits.max_attempts} attempts, or "
+                f"{limits.max_age.total_seconds() / 3600:g} hours without an outcome"
             ),
             "when the same key comes with other business values",
             "when the outside action is done and our own rows refuse to record it",

@@ -1,6 +1,7 @@
 """A worker in a process of its own, to be frozen and thawed: it works one message and tells.
 
-The shipped parts, with times that a test can wait for: `python -m tests.support.pausable_worker {…}`.
+The shipped parts, with times that a test can wait for:
+`python -m tests.support.pausable_worker {…}`.
 """
 
 import os

@@ -101,7 +101,9 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     description = Description(
         done_verb="charged",
         effect="the order's customer is charged the order's amount, at most once.",
-        business_rows="the order becomes paid (with its charge_id) or payment_failed, with the job.",
+        business_rows=(
+            "the order becomes paid (with its charge_id) or payment_failed, with the job."
+        ),
         success="Stripe says that the payment of this order succeeded.",
         failure=(
             "the card was declined, or the bank wants the customer to authenticate; the payment "

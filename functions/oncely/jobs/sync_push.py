@@ -292,14 +292,14 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         result: dict[str, Json] = {"crm_id": crm_id, "version": facts.version}
         if current > facts.version:
             result["superseded_by"] = current
-        newest = max(facts.version, int(row.get("check_pushed_version", 0)))
+        newest = max(facts.version, int(row.get("pushed_version", 0)))
         holder = row.get("push_job")
         # Only what was looked at is written over, and only our own place is given up.
         held = Precondition("push_job", (holder,) if holder else (), or_absent=not holder)
         written = BusinessWrite(
             table="records",
             key={"record_id": facts.record_id},
-            set={"crm_id": crm_id, "check_pushed_version": newest},
+            set={"crm_id": crm_id, "pushed_version": newest},
             remove=("push_job", "push_until") if holder == call.job.job_key else (),
             preconditions=(Precondition("version", (current,)), held),
         )

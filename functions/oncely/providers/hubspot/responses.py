@@ -149,7 +149,8 @@ def describe_error(error: Exception) -> str:
         return f"{type(error).__name__}: {str(error)[:200]}"
     error_body = _parse_error_body(error) or {}
     request = f" (request {error_body['correlationId']})" if error_body.get("correlationId") else ""
-    return f"HTTP {status} {_error_category(error_body)}: {str(error_body.get('message', ''))[:200]}{request}"
+    message = str(error_body.get("message", ""))[:200]
+    return f"HTTP {status} {_error_category(error_body)}: {message}{request}"
 
 
 def _error_outcome(
