@@ -254,7 +254,7 @@ def safety_scenario(
         provider_method="outside",
         lookup_calls={"find"},
         count_effects=lambda outside: len(
-            {one for _, one in outside.done} if natural else outside.done
+            {one for _, one in outside.effects} if natural else outside.effects
         ),
         fixed_prefix=fixed_prefix,
     )

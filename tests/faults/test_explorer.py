@@ -142,9 +142,9 @@ def test_job_that_never_ends_fails_exploration() -> None:
     assert "no such thing" in str(told.value), "why is told as well"
 
 
-@pytest.mark.parametrize("wrong", [{"asks": {"fnd"}}, {"acts": {"doo"}}])
+@pytest.mark.parametrize("wrong", [{"lookup_calls": {"fnd"}}, {"effect_calls": {"doo"}}])
 def test_unknown_provider_call_is_rejected(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"Letters has no (fnd|doo)"):
+    with pytest.raises(ValueError, match=r"LetterService has no (fnd|doo)"):
         explore(
             contract_for_safety(RetrySafety.AT_MOST_ONCE),
             message=MESSAGE,
