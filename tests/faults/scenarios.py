@@ -10,7 +10,7 @@ from oncely.domain.jobs import new_job
 from oncely.domain.keys import JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.domain.profiles import STRIPE, RetryLimits, RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
 from oncely.domain.writes import Json
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
@@ -19,6 +19,7 @@ from oncely.jobs.sync_import import SyncImport
 from oncely.jobs.sync_push import SyncPush
 from oncely.ports import Clock
 from oncely.providers.interfaces import Payment
+from oncely.providers.stripe.plugin import PROFILE as STRIPE
 from oncely.testing import (
     FinalState,
     ProviderSpec,

@@ -11,9 +11,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 import pytest
+from oncely.aws.dependencies import AwsDependencies
 
 from oncely.aws.clients import AwsClients
-from oncely.aws.dependencies import AwsDependencies
 from oncely.aws.sns import SnsNotifier
 from oncely.aws.system import SystemClock, new_owner_token, random_jitter
 from oncely.jobs.payment_charge import PaymentCharge

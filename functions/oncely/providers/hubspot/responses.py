@@ -13,8 +13,8 @@ from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, NewConnectionError
 
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
-from oncely.domain.profiles import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.domain.times import parse_time, time_until_next
+from oncely.providers.hubspot.plugin import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord
 
 # A ValueError is a body that is not text, not JSON, or not what was asked for.
