@@ -78,7 +78,7 @@ class OncelyStack(Stack):
         self.reconciler = ReconcilerConstruct(self, "Reconciler", shared=self.shared)
         self.publisher = StreamPublisher(self, "Stream", shared=self.shared)
         self.history = StreamHistory(self, "History", shared=self.shared)
-        self.dead_letters = DeadLetterConsumer(self, "DeadLetterHandler", shared=self.shared)
+        self.dead_letters = DeadLetterConsumer(self, "DeadLetters", shared=self.shared)
         self.rejects = RejectConsumer(self, "Rejects", shared=self.shared)
         self.admin_page = AdminPage(self, "Support", shared=self.shared)
         self._add_alarms()
