@@ -10,7 +10,7 @@ from constructs import Construct
 
 from oncely import signals
 from oncely.run.outcomes import DuplicateReason
-from oncely_cdk.metrics import PERIOD, JobMetrics
+from oncely_cdk.alarms import PERIOD, JobMetrics
 
 HALF_WIDTH = 12
 WIDGET_HEIGHT = 7

@@ -9,15 +9,20 @@ from constructs import Construct
 from oncely.contract import AnyContract
 from oncely.settings import pascal_case
 from oncely_cdk.admin_page import AdminPage
-from oncely_cdk.alarm_specs import history_alarms, job_alarms, queue_alarms, reconciler_alarms
-from oncely_cdk.alarms import Alarms
+from oncely_cdk.alarms import (
+    Alarms,
+    JobMetrics,
+    history_alarms,
+    job_alarms,
+    queue_alarms,
+    reconciler_alarms,
+)
 from oncely_cdk.alerts import AlertTopic
 from oncely_cdk.archive import ArchiveBucket
 from oncely_cdk.dashboard import Dashboard
 from oncely_cdk.first_setup import FirstSetupConstruct
 from oncely_cdk.function_code import CodeLayers
 from oncely_cdk.guardrails import validate_stage
-from oncely_cdk.metrics import JobMetrics
 from oncely_cdk.provider_secrets import ProviderSecrets
 from oncely_cdk.queue_consumers import DeadLetterConsumer, RejectConsumer
 from oncely_cdk.queue_worker import QueueWorker
@@ -78,7 +83,7 @@ class OncelyStack(Stack):
         self.reconciler = ReconcilerConstruct(self, "Reconciler", shared=self.shared)
         self.publisher = StreamPublisher(self, "Stream", shared=self.shared)
         self.history = StreamHistory(self, "History", shared=self.shared)
-        self.dead_letters = DeadLetterConsumer(self, "DeadLetterHandler", shared=self.shared)
+        self.dead_letters = DeadLetterConsumer(self, "DeadLetters", shared=self.shared)
         self.rejects = RejectConsumer(self, "Rejects", shared=self.shared)
         self.admin_page = AdminPage(self, "Support", shared=self.shared)
         self._add_alarms()
