@@ -1,4 +1,4 @@
-"""The worker of one queue, with what the queue's contracts need and nothing else."""
+"""The worker of one queue, with the permissions that its contracts need and no others."""
 
 from email.utils import parseaddr
 
@@ -12,7 +12,7 @@ from oncely_cdk.stages import Stage, StageError
 
 
 class QueueWorker(Construct):
-    """One function of oncely/handlers/process_queue.py, fed from one queue."""
+    """A function of oncely/handlers/process_queue.py that consumes one queue."""
 
     def __init__(self, scope: Construct, id_: str, *, queue: str, shared: SharedResources) -> None:
         super().__init__(scope, id_)
@@ -22,7 +22,7 @@ class QueueWorker(Construct):
             self,
             "Worker",
             entry="process_queue",
-            description=f"works the queue {queue!r}",
+            description=f"runs the jobs of the queue {queue!r}",
             stage=stage,
             layers=shared.layers,
             timeout_seconds=stage.worker_timeout_seconds,
@@ -47,12 +47,12 @@ class QueueWorker(Construct):
         self.worker.add_queue_source(
             own, batch_size=stage.batch_size, max_concurrency=stage.concurrency_for(queue)
         )
-        # A message of a job that another worker holds is shown again when that one is done.
+        # A message of a job that is leased elsewhere is delayed until that lease expires.
         self.worker.grant("sqs:ChangeMessageVisibility", resources=[own.queue_arn])
 
     def _grant_work(self, required: RequiredResources, shared: SharedResources) -> None:
         worker, tables = self.worker, shared.tables
-        # The condition check is the second attempt's: the first must have failed.
+        # The condition check is for a resubmission: the prior job must have failed.
         worker.grant(
             *("dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"),
             resources=[tables.jobs.table_arn],
@@ -77,18 +77,18 @@ class QueueWorker(Construct):
             self._grant_action(action, shared.stage)
 
     def _grant_action(self, action: str, stage: Stage) -> None:
-        """Permit an action that a contract names itself."""
+        """Permit an action that a contract names."""
         match action:
             case "ses:SendEmail":
                 self._grant_send_mail(stage)
             case _:
                 raise StageError(
-                    f"a contract names the action {action!r}, and the stack does not know on what: "
-                    "say it in infra/oncely_cdk/queue_worker.py"
+                    f"a contract requires the action {action!r}, and the stack does not know its "
+                    "resources: add a case in infra/oncely_cdk/queue_worker.py"
                 )
 
     def _grant_send_mail(self, stage: Stage) -> None:
-        """Permit mail from the sender's address; without one no mail is sent."""
+        """Permit email from the sender's address. Without an address no email is sent."""
         if stage.sender_address is None:
             return
         _, address = parseaddr(stage.sender_address)

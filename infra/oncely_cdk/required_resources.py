@@ -1,4 +1,4 @@
-"""What the registry asks of the stack: queues, tables, secrets and who sends where."""
+"""The queues, tables, secrets and permissions that the contracts require."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from oncely.contract import AnyContract
 
 @dataclass(frozen=True)
 class RequiredResources:
-    """The needs of some contracts together; each name once, in a stable order."""
+    """The requirements of several contracts; each name once, sorted."""
 
     contracts: tuple[type[AnyContract], ...]
 
     @classmethod
     def from_contracts(cls, contracts: Iterable[type[AnyContract]]) -> "RequiredResources":
-        """Everything that these contracts need."""
+        """The requirements of these contracts."""
         return cls(tuple(contracts))
 
     def for_queue(self, queue: str) -> "RequiredResources":
-        """Only the job types that a queue carries."""
+        """Only those of one queue's job types."""
         return RequiredResources(
             tuple(
                 contract_type
@@ -28,7 +28,7 @@ class RequiredResources:
         )
 
     def detecting_missing_jobs(self) -> "RequiredResources":
-        """Only the job types that look for work which was never sent."""
+        """Only those of job types that detect jobs whose message was never sent."""
         return RequiredResources(
             tuple(
                 contract_type
@@ -39,12 +39,12 @@ class RequiredResources:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that carry these job types."""
+        """The queues of these job types."""
         return _sorted_unique(contract_type.resources.queue for contract_type in self.contracts)
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The business tables that they read and write."""
+        """The business tables that they access."""
         return _sorted_unique(
             name for contract_type in self.contracts for name in contract_type.resources.tables
         )
@@ -58,21 +58,21 @@ class RequiredResources:
 
     @property
     def sends_to(self) -> tuple[str, ...]:
-        """The queues that their effects feed."""
+        """The queues that their effects send to."""
         return _sorted_unique(
             name for contract_type in self.contracts for name in contract_type.resources.sends_to
         )
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """The AWS actions that they perform themselves, such as ses:SendEmail."""
+        """The AWS actions of their effects, such as ses:SendEmail."""
         return _sorted_unique(
             name for contract_type in self.contracts for name in contract_type.resources.iam_actions
         )
 
     @property
     def publishes_events(self) -> bool:
-        """Whether any of them puts its ends on the event bus."""
+        """Whether any of them publishes ended jobs to the event bus."""
         return any(contract_type.publishes_events for contract_type in self.contracts)
 
 

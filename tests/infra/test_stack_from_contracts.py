@@ -155,9 +155,9 @@ def test_mail_is_granted_when_account_is_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("contract", "context", "sentence"),
     [
-        (PayInvoice, {}, "needs the table 'invoices', which the stack does not make"),
-        (UnplacedCharge, {}, "names the action 'iot:Publish', and the stack does not know on what"),
-        (PaymentCharge, {"jobs_table": "x"}, "an existing job table needs its stream"),
+        (PayInvoice, {}, "requires the table 'invoices', which has no schema"),
+        (UnplacedCharge, {}, "requires the action 'iot:Publish', and the stack does not know its"),
+        (PaymentCharge, {"jobs_table": "x"}, "an existing job table needs the ARN of its stream"),
     ],
 )
 def test_missing_stage_information_is_reported(
