@@ -163,8 +163,8 @@ class Layer:
         )
         if done.returncode:
             raise LayerError(
-                f"Cannot build the layer {self.name!r} for {self.target.name}. The first build needs "
-                f"the package index; `make setup` builds all layers:\n{done.stderr.strip()}"
+                f"Cannot build the layer {self.name!r} for {self.target.name}. The first build "
+                f"needs the package index; `make setup` builds all layers:\n{done.stderr.strip()}"
             )
 
 

@@ -71,7 +71,8 @@ class Tables(Construct):
         if name not in TABLE_SCHEMAS:
             raise StageError(
                 f"a contract requires the table {name!r}, which has no schema: name an existing "
-                f"table with -c {name}_table=…, or add a schema to infra/oncely_cdk/table_schemas.py"
+                f"table with -c {name}_table=…, or add a schema to "
+                "infra/oncely_cdk/table_schemas.py"
             )
         return _new_table(self, name, TABLE_SCHEMAS[name], stage)
 
