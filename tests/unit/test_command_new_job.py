@@ -39,7 +39,7 @@ def test_new_jobs_of_every_safety_class_pass_tests_and_linter(clone: Path) -> No
     assert tested.returncode == 0, tested.stdout
     assert "8 passed" in tested.stdout
     for check in (("check",), ("format", "--check")):
-        done = run(clone, "-m", "ruff", *check, "functions/oncely/contracts", "tests")
+        done = run(clone, "-m", "ruff", *check, "functions/oncely/jobs", "tests")
         assert done.returncode == 0, done.stdout
 
 

@@ -13,7 +13,7 @@ from oncely.domain.profiles import ProviderProfile
 from oncely.domain.storable import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 from oncely.jobs import CONTRACTS
 
-DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
+DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
 _NONE: Final = "none"
 _COMMAND_NOTICE: Final = "<!-- Written by `make docs` from the command itself. -->"
 _GENERATED_NOTICE: Final = "<!-- Written by `make docs`; change the contracts instead. -->"
