@@ -48,7 +48,7 @@ def test_job_is_sent_found_and_shown(deployment: StackClient) -> None:
     again = run_cli_json(deployment, "send", "payment.charge", "order_id=command")
 
     assert sent == f"created    {key}\n"
-    assert (again[0]["fate"], again[0]["status"]) == ("duplicate", "finished")
+    assert (again[0]["outcome"], again[0]["status"]) == ("duplicate", "finished")
     found = run_cli(deployment, "find", "command")
     assert found.splitlines()[0] == "command: charged once, 49.00 EUR."
     assert len(found.splitlines()) < 30
@@ -80,10 +80,10 @@ def test_job_in_review_is_repaired_by_named_operator(deployment: StackClient) ->
     why = ("--reason", "the bank's page shows it")
 
     assert "You may" in run_cli(deployment, "show", key)
-    would = run_cli(deployment, "repair", key, "return", *why, "--dry-run")
+    would = run_cli(deployment, "repair", key, "reopen", *why, "--dry-run")
     assert "nothing was changed" in would
     assert "needs_review" in str(deployment.job(key))
-    done = run_cli(deployment, "repair", key, "return", *why, "--yes", "--as", "ada")
+    done = run_cli(deployment, "repair", key, "reopen", *why, "--yes", "--as", "ada")
 
     assert "It is now pending." in done
     job = deployment.wait_for_job(key, "finished")
@@ -96,7 +96,7 @@ def test_repair_of_ended_job_is_rejected(deployment: StackClient) -> None:
     deployment.once(scenarios.successful_payment)
 
     key = "payment.charge:order_18452"
-    said = run_cli(deployment, "repair", key, "fail", "--reason", "no", "--yes", code=1)
+    said = run_cli(deployment, "repair", key, "mark-failed", "--reason", "no", "--yes", code=1)
 
     assert "Mark as failed is not possible: it is done already." in said
 
@@ -106,7 +106,7 @@ def test_reconcile_dry_run_is_limited_to_one_job(deployment: StackClient) -> Non
     deployment.once(scenarios.successful_payment)
 
     (dry,) = run_cli_json(deployment, "reconcile", key, "--dry-run")
-    said = run_cli(deployment, "reconcile", "--to", "2020-01-01")
+    said = run_cli(deployment, "reconcile", "--until", "2020-01-01")
 
     assert dry["status"] == "SUCCEEDED"
     assert [job["key"] for job in dry["jobs"]] in ([key], [])
@@ -132,7 +132,7 @@ def test_doctor_finds_nothing_broken_on_deployed_stack(deployment: StackClient) 
 
     found = run_cli_json(deployment, "doctor")
 
-    assert [one for one in found if one["health"] == "broken"] == []
+    assert [one for one in found if one["status"] == "broken"] == []
     assert [one for one in found if "could not be checked" in one["message"]] == []
     assert {"queue payments", "table jobs", "key of stripe", "alarms", "alerts"} <= {
         one["check"] for one in found
@@ -150,7 +150,7 @@ def test_doctor_names_worker_with_disabled_mapping(deployment: StackClient) -> N
     finally:
         functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
 
-    (broken,) = (one for one in found if one["health"] == "broken")
+    (broken,) = (one for one in found if one["status"] == "broken")
     assert broken["check"] == "queue rejects"
     assert mapping["UUID"] in broken["fix"]
 

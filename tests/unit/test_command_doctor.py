@@ -229,7 +229,7 @@ def test_broken_part_is_reported_with_fix(
 
     found = [json.loads(line) for line in said.stdout.splitlines()]
     fault, *_ = (one for one in found if sentence in one["message"])
-    assert (said.exit_code, fault["health"]) == (4, "broken")
+    assert (said.exit_code, fault["status"]) == (4, "broken")
     assert fault["fix"]
 
 
@@ -358,10 +358,10 @@ def test_doctor_reads_bounded_number_of_orders() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stack", "health", "exit_code"),
+    ("stack", "status", "exit_code"),
     [("Oncely-dev", "warning", 0), ("Oncely-prod", "broken", 4)],
 )
-def test_ses_sandbox_is_broken_in_production_only(stack: str, health: str, exit_code: int) -> None:
+def test_ses_sandbox_is_broken_in_production_only(stack: str, status: str, exit_code: int) -> None:
     account = FakeAwsAccount(mail={"SendingEnabled": True, "ProductionAccessEnabled": False})
 
     said = run_cli("doctor", "--json", connection=account.connection(name=stack))
@@ -369,7 +369,7 @@ def test_ses_sandbox_is_broken_in_production_only(stack: str, health: str, exit_
     (finding,) = [
         one for one in map(json.loads, said.stdout.splitlines()) if one["check"] == "mail"
     ]
-    assert finding["health"] == health
+    assert finding["status"] == status
     assert "SES sandbox" in finding["message"]
     assert "request production access" in finding["fix"]
     assert said.exit_code == exit_code

@@ -36,7 +36,7 @@ def test_sweep_input_matches_options() -> None:
     place, machine = connection_with(output='{"counts": {}, "jobs": []}')
 
     said = run_cli(
-        *("reconcile", "--type", "payment.charge", "--from", "2026-11-16", "--limit", "5"),
+        *("reconcile", "--type", "payment.charge", "--since", "2026-11-16", "--limit", "5"),
         *("--dry-run",),
         connection=place,
     )

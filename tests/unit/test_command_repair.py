@@ -33,7 +33,7 @@ def test_repair_records_aws_identity_and_reason(
     review: FakeStackConnection,
 ) -> None:
     said = run_cli(
-        "repair", KEY, "finish", *REASON, "--provider-ref", "ch_9", "--yes", connection=review
+        "repair", KEY, "mark-finished", *REASON, "--provider-ref", "ch_9", "--yes", connection=review
     )
 
     assert said.exit_code == 0, said.output
@@ -45,7 +45,7 @@ def test_repair_records_aws_identity_and_reason(
 
 
 def test_given_name_does_not_hide_aws_identity(review: FakeStackConnection) -> None:
-    run_cli("repair", KEY, "fail", *REASON, "--yes", "--as", "grace", connection=review)
+    run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--as", "grace", connection=review)
 
     assert review.world.job(KEY).evidence[-1].actor == "person:grace (signed in as ada@example.com)"
 
@@ -53,7 +53,7 @@ def test_given_name_does_not_hide_aws_identity(review: FakeStackConnection) -> N
 def test_long_given_name_does_not_displace_aws_identity(review: FakeStackConnection) -> None:
     forged = "boss (signed in as boss)".ljust(200, "_")
 
-    run_cli("repair", KEY, "fail", *REASON, "--yes", "--as", forged, connection=review)
+    run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--as", forged, connection=review)
 
     assert review.world.job(KEY).evidence[-1].actor.endswith("(signed in as ada@example.com)")
 
@@ -61,7 +61,7 @@ def test_long_given_name_does_not_displace_aws_identity(review: FakeStackConnect
 def test_dry_run_shows_result_and_changes_nothing(review: FakeStackConnection) -> None:
     before = review.world.job(KEY)
 
-    said = run_cli("repair", KEY, "fail", *REASON, "--dry-run", connection=review)
+    said = run_cli("repair", KEY, "mark-failed", *REASON, "--dry-run", connection=review)
 
     assert said.exit_code == 0
     assert "A dry run, nothing was changed. It would be failed." in said.stdout
@@ -72,7 +72,7 @@ def test_dry_run_shows_result_and_changes_nothing(review: FakeStackConnection) -
 def test_repair_needs_yes_option_without_terminal(review: FakeStackConnection) -> None:
     before = review.world.job(KEY)
 
-    said = run_cli("repair", KEY, "fail", *REASON, connection=review)
+    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review)
 
     assert said.exit_code == 2
     assert "Pass --yes or --dry-run" in said.stderr
@@ -96,17 +96,17 @@ def test_repair_needs_confirmation_on_terminal(
 ) -> None:
     monkeypatch.setattr(repair_command, "_is_terminal", lambda: True)
 
-    said = run_cli("repair", KEY, "fail", *REASON, connection=review, stdin_text=answer)
+    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text=answer)
 
     assert (said.exit_code, review.world.job(KEY).status) == (code, status)
 
 
 def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "again", *REASON, "--yes", connection=review)
+    said = run_cli("repair", KEY, "resubmit", *REASON, "--yes", connection=review)
 
     assert said.exit_code == 1
     assert "Try again as a new attempt is not possible: only a job that has failed" in said.stderr
-    assert "You may: ask, return, finish, fail." in said.stderr
+    assert "You may: lookup, reopen, mark-finished, mark-failed." in said.stderr
 
 
 def test_job_changed_since_shown_is_not_repaired(
@@ -119,7 +119,7 @@ def test_job_changed_since_shown_is_not_repaired(
 
     monkeypatch.setattr(repair_command, "_is_terminal", changed_while_the_person_is_asked)
 
-    said = run_cli("repair", KEY, "fail", *REASON, connection=review, stdin_text="y\n")
+    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text="y\n")
 
     assert said.exit_code == 1
     assert "the job has changed, it is needs_review now. Look again: oncely show" in said.stderr
@@ -138,7 +138,7 @@ def unknown() -> FakeStackConnection:
 
 
 def test_lookup_prints_provider_outcome_beside_job(unknown: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "ask", *REASON, "--yes", connection=unknown)
+    said = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 
     assert said.exit_code == 0, said.output
     assert "Stripe says: " in said.stdout
@@ -149,7 +149,7 @@ def test_lookup_prints_provider_outcome_beside_job(unknown: FakeStackConnection)
 def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> None:
     unknown.world.payments.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
 
-    said = run_cli("repair", KEY, "ask", *REASON, "--yes", connection=unknown)
+    said = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 
     assert said.exit_code == 3, said.output
     assert "The provider could not say" in said.stderr
@@ -157,7 +157,7 @@ def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> No
 
 
 def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "fail", *REASON, "--yes", "--json", connection=review)
+    said = run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--json", connection=review)
 
     answer = json.loads(said.stdout)
     assert (answer["job"]["status"], answer["dry_run"]) == ("failed", False)
@@ -167,10 +167,10 @@ def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
     ("words", "code"),
     [
         ((KEY, "explode", *REASON), 2),
-        ((KEY, "fail"), 2),
-        (("payment.charge:order_1", "fail", *REASON, "--yes"), 1),
-        ((KEY, "fail", "--reason", " ", "--yes"), 1),
-        ((KEY, "finish", *REASON, "--yes"), 1),  # it needs the provider's reference
+        ((KEY, "mark-failed"), 2),
+        (("payment.charge:order_1", "mark-failed", *REASON, "--yes"), 1),
+        ((KEY, "mark-failed", "--reason", " ", "--yes"), 1),
+        ((KEY, "mark-finished", *REASON, "--yes"), 1),  # it needs the provider's reference
     ],
 )
 def test_incomplete_repair_is_rejected(

@@ -66,7 +66,7 @@ def test_json_output_has_one_line_per_message() -> None:
     said = run_cli("send", "--json", json.dumps(charge_message()), connection=FakeStackConnection())
 
     assert [json.loads(line) for line in said.stdout.splitlines()] == [
-        {"job_key": KEY, "fate": "created", "status": "ready", "conflict": None}
+        {"job_key": KEY, "outcome": "created", "status": "ready", "conflict": None}
     ]
 
 

@@ -32,9 +32,9 @@ def about(
     *,
     since: Annotated[
         str | None,
-        typer.Option("--from", help="First day: 30d (ago), or a date (default: the first)."),
+        typer.Option("--since", help="First day: 30d (ago), or a date (default: the first)."),
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", help="Last day (default: today).")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Last day (default: today).")] = None,
     json: JsonOption = False,
 ) -> None:
     """Show every recorded change about one id, oldest first."""
@@ -44,7 +44,7 @@ def about(
     ]
     first, last = days
     if first is not None and last is not None and last < first:
-        raise CommandError(f"--to ({last}) is before --from ({first}).", ExitCode.USAGE)
+        raise CommandError(f"--until ({last}) is before --since ({first}).", ExitCode.USAGE)
     lines = _reader(stack).about(business_id, since=first, until=last)
     if not lines:
         period = " in these days" if first or last else ""
@@ -95,7 +95,7 @@ def backfill(
     *,
     since: Annotated[
         str | None,
-        typer.Option("--from", help="Only rows changed since then: 7d (ago), or a date."),
+        typer.Option("--since", help="Only rows changed since then: 7d (ago), or a date."),
     ] = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
@@ -145,7 +145,7 @@ def backfill(
     if done.still_open:
         screen.print_error(
             f"{len(done.still_open)} gaps are still open: they are newer than this scan, or began "
-            "before --from. Run `oncely archive backfill` again, without --from."
+            "before --since. Run `oncely archive backfill` again, without --since."
         )
         raise typer.Exit(ExitCode.ACTION_NEEDED)
 

@@ -19,11 +19,11 @@ _EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "oncely list --type payment.charge --since 24h --limit 100 --json",
     ),
     "contracts": ("oncely contracts payment.charge",),
-    "archive about": ("oncely archive about 18452", "oncely archive about customer_7 --from 30d"),
+    "archive about": ("oncely archive about 18452", "oncely archive about customer_7 --since 30d"),
     "archive gaps": ("oncely archive gaps",),
     "archive backfill": (
         "oncely archive backfill --dry-run",
-        "oncely archive backfill --from 2026-05-01",
+        "oncely archive backfill --since 2026-05-01",
     ),
     "doctor": ("oncely doctor --stack Oncely-prod",),
     "send": (
@@ -32,14 +32,14 @@ _EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "oncely send --file jobs.jsonl",
     ),
     "repair": (
-        "oncely repair payment.charge:order_18452 ask --reason 'the customer asks'",
-        "oncely repair payment.charge:order_18452 fail --reason 'refused at Stripe' --dry-run",
+        "oncely repair payment.charge:order_18452 lookup --reason 'the customer asks'",
+        "oncely repair payment.charge:order_18452 mark-failed --reason 'refused at Stripe' --dry-run",
     ),
     "redrive": ("oncely redrive --dry-run", "oncely redrive --type payment.charge --yes"),
     "reconcile": (
         "oncely reconcile --dry-run",
         "oncely reconcile payment.charge:order_18452",
-        "oncely reconcile --type payment.charge --from 24h",
+        "oncely reconcile --type payment.charge --since 24h",
     ),
     "restore-proofs": (
         "oncely restore-proofs --replacement --dry-run",

@@ -28,12 +28,12 @@ def doctor(stack: StackConnection, *, json: JsonOption = False) -> None:
         found.append(finding)
         if json:
             screen.print_json(asdict(finding))
-    counts = Counter(finding.health for finding in found)
+    counts = Counter(finding.status for finding in found)
     if not json:
         _print_findings(found)
         screen.print_line("")
         screen.print_line(
-            ", ".join(f"{count} {health}" for health, count in sorted(counts.items()))
+            ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
         )
     if counts["broken"]:  # type: ignore[index]  # a StrEnum is its text
         raise typer.Exit(ExitCode.ACTION_NEEDED)
@@ -66,7 +66,7 @@ def _print_findings(found: "list[Finding]") -> None:
         ("", "what", "how it is"),
         (
             (
-                screen.safe_text(one.health, _STYLES[one.health]),
+                screen.safe_text(one.status, _STYLES[one.status]),
                 one.check,
                 one.message if not one.fix else f"{one.message}. To mend: {one.fix}",
             )

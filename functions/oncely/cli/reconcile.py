@@ -30,9 +30,9 @@ def reconcile(
     *,
     job_type: Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")] = None,
     since: Annotated[
-        str | None, typer.Option("--from", help="Due since then: 24h (ago), or a date.")
+        str | None, typer.Option("--since", help="Due since then: 24h (ago), or a date.")
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", help="Due until then.")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Due until then.")] = None,
     limit: Annotated[
         int, typer.Option(min=1, max=200, help="Maximum number of jobs to check.")
     ] = 200,

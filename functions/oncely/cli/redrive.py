@@ -78,7 +78,7 @@ def _redrive_one(services: "OperatorServices", order: "RepairRequest", *, as_jso
         sent = True
     if as_json:
         screen.print_json(
-            {"job_key": order.key, "sent": sent, "said": message, "dry_run": order.dry_run}
+            {"job_key": order.key, "sent": sent, "summary": message, "dry_run": order.dry_run}
         )
     else:
         word = ("would send" if order.dry_run else "sent") if sent else "not sent"

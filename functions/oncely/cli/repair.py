@@ -141,7 +141,7 @@ def _print_result(
     inspector = services.job_queries
     view = build_view(after, inspector.registry, now=inspector.clock.now())
     if as_json:
-        screen.print_json({"job": view.to_json(), "said": message, "dry_run": dry_run})
+        screen.print_json({"job": view.to_json(), "summary": message, "dry_run": dry_run})
         return
     screen.print_line("")
     screen.print_line(message)

@@ -73,7 +73,7 @@ def send(
             outcomes[outcome] += 1
             _print_outcome(one, enqueued, outcome, as_json=json)
     if len(messages) > 1 and not json:
-        screen.print_line(", ".join(f"{count} {fate}" for fate, count in sorted(outcomes.items())))
+        screen.print_line(", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items())))
     if outcomes[SendOutcome.CONFLICT]:
         raise typer.Exit(ExitCode.REFUSED)
 
@@ -150,7 +150,7 @@ def _print_outcome(
         screen.print_json(
             {
                 "job_key": enqueued.job_key,
-                "fate": outcome,
+                "outcome": outcome,
                 "status": enqueued.status,
                 "conflict": enqueued.conflict,
             }

@@ -17,21 +17,21 @@ class Finding:
     """What was found, and what to do about it."""
 
     check: str
-    health: CheckStatus
+    status: CheckStatus
     message: str
     fix: str = ""
 
 
 def passed(check: str, message: str) -> Finding:
     """As it should be."""
-    return Finding(check=check, health=CheckStatus.OK, message=message)
+    return Finding(check=check, status=CheckStatus.OK, message=message)
 
 
 def warned(check: str, message: str, fix: str = "") -> Finding:
     """It works, and someone should look."""
-    return Finding(check=check, health=CheckStatus.WARNING, message=message, fix=fix)
+    return Finding(check=check, status=CheckStatus.WARNING, message=message, fix=fix)
 
 
 def failed(check: str, message: str, fix: str) -> Finding:
     """Jobs wait, or somebody is not told."""
-    return Finding(check=check, health=CheckStatus.BROKEN, message=message, fix=fix)
+    return Finding(check=check, status=CheckStatus.BROKEN, message=message, fix=fix)
