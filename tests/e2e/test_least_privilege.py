@@ -80,7 +80,11 @@ def use_admin_page(stack: StackClient) -> None:
         assert view.get("/api/find", token=token, q=text).status == 200
     # An order comes back, the review is closed, and its payment is tried once more.
     scenarios.put_order(stack, "gone")
-    for repair, status in (("lookup", "needs_review"), ("mark-failed", "failed"), ("resubmit", "failed")):
+    for repair, status in (
+        ("lookup", "needs_review"),
+        ("mark-failed", "failed"),
+        ("resubmit", "failed"),
+    ):
         version = view.get("/api/job", token=token, key=key).json["version"]
         asked = {"key": key, "repair": repair, "version": version, "reason": "the order is back"}
         done = view.post("/api/repair", asked, token=token)

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from oncely.cli.checkup.tables import INDEXES
+from oncely.cli.health_checks.tables import INDEXES
 from oncely.jobs import CONTRACTS
 from oncely.providers.hubspot.api_key import ApiKeyCheck
 from oncely.settings import pascal_case

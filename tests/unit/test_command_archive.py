@@ -1,4 +1,4 @@
-"""`oncely archive`: the history of an id, its gaps, and the scan that closes them."""
+"""`oncely archive`: the history of an id, its gaps, and the backfill."""
 
 import json
 from collections.abc import Iterator
@@ -100,7 +100,8 @@ def test_history_of_order_is_shown_oldest_first(bucket: Bucket, place: FakeStack
     assert [line["status"] for line in lines] == ["started", "finished"]
     assert KEY in run_cli("archive", "about", "18452", connection=place).stdout
     assert (
-        run_cli("archive", "about", "18452", "--until", "2020-01-01", connection=place).exit_code == 1
+        run_cli("archive", "about", "18452", "--until", "2020-01-01", connection=place).exit_code
+        == 1
     )
 
 
@@ -121,7 +122,7 @@ def test_dates_in_wrong_order_are_rejected(place: FakeStackConnection) -> None:
 
 
 def test_open_gaps_set_attention_exit_code(bucket: Bucket, place: FakeStackConnection) -> None:
-    assert run_cli("archive", "gaps", connection=place).stdout == "The history has no open gap.\n"
+    assert run_cli("archive", "gaps", connection=place).stdout == "The history has no open gaps.\n"
     add_gap(bucket)
 
     said = run_cli("archive", "gaps", connection=place)
@@ -155,7 +156,7 @@ def test_restored_table_closes_no_gap(
     said = run_cli("archive", "backfill", connection=place)
 
     assert said.exit_code == 1
-    assert "Scan the table that it replaces" in said.stderr
+    assert "Backfill from the table that it replaces" in said.stderr
     assert run_cli("archive", "gaps", connection=place).exit_code == 4, (
         "restore-proofs still refuses"
     )

@@ -1,4 +1,4 @@
-"""`oncely repair` and `oncely redrive`: by a person, with a reason, to the job that was shown."""
+"""`oncely repair` and `oncely redrive`: named actor, reason, and only the job as shown."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.cli import repair as repair_command
+from oncely.cli import console
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
@@ -21,7 +21,7 @@ REASON = ("--reason", "the customer showed me the bank's page")
 
 @pytest.fixture
 def review() -> FakeStackConnection:
-    """A job that a person must decide: its order was missing, and is there now."""
+    """A job in review whose order was missing and exists now."""
     world = InMemoryStack()
     world.run(charge_message())
     world.add_order()
@@ -33,11 +33,18 @@ def test_repair_records_aws_identity_and_reason(
     review: FakeStackConnection,
 ) -> None:
     said = run_cli(
-        "repair", KEY, "mark-finished", *REASON, "--provider-ref", "ch_9", "--yes", connection=review
+        "repair",
+        KEY,
+        "mark-finished",
+        *REASON,
+        "--provider-ref",
+        "ch_9",
+        "--yes",
+        connection=review,
     )
 
     assert said.exit_code == 0, said.output
-    assert "It is now done." in said.stdout
+    assert "The job is now done." in said.stdout
     entry = review.world.job(KEY).evidence[-1]
     assert entry.actor == "person:ada@example.com"
     assert "the customer showed me" in entry.reason
@@ -64,7 +71,7 @@ def test_dry_run_shows_result_and_changes_nothing(review: FakeStackConnection) -
     said = run_cli("repair", KEY, "mark-failed", *REASON, "--dry-run", connection=review)
 
     assert said.exit_code == 0
-    assert "A dry run, nothing was changed. It would be failed." in said.stdout
+    assert "Dry run: nothing was changed. The job would be failed." in said.stdout
     assert review.world.job(KEY) == before
     assert review.world.order()["status"] == "payment_pending"
 
@@ -94,7 +101,7 @@ def test_repair_needs_confirmation_on_terminal(
     code: int,
     status: Status,
 ) -> None:
-    monkeypatch.setattr(repair_command, "_is_terminal", lambda: True)
+    monkeypatch.setattr(console, "_is_terminal", lambda: True)
 
     said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text=answer)
 
@@ -105,30 +112,30 @@ def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakeStackConn
     said = run_cli("repair", KEY, "resubmit", *REASON, "--yes", connection=review)
 
     assert said.exit_code == 1
-    assert "Try again as a new attempt is not possible: only a job that has failed" in said.stderr
-    assert "You may: lookup, reopen, mark-finished, mark-failed." in said.stderr
+    assert "Repair resubmit is not allowed: only a job that has failed" in said.stderr
+    assert "Allowed now: lookup, reopen, mark-finished, mark-failed." in said.stderr
 
 
 def test_job_changed_since_shown_is_not_repaired(
     review: FakeStackConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def changed_while_the_person_is_asked() -> bool:
+    def change_job_during_prompt() -> bool:
         job = review.world.job(KEY)
         review.world.store.jobs[JobKey(KEY)] = replace(job, version=job.version + 1)
         return True
 
-    monkeypatch.setattr(repair_command, "_is_terminal", changed_while_the_person_is_asked)
+    monkeypatch.setattr(console, "_is_terminal", change_job_during_prompt)
 
     said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text="y\n")
 
     assert said.exit_code == 1
-    assert "the job has changed, it is needs_review now. Look again: oncely show" in said.stderr
+    assert "the job has changed and is now needs_review. Check it with `oncely show" in said.stderr
     assert review.world.job(KEY).status is Status.NEEDS_REVIEW
 
 
 @pytest.fixture
 def unknown() -> FakeStackConnection:
-    """The customer is charged, and the answer was lost."""
+    """The customer is charged, and the response was lost."""
     world = InMemoryStack()
     world.add_order()
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
@@ -142,7 +149,7 @@ def test_lookup_prints_provider_outcome_beside_job(unknown: FakeStackConnection)
 
     assert said.exit_code == 0, said.output
     assert "Stripe says: " in said.stdout
-    assert "It is now done. Charged once: 12.50 EUR" in said.stdout
+    assert "The job is now done. Charged once: 12.50 EUR" in said.stdout
     assert len(unknown.world.payments.charges) == 1
 
 
@@ -152,7 +159,7 @@ def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> No
     said = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 
     assert said.exit_code == 3, said.output
-    assert "The provider could not say" in said.stderr
+    assert "The provider lookup failed" in said.stderr
     assert unknown.world.job(KEY).status is Status.UNKNOWN
 
 
@@ -185,7 +192,7 @@ def test_incomplete_repair_is_rejected(
 
 @pytest.fixture
 def stranded() -> FakeStackConnection:
-    """Three jobs from the dead letters, and one that merely waits."""
+    """Three dead-lettered jobs, and one that is ready."""
     place = FakeStackConnection()
     for order in ("1", "2", "3", "4"):
         run_cli("send", "payment.charge", f"order_id={order}", connection=place)
@@ -204,11 +211,11 @@ def test_redrive_sends_all_dead_letters(stranded: FakeStackConnection) -> None:
     assert said.stdout.count("sent ") == 3
     assert len(stranded.world.outbox.sent) == 3
     job = stranded.world.job("payment.charge:order_1")
-    assert job.evidence[-1].reason == "redriven from the dead letters"
+    assert job.evidence[-1].reason == "redriven from the dead letter queue"
 
 
 class _ThrottledOnceSender(FakeMessageSender):
-    """A queue behind a row that met a busy moment once."""
+    """A sender that is throttled once."""
 
     busy = True
 
@@ -255,4 +262,4 @@ def test_empty_redrive_succeeds() -> None:
     said = run_cli("redrive", connection=FakeStackConnection())
 
     assert said.exit_code == 0
-    assert "No job waits after the dead letters." in said.stderr
+    assert "No jobs are stranded." in said.stderr

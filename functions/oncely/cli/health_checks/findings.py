@@ -1,20 +1,20 @@
-"""One line of a check-up: what was looked at, how it is, and what to mend."""
+"""The result of one health check."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class CheckStatus(StrEnum):
-    """How a part is."""
+    """How a checked part is."""
 
     OK = "ok"
-    WARNING = "warning"  # it works; someone should look
-    BROKEN = "broken"  # jobs wait, or somebody is not told
+    WARNING = "warning"  # works, but needs attention
+    BROKEN = "broken"  # jobs are blocked, or alerts are not delivered
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What was found, and what to do about it."""
+    """What a check found and how to fix it. `--json` prints these fields."""
 
     check: str
     status: CheckStatus
@@ -23,15 +23,15 @@ class Finding:
 
 
 def passed(check: str, message: str) -> Finding:
-    """As it should be."""
+    """Create an `ok` finding."""
     return Finding(check=check, status=CheckStatus.OK, message=message)
 
 
 def warned(check: str, message: str, fix: str = "") -> Finding:
-    """It works, and someone should look."""
+    """Create a `warning` finding."""
     return Finding(check=check, status=CheckStatus.WARNING, message=message, fix=fix)
 
 
 def failed(check: str, message: str, fix: str) -> Finding:
-    """Jobs wait, or somebody is not told."""
+    """Create a `broken` finding."""
     return Finding(check=check, status=CheckStatus.BROKEN, message=message, fix=fix)
