@@ -74,7 +74,7 @@ def show_command(key: JobKey, stack: str) -> str:
 
 def lookup_command(key: JobKey, stack: str) -> str:
     """The command that puts the provider's answer beside ours, and changes nothing else."""
-    return f"oncely repair '{key}' ask --reason 'an alert'{_stack_option(stack)}"
+    return f"oncely repair '{key}' lookup --reason 'an alert'{_stack_option(stack)}"
 
 
 def _stack_option(stack: str) -> str:
