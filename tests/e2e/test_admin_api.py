@@ -275,7 +275,9 @@ def test_operator_resolves_unknown_charge_unless_page_is_stale(
     assert (dry.status, dry.json["dry_run"]) == (200, True)
     assert dry.json["job"]["status"] == "finished"
     assert done.status == 200, done.text
-    assert done.json["said"].startswith("Stripe says: succeeded, charged 49.00 EUR")
+    lookup = done.json["lookup"]
+    assert (lookup["provider"], lookup["outcome"]) == ("Stripe", "succeeded")
+    assert lookup["detail"].startswith("charged 49.00 EUR")
     assert done.json["job"]["status"] == "finished"
     assert f"{OPERATOR} (person)" in {line["who"] for line in done.json["job"]["timeline"]}
     order_id = key.removeprefix("payment.charge:order_")

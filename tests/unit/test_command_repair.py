@@ -141,7 +141,7 @@ def test_lookup_prints_provider_outcome_beside_job(unknown: FakeStackConnection)
     said = run_cli("repair", KEY, "ask", *REASON, "--yes", connection=unknown)
 
     assert said.exit_code == 0, said.output
-    assert "Stripe says: " in said.stdout
+    assert "Stripe lookup: " in said.stdout
     assert "It is now done. Charged once: 12.50 EUR" in said.stdout
     assert len(unknown.world.payments.charges) == 1
 

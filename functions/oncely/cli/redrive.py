@@ -69,16 +69,16 @@ def _redrive_one(services: "OperatorServices", order: "RepairRequest", *, as_jso
     from oncely.domain.errors import UnavailableError
 
     try:
-        _, message = unwrap_outcome(services.repairer.repair(order), order.key)
+        _, details = unwrap_outcome(services.repairer.repair(order), order.key)
     except CommandError as error:
         sent, message = False, error.message
     except UnavailableError as error:
         sent, message = False, str(error)
     else:
-        sent = True
+        sent, message = True, str(details)
     if as_json:
         screen.print_json(
-            {"job_key": order.key, "sent": sent, "said": message, "dry_run": order.dry_run}
+            {"job_key": order.key, "sent": sent, "message": message, "dry_run": order.dry_run}
         )
     else:
         word = ("would send" if order.dry_run else "sent") if sent else "not sent"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from oncely.aws.operator_services import OperatorServices
     from oncely.domain.jobs import Job
     from oncely.operate.job_view import JobView
-    from oncely.operate.repair_request import RepairOutcome
+    from oncely.operate.repair_request import RepairDetails, RepairOutcome
 
 
 @with_stack
@@ -66,8 +66,8 @@ def repair(
         actor=actor,
         dry_run=dry_run,
     )
-    after, message = unwrap_outcome(services.repairer.repair(order), key)
-    _print_result(services, after, message, dry_run=dry_run, as_json=json)
+    after, details = unwrap_outcome(services.repairer.repair(order), key)
+    _print_result(services, after, details, dry_run=dry_run, as_json=json)
 
 
 def confirm(question: str) -> None:
@@ -84,7 +84,7 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, str]":
+def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, RepairDetails]":
     """What the job is, or would be, and what was heard; or the sentence that ends the command."""
     from oncely.operate.repair_request import (
         BusinessRowConflict,
@@ -97,8 +97,8 @@ def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, str]":
     )
 
     match outcome:
-        case Repaired(after=after, summary=message) | WouldRepair(after=after, summary=message):
-            return after, message
+        case Repaired(after=after, details=details) | WouldRepair(after=after, details=details):
+            return after, details
         case NotAllowed(reason=reason):
             raise CommandError(f"Not done: {reason}.")
         case StaleVersion(current=now):
@@ -134,16 +134,21 @@ def _print_offer(view: "JobView", action: Repair) -> None:
 
 
 def _print_result(
-    services: "OperatorServices", after: "Job", message: str, *, dry_run: bool, as_json: bool
+    services: "OperatorServices",
+    after: "Job",
+    details: "RepairDetails",
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     from oncely.operate.job_view import build_view
 
     inspector = services.job_queries
     view = build_view(after, inspector.registry, now=inspector.clock.now())
     if as_json:
-        screen.print_json({"job": view.to_json(), "said": message, "dry_run": dry_run})
+        screen.print_json({"job": view.to_json(), **details.to_json(), "dry_run": dry_run})
         return
     screen.print_line("")
-    screen.print_line(message)
+    screen.print_line(str(details))
     became = "A dry run, nothing was changed. It would be" if dry_run else "It is now"
     screen.print_line(f"{became} {after.status.label}. {view.headline}")

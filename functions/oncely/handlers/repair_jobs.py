@@ -50,10 +50,14 @@ def repair(request: ApiRequest) -> ApiResponse:
     outcome = get_operator_services().repairer.repair(repair_request)
     telemetry().repair_attempted(repair_request, outcome)
     match outcome:
-        case Repaired(after=after, summary=said):
-            return ApiResponse.json({"job": _view_json(after), "said": said})
-        case WouldRepair(after=after, summary=said):
-            return ApiResponse.json({"job": _view_json(after), "said": said, "dry_run": True})
+        case Repaired(after=after, details=details) | WouldRepair(after=after, details=details):
+            return ApiResponse.json(
+                {
+                    "job": _view_json(after),
+                    **details.to_json(),
+                    "dry_run": repair_request.dry_run,
+                }
+            )
         case StaleVersion(current=now):
             return ApiResponse.error(HTTPStatus.CONFLICT, "changed, reload", job=_view_json(now))
         case NotAllowed(reason=why) | BusinessRowConflict(reason=why):
