@@ -279,7 +279,7 @@ def test_operator_resolves_unknown_charge_unless_page_is_stale(
     assert (lookup["provider"], lookup["outcome"]) == ("Stripe", "succeeded")
     assert lookup["detail"].startswith("charged 49.00 EUR")
     assert done.json["job"]["status"] == "finished"
-    assert f"{OPERATOR} (person)" in {line["who"] for line in done.json["job"]["timeline"]}
+    assert f"{OPERATOR} (operator)" in {line["actor"] for line in done.json["job"]["timeline"]}
     order_id = key.removeprefix("payment.charge:order_")
     assert count_charges(admin_api.stack, order_id) == 1
     row = admin_api.stack.get("OrdersTableName", order_id=order_id)

@@ -13,7 +13,7 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ATTENTION, Event, Status
 from oncely.operate import job_queries as inspect
 from oncely.operate.page_cursor import ListCursor
-from oncely.ports import JobListEntry
+from oncely.ports import JobListEntry, UnreadableRow
 from oncely.testing.memory import MemoryJobIndex
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -307,13 +307,13 @@ def test_counts_are_serialized_by_name() -> None:
         "pending": 0,
         "failed_today": 0,
         "oldest_unresolved_at": None,
-        "more": [],
+        "truncated": [],
     }
     assert some.to_json() == {
         **none.to_json(),
         "pending": 1,
         "oldest_unresolved_at": "2026-11-16T03:00:00.000Z",
-        "more": ["pending"],
+        "truncated": ["pending"],
     }
 
 
@@ -333,7 +333,7 @@ def test_window_of_one_moment_lists_jobs_changed_then() -> None:
 class _RecordingIndex(MemoryJobIndex):
     """An index that still lists a job whose row was deleted."""
 
-    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
         found = super().get_many(keys)
         found.pop(JobKey("payment.charge:order_1"))
         return found

@@ -257,8 +257,8 @@ def test_operator_named_like_component_is_distinguished(name: str) -> None:
     repair_job(world, Repair.RESUBMIT, actor=name)
 
     told = timeline(world.job(KEY))
-    assert (told[0].actor_name, told[-1].actor_name) == ("worker", f"{name} (person)")
-    assert timeline(world.job(JobKey(f"{KEY}:2")))[0].actor_name == f"{name} (person)"
+    assert (told[0].actor_name, told[-1].actor_name) == ("worker", f"{name} (operator)")
+    assert timeline(world.job(JobKey(f"{KEY}:2")))[0].actor_name == f"{name} (operator)"
 
 
 def test_second_resubmission_is_not_allowed() -> None:

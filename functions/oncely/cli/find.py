@@ -34,8 +34,7 @@ def find(
     inspector = stack.services(actor=_ACTOR).job_queries
     found = inspector.search(text)
     if json:
-        jobs = [view.to_summary_json() for view in found.jobs]
-        screen.print_json({"query": found.query, "jobs": jobs})
+        screen.print_json(found.to_json())
     elif found.jobs:
         charging = {
             contract_type.job_type
@@ -43,7 +42,9 @@ def find(
             if contract_type.takes_money
         }
         _print_answer(found.jobs, [view for view in found.jobs if view.job.job_type in charging])
-    if not found.jobs:
+    for row in found.unreadable:
+        screen.print_line(row.reason, to=screen.stderr_console())
+    if not found.jobs and not found.unreadable:
         raise CommandError(
             f"No job is known of {found.query!r}: give the order, the customer, the provider's "
             "reference or the job key as it is written there."

@@ -24,15 +24,15 @@ _DETAILS: Final = {
 _TIMES: Final = {
     "since": "since",
     "created": "created_at",
-    "last try": "last_try",
-    "next look": "next_check_at",
+    "last claim": "claimed_at",
+    "next check": "next_check_at",
     "kept until": "expires_at",
 }
 
 
 def format_status(view: JobJson) -> "Text":
     """The plain word, in its colour; the exact status beside it where that says more."""
-    words, exact = str(view["status_words"]), str(view["status"])
+    words, exact = str(view["status_label"]), str(view["status"])
     text = f"{words} ({exact})" if words == "pending" else words
     return screen.safe_text(text, _STYLES.get(words, "yellow"))
 
@@ -73,7 +73,7 @@ def print_timeline(view: JobJson) -> None:
     screen.print_table(
         ("time (UTC)", "who", "what", "why"),
         (
-            (_format_when(line), line["who"], line["words"], line["reason"])
+            (_format_when(line), line["actor"], line["event_label"], line["reason"])
             for line in view["timeline"]
         ),
     )

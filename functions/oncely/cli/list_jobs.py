@@ -112,6 +112,8 @@ def _collect_jobs(
     looks = MAX_ENTRIES_SCANNED // MAX_ROWS_READ
     for page in iterate_pages(inspector, size=size, **wanted):
         taken += page.jobs
+        for row in page.unreadable:
+            screen.print_line(row.reason, to=screen.stderr_console())
         if len(taken) > limit:
             return taken[:limit], f"There are more: --limit {limit * 4}"
         # A page that is not full went past as many jobs of other types as it may.
