@@ -17,7 +17,7 @@ from typing import IO, Final, Self
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 ENGINE_ENVIRONMENT: Final = REPOSITORY / ".venv-engine"
-WATCHDOG_SCRIPT: Final = Path(__file__).with_name("leash.py")
+WATCHDOG_SCRIPT: Final = Path(__file__).with_name("parent_watchdog.py")
 
 HOST: Final = "127.0.0.1"
 ACCOUNT: Final = "000000000000"

@@ -146,7 +146,8 @@ FENCE: Final = (
     Mutation(
         "a worker claims in a refused table",
         RUN,
-        "            return TableFenced(job_key=key, job_type=contract_type.job_type, reason=table.reason)\n",
+        "            return TableFenced(job_key=key, job_type=contract_type.job_type, "
+        "reason=table.reason)\n",
         "            table = TableOpen(deployment=None)\n",
         FENCED,
     ),
@@ -161,7 +162,9 @@ FENCE: Final = (
         "what cannot be asked after a restore is sent",
         ACTING,
         "        case LookupUnsupported(reason=reason):\n            return Anomalous(",
-        "        case LookupUnsupported(reason=reason):\n            return Absent(",
+        "        case LookupUnsupported(reason=reason):\n"
+        "            from oncely.domain.effect_outcomes import NotFound\n"
+        "            return NotFound(",
         AFTER,
     ),
     Mutation(
@@ -175,7 +178,7 @@ FENCE: Final = (
         "the reconciler takes a restored row without a reference for proof",
         ASKING,
         "        if may_have_lost_history(row, table.replays_until):\n            answer",
-        "        if row.status is None:\n            outcome",
+        "        if row.status is None:\n            answer",
         AFTER,
     ),
     Mutation(
@@ -188,8 +191,9 @@ FENCE: Final = (
     Mutation(
         "a key window makes a resend safe after a restore",
         ASKING,
-        "if isinstance(answer, LookupUnsupported) and contract.policy.safety is not RetrySafety.NATURAL:",
-        "if isinstance(outcome, LookupUnsupported) and contract.policy.safety is None:",
+        "if isinstance(answer, LookupUnsupported) and contract.policy.safety is not "
+        "RetrySafety.NATURAL:",
+        "if isinstance(answer, LookupUnsupported) and contract.policy.safety is None:",
         AFTER,
     ),
     Mutation(
@@ -251,7 +255,8 @@ FENCE: Final = (
     Mutation(
         "a payment that our own rows name already is recorded a second time",
         ASKING,
-        "if may_have_lost_history(row, table.replays_until) and _is_recorded(checked_outcome, precheck):",
+        "if may_have_lost_history(row, table.replays_until) and _is_recorded(checked_outcome, "
+        "precheck):",
         "if row.status is None:",
         AFTER,
     ),

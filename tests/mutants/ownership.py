@@ -28,7 +28,7 @@ OWNERSHIP: Final = (
         "a move of a newer version makes its row unreadable",
         ROWS,
         "else _TRANSITIONS.get((old, event), _UNKNOWN_STATUS)",
-        "else _TRANSITIONS[from_status, event]",
+        "else _TRANSITIONS[old, event]",
         ("tests/unit/test_job_rows.py",),
     ),
     Mutation(
@@ -50,7 +50,8 @@ OWNERSHIP: Final = (
         "a claim on DynamoDB takes any row",
         EXPRESSIONS,
         "free = f\"({status} = {e.value(serialize_field('status', Status.READY))})\"",
-        "free = f\"(attribute_exists({key}) OR {status} = {e.value(serialize_field('status', 'x'))})\"",
+        "free = f\"(attribute_exists({key}) OR {status} = {e.value(serialize_field('status', "
+        "'x'))})\"",
         ("tests/conformance/test_job_store_claim.py", "-k", "moto"),
     ),
     Mutation(
@@ -85,7 +86,10 @@ OWNERSHIP: Final = (
         "a worker that lost its row goes on and confirms",
         ACTING,
         "                    if saved is None:\n",
-        "                    mine = save_reference(ref).on(job, now=job.updated_at, actor='late')\n                    saved = saved or mine\n                    if saved is None:\n",
+        "                    mine = save_reference(ref).apply_to(job, now=job.updated_at, "
+        "actor='late')\n"
+        "                    saved = saved or mine\n"
+        "                    if saved is None:\n",
         ("tests/unit/test_late_workers.py",),
     ),
     Mutation(
@@ -112,8 +116,8 @@ OWNERSHIP: Final = (
     Mutation(
         "the lease ends before its worker does",
         RUN,
-        "lease_until=self.deadline.at + self.contract.policy.profile.request_timeout + CLOCK_SKEW,",
-        "lease_until=self.deadline.at - timedelta(seconds=30),",
+        "+ self.contract.policy.profile.request_timeout\n            + CLOCK_SKEW,",
+        "- timedelta(seconds=30),",
         ("tests/unit/test_late_workers.py",),
     ),
     Mutation(
@@ -121,14 +125,18 @@ OWNERSHIP: Final = (
         ACTING,
         "if not self._has_time(terms.profile.request_timeout * calls):",
         "if False:",
-        (EXPLORER, "-k", "promise_holds and (lookup or no-keys)"),
+        (EXPLORER, "-k", "invariants_hold and (lookup or no-keys)"),
     ),
     # Order: what is saved before what.
     Mutation(
         "the payment is confirmed before its reference is saved",
         ACTING,
         "                    saved = self.save_checkpoint(job, save_reference(ref))\n",
-        "                    mine = save_reference(ref).on(job, now=job.updated_at, actor='early')\n                    early = self._call(mine, facts)\n                    self._guarded_call(self.contract.execute, early)\n                    saved = self.save_checkpoint(job, save_reference(ref))\n",
+        "                    mine = save_reference(ref).apply_to(job, now=job.updated_at, "
+        "actor='early')\n"
+        "                    early = self._call(mine, facts)\n"
+        "                    self._guarded_call(self.contract.execute, early)\n"
+        "                    saved = self.save_checkpoint(job, save_reference(ref))\n",
         ("tests/unit/test_charge_once.py",),
     ),
     Mutation(

@@ -158,9 +158,7 @@ class DynamoJobIndex:
                 return
             if pause is not None:
                 self.sleep(pause)
-        raise UnavailableError(
-            f"DynamoDB is throttling ({len(wanted)} rows missing). Try again."
-        )
+        raise UnavailableError(f"DynamoDB is throttling ({len(wanted)} rows missing). Try again.")
 
     def _query(self, **query: Any) -> Mapping[str, Any]:  # noqa: ANN401  # the SDK's own form
         return self._call(lambda: self.client.query(TableName=self.table, **query))

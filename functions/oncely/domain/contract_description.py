@@ -14,8 +14,8 @@ RETRY_DESCRIPTIONS: Final[Mapping[RetrySafety, str]] = {
     ),
     RetrySafety.KEYED: (
         "an ended job returns its first result. While the outcome is unknown, Oncely looks it up "
-        "at the provider. It resends only if the effect certainly did not happen, or under the same "
-        "idempotency key while the provider still honors it."
+        "at the provider. It resends only if the effect certainly did not happen, or under the "
+        "same idempotency key while the provider still honors it."
     ),
     RetrySafety.LOOKUP: (
         "an ended job returns its first result. While the outcome is unknown, Oncely looks it up "

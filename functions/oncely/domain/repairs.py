@@ -270,8 +270,8 @@ def _check_mark_failed(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bo
     del now
     if job.status is Status.NEEDS_REVIEW and needs_closing(job, policy):
         return True, (
-            f"{policy.profile.name} is asked first: what is still open there is closed by a worker, "
-            "and then the job has failed"
+            f"{policy.profile.name} is asked first: what is still open there is closed by a "
+            "worker, and then the job has failed"
         )
     if job.status is Status.NEEDS_REVIEW:
         return True, f"you have seen at {policy.profile.name} that it is not done: our rows follow"
@@ -308,8 +308,8 @@ def _check_unreadable_job(job: Job, policy: RetryPolicy | None, repair: Repair) 
             )
         case Status.NEEDS_REVIEW if repair in _OPERATOR_FINDINGS:
             return True, (
-                f"you have seen outside that it is {_OPERATOR_FINDINGS[repair]}: the job is closed, and our own "
-                f"rows are not changed, because {cannot}"
+                f"you have seen outside that it is {_OPERATOR_FINDINGS[repair]}: the job is "
+                f"closed, and our own rows are not changed, because {cannot}"
             )
         case Status.NEEDS_REVIEW:
             return False, f"{cannot}: deploy one that can, or mark it as done or as failed"

@@ -16,34 +16,29 @@ from oncely.admin_page.http_api import (
 )
 from oncely.admin_page.list_query import ListQuery
 from oncely.admin_page.page_files import PageFiles
-from oncely.aws.clients import AwsClients
-from oncely.aws.operator_services import build_job_queries
+from oncely.app import App
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
-from oncely.operate.job_queries import JobQueries
-from oncely.settings import AdminPageSettings
 from oncely.telemetry import instrumented
 
 
 @once
-def get_settings() -> AdminPageSettings:
-    """Read once per execution environment."""
-    return AdminPageSettings.from_env(os.environ)
-
-
-@once
-def get_job_queries() -> JobQueries:
-    """Wire once per execution environment."""
-    known = get_settings()
-    return build_job_queries(known, CONTRACTS, clients=AwsClients())
+def get_app() -> App:
+    """Built once per execution environment."""
+    app = App.from_env(os.environ, CONTRACTS)
+    _ = app.job_queries
+    return app
 
 
 @once
 def get_page_files() -> PageFiles:
     """Load once per execution environment."""
-    known = get_settings()
+    settings = get_app().settings
+    settings.require("sign_in_url", "sign_in_client_id", "stack_name")
     return PageFiles.load(
-        sign_in=known.sign_in_url, client_id=known.sign_in_client_id, stack=known.stack_name
+        sign_in=str(settings.sign_in_url),
+        client_id=str(settings.sign_in_client_id),
+        stack=settings.stack_name,
     )
 
 
@@ -62,18 +57,18 @@ def current_user(request: ApiRequest) -> ApiResponse:
 
 def search_jobs(request: ApiRequest) -> ApiResponse:
     """Search by order, customer, provider reference or job key."""
-    return ApiResponse.json(get_job_queries().search(request.query.get("q", "")).to_json())
+    return ApiResponse.json(get_app().job_queries.search(request.query.get("q", "")).to_json())
 
 
 def list_jobs(request: ApiRequest) -> ApiResponse:
     """One page of a list."""
-    listed = get_job_queries().list_page(**vars(ListQuery.from_query_string(request.query)))
+    listed = get_app().job_queries.list_page(**vars(ListQuery.from_query_string(request.query)))
     return ApiResponse.json(listed.to_json())
 
 
 def get_job(request: ApiRequest) -> ApiResponse:
     """One job with its timeline, repairs and contract."""
-    view = get_job_queries().get(request.query.get("key", ""))
+    view = get_app().job_queries.get(request.query.get("key", ""))
     if view is None:
         return ApiResponse.error(
             HTTPStatus.NOT_FOUND, "job not found: check the key, or search by order or customer"
@@ -83,7 +78,7 @@ def get_job(request: ApiRequest) -> ApiResponse:
 
 def get_counts(_request: ApiRequest) -> ApiResponse:
     """Counts of what needs attention."""
-    return ApiResponse.json(get_job_queries().counts().to_json())
+    return ApiResponse.json(get_app().job_queries.counts().to_json())
 
 
 ROUTES: Routes = {

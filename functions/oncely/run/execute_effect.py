@@ -76,7 +76,7 @@ class EffectExecutor:
         return EffectResult(call.job, answer)
 
     def lookup_first(self, job: Job, facts: Any) -> EffectResult | OwnershipYielded:  # noqa: ANN401  # the contract's own type
-        """Ask what an earlier run did, if a restore lost it; `NotFound` allows to perform it now."""
+        """Ask what an earlier run did, if a restore lost it; `NotFound` allows to execute now."""
         if job.provider_ref is None:
             match self._guarded_lookup(self.contract.find_prepared, self._call(job, facts)):
                 case None:
