@@ -158,7 +158,7 @@ class DynamoJobIndex:
                 return
             if pause is not None:
                 self.sleep(pause)
-        raise UnavailableError(f"DynamoDB is throttling ({len(wanted)} rows missing). Try again.")
+        raise UnavailableError(f"DynamoDB is throttling ({len(wanted)} rows missing)")
 
     def _query(self, **query: Any) -> Mapping[str, Any]:  # noqa: ANN401  # the SDK's own form
         return self._call(lambda: self.client.query(TableName=self.table, **query))
@@ -167,7 +167,7 @@ class DynamoJobIndex:
         try:
             answer: Mapping[str, Any] = send()
         except AMBIGUOUS_ERRORS as error:
-            raise UnavailableError(f"DynamoDB did not respond ({error}). Try again.") from error
+            raise UnavailableError(f"DynamoDB did not respond ({error})") from error
         except ClientError as error:
             raise self._translate_error(error) from error
         return answer
@@ -175,7 +175,7 @@ class DynamoJobIndex:
     def _translate_error(self, error: ClientError) -> OncelyError:
         code = error_code(error)
         if is_retryable(error):
-            return UnavailableError(f"DynamoDB is throttling ({code}). Try again.")
+            return UnavailableError(f"DynamoDB is throttling ({code})")
         return NotConfiguredError(
             f"table {self.table!r} cannot be queried ({code}): check its name, its indexes and "
             "the function's permissions"
