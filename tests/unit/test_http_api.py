@@ -18,7 +18,12 @@ from oncely.admin_page.http_api import (
     handle_event,
 )
 from oncely.admin_page.list_query import ListQuery
-from oncely.domain.errors import InvalidRequestError, UnavailableError
+from oncely.domain.errors import (
+    InvalidRequestError,
+    NotConfiguredError,
+    UnavailableError,
+    UnreadableRowError,
+)
 
 
 def make_event(**claims: object) -> dict[str, Any]:
@@ -101,6 +106,8 @@ def failing_route(error: Exception) -> Callable[[ApiRequest], ApiResponse]:
     ("error", "expected", "sentence"),
     [
         (InvalidRequestError("say why"), 400, "say why"),
+        (UnreadableRowError("cannot be read"), 422, "cannot be read"),
+        (NotConfiguredError("no table"), 502, "no table"),
         (UnavailableError("DynamoDB is busy"), 502, "try again in a moment: DynamoDB is busy"),
         (ZeroDivisionError("secret"), 500, "unexpected error"),
     ],

@@ -152,3 +152,14 @@ def test_subject_is_stored_when_key_cannot_be_derived() -> None:
     (view,) = world.inspector().search("hubspot#1").jobs
 
     assert view.job.subject == view.subject == "hubspot#1"
+
+
+def test_unreadable_row_hides_no_other_search_result() -> None:
+    world = world_with_paid_job()
+    world.run(charge_message("18452", attempt=2))
+    world.store.unreadable.add(KEY)
+
+    found = world.inspector().search("18452")
+
+    assert [row.job_key for row in found.unreadable] == [KEY]
+    assert found.to_json()["jobs"] == [view.to_summary_json() for view in found.jobs]
