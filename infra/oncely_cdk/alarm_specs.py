@@ -148,7 +148,7 @@ def queue_alarms(
 ) -> Iterator[AlarmSpec]:
     """What the queues say."""
     yield AlarmSpec(
-        name="DeadLetterHandler",
+        name="DeadLetters",
         metric=dead_letters.metric_number_of_messages_received(period=PERIOD, statistic="Sum"),
         threshold=1,
         description="A message was delivered too often without an end; its row carries the job on.",

@@ -23,7 +23,7 @@ class Queues(Construct):
         super().__init__(scope, id_)
         self._stage = stage
         kept = Duration.days(stage.dead_letter_retention_days)
-        self.dead_letters = self._queue("DeadLetterHandler", retention=kept)
+        self.dead_letters = self._queue("DeadLetters", retention=kept)
         self.rejects = self._queue("Rejects", retention=kept)
         self._suppress_nag_for_last_queue(self.rejects)
         self._queues = {

@@ -26,7 +26,7 @@ def alarms(assembly: Assembly) -> dict[str, dict[str, Any]]:
 
 def test_alarms_match_expected_set(prod: Assembly) -> None:
     assert set(alarms(prod)) == {
-        *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetterHandler", "Deduplications"),
+        *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetters", "Deduplications"),
         *("ProviderUnreachable", "NotAttempted", "ProviderRefusesUs"),
         *("FailedSweeps", "EndlessSweeps", "Broken", "ReplyFailed", "NotPublished"),
         *("NotLookedAt", "NotTold", "TableBlocked", "SweepDone"),
