@@ -19,7 +19,6 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.registry import ContractRegistry
 from oncely.run import execute_effect as acting
 from oncely.run import run_job
-from oncely.run.deadline import Deadline
 from oncely.settings import WorkerSettings
 from oncely.testing.memory import MemoryTableGuard
 from tests.support.crash_points import InterruptingPort
@@ -75,7 +74,7 @@ def main(body: str) -> None:
         jitter=random_jitter,
         guard=MemoryTableGuard(),
     )
-    outcome = runner.run(body, deadline=Deadline(clock.now() + DEADLINE, clock))
+    outcome = runner.run(body, deadline=clock.now() + DEADLINE)
     signal(type(outcome).__name__)
 
 

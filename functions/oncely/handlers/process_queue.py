@@ -17,7 +17,6 @@ from oncely.domain.errors import NotConfiguredError
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
 from oncely.registry import ContractRegistry
-from oncely.run.deadline import Deadline
 from oncely.run.process_batch import BatchProcessor, Delivery
 from oncely.run.run_job import JobRunner
 from oncely.settings import WorkerSettings
@@ -71,7 +70,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     time_left = timedelta(milliseconds=context.get_remaining_time_in_millis())
     processed = get_worker().process(
         [_delivery(record) for record in event["Records"]],
-        deadline=Deadline(clock.now() + time_left, clock),
+        deadline=clock.now() + time_left,
     )
     telemetry().record_deliveries(processed)
     kept = (one.delivery.message_id for one in processed if not one.acked)

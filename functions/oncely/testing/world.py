@@ -13,7 +13,6 @@ from oncely.domain.lifecycle import Status
 from oncely.domain.proof import awaits_publishing
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
-from oncely.run.deadline import Deadline
 from oncely.run.message_actions import Ack, Nack, Reject, action_for
 from oncely.run.outcomes import Duplicate, Failed, Finished, InternalError, RunOutcome
 from oncely.testing.base_simulation import END_FAULTS, SWEEP_TIMEOUT, BaseSimulation
@@ -150,9 +149,7 @@ class Simulation(BaseSimulation):
         """One run of a worker, and what becomes of its message."""
         services = self.services
         try:
-            outcome: RunOutcome = services.runner.run(
-                message.body, deadline=Deadline(deadline, services.clock)
-            )
+            outcome: RunOutcome = services.runner.run(message.body, deadline=deadline)
         except UnavailableError as error:
             outcome = InternalError(error)
         except Exception as error:  # noqa: BLE001  # whatever it is, it was not asked for
@@ -207,7 +204,7 @@ class Simulation(BaseSimulation):
         services, found = self.services, DueWork()
         with self._tolerate_unavailable():
             found = services.finder.find(SweepRequest(), holder=self._holder())
-        deadline = Deadline(self.schedule.now + SWEEP_TIMEOUT, services.clock)
+        deadline = self.schedule.now + SWEEP_TIMEOUT
         for handled in services.group_resolver.resolve(found.items, deadline=deadline):
             self.schedule.log(" ", handled.resolution)
             with self._tolerate_unavailable():
