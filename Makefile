@@ -75,21 +75,21 @@ destroy: $(AWS_STACK) ## Delete STAGE; the archive stays, and in prod all data d
 REPLAY ?=
 
 faults: $(DEV) ## Explore fault schedules for every job (ARGS=--beside compares with Powertools; REPLAY='…' replays one)
-	@PYTHONPATH=functions $(VENV)/bin/python -m tests.faults $(ARGS) --replay '$(REPLAY)'
+	@PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.faults $(ARGS) --replay '$(REPLAY)'
 
 mutants: $(DEV) $(ENGINE) ## Break guards in a copy of the code, and see a test fail; ARGS="lease", or ARGS="--random 60 --seed N"
-	@PYTHONPATH=functions $(VENV)/bin/python -m tests.mutants $(ARGS)
+	@PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.mutants $(ARGS)
 
 bench: $(LOCAL_STACK) ## Measure beside Powertools and write docs/benchmarks.md (some minutes)
-	@$(WITH_VENV) PYTHONPATH=functions:. $(VENV)/bin/python -m tests.bench
+	@$(WITH_VENV) PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.bench
 
 soak: $(LOCAL_STACK) ## Real processes under kills, outages, faults and skewed clocks; ARGS="--minutes 5 --jobs 2000 --seed 1"
 	@$(WITH_VENV) ONCELY_TEST_SIZE=full $(VENV)/bin/python -m pytest -m mass
-	@PYTHONPATH=functions:. $(VENV)/bin/python -m tests.soak $(ARGS)
+	@PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.soak $(ARGS)
 
 docs: $(DEV) ## Regenerate the docs pages built from code, and count what jobs cost
 	@$(VENV)/bin/python -m oncely.cli.render_docs
-	@PYTHONPATH=functions:. $(VENV)/bin/python -m tests.bench.cost_pages
+	@PYTHONPATH=functions:infra:. $(VENV)/bin/python -m tests.bench.cost_pages
 
 fmt: $(DEV) ## Format the code and repair what the linter can repair
 	@$(VENV)/bin/ruff check --fix-only $(SOURCES)

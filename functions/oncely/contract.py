@@ -31,6 +31,7 @@ from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.proof import default_retention
 from oncely.domain.writes import BusinessWrite, Json
 from oncely.ports import Dependencies
+from oncely.provider import AnyProvider
 
 # Two DynamoDB calls of 4 s at worst (adapters/aws.py): the write that ends a job, and the read
 # that tells whether it arrived when its reply did not.
@@ -133,9 +134,14 @@ class Resources:
 
     queue: str
     tables: tuple[str, ...] = ()
-    secrets: tuple[str, ...] = ()
-    iam_actions: tuple[str, ...] = ()  # AWS actions beyond those, such as ses:SendEmail
+    providers: tuple[AnyProvider, ...] = ()
+    secrets: tuple[str, ...] = ()  # beyond the API keys of its providers
     sends_to: tuple[str, ...] = ()  # other queues that its effect or its follow-ups feed
+
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        """The short names of all secrets: its own, and the API keys of its providers."""
+        return (*self.secrets, *(one.name for one in self.providers if one.has_api_key))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,8 +323,9 @@ class Contract(ABC, Generic[M, F]):
         limits = cls.policy.limits
         review_cases = (
             (
-                f"after {limits.max_consecutive_timeouts} timeouts in a row, {limits.max_attempts} attempts, "
-                f"or {limits.max_age.total_seconds() / 3600:g} hours without an outcome"
+                f"after {limits.max_consecutive_timeouts} timeouts in a row, "
+                f"{limits.max_attempts} attempts, or "
+                f"{limits.max_age.total_seconds() / 3600:g} hours without an outcome"
             ),
             "when the same key comes with other business values",
             "when the outside action is done and our own rows refuse to record it",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from oncely.domain.claims import Claim
 from oncely.domain.due import DueAction
@@ -13,8 +13,9 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import BusinessWrite, Json
-from oncely.providers.interfaces import Crm, Mailer, PaymentProvider
+from oncely.provider import AnyProvider, Provider
 
+T = TypeVar("T")
 JobResult: TypeAlias = Mapping[str, Json]
 
 
@@ -369,11 +370,8 @@ class Dependencies(Protocol):
     def message_sender(self, queue: str) -> MessageSender:
         """Give a queue to send to by its short name, such as `sync`."""
 
-    def payments(self) -> PaymentProvider:
-        """Give the payment provider."""
+    def provider(self, plugin: Provider[T, Any]) -> T:
+        """The client of a provider that the contract's resources name."""
 
-    def crm(self) -> Crm:
-        """Give the CRM."""
-
-    def mailer(self) -> Mailer | None:
-        """Give the mailer; None: no sender address is configured, so no mail is sent."""
+    def is_configured(self, plugin: AnyProvider) -> bool:
+        """Whether a provider's optional settings are present, such as a sender address."""

@@ -101,7 +101,9 @@ def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
             metric=metrics(name),
             threshold=1,
             evaluation_periods=2,
-            description="Something happened that the code does not foresee; the logs hold its trace.",
+            description=(
+                "Something happened that the code does not foresee; the logs hold its trace."
+            ),
             runbook_section="something-unforeseen",
         )
 

@@ -11,8 +11,8 @@ from typing import Final
 LAMBDA_PYTHON_VERSION: Final = "3.13"
 CACHE_TAG: Final = "cpython-313"
 MISSING_PYTHON_WARNING: Final = (
-    f"No Python {LAMBDA_PYTHON_VERSION} on the PATH, in pyenv or in PYTHON313: functions ship without "
-    "bytecode, so each cold start compiles what it imports."
+    f"No Python {LAMBDA_PYTHON_VERSION} on the PATH, in pyenv or in PYTHON313: functions ship "
+    "without bytecode, so each cold start compiles what it imports."
 )
 
 

@@ -20,7 +20,7 @@ class FirstSetupConstruct(Construct):
         tables = shared.tables
         self.function = OncelyFunction(
             self,
-            "SetupResult",
+            "SetUp",
             entry="set_up_table",
             description="gives a new job table its identity",
             stage=shared.stage,

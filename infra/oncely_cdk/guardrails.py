@@ -72,10 +72,11 @@ def _lease(stage: Stage, contract_type: type[AnyContract]) -> Iterator[str]:
     )
     if lease >= stage.visibility_timeout_seconds:
         yield (
-            f"The lease of a {contract_type.job_type} lasts {lease:g} s (worker_timeout_seconds + the "
-            f"request timeout of {contract_type.policy.profile.name} + {_seconds(CLOCK_SKEW)} s of clock "
-            f"skew), but its message comes back after {stage.visibility_timeout_seconds} s "
-            "(visibility_timeout_seconds), before the lease is over."
+            f"The lease of a {contract_type.job_type} lasts {lease:g} s (worker_timeout_seconds + "
+            f"the request timeout of {contract_type.policy.profile.name} + "
+            f"{_seconds(CLOCK_SKEW)} s of clock skew), but its message comes back after "
+            f"{stage.visibility_timeout_seconds} s (visibility_timeout_seconds), before the lease "
+            "is over."
         )
 
 
@@ -108,8 +109,8 @@ def _proof_retention(stage: Stage, contract_type: type[AnyContract]) -> Iterator
     way, least = max(ways.items(), key=lambda item: item[1])
     if kept <= least:
         yield (
-            f"The row of an ended {contract_type.job_type} would be kept for {_days(kept)} days ({name}), "
-            f"but the job could be run again for {_days(least)} days ({way}): "
+            f"The row of an ended {contract_type.job_type} would be kept for {_days(kept)} days "
+            f"({name}), but the job could be run again for {_days(least)} days ({way}): "
             f"{name} must be longer."
         )
 

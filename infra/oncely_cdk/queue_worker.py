@@ -36,7 +36,7 @@ class QueueWorker(Construct):
                 **shared.alerts.env_vars(),
                 **shared.retention_env_vars(),
                 "MAX_RECEIVE_COUNT": str(stage.max_receive_count),
-                "MAX_CONCURRENCY": str(stage.batch_concurrency),
+                "BATCH_CONCURRENCY": str(stage.batch_concurrency),
                 **shared.tables.env_vars(required.tables),
                 **shared.provider_secrets.env_vars(required.secrets),
                 **shared.queues.env_vars(required.sends_to),

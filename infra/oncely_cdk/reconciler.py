@@ -74,7 +74,7 @@ class ReconcilerConstruct(Construct):
             "Find",
             entry="find_due_work",
             description="finds jobs that are due, and starts a sweep if there are any",
-            is_traced=False,  # 43,200 traces a month of finding nothing would cost more than the rest
+            is_traced=False,  # 43,200 traces a month of nothing would cost more than the rest
             stage=stage,
             layers=shared.layers,
             timeout_seconds=stage.reconciler_timeout_seconds,

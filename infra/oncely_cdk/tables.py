@@ -71,7 +71,8 @@ class Tables(Construct):
         if name not in TABLE_SCHEMAS:
             raise StageError(
                 f"a contract needs the table {name!r}, which the stack does not make: name the "
-                f"existing one with -c {name}_table=…, or add it to infra/oncely_cdk/table_schemas.py"
+                f"existing one with -c {name}_table=…, or add it to "
+                "infra/oncely_cdk/table_schemas.py"
             )
         return _new_table(self, name, TABLE_SCHEMAS[name], stage)
 

@@ -217,7 +217,9 @@ def samples() -> tuple[JobSample, ...]:
                 "version": 7,
             },
             seed=_seed_record,
-            make_ambiguous=lambda world: world.crm.fail_next("push", PaymentFault.TIMEOUT_AFTER),
+            make_ambiguous=lambda world: world.crm.fail_next(
+                "upsert_contact", PaymentFault.TIMEOUT_AFTER
+            ),
         ),
     )
     return (

@@ -41,7 +41,7 @@ def test_transaction_writes_row_only_when_expectation_holds(
     before = claim_job(store_fixture.store)
 
     result = store_fixture.store.compare_and_swap(
-        before, finish_job(before), business_writes=[write(expect=(expect,))]
+        before, finish_job(before), business_writes=[write(preconditions=(expect,))]
     )
 
     assert type(result) is (Swapped if taken else BusinessWriteConflict)
@@ -56,7 +56,7 @@ def test_update_writes_row_only_when_expectation_holds(
     expect, row, taken = CASES[case]
     store_fixture.rows.put("orders", ORDER_KEY, row)
 
-    assert store_fixture.rows.update(write(expect=(expect,))) is taken
+    assert store_fixture.rows.update(write(preconditions=(expect,))) is taken
     expected = {**row, "status": "paid"} if taken else row
     assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
 
@@ -64,7 +64,7 @@ def test_update_writes_row_only_when_expectation_holds(
 def test_every_expectation_must_hold(store_fixture: StoreFixture) -> None:
     store_fixture.rows.put("orders", ORDER_KEY, {"status": "open", "version": "2027"})
 
-    assert not store_fixture.rows.update(write(expect=(STATUS, UP_TO)))
+    assert not store_fixture.rows.update(write(preconditions=(STATUS, UP_TO)))
 
 
 def test_row_that_must_be_new_is_created_once(store_fixture: StoreFixture) -> None:
@@ -96,10 +96,10 @@ def test_existing_row_that_must_be_new_leaves_job_unchanged(store_fixture: Store
 def test_row_is_created_when_allowed_and_no_value_is_expected(
     store_fixture: StoreFixture, expect: tuple[Precondition, ...], *, taken: bool
 ) -> None:
-    assert store_fixture.rows.update(write(may_create=True, expect=expect)) is taken
+    assert store_fixture.rows.update(write(may_create=True, preconditions=expect)) is taken
     assert (store_fixture.rows.get("orders", ORDER_KEY) is not None) is taken
 
 
 def test_missing_row_is_not_created_unless_allowed(store_fixture: StoreFixture) -> None:
-    assert not store_fixture.rows.update(write(expect=(OR_ABSENT,)))
+    assert not store_fixture.rows.update(write(preconditions=(OR_ABSENT,)))
     assert store_fixture.rows.get("orders", ORDER_KEY) is None

@@ -78,7 +78,7 @@ def test_business_write_creates_row_when_allowed(store_fixture: StoreFixture) ->
     before = claim_job(store_fixture.store)
     after = finish_job(before)
 
-    write = paid_order_write(may_create=True, expect=(), remove=())
+    write = paid_order_write(may_create=True, preconditions=(), remove=())
 
     assert store_fixture.store.compare_and_swap(before, after, business_writes=[write]) == Swapped(
         after
@@ -94,7 +94,7 @@ def test_business_write_may_only_remove_attributes(store_fixture: StoreFixture) 
     store_fixture.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
     before = claim_job(store_fixture.store)
 
-    write = paid_order_write(set={}, expect=())
+    write = paid_order_write(set={}, preconditions=())
 
     assert isinstance(
         store_fixture.store.compare_and_swap(before, finish_job(before), business_writes=[write]),
@@ -187,7 +187,7 @@ def test_reserved_words_and_lists_are_compared_and_stored(store_fixture: StoreFi
     before = claim_job(store_fixture.store)
     write = paid_order_write(
         set={"value": "closed", "items": [1, 2.5, None, {"of": "us"}]},
-        expect=(Precondition("value", ("open",)), Precondition("size", (1, 1.5))),
+        preconditions=(Precondition("value", ("open",)), Precondition("size", (1, 1.5))),
     )
 
     assert isinstance(

@@ -6,7 +6,7 @@ from typing import Final
 from tests.docs.pages import page
 
 GUIDE: Final = page("docs/add-a-job.md")
-CONTRACT: Final = "functions/oncely/contracts/payment_refund.py"
+CONTRACT: Final = "functions/oncely/jobs/payment_refund.py"
 REGISTRY: Final = "functions/oncely/jobs/__init__.py"
 TEST: Final = "tests/unit/test_payment_refund.py"
 

@@ -45,9 +45,9 @@ def test_guide_test_passes_for_guide_job(follower: Path) -> None:
 @pytest.mark.timeout(300)
 def test_guide_test_fails_when_lookup_guard_is_removed(follower: Path) -> None:
     test = follower / TEST
-    honest = 'Done("refunded", "re_1") if self.given else Absent("there is none")'
+    honest = 'Succeeded("refunded", "re_1") if self.given else NotFound("there is none")'
     assert honest in test.read_text()
-    test.write_text(test.read_text().replace(honest, 'Absent("there is none")'))
+    test.write_text(test.read_text().replace(honest, 'NotFound("there is none")'))
 
     done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST)
 

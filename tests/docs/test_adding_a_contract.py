@@ -36,7 +36,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def _python(clone: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    roots = os.pathsep.join((str(clone / "functions"), str(clone)))
+    roots = os.pathsep.join(str(clone / name) for name in ("functions", "infra", "."))
     return subprocess.run(
         [sys.executable, "-m", *words],
         cwd=clone,

@@ -157,9 +157,8 @@ def test_doctor_names_worker_with_disabled_mapping(deployment: StackClient) -> N
 
 def test_local_option_finds_announced_stack(deployment: StackClient, tmp_path: Path) -> None:
     deployment.once(scenarios.successful_payment)
-    for folder in ("infra", "functions/oncely", ".build"):
+    for folder in ("infra/oncely_cdk", "functions/oncely", ".build"):
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "infra" / "stack.py").touch()
     state = {"endpoint": deployment.engine.url, "stack": STACK_NAME, "pid": os.getpid()}
     (tmp_path / ".build" / "local.json").write_text(json.dumps(state))
     done = subprocess.run(

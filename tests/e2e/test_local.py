@@ -34,7 +34,7 @@ class Terminal:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "oncely_local", "local"],
                 cwd=REPOSITORY,
-                env={**os.environ, "PYTHONPATH": f"{FUNCTIONS}{os.pathsep}{REPOSITORY}"},
+                env={**os.environ, "PYTHONPATH": f"{FUNCTIONS}:{REPOSITORY}/infra"},
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -82,8 +82,8 @@ def check_pushed_version(ended: FinalState) -> Iterator[str]:
     row = ended.store.business_rows.get("records", CONTACT) or {}
     held = [one.body["properties"] for one in ended.providers["crm"].contacts.values()]
     at = [one.get(VERSION_PROPERTY) for one in held]
-    if row.get("check_pushed_version") is not None and at != [str(row["check_pushed_version"])]:
-        yield f"our row says version {row['check_pushed_version']} was pushed, the CRM has {at}"
+    if row.get("pushed_version") is not None and at != [str(row["pushed_version"])]:
+        yield f"our row says version {row['pushed_version']} was pushed, the CRM has {at}"
 
 
 def check_single_contact(ended: FinalState) -> Iterator[str]:
@@ -97,7 +97,7 @@ def check_single_contact(ended: FinalState) -> Iterator[str]:
     ids = [standing[one].body["properties"].get("oncely_id") for one in written]
     if ids not in ([], [CONTACT["record_id"]]):
         yield f"the contacts that were written carry {ids}"
-    if row.get("check_pushed_version") is not None and [row.get("crm_id")] != written:
+    if row.get("pushed_version") is not None and [row.get("crm_id")] != written:
         yield f"our row names contact {row.get('crm_id')}, the writes went to {written}"
     if job is not None and "timeouts in a row" in (job.last_error or ""):
         yield f"blind writes: {job.last_error}"
@@ -131,7 +131,7 @@ def check_newest_version_pushed(ended: FinalState) -> Iterator[str]:
         return
     held = [one.body["properties"] for one in ended.providers["crm"].contacts.values()]
     at = [one.get(VERSION_PROPERTY) for one in held]
-    if at != [str(row["version"])] or str(row.get("check_pushed_version")) != str(row["version"]):
+    if at != [str(row["version"])] or str(row.get("pushed_version")) != str(row["version"]):
         yield f"our record is at version {row['version']}, the CRM has {at}: {row}"
 
 

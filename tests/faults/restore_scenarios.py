@@ -9,7 +9,7 @@ from tests.support.payments import FakePayments
 
 def restore_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
     """Stripe has forgotten its keys: days have passed."""
-    lagging = {"restore": RestoreMode.LAGGING, "copies": 1}
+    lagging = {"restore": RestoreMode.LAGGING, "duplicate_messages": 1}
 
     def forgetful(_: object) -> FakePayments:
         return FakePayments(honors_idempotency_keys=False)
@@ -18,13 +18,15 @@ def restore_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]
         charging("restored", forgetful, **lagging),
         # A create whose answer was lost is abandoned; the next one is confirmed. The restored row
         # has neither reference.
-        charging("restored-create", forgetful, given="w1:payments.prepare!lost", **lagging),
+        charging("restored-create", forgetful, fixed_prefix="w1:payments.prepare!lost", **lagging),
         # Confirmed, and not ended at the moment that is restored.
-        charging("restored-confirm", forgetful, given="w1:payments.execute!lost", **lagging),
+        charging("restored-confirm", forgetful, fixed_prefix="w1:payments.execute!lost", **lagging),
         charging(
             "restored-declined",
             lambda _: FakePayments(honors_idempotency_keys=False, declines=True),
             **lagging,
         ),
-        charging("restored-archived", forgetful, restore=RestoreMode.ARCHIVED, copies=1),
+        charging(
+            "restored-archived", forgetful, restore=RestoreMode.ARCHIVED, duplicate_messages=1
+        ),
     )

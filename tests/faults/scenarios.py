@@ -10,7 +10,7 @@ from oncely.domain.jobs import new_job
 from oncely.domain.keys import JobKey, idempotency_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.domain.profiles import STRIPE, RetryLimits, RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
 from oncely.domain.writes import Json
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
@@ -19,6 +19,7 @@ from oncely.jobs.sync_import import SyncImport
 from oncely.jobs.sync_push import SyncPush
 from oncely.ports import Clock
 from oncely.providers.interfaces import Payment
+from oncely.providers.stripe.plugin import PROFILE as STRIPE
 from oncely.testing import (
     FinalState,
     ProviderSpec,
@@ -164,8 +165,8 @@ def charge_scenario(
         message=CHARGE,
         providers=providers,
         **{
-            "effects": lambda ended: len(ended.providers["payments"].charges),
-            "rows": seed_order,
+            "count_effects": lambda ended: len(ended.providers["payments"].charges),
+            "seed_rows": seed_order,
             "check": check_order_matches_charges,
             **more,
         },
@@ -211,8 +212,8 @@ def push_scenario(
         message=PUSH,
         providers=providers,
         **{
-            "effects": lambda ended: ended.providers["crm"].writes.total(),
-            "rows": seed_record,
+            "count_effects": lambda ended: ended.providers["crm"].writes.total(),
+            "seed_rows": seed_record,
             "check": check_single_contact,
             **more,
         },
@@ -243,7 +244,7 @@ def safety_scenario(
     window: timedelta | None = None,
     key_ttl: timedelta | None = None,
     lag: timedelta | None = None,
-    given: str = "",
+    fixed_prefix: str = "",
 ) -> Scenario:
     natural = safety is RetrySafety.NATURAL
     return build_scenario(
@@ -254,9 +255,9 @@ def safety_scenario(
         provider_method="outside",
         lookup_calls={"find"},
         count_effects=lambda outside: len(
-            {one for _, one in outside.done} if natural else outside.done
+            {one for _, one in outside.effects} if natural else outside.effects
         ),
-        fixed_prefix=given,
+        fixed_prefix=fixed_prefix,
     )
 
 
@@ -334,23 +335,26 @@ SCENARIOS: Final = (
     charge_scenario("declined", lambda _: FakePayments(declines=True)),
     # A confirmation that arrives late finds the money that the first one did not.
     charge_scenario(
-        "late-confirm", lambda _: DeclineFirstConfirmPayments(), effects=count_final_charges
+        "late-confirm", lambda _: DeclineFirstConfirmPayments(), count_effects=count_final_charges
     ),
     charge_scenario(
         "close-lost",
         lambda _: DeclineFirstConfirmPayments(),
-        effects=count_final_charges,
-        given="w1:payments.close!fail",
+        count_effects=count_final_charges,
+        fixed_prefix="w1:payments.close!fail",
     ),
     charge_scenario(
         "decline-lost",
         lambda _: DeclineFirstConfirmPayments(),
-        effects=count_final_charges,
-        given="w1:payments.execute!lost",
+        count_effects=count_final_charges,
+        fixed_prefix="w1:payments.execute!lost",
     ),
     charge_scenario("slow", lambda clock: SlowPayments(wall=clock)),
     charge_scenario(
-        "unserved", lambda _: FakePayments(), copies=0, sweeps_at=(timedelta(minutes=6),)
+        "unserved",
+        lambda _: FakePayments(),
+        duplicate_messages=0,
+        sweeps_at=(timedelta(minutes=6),),
     ),
     # Two jobs in one group, and sweeps that keep each other off until a lease expires.
     charge_scenario(
@@ -358,7 +362,7 @@ SCENARIOS: Final = (
         lambda _: FakePayments(),
         jobs=(NEIGHBOUR,),
         sweep_leases=True,
-        given="w1:payments.execute!lost",
+        fixed_prefix="w1:payments.execute!lost",
         sweeps_at=(timedelta(minutes=2), timedelta(minutes=2)),
     ),
     charge_scenario("edited", lambda _: StrictPayments(), edit=change_amount),
@@ -366,7 +370,7 @@ SCENARIOS: Final = (
     charge_scenario(
         "second-attempt",
         lambda _: DeclineFirstPayments(),
-        effects=lambda _: 0,  # of the first attempt
+        count_effects=lambda _: 0,  # of the first attempt
         edit=resubmit_charge,
         check=check_resubmission_charges_once,
     ),
@@ -375,7 +379,7 @@ SCENARIOS: Final = (
     charge_scenario(
         "zombie",
         lambda _: FakePayments(honors_idempotency_keys=False),
-        given="w1:store.compare_and_swap>sweep w1:store.compare_and_swap>deliver",
+        fixed_prefix="w1:store.compare_and_swap>sweep w1:store.compare_and_swap>deliver",
     ),
     charge_scenario(
         "forged",
@@ -387,7 +391,7 @@ SCENARIOS: Final = (
     charge_scenario(
         "two-stacks",
         lambda _: payments_charged_by_staging(),
-        effects=lambda ended: len(charges_by_deployment(ended, "dev")),
+        count_effects=lambda ended: len(charges_by_deployment(ended, "dev")),
         check=check_charge_per_deployment,
     ),
     # A row of staging's, as a copied table has it; staging goes on with it as well.
@@ -395,7 +399,7 @@ SCENARIOS: Final = (
         "copied-row",
         lambda _: payments_charged_by_staging(),
         jobs=(COPIED,),
-        effects=lambda ended: len(charges_by_deployment(ended, "dev")),
+        count_effects=lambda ended: len(charges_by_deployment(ended, "dev")),
         check=check_charge_per_deployment,
     ),
     *restore_scenarios(charge_scenario),
@@ -446,14 +450,14 @@ SCENARIOS: Final = (
     push_scenario(
         "exists-moves-on",
         add_existing_contact,
-        effects=lambda ended: min(ended.providers["crm"].writes.total(), 1),
+        count_effects=lambda ended: min(ended.providers["crm"].writes.total(), 1),
         edit=update_record,
         check=check_newest_version_pushed,
     ),
     push_scenario("exists-elsewhere", add_contact_of_other_record, check=check_contact_unchanged),
-    push_scenario("deleted", add_deleted_contact, rows=seed_record_of_deleted_contact),
+    push_scenario("deleted", add_deleted_contact, seed_rows=seed_record_of_deleted_contact),
     push_scenario(
-        "replaced", add_deleted_contact_and_successor, rows=seed_record_of_deleted_contact
+        "replaced", add_deleted_contact_and_successor, seed_rows=seed_record_of_deleted_contact
     ),
     Scenario(
         name="sync.push/daily-limit",
@@ -483,7 +487,7 @@ SCENARIOS: Final = (
         RetrySafety.KEYED,
         window=SHORT_LAG,
         key_ttl=SHORT_LAG,
-        given="w1:outside.do!lost",
+        fixed_prefix="w1:outside.do!lost",
     ),
     safety_scenario("lookup", RetrySafety.LOOKUP, lag=timedelta(0)),
     safety_scenario("lookup-lagging", RetrySafety.LOOKUP, lag=LAG),

@@ -84,7 +84,7 @@ def test_premature_lookup_is_found_and_replayed(
 
 
 def test_random_violation_is_shrunk_to_one_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decide, "absence_conclusive_at", lambda job, terms: job.created_at)
+    monkeypatch.setattr(decide, "absence_conclusive_at", lambda job, policy: job.created_at)
     bound = SearchLimits(injections=0, random_schedules=400, max_violations=1)
 
     script = first_violation(BY_NAME["test.effect/lookup"], bound)
@@ -265,7 +265,7 @@ def test_reference_saved_by_lost_owner_is_found(
 
 
 def test_key_that_never_expires_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decide, "_can_resend", lambda job, terms, *, scope, now: True)
+    monkeypatch.setattr(decide, "_can_resend", lambda job, policy, *, key_scope, now: True)
 
     script = first_violation(BY_NAME["test.effect/keyed-brief-window"], SearchLimits(injections=1))
 
@@ -282,7 +282,7 @@ def test_key_that_never_expires_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_row_that_expires_before_publication_is_found(
     name: str, owed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "_owes", lambda _contract, _job: False)
+    monkeypatch.setattr(ending, "_has_follow_ups", lambda _contract, _job: False)
 
     script = first_violation(BY_NAME[name], SearchLimits(injections=1))
 

@@ -19,8 +19,8 @@ def test_restore_at_any_moment_violates_no_invariant(name: str) -> None:
     "name", ["payment.charge/restored-create", "payment.charge/restored-confirm"]
 )
 def test_restore_charges_twice_without_lookup(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for service in ("run_job", "asking"):
-        monkeypatch.setattr(f"oncely.run.{service}.may_have_lost_history", lambda *_: False)
+    for module in ("run.run_job", "reconcile.lookup_effect"):
+        monkeypatch.setattr(f"oncely.{module}.may_have_lost_history", lambda *_: False)
 
     found = Explorer(BY_NAME[name], SMALL).explore().violations
 
@@ -28,7 +28,7 @@ def test_restore_charges_twice_without_lookup(name: str, monkeypatch: pytest.Mon
 
 
 def test_restore_charges_twice_without_table_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oncely.run.table_guard.refusal", lambda *_, **__: None)
+    monkeypatch.setattr("oncely.run.table_guard.blocking_reason", lambda *_, **__: None)
 
     found = Explorer(BY_NAME["payment.charge/restored-confirm"], SMALL).explore().violations
 

@@ -32,15 +32,15 @@ from tests.support.engines import skip_or_fail
 SETTINGS: dict[str, type[Settings]] = {
     "archive_history": HistorySettings,
     "archive_rejects": RejectArchiveSettings,
-    "find_due": FindDueSettings,
+    "find_due_work": FindDueSettings,
     "finish_sweep": FinishSweepSettings,
-    "publish_ended": PublisherSettings,
+    "process_queue": WorkerSettings,
+    "publish_ended_jobs": PublisherSettings,
     "read_jobs": AdminPageSettings,
-    "receive_dead_letters": DeadLetterSettings,
+    "handle_dead_letters": DeadLetterSettings,
     "repair_jobs": ReconcilerSettings,
     "resolve_jobs": ResolveGroupSettings,
     "set_up_table": FirstSetupSettings,
-    "oncely.handlers": WorkerSettings,
 }
 
 # Runs without site-packages: what it finds is in the asset, in the layers or in Python itself.
@@ -198,7 +198,7 @@ def test_every_dependency_is_imported(
         for function in prod.functions.values()
         for layer in function.layers
         # A worker has at most one layer over `runtime`; the resolver, with two, would hide much.
-        if function.entry == "oncely.handlers" and (layer != "runtime" or len(function.layers) == 1)
+        if function.entry == "process_queue" and (layer != "runtime" or len(function.layers) == 1)
         for package, names in distributions(unpacked[layer]).items()
         if not names & loaded[function.name].names
     }

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 from moto import mock_aws
+from oncely.aws.dependencies import AwsDependencies
 
 from oncely.aws.clients import AwsClients
-from oncely.aws.dependencies import AwsDependencies
 from oncely.domain.effect_outcomes import Succeeded
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.interfaces import CrmRecord

@@ -78,7 +78,7 @@ def worker(harness: WorkerHarness) -> Iterator[PausedWorker]:
         cwd=REPOSITORY,
         env={
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(REPOSITORY / "functions"),
+            "PYTHONPATH": f"{REPOSITORY}/functions:{REPOSITORY}/infra",
             **harness.environment(),
         },
     ) as process:

@@ -50,7 +50,7 @@ def test_workers_are_found_below_their_engine(
 ) -> None:
     if not Path("/proc/self/stat" if way == "_from_proc" else "/bin/ps").exists():
         pytest.skip("another system's way to list processes")
-    monkeypatch.setattr(processes, "_all", getattr(processes, way))
+    monkeypatch.setattr(processes, "_list_processes", getattr(processes, way))
     busy, idle = pair
 
     assert {one.pid for one in list_workers(os.getpid())} == {busy.pid, idle.pid}

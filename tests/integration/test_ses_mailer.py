@@ -9,10 +9,10 @@ from typing import NoReturn
 import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError, InvalidRegionError
+from oncely.aws.dependencies import AwsDependencies
 
 from oncely import signals
 from oncely.aws.clients import AwsClients
-from oncely.aws.dependencies import AwsDependencies
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.domain.lifecycle import Status

@@ -39,4 +39,4 @@ def copy_repository(to: Path) -> Path:
 
 def mutant_environment(root: Path) -> dict[str, str]:
     """Return the environment in which Python imports the code of this copy."""
-    return {**os.environ, "PYTHONPATH": f"{root / 'functions'}:{root}"}
+    return {**os.environ, "PYTHONPATH": f"{root / 'functions'}:{root / 'infra'}:{root}"}

@@ -26,7 +26,7 @@ from tests.mutants.copies import mutant_environment
 from tests.mutants.sites import Site
 
 # Not the fault explorer: it would take minutes, and a guard that only it tests lacks a unit test.
-SUITES: Final = ("tests/unit", "tests/contract", "tests/integration")
+SUITES: Final = ("tests/unit", "tests/conformance", "tests/integration")
 # They measure costs, wait for leases or start processes of their own, and reach nothing more.
 EXCLUDED_TESTS: Final = frozenset(
     {

@@ -52,7 +52,7 @@ CRM: Final = (
     Mutation(
         "a contact that collides by any property is linked",
         PUSH,
-        "as taken if not taken.properties - {EMAIL_PROPERTY}:",
+        "as taken if not taken.properties - {\n                EMAIL_PROPERTY\n            }:",
         "as taken if taken.reason:",
         LINKS,
     ),
@@ -73,7 +73,9 @@ CRM: Final = (
     Mutation(
         "a contact is linked after the time is up",
         PUSH,
-        "        if not call.has_time_for(HUBSPOT.request_timeout):\n            return _OUT_OF_TIME\n        match self._push(call, existing):",
+        "        if not call.has_time_for(HUBSPOT.request_timeout):\n"
+        "            return _OUT_OF_TIME\n"
+        "        match self._push(call, existing):",
         "        match self._push(call, existing):",
         LINKS,
     ),
@@ -136,8 +138,8 @@ CRM: Final = (
     Mutation(
         "a spent daily limit raises no alarm",
         ANSWERS,
-        "return NotSent(reason, _retry_delay(error, now), credentials_rejected=_is_daily_limit(error))",
-        "return NotSent(reason, _retry_delay(error, now))",
+        ", credentials_rejected=_is_daily_limit(error)",
+        "",
         ADAPTER,
     ),
     Mutation(

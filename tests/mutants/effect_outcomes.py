@@ -39,7 +39,7 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         ACTING,
         'return Ambiguous(f"the call ended in {type(error).__name__}: {error}")',
         'return NotSent(f"the call ended in {type(error).__name__}: {error}")',
-        (EXPLORER, "-k", "promise_holds and at-most-once"),
+        (EXPLORER, "-k", "invariants_hold and at-most-once"),
     ),
     Mutation(
         "the answer to a confirmation is its HTTP code",
@@ -73,21 +73,24 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         "an answer is judged by a later clock than it was heard",
         RECONCILE,
         "decision = self._decide(_with_restored_fields(row, lookup), answer, looked_up_at)",
-        "decision = self._decide(_with_restored_fields(row, lookup), outcome, self.reconciler.clock.now())",
+        "decision = self._decide(_with_restored_fields(row, lookup), answer, "
+        "self.reconciler.clock.now())",
         ("tests/unit/test_reconciler.py",),
     ),
     Mutation(
         "the key number is not raised by proof",
         DECIDE,
-        "key_number=job.key_number + 1)",
-        "key_number=job.key_number)",
+        "key_number=job.key_number + 1\n",
+        "key_number=job.key_number\n",
         GRID,
     ),
     Mutation(
         "the key number is raised without proof",
         DECIDE,
-        "return _requeue_within_limits(job, policy, reason, now, jitter, key_number=job.key_number)",
-        "return _requeue_within_limits(job, policy, reason, now, jitter, key_number=job.key_number + 1)",
+        "return _requeue_within_limits(job, policy, reason, now, jitter, "
+        "key_number=job.key_number)",
+        "return _requeue_within_limits(job, policy, reason, now, jitter, "
+        "key_number=job.key_number + 1)",
         GRID,
     ),
     Mutation(
@@ -157,8 +160,8 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     Mutation(
         "what an earlier call made counts as made by this run",
         ACTING,
-        "job, verified = saved, not replayed",
-        "job, verified = saved, True",
+        "verified = not replayed",
+        "verified = True",
         ("tests/unit/test_payment_ownership.py",),
     ),
     Mutation(
@@ -249,8 +252,8 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     Mutation(
         "a decline fails the job while its payment is open",
         ACTING,
-        "            answer = self._close_declined(call, answer)\n",
-        "            outcome = Declined(outcome.reason, outcome.code)\n",
+        "return self._close_declined(outcome) if isinstance(outcome, StillOpen) else outcome",
+        "return Declined(outcome.reason, outcome.code) if isinstance(outcome, StillOpen) else outcome",
         ("tests/unit/test_declined_charges.py",),
     ),
     Mutation(
@@ -258,7 +261,7 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         DECIDE,
         "            return _hand_over_to_close(job, policy, outcome, now)\n",
         "            return fail(job, Declined(outcome.reason, outcome.code), now)\n",
-        (EXPLORER, "-k", "promise_holds and decline-lost"),
+        (EXPLORER, "-k", "invariants_hold and decline-lost"),
     ),
     Mutation(
         "a cancel without an answer counts as canceled",

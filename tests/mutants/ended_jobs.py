@@ -41,7 +41,7 @@ ENDED_JOB_MUTATIONS: Final = (
     Mutation(
         "a contradiction of an end is only noted",
         DECIDE,
-        "if row.status in ENDED and _contradicts(row, outcome):",
+        "if _contradicts(row, outcome):",
         "if not row.status:",
         ("tests/unit/test_late_outcome.py",),
     ),
@@ -93,7 +93,7 @@ ENDED_JOB_MUTATIONS: Final = (
         "evidence on an ended row makes its debt go",
         PROOF,
         "    if before.ended or not after.ended:\n",
-        "    if not after.finalize_if_ended:\n",
+        "    if not after.ended:\n",
         ("tests/unit/test_proof.py",),
     ),
     Mutation(
@@ -114,14 +114,19 @@ ENDED_JOB_MUTATIONS: Final = (
         "the debt is cleared before it is paid",
         PUBLISH,
         "            follow_ups = contract.follow_ups(job)\n",
-        "            follow_ups = contract.follow_ups(job)\n            soon = self.clock.now()\n            early = mark_published(job, retention=MONEY_RETENTION, now=soon)\n            self.store.compare_and_swap(job, early)\n",
+        "            follow_ups = contract.follow_ups(job)\n"
+        "            soon = self.clock.now()\n"
+        "            early = mark_published(job, retention=MONEY_RETENTION, now=soon)\n"
+        "            self.store.compare_and_swap(job, early)\n",
         ("tests/unit/test_publisher.py",),
     ),
     Mutation(
         "a queue that does not take a follow-up clears the debt",
         PUBLISH,
-        "            if not all(self.sender_for_queue(queue).send([encode_message(message.to_dict())])):\n",
-        "            if not self.sender_for_queue(queue).send([encode_message(message.to_dict())]):\n",
+        "            if not "
+        "all(self.sender_for_queue(queue).send([encode_message(message.to_dict())])):\n",
+        "            if not "
+        "self.sender_for_queue(queue).send([encode_message(message.to_dict())]):\n",
         ("tests/unit/test_publisher.py",),
     ),
     Mutation(

@@ -146,7 +146,8 @@ FENCE: Final = (
     Mutation(
         "a worker claims in a refused table",
         RUN,
-        "            return TableFenced(job_key=key, job_type=contract_type.job_type, reason=table.reason)\n",
+        "            return TableFenced(job_key=key, job_type=contract_type.job_type, "
+        "reason=table.reason)\n",
         "            table = TableOpen(deployment=None)\n",
         FENCED,
     ),
@@ -160,22 +161,22 @@ FENCE: Final = (
     Mutation(
         "what cannot be asked after a restore is sent",
         ACTING,
-        "        case LookupUnsupported(reason=reason):\n            return Anomalous(",
-        "        case LookupUnsupported(reason=reason):\n            return Absent(",
+        "    if isinstance(outcome, LookupUnsupported):\n        return Anomalous(",
+        "    if isinstance(outcome, LookupUnsupported):\n        from oncely.domain.effect_outcomes import NotFound\n        return NotFound(",
         AFTER,
     ),
     Mutation(
         "a found payment is not saved before it is confirmed",
         ACTING,
-        "if (saved := self.save_checkpoint(job, restore_reference(ref))) is None:",
-        "if (saved := job) is None:",
+        "if not self._save(restore_reference(ref)):",
+        "if not ref:",
         AFTER,
     ),
     Mutation(
         "the reconciler takes a restored row without a reference for proof",
         ASKING,
         "        if may_have_lost_history(row, table.replays_until):\n            answer",
-        "        if row.status is None:\n            outcome",
+        "        if row.status is None:\n            answer",
         AFTER,
     ),
     Mutation(
@@ -188,8 +189,9 @@ FENCE: Final = (
     Mutation(
         "a key window makes a resend safe after a restore",
         ASKING,
-        "if isinstance(answer, LookupUnsupported) and contract.policy.safety is not RetrySafety.NATURAL:",
-        "if isinstance(outcome, LookupUnsupported) and contract.policy.safety is None:",
+        "if isinstance(answer, LookupUnsupported) and contract.policy.safety is not "
+        "RetrySafety.NATURAL:",
+        "if isinstance(answer, LookupUnsupported) and contract.policy.safety is None:",
         AFTER,
     ),
     Mutation(
@@ -251,7 +253,8 @@ FENCE: Final = (
     Mutation(
         "a payment that our own rows name already is recorded a second time",
         ASKING,
-        "if may_have_lost_history(row, table.replays_until) and _is_recorded(checked_outcome, precheck):",
+        "if may_have_lost_history(row, table.replays_until) and _is_recorded(checked_outcome, "
+        "precheck):",
         "if row.status is None:",
         AFTER,
     ),

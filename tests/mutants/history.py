@@ -19,8 +19,8 @@ HISTORY: Final = (
     Mutation(
         "a saved reference is not in the history",
         LINES,
-        "if not (status_changed or reference_changed or",
-        "if not (status_changed or",
+        "or reference_changed\n",
+        "\n",
         _LINES,
     ),
     Mutation(

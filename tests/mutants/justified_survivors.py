@@ -33,12 +33,12 @@ _LISTED: Final = "A tuned bound on the reads of one list: tests show that it bou
 _THREADS: Final = "A tuned number of threads: one more changes the speed and no outcome."
 
 JUSTIFIED_SURVIVORS: Final = (
-    JustifiedSurvivor(_FIND_DUE, "LOOKS: Final = 200", "LOOKS: Final = 201", _TUNED),
+    JustifiedSurvivor(_FIND_DUE, "MAX_LOOKUPS: Final = 200", "MAX_LOOKUPS: Final = 201", _TUNED),
     JustifiedSurvivor(
         _FIND_DUE,
-        "if len(asked_for) <= LOOKS:",
-        "if len(asked_for) < LOOKS:",
-        "With exactly LOOKS items both ways return all of them; only their order differs.",
+        "if len(requested) <= MAX_LOOKUPS:",
+        "if len(requested) < MAX_LOOKUPS:",
+        "With exactly MAX_LOOKUPS items both ways return all of them; only their order differs.",
     ),
     JustifiedSurvivor(_FIND_DUE, "size = 0", "size = 1", _SIZE),
     JustifiedSurvivor(_FIND_DUE, "if size > MAX_PAGE_BYTES:", "if size >= MAX_PAGE_BYTES:", _SIZE),
@@ -94,7 +94,9 @@ JUSTIFIED_SURVIVORS: Final = (
         "MAX_ENTRIES_SCANNED: Final = 20001",
         _LISTED,
     ),
-    JustifiedSurvivor(_ENQUEUE, "_ROWS_AT_ONCE: Final = 8", "_ROWS_AT_ONCE: Final = 9", _THREADS),
+    JustifiedSurvivor(
+        _ENQUEUE, "_WRITE_CONCURRENCY: Final = 8", "_WRITE_CONCURRENCY: Final = 9", _THREADS
+    ),
     JustifiedSurvivor(
         _PUBLISH, "MAX_CONCURRENCY: Final = 10", "MAX_CONCURRENCY: Final = 11", _THREADS
     ),

@@ -50,8 +50,8 @@ OPERATOR_MUTATIONS: Final = (
     Mutation(
         "a dry run promises what our own rows refuse",
         REPAIR_WRITE,
-        "if not one.applies_to(table(one.table).get(one.key))]",
-        "if False]",
+        "if not one.applies_to(table(one.table).get(one.key))",
+        "if False",
         REPAIRED,
     ),
     Mutation(
@@ -71,8 +71,8 @@ OPERATOR_MUTATIONS: Final = (
     Mutation(
         "a job is returned to ready while a request may be under way",
         REPAIRS,
-        "case NotFound(conclusive=proved) if proved or looked_up_at >= absence_conclusive_at(job, policy):",
-        "case NotFound():",
+        "if proved or looked_up_at >= absence_conclusive_at(\n            job, policy\n        ):",
+        ":",
         ("tests/unit/test_repairs.py",),
     ),
     Mutation(
@@ -99,7 +99,7 @@ OPERATOR_MUTATIONS: Final = (
     Mutation(
         "a second attempt that cannot run is told of every few minutes",
         CLAIMS,
-        "return escalate(reason) if row and row.status is Status.READY else None",
+        "return escalate(reason) if row and row.allows(Event.CLAIM) else None",
         "return None",
         ("tests/unit/test_resubmission.py",),
     ),
@@ -156,7 +156,8 @@ OPERATOR_MUTATIONS: Final = (
         "a job stays in the list of the status that it had",
         EXPRESSIONS,
         "if where := attention_partition(after.status, after.job_key):",
-        "if where := attention_partition(before.status, after.job_key)\\\n        or attention_partition(after.status, after.job_key):",
+        "if where := attention_partition(before.status, after.job_key)\\\n"
+        "        or attention_partition(after.status, after.job_key):",
         ("tests/conformance/test_job_index.py", "-k", "moto"),
     ),
 )

@@ -1,14 +1,23 @@
 """The list of mutations does not rot: each still applies, and names tests that exist."""
 
 import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from _pytest.mark.expression import Expression
 
 from oncely_cdk.paths import REPOSITORY
 from tests.mutants.mutation import Mutation
 from tests.mutants.mutations import MUTATIONS
 from tests.mutants.named_mutants import mutated
+
+
+def paths(mutation: Mutation) -> tuple[str, ...]:
+    return tuple(one for one in mutation.killed_by if one.startswith("tests/"))
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.name)
@@ -22,10 +31,54 @@ def test_mutation_applies_exactly_once_and_leaves_valid_code(mutation: Mutation)
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.name)
 def test_mutation_names_existing_tests(mutation: Mutation) -> None:
-    paths = [one for one in mutation.killed_by if one.startswith("tests/")]
+    named = paths(mutation)
 
-    assert paths
-    assert all((REPOSITORY / path).is_file() for path in paths)
+    assert named
+    assert all("def test_" in (REPOSITORY / path).read_text() for path in named)
+
+
+@pytest.fixture(scope="module")
+def collected() -> list[str]:
+    """The tests of every file from which a mutation selects some."""
+    files = {one for mutation in MUTATIONS if "-k" in mutation.killed_by for one in paths(mutation)}
+    options = ("--collect-only", "-q", "-n", "0", "-p", "no:cacheprovider")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *sorted(files)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout.splitlines()
+
+
+def selector(expression: str) -> Callable[[str], bool]:
+    chosen = Expression.compile(expression)
+    return lambda test: chosen.evaluate(lambda part, /, **_: part in test)
+
+
+def test_every_word_of_selection_matches_existing_test(collected: list[str]) -> None:
+    # pytest runs what an expression still matches: a test that was renamed is left out silently.
+    for mutation in MUTATIONS:
+        if "-k" not in mutation.killed_by:
+            continue
+        text = mutation.killed_by[-1]
+        tests = [one for one in collected if one.startswith(paths(mutation))]
+        for word in (text, *re.findall(r"(?!and\b|or\b)[\w-]+", text)):
+            assert any(map(selector(word), tests)), f"{mutation.name}: {word!r} selects no test"
+
+
+def test_mutation_breaks_guard_without_breaking_names(tmp_path: Path) -> None:
+    # Every test notices a NameError: that it fails would say nothing about the guard.
+    for mutation in MUTATIONS:
+        sound = (REPOSITORY / mutation.file).read_text()
+        file = tmp_path / f"{mutation.name}.py"
+        file.write_text(sound.replace(mutation.old, mutation.new))
+    ruff = (sys.executable, "-m", "ruff", "check", "-q", "--isolated", "--select", "F821")
+    done = subprocess.run([*ruff, tmp_path], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
 
 
 def test_mutation_names_are_unique() -> None:

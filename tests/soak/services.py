@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
+from oncely.aws.wiring import build_due_work_finder, build_group_resolver
 
 from oncely.aws.clients import AwsClients
-from oncely.aws.wiring import build_due_work_finder, build_group_resolver
 from oncely.domain.errors import OncelyError
 from oncely.handlers.archive_rejects import handler as archive_rejects
 from oncely.handlers.handle_dead_letters import handler as receive_dead_letters

@@ -15,7 +15,7 @@ from oncely.cli.stack_connection import StackSelector
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.operate.job_queries import JobQueries
 from oncely.operate.repairer import Repairer
-from oncely.providers.hubspot.api_key import ApiKeyCheck
+from oncely.provider import ApiKeyCheck
 from oncely.testing.memory import (
     MemoryDueIndex,
     MemoryFinishedJobs,

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from oncely.cli.checkup.tables import INDEXES
 from oncely.jobs import CONTRACTS
-from oncely.providers.hubspot.api_key import ApiKeyCheck
+from oncely.provider import ApiKeyCheck
 from oncely.settings import pascal_case
 from tests.support.cli import FakeStackConnection, FakeSts
 from tests.support.in_memory_stack import InMemoryStack

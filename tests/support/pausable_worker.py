@@ -1,6 +1,7 @@
 """A worker in a process of its own, to be frozen and thawed: it works one message and tells.
 
-The shipped parts, with times that a test can wait for: `python -m tests.support.pausable_worker {…}`.
+The shipped parts, with times that a test can wait for:
+`python -m tests.support.pausable_worker {…}`.
 """
 
 import os
@@ -10,9 +11,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 import pytest
+from oncely.aws.dependencies import AwsDependencies
 
 from oncely.aws.clients import AwsClients
-from oncely.aws.dependencies import AwsDependencies
 from oncely.aws.sns import SnsNotifier
 from oncely.aws.system import SystemClock, new_owner_token, random_jitter
 from oncely.jobs.payment_charge import PaymentCharge

@@ -181,8 +181,8 @@ def test_clone_commands_are_passed_on_with_their_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.chdir(make_clone(tmp_path))
-    (tmp_path / "infra" / "local").mkdir()
-    (tmp_path / "infra" / "local" / "__main__.py").write_text(
+    (tmp_path / "infra" / "oncely_local").mkdir()
+    (tmp_path / "infra" / "oncely_local" / "__main__.py").write_text(
         "import pathlib, sys; pathlib.Path('asked').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
     )
 
@@ -194,8 +194,7 @@ def test_clone_commands_are_passed_on_with_their_options(
 
 def make_clone(folder: Path) -> Path:
     """As much of a clone as the command looks for."""
-    (folder / "infra").mkdir()
-    (folder / "infra" / "stack.py").touch()
+    (folder / "infra" / "oncely_cdk").mkdir(parents=True)
     (folder / "functions" / "oncely").mkdir(parents=True)
     (folder / STATE_FILE.parent).mkdir()
     return folder

@@ -11,7 +11,7 @@ from oncely.cli.checkup.queues import VISIBILITY_FACTOR as CHECKED_FACTOR
 from oncely.cli.checkup.tables import INDEXES
 from oncely.domain.keys import JobKey
 from oncely.operate.job_queries import MAX_COUNT
-from oncely.providers.hubspot.api_key import ApiKeyCheck
+from oncely.provider import ApiKeyCheck
 from oncely_cdk.guardrails import VISIBILITY_FACTOR
 from oncely_cdk.table_schemas import TABLE_SCHEMAS
 from tests.support.cli import run_cli

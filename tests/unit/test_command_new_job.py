@@ -39,12 +39,12 @@ def test_new_jobs_of_every_safety_class_pass_tests_and_linter(clone: Path) -> No
     assert tested.returncode == 0, tested.stdout
     assert "8 passed" in tested.stdout
     for check in (("check",), ("format", "--check")):
-        done = run(clone, "-m", "ruff", *check, "functions/oncely/contracts", "tests")
+        done = run(clone, "-m", "ruff", *check, "functions/oncely/jobs", "tests")
         assert done.returncode == 0, done.stdout
 
 
 def run(clone: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    roots = os.pathsep.join((str(clone / "functions"), str(clone)))
+    roots = os.pathsep.join(str(clone / name) for name in ("functions", "infra", "."))
     return subprocess.run(
         [sys.executable, *words],
         cwd=clone,

@@ -24,8 +24,9 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def connection_with(
-    status: str = "SUCCEEDED", **ended: Any
-) -> tuple[FakeStackConnection, FakeStateMachine]:  # as boto3 says it
+    status: str = "SUCCEEDED",
+    **ended: Any,  # noqa: ANN401  # as boto3 says it
+) -> tuple[FakeStackConnection, FakeStateMachine]:
     machine = FakeStateMachine({"status": status, **ended})
     return FakeStackConnection(
         clients={"stepfunctions": machine}, outputs={"ReconcilerArn": ARN}

@@ -6,9 +6,10 @@ from datetime import timedelta
 import pytest
 
 from oncely.contract import COMMIT_BUDGET
-from oncely.domain.profiles import STRIPE, RetryLimits, RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
 from oncely.jobs import CONTRACTS
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.providers.stripe.plugin import PROFILE as STRIPE
 
 PAYMENT_CHARGE = """\
 payment.charge (queue payments)

@@ -17,7 +17,8 @@ from oncely.contract import (
 from oncely.domain.effect_outcomes import EffectOutcome
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.keys import JobKey, job_key
-from oncely.domain.profiles import SES, RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.providers.ses.plugin import PROFILE as SES
 from oncely.run.outcomes import AwaitingResolution, Unknown
 from tests.support.in_memory_stack import FakeDependencies, InMemoryStack, charge_message
 

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from oncely.admin_page.http_api import ApiResponse
 
-FOLDER: Final = Path(__file__).with_name("page")
+FOLDER: Final = Path(__file__).with_name("static")
 INDEX: Final = "index.html"
 # A browser asks each time whether its copy is still the one.
 _REVALIDATE: Final = "no-cache"

@@ -49,8 +49,8 @@ def about(
     if not lines:
         period = " in these days" if first or last else ""
         raise CommandError(
-            f"The history has nothing about {business_id!r}{period}. It is a few minutes behind the "
-            f"job table, which `oncely find {shell_quote(business_id)}` reads."
+            f"The history has nothing about {business_id!r}{period}. It is a few minutes behind "
+            f"the job table, which `oncely find {shell_quote(business_id)}` reads."
         )
     if json:
         for line in lines:

@@ -32,7 +32,7 @@ def _run(command: str, ctx: typer.Context) -> None:
     folder = find_repository()
     own = folder / ".venv" / "bin" / "python"
     python = str(own) if own.exists() else sys.executable
-    roots = os.pathsep.join((str(folder / "functions"), str(folder)))
+    roots = os.pathsep.join((str(folder / "functions"), str(folder / "infra")))
     try:
         done = subprocess.run(  # noqa: S603  # this clone's own
             [python, "-m", "oncely_local", command, *ctx.args],

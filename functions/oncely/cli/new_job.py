@@ -61,7 +61,7 @@ def new_job(
         "SAFETY": safety.name,
     }
     root = find_repository()
-    registry = root / "functions" / "oncely" / "contracts" / "__init__.py"
+    registry = root / "functions" / "oncely" / "jobs" / "__init__.py"
     written = {
         registry.with_name(f"{module}.py"): _render_template("contract.txt", safety, words),
         root / "tests" / "unit" / f"test_{module}.py": _render_template("test.txt", safety, words),
@@ -78,7 +78,7 @@ def new_job(
 
 def _render_template(file: str, safety: SafetyOption, words: dict[str, str]) -> str:
     """A starting file without the lines that another safety class needs."""
-    lines = (files("oncely.cli") / "starting" / file).read_text().split("\n")
+    lines = (files("oncely.cli") / "templates" / file).read_text().split("\n")
     kept_lines = []
     for line in lines:
         mark, _, rest = line[1:].partition("|") if line.startswith("?") else ("", "", line)
@@ -91,7 +91,7 @@ def _print_next_steps(module: str) -> None:
     screen.print_line("")
     screen.print_line("Next:")
     for step in (
-        f"fill in functions/oncely/contracts/{module}.py: the message, the check, the provider",
+        f"fill in functions/oncely/jobs/{module}.py: the message, the check, the provider",
         "make docs                          # the pages that the contracts tell",
         f'make test ARGS="-k {module}"',
         "UPDATE_SNAPSHOTS=1 make test ARGS=tests/infra   # its queue and permissions, to review",

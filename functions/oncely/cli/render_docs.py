@@ -13,7 +13,7 @@ from oncely.domain.profiles import ProviderProfile
 from oncely.domain.storable import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 from oncely.jobs import CONTRACTS
 
-DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
+DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
 _NONE: Final = "none"
 _COMMAND_NOTICE: Final = "<!-- Written by `make docs` from the command itself. -->"
 _GENERATED_NOTICE: Final = "<!-- Written by `make docs`; change the contracts instead. -->"
@@ -69,8 +69,8 @@ def _messages() -> Iterator[str]:
     yield "Three things that a JSON schema cannot say, or that its readers differ on:"
     yield ""
     yield '- A whole number is written as one: `5`, not `5.0` and not `"5"`.'
-    yield f"- A job key has at most {MAX_KEY_LENGTH} characters. ASCII letters, digits and `_.@#+-` take"
-    yield "  one, every byte of another character takes three: such an id must be shorter."
+    yield f"- A job key has at most {MAX_KEY_LENGTH} characters. ASCII letters, digits and `_.@#+-`"
+    yield "  take one, every byte of another character takes three: such an id must be shorter."
     yield "- An id of blanks alone is refused, and so is half of a character (a lone surrogate)."
     for contract_type in CONTRACTS:
         yield from _message(contract_type)

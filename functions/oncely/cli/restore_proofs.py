@@ -66,18 +66,21 @@ def restore_proofs(
         raise CommandError(f"Not restored: {done.reason}.")
     if json:
         facts = {"identity": done.identity.deployment, "table_id": done.identity.table_id}
-        counts = {"read": done.read, "written": done.written, "unresolved": done.unresolved}
-        screen.print_json({**facts, **counts, "dry_run": dry_run})
+        counts = {"read": done.rows_read, "written": done.rows_written}
+        unresolved = {"unresolved": done.unresolved, "dry_run": dry_run}
+        screen.print_json({**facts, **counts, **unresolved})
         return
     wrote, left = ("would write", "would leave") if dry_run else ("wrote", "left")
     parked = "parked for review" if copy else "to ask providers about"
     screen.print_line(
-        f"Read {done.read:,} rows, {wrote} {done.written:,}, {left} {done.unresolved:,} {parked}."
+        f"Read {done.rows_read:,} rows, {wrote} {done.rows_written:,}, "
+        f"{left} {done.unresolved:,} {parked}."
     )
     screen.print_line(f"The identity {'would be' if dry_run else 'is'} {done.identity.deployment}.")
     if done.identity.opens_at is not None and not dry_run:
         screen.print_line(
-            f"Jobs resume at {format_minute(done.identity.opens_at)}, when no earlier worker can run."
+            f"Jobs resume at {format_minute(done.identity.opens_at)}, "
+            "when no earlier worker can run."
         )
 
 

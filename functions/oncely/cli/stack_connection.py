@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import boto3
 
     from oncely.aws.operator_services import OperatorServices
-    from oncely.providers.hubspot.api_key import ApiKeyCheck
+    from oncely.provider import ApiKeyCheck
 
 DEFAULT_STACK: Final = "Oncely-dev"
 
@@ -126,8 +126,11 @@ class AwsStackConnection:
     def services(self, actor: str) -> "OperatorServices":
         """The services that find, send and repair jobs."""
         from oncely.aws.operator_services import services_for_stack
+        from oncely.jobs import CONTRACTS
 
-        return services_for_stack(self.outputs, session=self.session, actor=actor)
+        return services_for_stack(
+            self.outputs, session=self.session, actor=actor, contracts=CONTRACTS
+        )
 
     def check_api_key(self, provider: str, key: str) -> "ApiKeyCheck | None":
         """Ask HubSpot, at the address that the stack's jobs use."""

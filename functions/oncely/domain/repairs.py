@@ -332,8 +332,8 @@ def _check_unreadable_job(job: Job, policy: RetryPolicy | None, repair: Repair) 
             )
         case Status.NEEDS_REVIEW if repair in _OPERATOR_FINDINGS:
             return True, (
-                f"you have seen outside that it is {_OPERATOR_FINDINGS[repair]}: the job is closed, "
-                f"and our own rows are not changed, because {cannot}"
+                f"you have seen outside that it is {_OPERATOR_FINDINGS[repair]}: the job is "
+                f"closed, and our own rows are not changed, because {cannot}"
             )
         case Status.NEEDS_REVIEW:
             return False, f"{cannot}: deploy one that can, or mark it as done or as failed"

@@ -17,8 +17,7 @@ from oncely.admin_page.http_api import (
 )
 from oncely.admin_page.list_query import ListQuery
 from oncely.admin_page.repair_body import RepairBody
-from oncely.aws.clients import AwsClients
-from oncely.aws.operator_services import OperatorServices, services_from_settings
+from oncely.app import App
 from oncely.domain.jobs import Job
 from oncely.domain.writes import Json
 from oncely.jobs import CONTRACTS
@@ -33,21 +32,21 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.settings import ReconcilerSettings
 from oncely.telemetry import instrumented, telemetry
 
 
 @once
-def get_operator_services() -> OperatorServices:
-    """Wire once per execution environment."""
-    settings = ReconcilerSettings.from_env(os.environ, CONTRACTS)
-    return services_from_settings(settings, CONTRACTS, clients=AwsClients())
+def get_app() -> App:
+    """Built once per execution environment."""
+    app = App.from_env(os.environ, CONTRACTS)
+    _ = app.repairer, app.job_queries
+    return app
 
 
 def repair(request: ApiRequest) -> ApiResponse:
     """One repair, in the name of the person who signed in."""
     repair_request = RepairBody.parse(request.body).to_request(actor=request.require_user.name)
-    outcome = get_operator_services().repairer.repair(repair_request)
+    outcome = get_app().repairer.repair(repair_request)
     telemetry().repair_attempted(repair_request, outcome)
     match outcome:
         case Repaired(after=after, summary=said):
@@ -71,7 +70,7 @@ def repair(request: ApiRequest) -> ApiResponse:
 def export(request: ApiRequest) -> ApiResponse:
     """A list as a file that a spreadsheet opens."""
     list_query = ListQuery.from_query_string(request.query)
-    pages = get_operator_services().job_queries.iter_pages(
+    pages = get_app().job_queries.iter_pages(
         status=list_query.status,
         job_type=list_query.job_type,
         since=list_query.since,
@@ -91,7 +90,7 @@ def export(request: ApiRequest) -> ApiResponse:
 
 
 def _view_json(job: Job) -> dict[str, Json]:
-    queries = get_operator_services().job_queries
+    queries = get_app().job_queries
     return build_view(job, queries.registry, now=queries.clock.now()).to_json()
 
 

@@ -7,20 +7,19 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.aws.wiring import build_group_resolver
+from oncely.app import App
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
 from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.resolve_group import GroupResolver
 from oncely.reconcile.sweep_report import build_group_summary
-from oncely.settings import ResolveGroupSettings
 from oncely.telemetry import instrumented, telemetry
 
 
 @once
 def get_group_resolver() -> GroupResolver:
-    """Wire once per execution environment."""
-    return build_group_resolver(ResolveGroupSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
+    """Built once per execution environment."""
+    return App.from_env(os.environ, CONTRACTS).group_resolver
 
 
 @instrumented

@@ -37,7 +37,8 @@ class RepairRequest:
             ref.strip() and ref.isprintable() and len(ref) <= MAX_ID_LENGTH
         ):
             raise InvalidRequestError(
-                f"a reference is the provider's id, printable, of at most {MAX_ID_LENGTH} characters"
+                "a reference is the provider's id, printable, of at most "
+                f"{MAX_ID_LENGTH} characters"
             )
 
 

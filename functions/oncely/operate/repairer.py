@@ -271,8 +271,8 @@ class _RepairRun:
             reference=self.request.reference,
             now=self.repairer.reconciler.clock.now(),
         )
-        summary = f"{self._describe_lookup(short_label(outcome), outcome.reason)}; a worker closes it first"
-        return self._write_and_send(row, decision, summary)
+        summary = self._describe_lookup(short_label(outcome), outcome.reason)
+        return self._write_and_send(row, decision, f"{summary}; a worker closes it first")
 
     def _resend(self, row: Job) -> RepairOutcome:
         now = self.repairer.reconciler.clock.now()

@@ -91,10 +91,8 @@ class JobRunner:
         if isinstance(table, TableBlocked):
             return TableFenced(job_key=key, job_type=contract_type.job_type, reason=table.reason)
         contract = contract_type(self.dependencies)
-        for secret in contract_type.resources.secrets:
-            self.dependencies.secret(
-                secret
-            )  # one that is missing is found before anything is claimed
+        for name in contract_type.resources.secret_names:
+            self.dependencies.secret(name)  # a missing one is found before anything is claimed
         return _Run(self, contract, message, key, deadline, table).run()
 
 

@@ -9,7 +9,7 @@ from oncely.aws.client_config import error_code
 from oncely.cli.checkup.deployed import DeployedStack
 from oncely.cli.checkup.findings import Finding, failed, passed, warned
 from oncely.cli.stack_connection import StackConnection
-from oncely.providers.hubspot.api_key import ApiKeyCheck
+from oncely.provider import ApiKeyCheck
 from oncely.settings import pascal_case
 
 # How Stripe's keys begin; a value that does not is most likely a mistake. HubSpot's have no common
