@@ -135,7 +135,7 @@ def _raise_if_unresolved(
     if ended["status"] != "SUCCEEDED":
         raise CommandError(
             f"The reconciler did not succeed ({ended['status']} {ended.get('error', '')}): "
-            f"see `oncely doctor{stack.cli_options}` and docs/operations.md#the-reconciler-fails.",
+            f"see `oncely doctor{stack.cli_options}` and docs/operations.md#reconciler-failing.",
             ExitCode.ACTION_NEEDED,
         )
     counts = done.get("counts") or {}

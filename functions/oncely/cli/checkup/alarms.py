@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from oncely.alarm_description import AlarmDescription
 from oncely.cli.checkup.deployed import DeployedStack
 from oncely.cli.checkup.findings import Finding, failed, passed, warned
 
@@ -35,13 +36,13 @@ def check_alarms(deployed: DeployedStack) -> Iterator[Finding]:
         yield failed("alarms", f"tell nobody: {', '.join(mute)}", "deploy the stack again")
     ringing = [one for one in found if one["StateValue"] == "ALARM"]
     for one in ringing:
-        what, _, more = one.get("AlarmDescription", one["AlarmName"]).partition(" Begin with: ")
-        command, _, runbook = more.partition(" Runbook: ")
-        # Who reads this has run the doctor.
-        first = "" if command.startswith("oncely doctor") else f"{command}; "
+        description = AlarmDescription.parse(one.get("AlarmDescription", one["AlarmName"]))
+        command, runbook = description.next_step, description.runbook
+        # The reader of this has already run the doctor.
+        first = f"{command}; " if command and not command.startswith("oncely doctor") else ""
         yield warned(
             f"alarm {one['AlarmName']}",
-            f"in alarm: {what.rstrip('.')}",
+            f"in alarm: {description.impact.rstrip('.')}",
             f"{first}see {runbook or 'docs/operations.md'}",
         )
     if not (gone or mute or ringing):

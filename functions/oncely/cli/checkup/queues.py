@@ -71,7 +71,7 @@ def _check_last_queue(name: str, queue: AwsDescription) -> Finding:
         return warned(
             name,
             f"{waiting} messages wait for their function",
-            "look at its log; see docs/operations.md#messages-wait",
+            "look at its log; see docs/operations.md#queue-backlog",
         )
     return passed(name, "empty")
 

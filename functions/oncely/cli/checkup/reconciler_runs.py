@@ -6,7 +6,7 @@ from typing import Final
 from oncely.cli.checkup.deployed import DeployedStack
 from oncely.cli.checkup.findings import Finding, failed, passed, warned
 
-_RUNBOOK: Final = "see docs/operations.md#the-reconciler-fails"
+_RUNBOOK: Final = "see docs/operations.md#reconciler-failing"
 
 
 def check_reconciler(deployed: DeployedStack) -> Iterator[Finding]:

@@ -73,7 +73,7 @@ def _check_identity(client: Any, table: str, now: datetime) -> Finding:  # noqa:
     item, facts = look.identity(), look.with_protection(look.facts())
     summary = f"table id {facts.table_id}; stream, TTL and point-in-time recovery are on"
     if (reason := blocking_reason(item, facts, now=now)) is not None or item is None:
-        return failed(check, reason or "", "docs/operations.md#the-job-table-is-refused")
+        return failed(check, reason or "", "docs/operations.md#job-table-blocked")
     if item.restored_at is not None:
         summary = f"{summary}; restored at {format_minute(item.restored_at)}"
     return passed(check, f"{item.deployment}; {summary}")
