@@ -6,6 +6,7 @@ from aws_cdk import IgnoreMode
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from oncely.provider import AnyProvider
 from oncely_cdk.bytecode import lambda_python
 from oncely_cdk.function_files import (
     NOT_SHIPPED,
@@ -13,14 +14,12 @@ from oncely_cdk.function_files import (
     digest_files,
     list_shipped_files,
 )
-from oncely_cdk.layers import PAYMENTS, RUNTIME, SYNC, Target, layers_for
+from oncely_cdk.layers import RUNTIME, Target, layers_for
 from oncely_cdk.paths import FUNCTIONS, PACKAGE
 from oncely_cdk.stages import Stage
 
 PYTHON: Final = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE: Final = lambda_.Architecture.ARM_64
-# Who may use a provider's key speaks to it with its SDK, and nobody else carries that.
-_LAYER_BY_SECRET: Final = {"hubspot": SYNC, "stripe": PAYMENTS}
 
 
 def function_code(*, stage: Stage) -> lambda_.AssetCode:
@@ -44,7 +43,7 @@ def handler_path(entry: str) -> str:
 
 
 class CodeLayers(Construct):
-    """The layers of one stage; a function takes those that its secrets ask for."""
+    """The layers of one stage; a function takes those of its providers."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
         super().__init__(scope, id_)
@@ -62,7 +61,7 @@ class CodeLayers(Construct):
             for name, layer in layers_for(target).items()
         }
 
-    def for_secrets(self, secrets: tuple[str, ...]) -> list[lambda_.ILayerVersion]:
-        """What every function needs, and the SDKs of these secrets' providers."""
-        extra = sorted({_LAYER_BY_SECRET[name] for name in secrets if name in _LAYER_BY_SECRET})
+    def for_providers(self, providers: tuple[AnyProvider, ...]) -> list[lambda_.ILayerVersion]:
+        """What every function needs, and the SDKs of these providers."""
+        extra = sorted({plugin.layer for plugin in providers if plugin.layer})
         return [self._layers[name] for name in (RUNTIME, *extra)]

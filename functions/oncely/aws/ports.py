@@ -89,7 +89,8 @@ class AwsPorts:
 
     def provider(self, plugin: Provider[T, Any]) -> T:
         """The client of a provider, with its API key as it is now."""
-        client: T = self._connect(plugin, self.secret(plugin.name) if plugin.has_api_key else "")
+        name = plugin.secret_name
+        client: T = self._connect(plugin, self.secret(name) if name else "")
         return client
 
     def is_configured(self, plugin: AnyProvider) -> bool:
