@@ -179,10 +179,10 @@ def distributions(layer: Path) -> dict[str, set[str]]:
     return found
 
 
-def test_payment_function_code_size_is_bounded(
-    prod: Assembly,
-) -> None:
-    worker = prod.functions["PaymentsWorker/Worker"]
-    size = sum(file.stat().st_size for file in worker.folder.rglob("*.py"))
+def test_code_size_is_bounded(prod: Assembly) -> None:
+    folder = prod.functions["PaymentsWorker/Worker"].folder
+    size = sum(file.stat().st_size for file in folder.rglob("*.py"))
 
-    assert size < 600_000
+    # All functions share it: what only developers run stays out, and the rest fits with room.
+    assert {one.folder for one in prod.functions.values()} == {folder}
+    assert size < 700_000

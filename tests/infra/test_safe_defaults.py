@@ -75,7 +75,7 @@ def test_queue_visibility_is_six_timeouts_with_five_receives(
     prod: Assembly,
 ) -> None:
     timeout = prod.functions["PaymentsWorker/Worker"].properties["Timeout"]
-    dead_letters = {"Fn::GetAtt": [_id(prod, "Queues/DeadLetterHandler"), "Arn"]}
+    dead_letters = {"Fn::GetAtt": [_id(prod, "Queues/DeadLetters"), "Arn"]}
     for name in ("Payments", "Sync", "Mail"):
         queue = prod.of_type("AWS::SQS::Queue")[f"Queues/{name}"]["Properties"]
         assert queue["VisibilityTimeout"] == 6 * timeout
@@ -100,7 +100,7 @@ def test_dead_letters_are_batched_for_alerts(
     prod: Assembly,
 ) -> None:
     mapping = prod.of_type("AWS::Lambda::EventSourceMapping")[
-        "DeadLetterHandler/Receive/Function/Messages"
+        "DeadLetters/Receive/Function/Messages"
     ]
 
     assert mapping["Properties"]["BatchSize"] == 100
@@ -119,7 +119,7 @@ def test_worker_concurrency_is_bounded(prod: Assembly) -> None:
         "PaymentsWorker",
         "SyncWorker",
         "MailWorker",
-        "DeadLetterHandler",
+        "DeadLetters",
         "Rejects",
     }
     assert set(bounds.values()) == {2}

@@ -24,7 +24,7 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         "a timeout counts as a failure",
         DECIDE,
         "return mark_unknown(outcome.reason, now, due_at=now, timeouts=job.timeouts + 1)",
-        'return fail(Declined(outcome.reason, "timeout"), now)',
+        'return fail(job, Declined(outcome.reason, "timeout"))',
         ("tests/unit/test_every_decision.py",),
     ),
     Mutation(
@@ -160,8 +160,8 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     Mutation(
         "what an earlier call made counts as made by this run",
         ACTING,
-        "job, verified = saved, not replayed",
-        "job, verified = saved, True",
+        "verified = not replayed",
+        "verified = True",
         ("tests/unit/test_payment_ownership.py",),
     ),
     Mutation(
@@ -252,15 +252,15 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     Mutation(
         "a decline fails the job while its payment is open",
         ACTING,
-        "            answer = self._close_declined(call, answer)\n",
-        "            answer = Declined(answer.reason, answer.code)\n",
+        "return self._close_declined(outcome) if isinstance(outcome, StillOpen) else outcome",
+        "return Declined(outcome.reason, outcome.code) if isinstance(outcome, StillOpen) else outcome",
         ("tests/unit/test_declined_charges.py",),
     ),
     Mutation(
         "a decline that the reconciler reads fails the job",
         DECIDE,
         "            return _hand_over_to_close(job, policy, outcome, now)\n",
-        "            return fail(job, Declined(outcome.reason, outcome.code), now)\n",
+        "            return fail(job, Declined(outcome.reason, outcome.code))\n",
         (EXPLORER, "-k", "invariants_hold and decline-lost"),
     ),
     Mutation(
