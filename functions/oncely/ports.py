@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from oncely.domain.claims import Claim
 from oncely.domain.due import DueAction
@@ -13,8 +13,9 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import BusinessWrite, Json
-from oncely.providers.interfaces import Crm, Mailer, PaymentProvider
+from oncely.provider import AnyProvider, Provider
 
+T = TypeVar("T")
 JobResult: TypeAlias = Mapping[str, Json]
 
 
@@ -183,6 +184,14 @@ class JobListEntry:
         return self.job_key.partition(":")[0]
 
 
+@dataclass(frozen=True)
+class UnreadableRow:
+    """A row that this deployment cannot parse: edited by hand, or written by a newer version."""
+
+    job_key: JobKey
+    reason: str
+
+
 class JobIndex(Protocol):
     """Finds jobs for people; the cost grows with what is shown, never with the table."""
 
@@ -208,8 +217,8 @@ class JobIndex(Protocol):
     def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
         """How many of those got there since then; counting ends at `most`."""
 
-    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
-        """Read these rows, consistently; one that is gone is left out."""
+    def get_many(self, keys: Sequence[JobKey]) -> "dict[JobKey, Job | UnreadableRow]":
+        """Read these rows, consistently. Missing rows are left out; unreadable ones say why."""
 
 
 class HistoryStore(Protocol):
@@ -369,11 +378,8 @@ class Dependencies(Protocol):
     def message_sender(self, queue: str) -> MessageSender:
         """Give a queue to send to by its short name, such as `sync`."""
 
-    def payments(self) -> PaymentProvider:
-        """Give the payment provider."""
+    def provider(self, plugin: Provider[T, Any]) -> T:
+        """The client of a provider that the contract's resources name."""
 
-    def crm(self) -> Crm:
-        """Give the CRM."""
-
-    def mailer(self) -> Mailer | None:
-        """Give the mailer; None: no sender address is configured, so no mail is sent."""
+    def is_configured(self, plugin: AnyProvider) -> bool:
+        """Whether a provider's optional settings are present, such as a sender address."""

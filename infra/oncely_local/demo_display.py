@@ -80,8 +80,8 @@ def render_tables(view: DemoSnapshot) -> RenderableType:
         (f"{view.kills} workers killed", "red" if view.kills else ""),
     )
     foot = (
-        f"{view.ledger_totals.faults.total()} provider faults, {view.sweeps} sweeps started by hand, "
-        f"{view.memory_bytes / 1e6:.0f} MB of memory"
+        f"{view.ledger_totals.faults.total()} provider faults, {view.sweeps} sweeps started by "
+        f"hand, {view.memory_bytes / 1e6:.0f} MB of memory"
     )
     beside = Table.grid(padding=(0, 1))
     beside.add_row(_queue_table(view.depths), _ledger_table(view.ledger_totals))

@@ -15,7 +15,7 @@ from oncely_local.engine import ACCOUNT, REGION, account_environment, aws_enviro
 from oncely_local.source_digests import source_digest, synthesis_inputs
 
 BUILD_FOLDER: Final = REPOSITORY / ".build" / "local"
-CONTEXT: Final = {"stage": "local", "sender_address": "receipts@example.com"}
+CONTEXT: Final = {"stage": "local", "ses_sender_address": "receipts@example.com"}
 
 
 class DeployError(Exception):

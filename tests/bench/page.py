@@ -61,11 +61,11 @@ def _meanings(f: Figures) -> str:
   ({f.cpu.bare_milliseconds:.1f} and {f.powertools_cpu.bare_milliseconds:.1f} ms). Rounds take
   turns; the median of their ratios is shown.
 - **Importing** happens at a cold start: {f.worker_import.milliseconds:.0f} ms for
-  `oncely.handlers.process_queue`, {f.client.milliseconds:.0f} ms for `boto3.client("dynamodb")`; user time
-  in fresh interpreters, taking turns. On Lambda the import also makes settings, clients and
-  telemetry: that is **ready**, measured with the mail worker. The payments worker loads Stripe's
-  SDK as well and stands at {f.stripe_worker_ready.ratio:.2f}. Powertools' figure has its one
-  client in it.
+  `oncely.handlers.process_queue`, {f.client.milliseconds:.0f} ms for
+  `boto3.client("dynamodb")`; user time in fresh interpreters, taking turns. On Lambda the import
+  also makes settings, clients and telemetry: that is **ready**, measured with the mail worker.
+  The payments worker loads Stripe's SDK as well and stands at
+  {f.stripe_worker_ready.ratio:.2f}. Powertools' figure has its one client in it.
 - **The batch** waits {1000 * f.latency:.0f} ms for its provider in each of ten jobs. It took
   {1000 * f.batch.seconds:.0f} ms; {1000 * f.powertools_batch.seconds:.0f} ms on Powertools, whose
   batch processor works one record after the other. The best of a dozen each: other work on the

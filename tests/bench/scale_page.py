@@ -277,8 +277,9 @@ def _partitions(m: CostMeasurements) -> str:
     ]
     return f"""## Index partitions of a payment
 
-Counted over {PAYMENT_COUNT} payments: which partition of each index they wrote to. One partition takes
-{quotas.PARTITION_WRITES.value:,.0f} units a second. An index by id has a partition for each id.
+Counted over {PAYMENT_COUNT} payments: which partition of each index they wrote to. One partition
+takes {quotas.PARTITION_WRITES.value:,.0f} units a second. An index by id has a
+partition for each id.
 
 {table(("index", "units a job", "of these in the hottest partition"), lines)}
 """

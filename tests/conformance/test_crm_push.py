@@ -131,7 +131,7 @@ def test_archived_contact_frees_its_email_and_external_id(harness: CrmHarness) -
 def test_unknown_property_is_declined(harness: CrmHarness, *, by_its_own_id: bool) -> None:
     crm_id = harness.users.add(email="seven@example.com") if by_its_own_id else None
 
-    answer = harness.crm.upsert_contact(MINE, {"unknown_property_error": "1"}, crm_id=crm_id)
+    answer = harness.crm.upsert_contact(MINE, {"no_such_property": "1"}, crm_id=crm_id)
 
     assert isinstance(answer, Declined)
     assert answer.code == "VALIDATION_ERROR"

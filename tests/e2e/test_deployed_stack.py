@@ -98,7 +98,7 @@ def test_contacts_are_imported_and_pushed(deployment: StackClient) -> None:
 
     record = deployment.get("RecordsTableName", record_id=f"hubspot#{ids[0]}")
     assert record is not None
-    assert (record["crm_id"], record["check_pushed_version"]) == (ids[0], "1")
+    assert (record["crm_id"], record["pushed_version"]) == (ids[0], "1")
 
 
 def test_push_with_lost_reply_is_found_at_crm(deployment: StackClient) -> None:

@@ -48,7 +48,8 @@ class SoakReport:
         reviews = Counter(row.last_error or "" for row in self.rows if _is_review(row))
         yield f"soak of {self.minutes:g} minutes, seed {self.seed}"
         yield f"  sent         {self.sent} messages for {len(self.facts.requested)} jobs"
-        yield f"  processes    {_format_counts(self.process_counts)}; engine restarted {self.restarts} times"
+        processes = _format_counts(self.process_counts)
+        yield f"  processes    {processes}; engine restarted {self.restarts} times"
         yield f"  faults       {_format_counts(books.faults)}"
         yield f"  in the storm {_format_counts(self.reported_counts)}"
         yield f"  afterwards   {_format_counts(self.drain_counts)}"

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oncely.app import App
 from oncely.aws.clients import AwsClients
-from oncely.aws.wiring import build_due_work_finder, build_group_resolver
 from oncely.domain.errors import OncelyError
 from oncely.handlers.archive_rejects import handler as archive_rejects
 from oncely.handlers.handle_dead_letters import handler as receive_dead_letters
@@ -19,10 +19,9 @@ from oncely.handlers.process_queue import get_worker
 from oncely.jobs import CONTRACTS
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.resolve_group import HandledItem
-from oncely.run.deadline import Deadline
 from oncely.run.outcomes import Failed, Finished
 from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
-from oncely.settings import FindDueSettings, ResolveGroupSettings, queue_env_var
+from oncely.settings import queue_env_var
 from tests.soak.environment import INVOCATION_SECONDS
 from tests.support.worker import FakeContext, event_record
 
@@ -48,11 +47,9 @@ class SoakServices:
 
     def __init__(self, clock: SkewedClock) -> None:
         self.clock = clock
-        clients = AwsClients()
-        self._sqs = clients.sqs
-        shipped = build_group_resolver(
-            ResolveGroupSettings.from_env(os.environ, CONTRACTS), CONTRACTS
-        )
+        app = App.from_env(os.environ, CONTRACTS)
+        self._sqs = AwsClients().sqs
+        shipped = app.group_resolver
         self._publisher = replace(shipped.reconciler.publisher, clock=clock)
         self._group = replace(
             shipped,
@@ -60,8 +57,7 @@ class SoakServices:
             alerter=replace(shipped.alerter, clock=clock),
             concurrency=MAX_CONCURRENCY,
         )
-        finder = build_due_work_finder(FindDueSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
-        self._finder = replace(finder, clock=clock)
+        self._finder = replace(app.due_work_finder, clock=clock)
         self._workers: dict[str, BatchProcessor] = {}
 
     def process_batch(self, queue: str, *, wait: int = 1) -> Counter[str]:
@@ -72,7 +68,7 @@ class SoakServices:
             return Counter()
         worked = self._worker(queue).process(
             [_delivery(record) for record in records],
-            deadline=Deadline(self.clock.now() + timedelta(seconds=INVOCATION_SECONDS), self.clock),
+            deadline=self.clock.now() + timedelta(seconds=INVOCATION_SECONDS),
         )
         self._delete_messages(url, {one.delivery.receipt for one in worked if one.acked})
         self._publish(worked)
@@ -82,7 +78,7 @@ class SoakServices:
         """One sweep of the reconciler; gives what it did, by kind."""
         # Two at once are harmless, so nobody takes a lease: crews whose clocks differ overlap.
         items = self._finder.find(SweepRequest()).items
-        deadline = Deadline(self.clock.now() + timedelta(seconds=SWEEP_SECONDS), self.clock)
+        deadline = self.clock.now() + timedelta(seconds=SWEEP_SECONDS)
         return Counter(map(_transition_label, self._group.resolve(items, deadline=deadline)))
 
     def handle_leftovers(self) -> Counter[str]:

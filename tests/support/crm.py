@@ -16,10 +16,10 @@ from oncely.domain.effect_outcomes import (
     NotSent,
     Succeeded,
 )
-from oncely.domain.profiles import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.domain.times import time_until_next
 from oncely.domain.writes import Json
 from oncely.providers.hubspot.paths import is_contact_id, is_path_traversal
+from oncely.providers.hubspot.plugin import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound
 from tests.support.fakes import FakeClock
 from tests.support.payments import PaymentFault

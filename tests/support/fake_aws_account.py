@@ -8,9 +8,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from oncely.cli.checkup.tables import INDEXES
+from oncely.alarm_description import AlarmDescription
+from oncely.cli.health_checks.tables import INDEXES
 from oncely.jobs import CONTRACTS
-from oncely.providers.hubspot.api_key import ApiKeyCheck
+from oncely.provider import ApiKeyCheck
 from oncely.settings import pascal_case
 from tests.support.cli import FakeStackConnection, FakeSts
 from tests.support.in_memory_stack import InMemoryStack
@@ -99,7 +100,7 @@ class FakeAwsAccount:
         default_factory=lambda: {
             **{name: _function(name, QUEUE_NAME=name) for name in QUEUES},
             "mail": _function(
-                "mail", QUEUE_NAME="mail", SENDER_ADDRESS="Shop <receipts@mail.example.com>"
+                "mail", QUEUE_NAME="mail", SES_SENDER_ADDRESS="Shop <receipts@mail.example.com>"
             ),
             "receive": _function("receive"),
             "archive": _function("archive"),
@@ -145,7 +146,9 @@ class FakeAwsAccount:
     versioning: str = "Enabled"
     secrets: dict[str, str | ClientError] = field(
         default_factory=lambda: {
-            **{name: f"{name}-secret" for kind in CONTRACTS for name in kind.resources.secrets},
+            **{
+                name: f"{name}-secret" for kind in CONTRACTS for name in kind.resources.secret_names
+            },
             "stripe": "sk_live_secret",
             "hubspot": "any-secret",
         }
@@ -161,10 +164,11 @@ class FakeAwsAccount:
                 "ActionsEnabled": True,
                 "AlarmActions": ["arn:topic"],
                 "StateValue": "OK",
-                "AlarmDescription": (
-                    f"{name} is bad. Begin with: oncely list --status unknown --stack Oncely-dev "
-                    f"Runbook: docs/operations.md#{name}"
-                ),
+                "AlarmDescription": AlarmDescription(
+                    impact=f"{name} is bad.",
+                    next_step="oncely list --status unknown --stack Oncely-dev",
+                    runbook=f"docs/operations.md#{name}",
+                ).render(),
             }
             for name in ("oldest", "needs-review")
         }
@@ -189,7 +193,7 @@ class FakeAwsAccount:
             **{
                 f"{pascal_case(name)}SecretArn": name
                 for kind in CONTRACTS
-                for name in kind.resources.secrets
+                for name in kind.resources.secret_names
             },
             "AdminUrl": "https://admin",
             "AlertTopicArn": "arn:topic",

@@ -1,11 +1,12 @@
 """A whole deployment without AWS: the shipped services over ports that a test can look into."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from oncely.app import App
 from oncely.contract import AnyContract
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
@@ -14,20 +15,32 @@ from oncely.enqueue.enqueuer import Enqueuer
 from oncely.jobs import CONTRACTS
 from oncely.operate.job_queries import JobQueries
 from oncely.operate.repairer import Repairer
-from oncely.ports import BusinessTable, JobStore, MessageSender, Notifier, TableGuard, TableOpen
-from oncely.providers.interfaces import Crm, Mailer, PaymentProvider
+from oncely.ports import (
+    BusinessTable,
+    Clock,
+    EventBus,
+    JobStore,
+    MessageSender,
+    Notifier,
+    TableGuard,
+    TableOpen,
+)
+from oncely.provider import AnyProvider, Provider
+from oncely.providers.interfaces import PaymentProvider
 from oncely.publish.publisher import EndedJobPublisher
+from oncely.reconcile.find_due_work import DueWorkFinder
 from oncely.reconcile.reconciler import Reconciler, Resolution
 from oncely.registry import ContractRegistry
-from oncely.run.deadline import Deadline
 from oncely.run.outcomes import RunOutcome
 from oncely.run.review_alerts import ReviewAlerter
 from oncely.run.run_job import JobRunner
+from oncely.settings import Settings
 from oncely.testing.memory import (
     MemoryDueIndex,
     MemoryFinishedJobs,
     MemoryJobIndex,
     MemoryJobStore,
+    MemorySweepLeases,
     MemoryTableGuard,
     MemoryUniqueWindows,
 )
@@ -44,6 +57,8 @@ from tests.support.orders import order_row
 from tests.support.payments import FakePayments
 
 ROW_RETENTION = timedelta(days=90)
+SETTINGS = Settings(stack_name="Oncely-test", retention_days=90)
+T = TypeVar("T")
 
 
 class BusinessRows(Protocol):
@@ -86,15 +101,31 @@ class _Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FakeDependencies:
-    """What contracts are built from, over the ports of one world."""
+class FakePorts:
+    """The ports of one stack in memory; sweeps, sources and rejects are a test's own."""
 
     store: JobStore
     rows: BusinessRows
-    provider: PaymentProvider
-    queue: MessageSender
-    contacts: Crm
-    mail: Mailer | None
+    clients: Mapping[str, Any]  # by plug-in name; None: not configured
+    sender: MessageSender
+    clock: Clock
+    new_token: Callable[[], str]
+    notifier: Notifier
+    event_bus: EventBus
+    table_guard: TableGuard
+    job_index: Any = None
+    due_index: Any = None
+    finished_jobs: Any = None
+    unique_windows: Any = None
+    sweep_leases: Any = None
+    sweeps: Any = None
+    message_source: Any = None
+
+    def jitter(self) -> float:
+        return 0.0
+
+    def preload(self, providers: tuple[AnyProvider, ...]) -> None:
+        pass
 
     def table(self, name: str) -> BusinessTable:
         return _Table(self.rows, name)
@@ -106,16 +137,14 @@ class FakeDependencies:
         return f"secret of {name}"
 
     def message_sender(self, queue: str) -> MessageSender:
-        return self.queue
+        return self.sender
 
-    def payments(self) -> PaymentProvider:
-        return self.provider
+    def provider(self, plugin: Provider[T, Any]) -> T:
+        client: T = self.clients[plugin.name]
+        return client
 
-    def crm(self) -> Crm:
-        return self.contacts
-
-    def mailer(self) -> Mailer | None:
-        return self.mail
+    def is_configured(self, plugin: AnyProvider) -> bool:
+        return self.clients[plugin.name] is not None
 
 
 def _memory() -> MemoryJobStore:
@@ -145,16 +174,35 @@ class InMemoryStack:
             self.rows = self.store.business_rows
 
     @property
-    def dependencies(self) -> FakeDependencies:
+    def dependencies(self) -> FakePorts:
+        return self.ports()
+
+    def ports(
+        self, *, store: JobStore | None = None, provider: PaymentProvider | None = None
+    ) -> FakePorts:
+        """The ports, with some of a test's own, such as ones that crash."""
         assert self.rows is not None
-        return FakeDependencies(
-            store=self.store,
+        return FakePorts(
+            store=store or self.store,
             rows=self.rows,
-            provider=self.payments,
-            queue=self.outbox,
-            contacts=self.crm,
-            mail=self.mail,
+            clients={"stripe": provider or self.payments, "hubspot": self.crm, "ses": self.mail},
+            sender=self.outbox,
+            clock=self.clock,
+            new_token=self.tokens,
+            notifier=self.alerts,
+            event_bus=self.bus,
+            table_guard=self.table_guard,
+            job_index=MemoryJobIndex(self.store),
+            due_index=MemoryDueIndex(self.store),
+            finished_jobs=MemoryFinishedJobs(self.store),
+            unique_windows=MemoryUniqueWindows(self.store),
+            sweep_leases=MemorySweepLeases(),
         )
+
+    def app(self, *, store: JobStore | None = None, provider: PaymentProvider | None = None) -> App:
+        """The shipped services over these ports."""
+        ports = self.ports(store=store, provider=provider)
+        return App(SETTINGS, ContractRegistry(self.contracts), ports)
 
     @property
     def table_guard(self) -> TableGuard:
@@ -167,22 +215,7 @@ class InMemoryStack:
     def runner(
         self, *, store: JobStore | None = None, provider: PaymentProvider | None = None
     ) -> JobRunner:
-        """A worker; with ports of its own, such as ones that die."""
-        store = store or self.store
-        tools = replace(self.dependencies, store=store, provider=provider or self.payments)
-        alerts: Notifier = self.alerts
-        return JobRunner(
-            registry=self.registry,
-            dependencies=tools,
-            store=store,
-            notifier=alerts,
-            clock=self.clock,
-            new_token=self.tokens,
-            jitter=lambda: 0.0,
-            stack="Oncely-test",
-            guard=self.table_guard,
-            row_retention=ROW_RETENTION,
-        )
+        return self.app(store=store, provider=provider).job_runner
 
     def run(
         self,
@@ -193,59 +226,26 @@ class InMemoryStack:
     ) -> RunOutcome:
         """Deliver a message to a worker that has this much time."""
         body = message if isinstance(message, str) else json.dumps(message)
-        deadline = Deadline(self.clock.now() + timedelta(seconds=seconds_left), self.clock)
+        deadline = self.clock.now() + timedelta(seconds=seconds_left)
         return (runner or self.runner()).run(body, deadline=deadline)
 
     def publisher(self, *, store: JobStore | None = None) -> EndedJobPublisher:
-        """What follows an end."""
-        return EndedJobPublisher(
-            registry=self.registry,
-            dependencies=self.dependencies,
-            store=store or self.store,
-            event_bus=self.bus,
-            sender_for_queue=lambda _queue: self.outbox,
-            clock=self.clock,
-            row_retention=ROW_RETENTION,
-        )
+        return self.app(store=store).publisher
 
     def reconciler(self) -> Reconciler:
-        """The reconciler over this world's ports."""
-        return Reconciler(
-            registry=self.registry,
-            dependencies=self.dependencies,
-            store=self.store,
-            clock=self.clock,
-            jitter=lambda: 0.0,
-            sender_for_queue=lambda _queue: self.outbox,
-            publisher=self.publisher(),
-            guard=self.table_guard,
-        )
+        return self.app().reconciler
+
+    def finder(self) -> DueWorkFinder:
+        return self.app().due_work_finder
 
     def enqueuer(self) -> Enqueuer:
-        """The producer's helper, on a memory store."""
-        return Enqueuer(
-            registry=self.registry,
-            store=self.store,
-            windows=MemoryUniqueWindows(self.store),
-            sender_for_queue=lambda _queue: self.outbox,
-            clock=self.clock,
-            new_token=self.tokens,
-        )
+        return self.app().enqueuer
 
     def inspector(self) -> JobQueries:
-        """What people read with, on a memory store."""
-        return JobQueries(
-            registry=self.registry,
-            store=self.store,
-            job_index=MemoryJobIndex(self.store),
-            due_index=MemoryDueIndex(self.store),
-            finished_jobs=MemoryFinishedJobs(self.store),
-            clock=self.clock,
-        )
+        return self.app().job_queries
 
     def repairer(self) -> Repairer:
-        """What people repair with, on a memory store."""
-        return Repairer(reconciler=self.reconciler(), enqueuer=self.enqueuer())
+        return self.app().repairer
 
     def reconcile(self, key: JobKey | str, *, dry_run: bool = False) -> Resolution:
         """One item of a sweep, with the branch that the state machine takes."""
@@ -255,14 +255,7 @@ class InMemoryStack:
         return done
 
     def alerter(self, *, store: JobStore | None = None) -> ReviewAlerter:
-        """What tells a person of a review."""
-        return ReviewAlerter(
-            store=store or self.store,
-            notifier=self.alerts,
-            clock=self.clock,
-            actor="reconciler",
-            stack="Oncely-test",
-        )
+        return self.app(store=store).review_alerter
 
     def run_until_idle(self, key: JobKey | str, *, steps: int = 30) -> Job:
         """Let time pass, reconcile and deliver what is sent, until the job rests."""

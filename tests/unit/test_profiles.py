@@ -4,7 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.domain.profiles import HUBSPOT, SES, STRIPE, ProviderProfile, RetryLimits
+from oncely.domain.profiles import ProviderProfile, RetryLimits
+from oncely.providers.hubspot.plugin import PROFILE as HUBSPOT
+from oncely.providers.ses.plugin import PROFILE as SES
+from oncely.providers.stripe.plugin import PROFILE as STRIPE
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import pytest
 
 from oncely.contract import MAX_MESSAGE_BYTES, AnyContract
 from oncely.domain.errors import InvalidMessageError, InvariantError
-from oncely.domain.profiles import STRIPE, RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
 from oncely.jobs.sync_contact import SyncContact
+from oncely.providers.stripe.plugin import PROFILE as STRIPE
 from oncely.registry import ContractRegistry
 from tests.support.in_memory_stack import charge_message
 from tests.unit.report_contract import ReportBuild, report_message

@@ -8,7 +8,7 @@ from oncely.domain.decide import absence_conclusive_at
 from oncely.domain.decisions import MESSAGE_GRACE, Decision
 from oncely.domain.effect_outcomes import Anomalous, Declined, NotFound, Pending, Succeeded
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.profiles import SES, ProviderProfile, RetryPolicy, RetrySafety
+from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.domain.repairs import (
     Repair,
     can_reopen_without_lookup,
@@ -17,6 +17,7 @@ from oncely.domain.repairs import (
     repair_options,
     resolve_manually,
 )
+from oncely.providers.ses.plugin import PROFILE as SES
 from tests.unit.samples import KEY, NOW, PROFILE, TERMS, TICK, make_job
 
 NATURAL = RetryPolicy(safety=RetrySafety.NATURAL, profile=PROFILE)

@@ -57,7 +57,7 @@ def test_push_creates_contact_and_saves_its_id() -> None:
     assert isinstance(outcome, Finished)
     assert crm_emails(world) == ["v1@example.com"]
     assert record_row(world)["crm_id"] == outcome.result["crm_id"]
-    assert record_row(world)["check_pushed_version"] == 1
+    assert record_row(world)["pushed_version"] == 1
     assert "push_until" not in record_row(world)
 
 
@@ -181,7 +181,7 @@ def test_two_versions_are_never_pushed_concurrently() -> None:
 
     assert isinstance(seen[0], NotAttempted)
     assert isinstance(later, Finished)
-    assert record_row(world)["check_pushed_version"] == 2
+    assert record_row(world)["pushed_version"] == 2
 
 
 def test_contact_from_crm_is_updated_by_its_own_id() -> None:
@@ -233,7 +233,7 @@ def test_older_unknown_push_does_not_change_newer_row() -> None:
 
     assert world.job(key(1)).status is Status.FINISHED
     assert record_row(world) == newer
-    assert record_row(world)["check_pushed_version"] == 2
+    assert record_row(world)["pushed_version"] == 2
 
 
 def test_rate_limited_push_is_not_blocked_by_its_own_slot() -> None:

@@ -8,7 +8,6 @@ import botocore.session
 from botocore.config import Config
 
 from oncely.aws.client_config import DYNAMODB, MESSAGING
-from oncely.providers.ses.mailer import NO_RETRIES
 
 if TYPE_CHECKING:
     import boto3
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_secretsmanager import SecretsManagerClient
-    from mypy_boto3_sesv2 import SESV2Client
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_stepfunctions import SFNClient
@@ -81,7 +79,7 @@ class AwsClients:
         with self._lock:
             return self._session.client("stepfunctions", config=MESSAGING)
 
-    def new_ses(self) -> "SESV2Client":
-        """Mail: a client for each, which must not send twice nor over an idle connection."""
+    def new_client(self, service: str, config: Config) -> Any:  # noqa: ANN401  # of any service
+        """A client of its own, for a provider that is an AWS service."""
         with self._lock:
-            return self._session.client("sesv2", config=NO_RETRIES)
+            return self._session.client(service, config=config)  # type: ignore[call-overload]  # by name

@@ -128,8 +128,8 @@ class DynamoTableIdentity:
         if not isinstance(error, ClientError) or is_retryable(error):
             return UnavailableError(f"{problem}: {error}")
         return NotConfiguredError(
-            f"{problem} ({error_code(error)}): check that the table exists and that this role may read, "
-            "describe and write it"
+            f"{problem} ({error_code(error)}): check that the table exists and that this role may "
+            "read, describe and write it"
         )
 
 

@@ -18,7 +18,7 @@ MAX_KEY_LENGTH: Final = 200
 
 _SEPARATOR: Final = ":"
 # Never left by `_escape`, so a producer's token cannot collide with a business id.
-_TOKEN_PREFIX: Final = "~"
+_TOKEN_PREFIX: Final = "~"  # noqa: S105  # no password
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.@#+-]")
 _JOB_TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 

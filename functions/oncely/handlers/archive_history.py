@@ -5,15 +5,14 @@ from typing import Any, Final
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.aws.clients import AwsClients
-from oncely.aws.s3_history import S3HistoryStore
+from oncely.aws.ports import AwsPorts
 from oncely.aws.stream_gaps import gap_from_failure
 from oncely.aws.stream_records import batch_name, row_changes
 from oncely.aws.system import SystemClock
 from oncely.aws.table_generation import TableGenerationReader
 from oncely.lambda_init import once
 from oncely.publish.archive_history import HistoryWriter
-from oncely.settings import HistorySettings
+from oncely.settings import Settings
 from oncely.telemetry import instrumented, telemetry
 
 _QUEUE: Final = "aws:sqs"
@@ -21,16 +20,16 @@ _QUEUE: Final = "aws:sqs"
 
 @once
 def get_history_writer() -> HistoryWriter:
-    """Wire once per execution environment."""
-    settings = HistorySettings.from_env(os.environ)
-    return HistoryWriter(S3HistoryStore(AwsClients().s3, settings.archive_bucket))
+    """Built once per execution environment."""
+    return HistoryWriter(AwsPorts(Settings.from_env(os.environ)).history_store)
 
 
 @once
 def get_table_generation() -> TableGenerationReader:
-    """The same."""
-    settings = HistorySettings.from_env(os.environ)
-    return TableGenerationReader(AwsClients().dynamodb, settings.jobs_table)
+    """Built once per execution environment."""
+    settings = Settings.from_env(os.environ)
+    settings.require("jobs_table")
+    return TableGenerationReader(AwsPorts(settings).clients.dynamodb, str(settings.jobs_table))
 
 
 @instrumented

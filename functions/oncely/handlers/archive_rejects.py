@@ -6,19 +6,19 @@ from typing import Any
 from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.aws.clients import AwsClients
+from oncely.aws.ports import AwsPorts
 from oncely.aws.s3_archive import S3Archive
 from oncely.aws.system import SystemClock
 from oncely.domain.writes import Json
 from oncely.lambda_init import once
-from oncely.settings import RejectArchiveSettings
+from oncely.settings import Settings
 from oncely.telemetry import instrumented
 
 
 @once
 def get_archive() -> S3Archive:
-    """Wire once per execution environment."""
-    return S3Archive(AwsClients().s3, RejectArchiveSettings.from_env(os.environ).archive_bucket)
+    """Built once per execution environment."""
+    return AwsPorts(Settings.from_env(os.environ)).reject_archive
 
 
 @instrumented

@@ -5,33 +5,21 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.aws.wiring import build_due_work_finder, build_sweep_starter
+from oncely.app import App
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
-from oncely.ports import Sweeps
-from oncely.reconcile.find_due_work import DueWorkFinder, SweepRequest
+from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.sweep_report import split_into_groups
-from oncely.settings import FindDueSettings
 from oncely.signals import OLDEST_UNRESOLVED_AGE
 from oncely.telemetry import instrumented, telemetry
 
 
 @once
-def get_settings() -> FindDueSettings:
-    """Read once per execution environment."""
-    return FindDueSettings.from_env(os.environ, CONTRACTS)
-
-
-@once
-def get_finder() -> DueWorkFinder:
-    """Wire once per execution environment."""
-    return build_due_work_finder(get_settings(), CONTRACTS)
-
-
-@once
-def get_sweep_starter() -> Sweeps:
-    """Wire once per execution environment."""
-    return build_sweep_starter(get_settings())
+def get_app() -> App:
+    """Built once per execution environment."""
+    app = App.from_env(os.environ, CONTRACTS)
+    _ = app.due_work_finder, app.ports.sweeps
+    return app
 
 
 @instrumented
@@ -41,14 +29,14 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
 
 
 def _start_if_due() -> dict[str, Any]:
-    telemetry().add_duration(OLDEST_UNRESOLVED_AGE, get_finder().oldest_age())
-    found = get_finder().find(SweepRequest(limit=1))
+    telemetry().add_duration(OLDEST_UNRESOLVED_AGE, get_app().due_work_finder.oldest_age())
+    found = get_app().due_work_finder.find(SweepRequest(limit=1))
     if found.table_refusal:
         telemetry().table_blocked(found.table_refusal)
     if found.error:
         telemetry().missing_job_scan_failed(found.error)
     if found.items:
-        get_sweep_starter().start({})
+        get_app().ports.sweeps.start({})
     else:
         telemetry().sweep_finished(seconds=0)
     return {"started": bool(found.items)}
@@ -56,7 +44,7 @@ def _start_if_due() -> dict[str, Any]:
 
 def _find_page(event: dict[str, Any]) -> dict[str, Any]:
     sweep, execution = SweepRequest.parse(event["sweep"]), event["execution"]
-    found = get_finder().find(sweep, holder=None if sweep.dry_run else execution)
+    found = get_app().due_work_finder.find(sweep, holder=None if sweep.dry_run else execution)
     if found.table_refusal:
         telemetry().table_blocked(found.table_refusal)
     if found.error:
@@ -68,7 +56,7 @@ def _find_page(event: dict[str, Any]) -> dict[str, Any]:
     )
     return {
         "groups": split_into_groups(
-            found, size=get_settings().sweep_group_size, dry_run=sweep.dry_run
+            found, size=get_app().settings.sweep_group_size, dry_run=sweep.dry_run
         ),
         "sweep": {
             "execution": execution,

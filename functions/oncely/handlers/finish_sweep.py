@@ -5,20 +5,19 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from oncely.app import App
 from oncely.aws.system import SystemClock
-from oncely.aws.wiring import build_sweep_finisher
 from oncely.domain.times import parse_time
 from oncely.lambda_init import once
 from oncely.reconcile.finish_sweep import SweepFinisher
 from oncely.reconcile.sweep_report import ERROR
-from oncely.settings import FinishSweepSettings
 from oncely.telemetry import instrumented, telemetry
 
 
 @once
 def get_finisher() -> SweepFinisher:
-    """Wire once per execution environment."""
-    return build_sweep_finisher(FinishSweepSettings.from_env(os.environ))
+    """Built once per execution environment."""
+    return App.from_env(os.environ, ()).sweep_finisher
 
 
 @instrumented

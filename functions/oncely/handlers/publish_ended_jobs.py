@@ -5,22 +5,19 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.aws.clients import AwsClients
-from oncely.aws.wiring import build_publisher
+from oncely.app import App
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.keys import JobKey
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
 from oncely.publish.publisher import EndedJobPublisher
-from oncely.settings import PublisherSettings
 from oncely.telemetry import instrumented, telemetry
 
 
 @once
 def get_publisher() -> EndedJobPublisher:
-    """Wire once per execution environment."""
-    settings = PublisherSettings.from_env(os.environ, CONTRACTS)
-    return build_publisher(settings, CONTRACTS, clients=AwsClients())
+    """Built once per execution environment."""
+    return App.from_env(os.environ, CONTRACTS).publisher
 
 
 @instrumented

@@ -1,4 +1,4 @@
-"""Lambda: the page of the support view, and everything that it reads."""
+"""Lambda: serves the admin page and its read-only API."""
 
 import os
 from http import HTTPStatus
@@ -16,78 +16,69 @@ from oncely.admin_page.http_api import (
 )
 from oncely.admin_page.list_query import ListQuery
 from oncely.admin_page.page_files import PageFiles
-from oncely.aws.clients import AwsClients
-from oncely.aws.operator_services import build_job_queries
+from oncely.app import App
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
-from oncely.operate.job_queries import JobQueries
-from oncely.settings import AdminPageSettings
 from oncely.telemetry import instrumented
 
 
 @once
-def get_settings() -> AdminPageSettings:
-    """Read once per execution environment."""
-    return AdminPageSettings.from_env(os.environ)
-
-
-@once
-def get_job_queries() -> JobQueries:
-    """Wire once per execution environment."""
-    known = get_settings()
-    return build_job_queries(known, CONTRACTS, clients=AwsClients())
+def get_app() -> App:
+    """Built once per execution environment."""
+    app = App.from_env(os.environ, CONTRACTS)
+    _ = app.job_queries
+    return app
 
 
 @once
 def get_page_files() -> PageFiles:
-    """The page's files, with what they must know of this stack."""
-    known = get_settings()
+    """Load once per execution environment."""
+    settings = get_app().settings
+    settings.require("sign_in_url", "sign_in_client_id", "stack_name")
     return PageFiles.load(
-        sign_in=known.sign_in_url, client_id=known.sign_in_client_id, stack=known.stack_name
+        sign_in=str(settings.sign_in_url),
+        client_id=str(settings.sign_in_client_id),
+        stack=settings.stack_name,
     )
 
 
 def current_user(request: ApiRequest) -> ApiResponse:
-    """Who is signed in, what that allows, and which kinds of job there are to choose from."""
+    """The signed-in user, their permissions, and the deployed job types."""
     user = request.require_user
     return ApiResponse.json(
         {
             "name": user.name,
             "groups": [*sorted(user.groups)],
             "can_repair": user.can_repair,
-            "job_types": [*sorted(kind.job_type for kind in CONTRACTS)],
+            "job_types": [*sorted(contract.job_type for contract in CONTRACTS)],
         }
     )
 
 
 def search_jobs(request: ApiRequest) -> ApiResponse:
-    """One box: an order, a customer, a reference, a job key."""
-    found = get_job_queries().search(request.query.get("q", ""))
-    views = [view.to_summary_json() for view in found.jobs]
-    return ApiResponse.json({"query": found.query, "jobs": [*views]})
+    """Search by order, customer, provider reference or job key."""
+    return ApiResponse.json(get_app().job_queries.search(request.query.get("q", "")).to_json())
 
 
 def list_jobs(request: ApiRequest) -> ApiResponse:
-    """A list with pages."""
-    listed = get_job_queries().list_page(**vars(ListQuery.from_query_string(request.query)))
-    return ApiResponse.json(
-        {"jobs": [view.to_summary_json() for view in listed.jobs], "cursor": listed.cursor}
-    )
+    """One page of a list."""
+    listed = get_app().job_queries.list_page(**vars(ListQuery.from_query_string(request.query)))
+    return ApiResponse.json(listed.to_json())
 
 
 def get_job(request: ApiRequest) -> ApiResponse:
-    """One job."""
-    view = get_job_queries().get(request.query.get("key", ""))
+    """One job with its timeline, repairs and contract."""
+    view = get_app().job_queries.get(request.query.get("key", ""))
     if view is None:
         return ApiResponse.error(
-            HTTPStatus.NOT_FOUND, "there is no such job; search for it instead"
+            HTTPStatus.NOT_FOUND, "job not found: check the key, or search by order or customer"
         )
     return ApiResponse.json(view.to_json())
 
 
 def get_counts(_request: ApiRequest) -> ApiResponse:
-    """How things stand."""
-    return ApiResponse.json(get_job_queries().counts().to_json())
+    """Counts of what needs attention."""
+    return ApiResponse.json(get_app().job_queries.counts().to_json())
 
 
 ROUTES: Routes = {
@@ -104,5 +95,5 @@ ROUTES: Routes = {
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Answer one request."""
+    """Handle one request."""
     return handle_event(event, ROUTES)

@@ -7,10 +7,10 @@ from urllib.request import Request, urlopen
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.aws.clients import AwsClients
-from oncely.aws.deployment_identity import DynamoTableIdentity, new_identity
+from oncely.aws.deployment_identity import new_identity
+from oncely.aws.ports import AwsPorts
 from oncely.operate.set_up_table import TableInitializer
-from oncely.settings import FirstSetupSettings
+from oncely.settings import Settings
 from oncely.telemetry import instrumented, telemetry
 
 # The same for every table: a stack whose table changes gets an update, which does nothing.
@@ -32,9 +32,8 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
 
 
 def _set_up() -> str:
-    settings = FirstSetupSettings.from_env(os.environ)
-    table = DynamoTableIdentity(AwsClients().dynamodb, settings.jobs_table)
-    return str(TableInitializer(table, new_identity).run())
+    ports = AwsPorts(Settings.from_env(os.environ))
+    return str(TableInitializer(ports.table_identity, new_identity).run())
 
 
 def _respond(event: dict[str, Any], status: str, reason: str) -> None:

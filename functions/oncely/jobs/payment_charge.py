@@ -33,11 +33,13 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
-from oncely.domain.profiles import STRIPE, RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.times import format_time
 from oncely.domain.writes import BusinessWrite, Precondition
 from oncely.jobs.receipt_send import ReceiptMessage
 from oncely.providers.interfaces import Payment
+from oncely.providers.ses import SES
+from oncely.providers.stripe import STRIPE
 
 _JOB = "payment.charge"
 _PAID = "paid"
@@ -93,13 +95,15 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     job_type = _JOB
     message = ChargeMessage
     example = ChargeMessage.model_construct(job="payment.charge", v=1, order_id="18452")
-    policy = RetryPolicy(safety=RetrySafety.KEYED, profile=STRIPE, leaves_open=True)
+    policy = RetryPolicy(safety=RetrySafety.KEYED, profile=STRIPE.profile, leaves_open=True)
     takes_money = True
-    resources = Resources(queue="payments", tables=("orders",), secrets=("stripe",))
+    resources = Resources(queue="payments", tables=("orders",), providers=(STRIPE,))
     description = Description(
         done_verb="charged",
         effect="the order's customer is charged the order's amount, at most once.",
-        business_rows="the order becomes paid (with its charge_id) or payment_failed, with the job.",
+        business_rows=(
+            "the order becomes paid (with its charge_id) or payment_failed, with the job."
+        ),
         success="Stripe says that the payment of this order succeeded.",
         failure=(
             "the card was declined, or the bank wants the customer to authenticate; the payment "
@@ -178,24 +182,24 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     def key_scope(self) -> str:
         """The Stripe account that our key belongs to."""
-        return self.dependencies.payments().key_scope()
+        return self.dependencies.provider(STRIPE).key_scope()
 
     def prepare(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
         """Make an unconfirmed intent; without a saved reference to one, nothing was charged."""
-        return self.dependencies.payments().prepare(
+        return self.dependencies.provider(STRIPE).prepare(
             _payment(call), idempotency_key=call.idempotency_key("create")
         )
 
     def find_prepared(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
         """List the customer's payments: a restored row may lack the reference of one."""
-        return self.dependencies.payments().find(_payment(call))
+        return self.dependencies.provider(STRIPE).find(_payment(call))
 
     def execute(self, call: EffectCall[Order]) -> EffectOutcome:
         """Confirm the intent whose reference is saved; one of another run is verified first."""
         ref = call.job.provider_ref
         if ref is None:
             return Anomalous("there is no saved payment to confirm")
-        return self.dependencies.payments().execute(
+        return self.dependencies.provider(STRIPE).execute(
             ref,
             _payment(call),
             idempotency_key=call.idempotency_key("confirm"),
@@ -207,20 +211,20 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         ref = call.job.provider_ref
         if ref is None:
             return NotFound("no payment was prepared, so nothing was charged", conclusive=True)
-        return self.dependencies.payments().lookup(ref, _payment(call))
+        return self.dependencies.provider(STRIPE).lookup(ref, _payment(call))
 
     def close(self, call: EffectCall[Order]) -> EffectOutcome:
         """Cancel the intent: a declined one could still be confirmed."""
         ref = call.job.provider_ref
         if ref is None:
             return Declined("no payment was prepared", code="not_prepared")
-        return self.dependencies.payments().close(ref, _payment(call), verified=call.verified)
+        return self.dependencies.provider(STRIPE).close(ref, _payment(call), verified=call.verified)
 
     def lookup_closed(self, job: Job) -> EffectOutcome:
         """Read whether the intent can still take money; without one, none can."""
         if job.provider_ref is None:
             return Declined("no payment was prepared", code="not_prepared")
-        return self.dependencies.payments().lookup_closed(
+        return self.dependencies.provider(STRIPE).lookup_closed(
             job.provider_ref, job_key=job.job_key, deployment=job.deployment
         )
 
@@ -256,7 +260,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
 
     def follow_ups(self, job: Job) -> tuple[Message, ...]:
         """A receipt for what was paid, unless no mail is sent at all."""
-        if job.status is not Status.FINISHED or self.dependencies.mailer() is None:
+        if job.status is not Status.FINISHED or not self.dependencies.is_configured(SES):
             return ()
         order_id = job.message["order_id"]
         return (

@@ -21,8 +21,9 @@ from oncely.domain.errors import InvalidMoneyError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, JobKey, claim_tag, job_key
 from oncely.domain.money import Money
-from oncely.domain.profiles import SES, RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.providers.interfaces import Email
+from oncely.providers.ses import SES
 
 _RECEIPTS_OFF = "receipts are off: no sender address is configured"
 
@@ -48,8 +49,8 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
     job_type = "receipt.send"
     message = ReceiptMessage
     example = ReceiptMessage.model_construct(job="receipt.send", v=1, order_id="18452")
-    policy = RetryPolicy(safety=RetrySafety.AT_MOST_ONCE, profile=SES)
-    resources = Resources(queue="mail", tables=("orders",), iam_actions=("ses:SendEmail",))
+    policy = RetryPolicy(safety=RetrySafety.AT_MOST_ONCE, profile=SES.profile)
+    resources = Resources(queue="mail", tables=("orders",), providers=(SES,))
     description = Description(
         done_verb="sent",
         effect="one e-mail goes to the order's receipt_email, or none.",
@@ -95,7 +96,7 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
             return AlreadyResolved(
                 outcome=Succeeded("no receipt is wanted: the order has no receipt_email")
             )
-        if self.dependencies.mailer() is None:
+        if not self.dependencies.is_configured(SES):
             return AlreadyResolved(outcome=Succeeded(_RECEIPTS_OFF))
         try:
             money = Money.parse(order.get("amount"), order.get("currency"))
@@ -119,9 +120,10 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
 
     def execute(self, call: EffectCall[ReceiptEmail]) -> EffectOutcome:
         """Hand the mail to SES; whatever is unclear after that is for a person."""
-        mailer = self.dependencies.mailer()
-        if mailer is None:
+        if not self.dependencies.is_configured(SES):
             return NotSent(_RECEIPTS_OFF)
         job = call.job
         tag = claim_tag(job.job_key, deployment=job.deployment, fence=job.fence)
-        return mailer.send(call.facts.email, idempotency_key=call.idempotency_key("send"), tag=tag)
+        return self.dependencies.provider(SES).send(
+            call.facts.email, idempotency_key=call.idempotency_key("send"), tag=tag
+        )

@@ -21,9 +21,10 @@ from oncely.contract import (
 from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, NotSent, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
-from oncely.domain.profiles import HUBSPOT, RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.times import format_time, parse_time
 from oncely.domain.writes import BusinessWrite, Json, Precondition
+from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmRecord, RecordNotFound
 
 _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
@@ -91,8 +92,8 @@ class SyncContact(Contract[ContactMessage, StoredContact]):
         source_id="4419",
         event_id="evt-8c1f",
     )
-    policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT)
-    resources = Resources(queue="sync", tables=("records", "import_events"), secrets=("hubspot",))
+    policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT.profile)
+    resources = Resources(queue="sync", tables=("records", "import_events"), providers=(HUBSPOT,))
     description = Description(
         effect="nothing; the contact is at most read from HubSpot.",
         business_rows="the contact's record, if this version is newer, and one import event.",
@@ -132,7 +133,7 @@ class SyncContact(Contract[ContactMessage, StoredContact]):
         message = call.facts.message
         if message.record is not None:
             return _import_outcome(call.facts, _from_message(message.record), is_fresh=False)
-        match self.dependencies.crm().get_contact(message.source_id):
+        match self.dependencies.provider(HUBSPOT).get_contact(message.source_id):
             case NotSent() as later:
                 return later
             case RecordNotFound():

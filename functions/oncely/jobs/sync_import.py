@@ -21,15 +21,16 @@ from oncely.contract import (
 from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, InProgress, NotSent, Succeeded
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
-from oncely.domain.profiles import HUBSPOT, RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.times import format_time, parse_time
 from oncely.domain.writes import Json
+from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmPage, CrmRecord
 
 _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
 # A page, its ten batches of messages and the cursor: no new page is begun with less time left.
-PAGE_TIME_BUDGET: Final = HUBSPOT.request_timeout * 2
+PAGE_TIME_BUDGET: Final = HUBSPOT.profile.request_timeout * 2
 
 
 def _normalize_time(text: str) -> str:
@@ -98,8 +99,8 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
         source="hubspot",
         batch_id="2026-11-16-nightly",
     )
-    policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT)
-    resources = Resources(queue="sync", secrets=("hubspot",), sends_to=("sync",))
+    policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT.profile)
+    resources = Resources(queue="sync", providers=(HUBSPOT,), sends_to=("sync",))
     description = Description(
         effect="nothing; contacts are read from HubSpot, a hundred at a time.",
         business_rows="none itself: each contact becomes a sync.contact job of its own.",
@@ -157,7 +158,7 @@ class SyncImport(Contract[ImportMessage, ImportMessage]):
         return InProgress(f"short of time after {progress.pages} pages; goes on from there")
 
     def _list_page(self, message: ImportMessage, after: str | None) -> CrmPage | NotSent:
-        crm = self.dependencies.crm()
+        crm = self.dependencies.provider(HUBSPOT)
         if message.updated_since is None:
             return crm.list_contacts(after=after)
         return crm.list_changed(since=parse_time(message.updated_since), after=after)

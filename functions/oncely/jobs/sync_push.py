@@ -29,9 +29,10 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
-from oncely.domain.profiles import HUBSPOT, RetryLimits, RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
 from oncely.domain.times import format_time, parse_time
 from oncely.domain.writes import BusinessWrite, Json, Precondition
+from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmConflict, CrmRecord, RecordNotFound
 
 _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
@@ -83,13 +84,13 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
     )
     policy = RetryPolicy(
         safety=RetrySafety.LOOKUP,
-        profile=HUBSPOT,
+        profile=HUBSPOT.profile,
         # Our two properties may be missing in the account: a mistake of ours, for every record.
         limits=RetryLimits(review_codes=frozenset({"VALIDATION_ERROR"})),
         tolerates_row_changes=True,
     )
     resources = Resources(
-        queue="sync", tables=("records",), secrets=("hubspot",), sends_to=("sync",)
+        queue="sync", tables=("records",), providers=(HUBSPOT,), sends_to=("sync",)
     )
     description = Description(
         effect=(
@@ -167,7 +168,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
 
     def _push_by_our_id(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
         """The contact that we knew was deleted: our unique id says which one it is now."""
-        if not call.has_time_for(HUBSPOT.request_timeout):
+        if not call.has_time_for(HUBSPOT.profile.request_timeout):
             return _OUT_OF_TIME
         return self._link_if_taken(call, self._push(call, None))
 
@@ -197,7 +198,9 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
     ) -> EffectOutcome:
         """Give an existing contact our id, if what HubSpot shows of it proves whose it is."""
         facts = call.facts
-        match self.dependencies.crm().find_by_external_id(facts.record_id, crm_id=existing):
+        match self.dependencies.provider(HUBSPOT).find_by_external_id(
+            facts.record_id, crm_id=existing
+        ):
             case LookupFailed(reason=reason):
                 return NotSent(f"contact {existing} exists already and cannot be read: {reason}")
             case Anomalous() as odd:
@@ -210,7 +213,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
                 _version(found) >= facts.version
             ):
                 return self._outcome_from_version(call, found)
-        if not call.has_time_for(HUBSPOT.request_timeout):
+        if not call.has_time_for(HUBSPOT.profile.request_timeout):
             return _OUT_OF_TIME
         match self._push(call, existing):
             case CrmConflict() | RecordNotFound():
@@ -222,14 +225,14 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         self, call: EffectCall[RecordSnapshot], crm_id: str | None
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
         facts = call.facts
-        answer = self.dependencies.crm().upsert_contact(
+        answer = self.dependencies.provider(HUBSPOT).upsert_contact(
             facts.record_id, facts.properties, crm_id=crm_id
         )
         return self._pushed_outcome(call, answer.ref) if isinstance(answer, Succeeded) else answer
 
     def lookup(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
         """Read our id back, and which version it carries."""
-        match self.dependencies.crm().find_by_external_id(call.facts.record_id):
+        match self.dependencies.provider(HUBSPOT).find_by_external_id(call.facts.record_id):
             case (LookupFailed() | Anomalous()) as unread:
                 return unread
             case RecordNotFound():
@@ -257,7 +260,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
 
     def _reserve_push(self, call: EffectCall[RecordSnapshot], precondition: Precondition) -> bool:
         job, facts = call.job, call.facts
-        until = (job.lease_until or job.updated_at) + HUBSPOT.request_timeout
+        until = (job.lease_until or job.updated_at) + HUBSPOT.profile.request_timeout
         reservation = BusinessWrite(
             table="records",
             key={"record_id": facts.record_id},
@@ -289,14 +292,14 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         result: dict[str, Json] = {"crm_id": crm_id, "version": facts.version}
         if current > facts.version:
             result["superseded_by"] = current
-        newest = max(facts.version, int(row.get("check_pushed_version", 0)))
+        newest = max(facts.version, int(row.get("pushed_version", 0)))
         holder = row.get("push_job")
         # Only what was looked at is written over, and only our own place is given up.
         held = Precondition("push_job", (holder,) if holder else (), or_absent=not holder)
         written = BusinessWrite(
             table="records",
             key={"record_id": facts.record_id},
-            set={"crm_id": crm_id, "check_pushed_version": newest},
+            set={"crm_id": crm_id, "pushed_version": newest},
             remove=("push_job", "push_until") if holder == call.job.job_key else (),
             preconditions=(Precondition("version", (current,)), held),
         )

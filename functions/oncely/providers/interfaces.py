@@ -49,7 +49,7 @@ class PaymentProvider(Protocol):
         """
 
     def close(self, ref: str, payment: Payment, *, verified: bool = False) -> EffectOutcome:
-        """Make sure that a prepared payment can never move money; `Declined` says that it cannot."""
+        """Make sure that a prepared payment never moves money; `Declined` says that it cannot."""
 
     def lookup_closed(
         self, ref: str, *, job_key: JobKey, deployment: str | None = None

@@ -58,7 +58,7 @@ MessageAction: TypeAlias = Ack | Nack | Postpone | LeaveInvisible | Reject
 
 
 def action_for(outcome: RunOutcome, *, near_receive_limit: bool) -> MessageAction:
-    """The reply to a message; `near_receive_limit` when another hand-back might end in the dead letters.
+    """The reply to a message; `near_receive_limit`: another nack might make it a dead letter.
 
     A row that is ready or started is found by its due time: then its message is only a hint.
     """

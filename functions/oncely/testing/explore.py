@@ -6,6 +6,7 @@ from typing import Any, Final
 from oncely.contract import AnyContract
 from oncely.domain.lifecycle import Status
 from oncely.ports import Clock
+from oncely.provider import AnyProvider
 from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import ExplorationReport, Explorer, SearchLimits, run_schedule
 from oncely.testing.memory import MemoryBusinessRows
@@ -20,7 +21,7 @@ def explore(
     contract: type[AnyContract],
     *,
     provider: Callable[[], Any],
-    provider_method: str,
+    plugin: AnyProvider | None = None,
     count_effects: Callable[[Any], int],
     message: Mapping[str, object] | None = None,
     lookup_calls: Collection[str] = (),
@@ -31,26 +32,26 @@ def explore(
 ) -> ExplorationReport:
     """Try a contract under every schedule of two workers, sweeps, crashes, lost replies, replays.
 
-        explore(BuildReport, provider=FakeReports, provider_method="reports", lookup_calls={"find"},
+        explore(BuildReport, provider=FakeReports, lookup_calls={"find"},
                 count_effects=lambda reports: len(reports.built))
 
-    `provider` makes a fresh fake of the provider for each schedule. `provider_method` is the method,
-    of the contract or of its dependencies, that gives it. Its `lookup_calls` only read; its
-    `effect_calls` (all other public ones, unless you say) may do something, be lost on the way
-    there or back, or arrive late: then they raise TimeoutError, which your adapter may as well
-    return as Ambiguous. `count_effects` counts what really happened at the provider; of a natural
-    effect, 1 when it is in place. The contract's example is sent, unless you give a `message`.
-    `seed_rows` fills your tables; `check` says what else must hold, by giving sentences where it
-    does not. The default `limits` try every schedule of one change and a sample of two;
-    `SearchLimits()` tries all pairs, in a minute or so.
-    AssertionError tells the shortest schedules that break the promise, and the first step by step;
-    or why the job comes to no end even when nothing goes wrong, since that would test nothing.
+    `provider` builds a fresh fake for each schedule; it takes the place of `plugin`, by default the
+    first provider in the contract's resources. Its `lookup_calls` only read. Its `effect_calls`
+    (by default all other public methods) may act, be lost on the way there or back, or arrive
+    late; then they raise TimeoutError, which an adapter may also report as Ambiguous.
+    `count_effects` counts what really happened; for a natural effect, 1 once it is in place.
+    `message` defaults to the contract's example. `seed_rows` fills business tables. `check` yields
+    a sentence for each further expectation that does not hold. The default `limits` try every
+    schedule of one fault and a sample of two; `SearchLimits()` tries all pairs in about a minute.
+
+    Raises AssertionError with the shortest schedules that break the promise, the first step by
+    step, or if the job does not end even without faults, since that would test nothing.
     """
     scenario = build_scenario(
         contract,
         message=contract.example.to_dict() if message is None else message,
         provider=lambda _: provider(),
-        provider_method=provider_method,
+        plugin=plugin,
         count_effects=count_effects,
         lookup_calls=lookup_calls,
         effect_calls=effect_calls,
@@ -73,8 +74,7 @@ def _require_completion(scenario: Scenario) -> None:
         return
     problem = (
         f"{job_type} neither finishes nor fails even when nothing goes wrong ({', '.join(ends)}): "
-        "fix the contract, or the `message`, `seed_rows`, `provider_method` or `provider` of this "
-        "test"
+        "fix the contract, or this test's `message`, `seed_rows`, `plugin` or `provider`"
     )
     raise AssertionError("\n".join([problem, *_trace_schedule(scenario, ()), *world.describe()]))
 
@@ -95,7 +95,7 @@ def build_scenario(
     *,
     message: Mapping[str, object],
     provider: Callable[[Clock], Any],
-    provider_method: str,
+    plugin: AnyProvider | None = None,
     count_effects: Callable[[Any], int],
     name: str = "",
     lookup_calls: Collection[str] = (),
@@ -105,6 +105,7 @@ def build_scenario(
     fixed_prefix: str = "",
 ) -> Scenario:
     """The same as a scenario, for the command line: `provider` is given the explored clock."""
+    name_of_plugin = (plugin or contract.resources.providers[0]).name
 
     def providers(clock: Clock) -> Mapping[str, ProviderSpec]:
         target = provider(clock)
@@ -113,7 +114,7 @@ def build_scenario(
         }:
             raise ValueError(
                 f"{type(target).__name__} has no {', '.join(sorted(unknown))}: "
-                "`lookup_calls` and `effect_calls` name its calls"
+                "`lookup_calls` and `effect_calls` name its methods"
             )
         acting = (
             _public_methods(target) - set(lookup_calls) if effect_calls is None else effect_calls
@@ -124,14 +125,14 @@ def build_scenario(
             effect_calls=dict.fromkeys(acting, lost),
             lookup_calls=dict.fromkeys(lookup_calls, lost),
         )
-        return {provider_method: described}
+        return {name_of_plugin: described}
 
     return Scenario(
         name=name or contract.job_type,
-        contracts=(_with_provider(contract, provider_method),),
+        contracts=(contract,),
         message=message,
         providers=providers,
-        count_effects=lambda ended: count_effects(ended.providers[provider_method]),
+        count_effects=lambda ended: count_effects(ended.providers[name_of_plugin]),
         seed_rows=seed_rows,
         check=check,
         fixed_prefix=fixed_prefix,
@@ -144,14 +145,3 @@ def _public_methods(target: object) -> set[str]:
         for name in dir(type(target))
         if not name.startswith("_") and callable(getattr(type(target), name))
     }
-
-
-def _with_provider(contract: type[AnyContract], provider_method: str) -> type[AnyContract]:
-    """The contract as it is, but for where its provider comes from."""
-    if not hasattr(contract, provider_method):
-        return contract
-
-    def given(self: AnyContract) -> Any:  # noqa: ANN401  # any provider
-        return getattr(self.dependencies, provider_method)()
-
-    return type(contract.__name__, (contract,), {provider_method: given})

@@ -35,7 +35,7 @@ def _job_violations(simulation: "Simulation") -> Iterator[str]:
 
 def _row_violations(simulation: "Simulation", row: Job, policy: RetryPolicy) -> Iterator[str]:
     if row.status is Status.NEEDS_REVIEW:
-        if row.due_at is None and row.job_key not in simulation.services.notifier.alerted:
+        if row.due_at is None and row.job_key not in simulation.ports.notifier.alerted:
             yield f"{row.job_key} needs review, and nobody was told or will be"
         if row.expires_at is not None:
             yield f"{row.job_key} needs review and may expire"
@@ -56,7 +56,7 @@ def _row_violations(simulation: "Simulation", row: Job, policy: RetryPolicy) -> 
 
 def _effect_violations(simulation: "Simulation") -> Iterator[str]:
     scenario = simulation.scenario
-    _, message = simulation.services.registry.parse_mapping(scenario.message)
+    _, message = simulation.app.registry.parse_mapping(scenario.message)
     key = scenario.contract.key(message)
     happened, job = scenario.count_effects(simulation), simulation.job(key)
     if happened > 1:

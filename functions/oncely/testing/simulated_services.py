@@ -1,22 +1,23 @@
-"""The shipped services, wired over ports whose every call is a point."""
+"""The ports of the fault explorer: every call on one is a point where a schedule may intervene."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from oncely.domain.keys import JobKey
-from oncely.ports import BusinessTable, JobStore, MessageSender, TableGuard
-from oncely.providers.interfaces import Crm, Mailer, PaymentProvider
-from oncely.publish.publisher import EndedJobPublisher
-from oncely.reconcile.find_due_work import DueWorkFinder
-from oncely.reconcile.reconciler import ACTOR, Reconciler
-from oncely.reconcile.resolve_group import GroupResolver
-from oncely.registry import ContractRegistry
-from oncely.run.dead_letters import DeadLetterHandler
-from oncely.run.review_alerts import ReviewAlerter
-from oncely.run.run_job import JobRunner
-from oncely.testing.intercepted_provider import InterceptedProvider
+from oncely.ports import (
+    BusinessTable,
+    FinishedJobs,
+    JobIndex,
+    JobStore,
+    MessageSender,
+    Sweeps,
+    TableGuard,
+    UniqueWindows,
+)
+from oncely.provider import AnyProvider, Provider
+from oncely.settings import Settings
 from oncely.testing.interception import (
     InterceptedBusinessTable,
     InterceptedClock,
@@ -28,16 +29,22 @@ from oncely.testing.interception import (
     InterceptedSweepLeases,
     Interceptor,
 )
-from oncely.testing.memory import MemoryDueIndex, MemoryJobStore
-from oncely.testing.scenario import Scenario
+from oncely.testing.memory import (
+    MemoryDueIndex,
+    MemoryFinishedJobs,
+    MemoryJobIndex,
+    MemoryJobStore,
+    MemoryUniqueWindows,
+)
 
-# The rows of natural effects; every other row stays longer.
-RETENTION: Final = timedelta(days=90)
+T = TypeVar("T")
+# Rows of natural effects stay this long; every other row stays longer.
+SETTINGS: Final = Settings(retention_days=90, sweep_jobs_at_once=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationHooks:
-    """What the ports tell the world."""
+    """What the ports report to the simulation."""
 
     on_write: Callable[[JobKey], None]
     on_send: Callable[[str], None]
@@ -45,20 +52,63 @@ class SimulationHooks:
 
 
 @dataclass(frozen=True)
-class SimulatedDependencies:
-    """What contracts are built from; a provider is found by its name."""
+class _RejectSource:
+    """The queue of the dead letters' consumer."""
 
-    interceptor: Interceptor
-    store: MemoryJobStore
-    intercepted_store: JobStore
-    providers: Mapping[str, Any]
-    on_send: Callable[[str], None]
+    on_reject: Callable[[str, str], None]
+
+    def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
+        raise NotImplementedError("the simulation redelivers its messages itself")
+
+    def reject(self, body: str, *, reason: str, message_id: str) -> None:
+        del message_id
+        self.on_reject(body, reason)
+
+
+class SimulatedPorts:
+    """The ports of one simulation; providers are found by the name of their plug-in."""
+
+    def __init__(
+        self,
+        interceptor: Interceptor,
+        store: MemoryJobStore,
+        providers: Mapping[str, Any],
+        hooks: SimulationHooks,
+        *,
+        guard: TableGuard,
+    ) -> None:
+        self.interceptor = interceptor
+        self.store = store
+        self.providers = providers
+        self.on_send = hooks.on_send
+        self.table_guard = guard
+        self.new_token = interceptor.schedule.new_token
+        self.clock = InterceptedClock(interceptor)
+        self.notifier = InterceptedNotifier(interceptor)
+        self.event_bus = InterceptedEventBus(interceptor)
+        self.sweep_leases = InterceptedSweepLeases(interceptor)
+        self.due_index = InterceptedDueIndex(interceptor, MemoryDueIndex(store, shards=1))
+        self.message_source = _RejectSource(hooks.on_reject)
+        self.job_index: JobIndex = MemoryJobIndex(store)
+        self.finished_jobs: FinishedJobs = MemoryFinishedJobs(store)
+        self.unique_windows: UniqueWindows = MemoryUniqueWindows(store)
+        self._job_store = InterceptedJobStore(interceptor, store, hooks.on_write)
+
+    @property
+    def sweeps(self) -> Sweeps:
+        raise NotImplementedError("the simulation starts its sweeps itself")
+
+    def jitter(self) -> float:
+        return 0.0
+
+    def preload(self, providers: tuple[AnyProvider, ...]) -> None:
+        del providers
 
     def table(self, name: str) -> BusinessTable:
         return InterceptedBusinessTable(self.interceptor, self.store, name)
 
     def job_store(self) -> JobStore:
-        return self.intercepted_store
+        return self._job_store
 
     def secret(self, name: str) -> str:
         return f"secret of {name}"
@@ -67,112 +117,9 @@ class SimulatedDependencies:
         del queue  # one queue carries all that is explored
         return InterceptedMessageSender(self.interceptor, self.on_send)
 
-    def payments(self) -> PaymentProvider:
-        found: PaymentProvider = self.providers["payments"]
+    def provider(self, plugin: Provider[T, Any]) -> T:
+        found: T = self.providers[plugin.name]
         return found
 
-    def crm(self) -> Crm:
-        found: Crm = self.providers["crm"]
-        return found
-
-    def mailer(self) -> Mailer | None:
-        found: Mailer | None = self.providers.get("mailer")
-        return found
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # a tool of a team's own
-        providers: Mapping[str, Any] = object.__getattribute__(self, "providers")
-        if name not in providers:
-            raise AttributeError(name)
-        return lambda: providers[name]
-
-
-@dataclass(frozen=True)
-class _RejectSource:
-    """The inbox of the dead letters' consumer."""
-
-    on_reject: Callable[[str, str], None]
-
-    def redeliver_after(self, receipt: str, *, delay: timedelta) -> None:
-        raise NotImplementedError("the world shows its letters again itself")
-
-    def reject(self, body: str, *, reason: str, message_id: str) -> None:
-        del message_id
-        self.on_reject(body, reason)
-
-
-class SimulatedServices:
-    """Every service of one world."""
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        interceptor: Interceptor,
-        store: MemoryJobStore,
-        providers: Mapping[str, InterceptedProvider | None],
-        hooks: SimulationHooks,
-        *,
-        guard: TableGuard,
-    ) -> None:
-        self.clock = InterceptedClock(interceptor)
-        self.notifier = InterceptedNotifier(interceptor)
-        self.event_bus = InterceptedEventBus(interceptor)
-        self.registry = ContractRegistry(scenario.contracts)
-        intercepted_store = InterceptedJobStore(interceptor, store, hooks.on_write)
-        tools = SimulatedDependencies(
-            interceptor, store, intercepted_store, providers, hooks.on_send
-        )
-        self.dependencies = tools
-        self.runner = JobRunner(
-            registry=self.registry,
-            dependencies=tools,
-            store=intercepted_store,
-            notifier=self.notifier,
-            clock=self.clock,
-            new_token=interceptor.schedule.new_token,
-            jitter=lambda: 0.0,
-            guard=guard,
-            row_retention=RETENTION,
-        )
-        self.publisher = EndedJobPublisher(
-            registry=self.registry,
-            dependencies=tools,
-            store=intercepted_store,
-            event_bus=self.event_bus,
-            sender_for_queue=tools.message_sender,
-            clock=self.clock,
-            row_retention=RETENTION,
-        )
-        self.leases = InterceptedSweepLeases(interceptor)
-        self.finder = DueWorkFinder(
-            registry=self.registry,
-            dependencies=tools,
-            store=intercepted_store,
-            index=InterceptedDueIndex(interceptor, MemoryDueIndex(store, shards=1)),
-            leases=self.leases,
-            clock=self.clock,
-            guard=guard,
-        )
-        self.reconciler = Reconciler(
-            registry=self.registry,
-            dependencies=tools,
-            store=intercepted_store,
-            clock=self.clock,
-            jitter=lambda: 0.0,
-            sender_for_queue=tools.message_sender,
-            publisher=self.publisher,
-            guard=guard,
-        )
-        alerter = ReviewAlerter(
-            store=intercepted_store, notifier=self.notifier, clock=self.clock, actor=ACTOR
-        )
-        self.group_resolver = GroupResolver(
-            reconciler=self.reconciler, alerter=alerter, concurrency=1
-        )
-        self.dead_letters = DeadLetterHandler(
-            registry=self.registry,
-            store=intercepted_store,
-            notifier=self.notifier,
-            message_source=_RejectSource(hooks.on_reject),
-            clock=self.clock,
-            guard=guard,
-        )
+    def is_configured(self, plugin: AnyProvider) -> bool:
+        return self.providers.get(plugin.name) is not None

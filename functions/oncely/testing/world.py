@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
+from oncely.app import App
 from oncely.contract import encode_message
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
@@ -12,8 +13,8 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.proof import awaits_publishing
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
+from oncely.registry import ContractRegistry
 from oncely.run.dead_letters import DeadLetterOutcome
-from oncely.run.deadline import Deadline
 from oncely.run.message_actions import Ack, Nack, Reject, action_for
 from oncely.run.outcomes import Duplicate, Failed, Finished, InternalError, RunOutcome
 from oncely.testing.base_simulation import END_FAULTS, SWEEP_TIMEOUT, BaseSimulation
@@ -23,7 +24,7 @@ from oncely.testing.memory import MemoryJobStore
 from oncely.testing.restored_table import RestorableTable
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import Scheduler
-from oncely.testing.simulated_services import SimulatedServices, SimulationHooks
+from oncely.testing.simulated_services import SETTINGS, SimulatedPorts, SimulationHooks
 from oncely.testing.tasks import START, SimulatedProcess, Task
 
 # A replay that comes this long before its row expires is the latest that must be answered.
@@ -50,14 +51,14 @@ class Simulation(BaseSimulation):
             on_write=self._on_write, on_send=self.send, on_reject=self._on_reject
         )
         self.table = RestorableTable(scenario, schedule, self.store)
-        self.services = SimulatedServices(
-            scenario,
+        self.ports = SimulatedPorts(
             self.interceptor,
             self.store,
             self.intercepted_providers,
             hooks,
             guard=self.table.guard,
         )
+        self.app = App(SETTINGS, ContractRegistry(scenario.contracts), self.ports)
 
     def job(self, key: JobKey) -> Job | None:
         """The row."""
@@ -68,7 +69,7 @@ class Simulation(BaseSimulation):
         found = super().tasks()
         if self.stream:
             found.append(Task("publish", self.schedule.now, self._publish))
-        free = self.services.leases.free_at()
+        free = self.ports.sweep_leases.free_at()
         due = [max(job.due_at, free) for job in self.store.jobs.values() if job.due_at is not None]
         if due or self.sweeps:
             at = max(min([*due, *self.sweeps]), self.schedule.now)
@@ -78,9 +79,9 @@ class Simulation(BaseSimulation):
 
     def shared_state(self) -> object:
         """The rows, who was told of a review or an end, and what was answered."""
-        services = self.services
-        alerted, published = services.notifier.alerted, services.event_bus.published
-        return (self.store.jobs, alerted, published, self.first_outcomes, services.leases.held)
+        ports = self.ports
+        alerted, published = ports.notifier.alerted, ports.event_bus.published
+        return (self.store.jobs, alerted, published, self.first_outcomes, ports.sweep_leases.held)
 
     def full_state(self) -> object:
         """That, and what the stream and the timer bring."""
@@ -128,10 +129,10 @@ class Simulation(BaseSimulation):
 
     def _unsent_follow_up(self, job: Job) -> str | None:
         """What an end should have sent by now and did not; None: nothing."""
-        contract = self.services.registry.contract(job.job_type)(self.services.dependencies)
+        contract = self.app.registry.contract(job.job_type)(self.ports)
         if (
             contract.publishes_events
-            and (job.job_key, job.status) not in self.services.event_bus.published
+            and (job.job_key, job.status) not in self.ports.event_bus.published
         ):
             return "its event"
         unsent = [
@@ -148,11 +149,9 @@ class Simulation(BaseSimulation):
 
     def process(self, message: QueuedMessage, deadline: datetime) -> None:
         """One run of a worker, and what becomes of its message."""
-        services = self.services
+        app = self.app
         try:
-            outcome: RunOutcome = services.runner.run(
-                message.body, deadline=Deadline(deadline, services.clock)
-            )
+            outcome: RunOutcome = app.job_runner.run(message.body, deadline=deadline)
         except UnavailableError as error:
             outcome = InternalError(error)
         except Exception as error:  # noqa: BLE001  # whatever it is, it was not asked for
@@ -185,7 +184,7 @@ class Simulation(BaseSimulation):
 
     def dead_letter(self, message: QueuedMessage) -> None:
         """One run of the dead letters' consumer."""
-        (handled,) = self.services.dead_letters.handle_batch({message.body: message.body})
+        (handled,) = self.app.dead_letter_handler.handle_batch({message.body: message.body})
         self.schedule.intercept("end", END_FAULTS)
         if handled.outcome is not DeadLetterOutcome.LEFT_IN_QUEUE:
             self.queue.remove(message)
@@ -197,25 +196,25 @@ class Simulation(BaseSimulation):
     def _publish_one(self, key: JobKey) -> None:
         # A stream tries again for a while; the worst that it can do is to give up at once.
         with self._tolerate_unavailable():
-            self.services.publisher.publish(key)
+            self.app.publisher.publish(key)
 
     def _sweep(self) -> SimulatedProcess:
         self.sweeps = [at for at in self.sweeps if at > self.schedule.now]
         return self.new_process("r", self._sweep_all, None)
 
     def _sweep_all(self) -> None:
-        services, found = self.services, DueWork()
+        app, ports, found = self.app, self.ports, DueWork()
         with self._tolerate_unavailable():
-            found = services.finder.find(SweepRequest(), holder=self._holder())
-        deadline = Deadline(self.schedule.now + SWEEP_TIMEOUT, services.clock)
-        for handled in services.group_resolver.resolve(found.items, deadline=deadline):
+            found = app.due_work_finder.find(SweepRequest(), holder=self._holder())
+        deadline = self.schedule.now + SWEEP_TIMEOUT
+        for handled in app.group_resolver.resolve(found.items, deadline=deadline):
             self.schedule.log(" ", handled.resolution)
             with self._tolerate_unavailable():
                 if handled.error is not None:
                     raise handled.error
         with self._tolerate_unavailable():
             for shard in found.shards:
-                services.leases.release(shard, holder=str(self._holder()))
+                ports.sweep_leases.release(shard, holder=str(self._holder()))
         self.schedule.intercept("end", END_FAULTS)
 
     def _holder(self) -> str | None:

@@ -1,1 +1,5 @@
-"""HubSpot."""
+"""HubSpot: `HUBSPOT` is the plug-in that jobs name."""
+
+from oncely.providers.hubspot.plugin import HUBSPOT
+
+__all__ = ["HUBSPOT"]

@@ -1,20 +1,12 @@
 """Asks HubSpot whether it accepts a key: how a key begins proves nothing."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from oncely.provider import ApiKeyCheck
 from oncely.providers.hubspot.paths import CONTACTS
 
 _ACCEPTED: Final = frozenset({200, 429})  # a limit counts the requests of a key that is known
 _REJECTED: Final = frozenset({401, 403})
-
-
-@dataclass(frozen=True, kw_only=True)
-class ApiKeyCheck:
-    """What a provider says of a key; `accepted` is None if it could not be asked."""
-
-    accepted: bool | None
-    reason: str = ""
 
 
 def check_api_key(api_key: str, *, api_base: str | None = None) -> ApiKeyCheck:

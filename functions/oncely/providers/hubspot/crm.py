@@ -12,7 +12,6 @@ from hubspot.crm.contacts import (  # type: ignore[import-untyped]  # it ships n
 from urllib3 import Retry
 
 from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
-from oncely.domain.profiles import HUBSPOT
 from oncely.http.fresh_connections import FreshConnectionPool
 from oncely.http.pace import UNLIMITED
 from oncely.http.request_deadline import request_deadline
@@ -25,6 +24,7 @@ from oncely.providers.hubspot.paths import (
     is_contact_id,
     is_path_traversal,
 )
+from oncely.providers.hubspot.plugin import PROFILE
 from oncely.providers.hubspot.responses import (
     REQUEST_ERRORS,
     is_not_found,
@@ -43,7 +43,7 @@ CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # Together they are the deadline for the whole answer.
 TIMEOUTS_SECONDS: Final = (
     CONNECT_TIMEOUT.total_seconds(),
-    (HUBSPOT.request_timeout - CONNECT_TIMEOUT).total_seconds(),
+    (PROFILE.request_timeout - CONNECT_TIMEOUT).total_seconds(),
 )
 PAGE_SIZE: Final = 100
 # Named even when they are HubSpot's own choice: then every endpoint gives the same ones.

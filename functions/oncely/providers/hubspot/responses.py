@@ -13,8 +13,8 @@ from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, NewConnectionError
 
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
-from oncely.domain.profiles import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.domain.times import parse_time, time_until_next
+from oncely.providers.hubspot.plugin import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord
 
 # A ValueError is a body that is not text, not JSON, or not what was asked for.
@@ -149,7 +149,8 @@ def describe_error(error: Exception) -> str:
         return f"{type(error).__name__}: {str(error)[:200]}"
     error_body = _parse_error_body(error) or {}
     request = f" (request {error_body['correlationId']})" if error_body.get("correlationId") else ""
-    return f"HTTP {status} {_error_category(error_body)}: {str(error_body.get('message', ''))[:200]}{request}"
+    message = str(error_body.get("message", ""))[:200]
+    return f"HTTP {status} {_error_category(error_body)}: {message}{request}"
 
 
 def _error_outcome(

@@ -26,10 +26,10 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
-from oncely.domain.profiles import STRIPE
 from oncely.http.pace import UNLIMITED
 from oncely.http.request_deadline import apply_deadline, request_deadline
 from oncely.providers.interfaces import Payment
+from oncely.providers.stripe.plugin import PROFILE
 from oncely.providers.stripe.responses import (
     MONEY_MOVING_STATES,
     closed_outcome,
@@ -113,7 +113,7 @@ def stripe_client(
     api_key: str,
     *,
     api_base: str | None = None,
-    request_timeout: timedelta = STRIPE.request_timeout,
+    request_timeout: timedelta = PROFILE.request_timeout,
     pace: Callable[[], None] = UNLIMITED,
 ) -> stripe.StripeClient:
     """A client that never sends a request twice by itself."""

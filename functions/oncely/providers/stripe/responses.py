@@ -113,7 +113,7 @@ def flag_duplicate_payments(outcome: EffectOutcome, ref: str, others: Sequence[s
     """The same job has more than one payment: no rule may say which of them stands."""
     reason = f"{outcome.reason}; and {', '.join(others)} was made for the same job as {ref}"
     result = outcome.result if isinstance(outcome, Succeeded) else {}
-    return Anomalous(reason, ref, {**result, "flag_duplicate_payments": list(others)})
+    return Anomalous(reason, ref, {**result, "also_found": list(others)})
 
 
 def not_sent_outcome(error: stripe.StripeError) -> EffectOutcome | None:

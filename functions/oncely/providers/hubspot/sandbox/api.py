@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 from oncely.providers.hubspot.paths import CONTACTS
-from oncely.providers.hubspot.sandbox import search as search
+from oncely.providers.hubspot.sandbox import search
 from oncely.providers.hubspot.sandbox.contacts import (
     UNIQUE_PROPERTIES,
     HubSpotContacts,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from oncely.providers.stripe.sandbox import rules as rules
+from oncely.providers.stripe.sandbox import rules
 from oncely.providers.stripe.sandbox.errors import StripeValidationError, not_found_error
 from oncely.providers.stripe.sandbox.params import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Params
 from oncely.providers.stripe.sandbox.search import parse_filter

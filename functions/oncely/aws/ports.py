@@ -1,0 +1,263 @@
+"""Every port on AWS, each built on first use from the settings."""
+
+import threading
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from oncely.aws.clients import AwsClients
+from oncely.aws.dynamodb_job_store import DynamoJobStore
+from oncely.aws.system import SystemClock, new_owner_token, random_jitter
+from oncely.domain.errors import NotConfiguredError
+from oncely.http.pace import RateLimiter
+from oncely.provider import AnyProvider, Provider, ProviderAccess
+from oncely.settings import Settings
+
+if TYPE_CHECKING:
+    from oncely.aws.business_tables import DynamoBusinessTable
+    from oncely.aws.deployment_identity import DynamoTableIdentity
+    from oncely.aws.dynamodb_due_index import DynamoDueIndex
+    from oncely.aws.dynamodb_job_index import DynamoJobIndex
+    from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
+    from oncely.aws.dynamodb_unique_windows import DynamoUniqueWindows
+    from oncely.aws.event_bridge import EventBridgeBus
+    from oncely.aws.row_scan import DynamoRowScan
+    from oncely.aws.s3_archive import S3Archive
+    from oncely.aws.s3_history import S3HistoryStore
+    from oncely.aws.s3_history_reader import HistoryFinishedJobs, S3HistoryReader
+    from oncely.aws.sns import SnsNotifier
+    from oncely.aws.sqs import SqsMessageSender, SqsMessageSource
+    from oncely.aws.step_functions import StepFunctionsSweeps
+    from oncely.run.table_guard import CheckedTable
+
+T = TypeVar("T")
+
+
+class AwsPorts:
+    """The ports of one function or command; safe to share between threads.
+
+    An adapter is imported with its first use: a function pays only for what it needs.
+    """
+
+    clock = SystemClock()
+    jitter = staticmethod(random_jitter)
+    new_token = staticmethod(new_owner_token)
+
+    def __init__(self, settings: Settings, clients: AwsClients | None = None) -> None:
+        self.settings = settings
+        self.clients = clients or AwsClients()
+        self._secret_lock = threading.Lock()
+        # A rotated API key builds a new client; the one before may still be in use.
+        self._connect = lru_cache(maxsize=8)(self._connect_provider)
+        self._rate_limiter = lru_cache(maxsize=None)(self._new_rate_limiter)
+
+    def preload(self, providers: tuple[AnyProvider, ...]) -> None:
+        """Import what the first message needs; no connection is opened."""
+        _ = self._read_secret
+        for plugin in providers:
+            for module in plugin.preload:
+                import_module(module)
+
+    # What contracts use.
+
+    def job_store(self) -> DynamoJobStore:
+        """The job table, with the business tables that join a job's transaction."""
+        return self._job_store
+
+    def table(self, name: str) -> "DynamoBusinessTable":
+        """A business table by its short name."""
+        from oncely.aws.business_tables import DynamoBusinessTable
+
+        self.settings.require(f"tables.{name}")
+        return DynamoBusinessTable(self.clients.dynamodb, self.settings.tables[name])
+
+    def message_sender(self, queue: str) -> "SqsMessageSender":
+        """A queue to send to by its short name."""
+        from oncely.aws.sqs import SqsMessageSender
+
+        if queue == self.settings.queue_name:
+            return SqsMessageSender(client=self.clients.sqs, queue_url=self._get("queue_url"))
+        self.settings.require(f"queues.{queue}")
+        return SqsMessageSender(client=self.clients.sqs, queue_url=self.settings.queues[queue])
+
+    def secret(self, name: str) -> str:
+        """A secret by its short name, as it is now."""
+        self.settings.require(f"secrets.{name}")
+        with self._secret_lock:
+            return self._read_secret(self.settings.secrets[name])
+
+    def provider(self, plugin: Provider[T, Any]) -> T:
+        """The client of a provider, with its API key as it is now."""
+        name = plugin.secret_name
+        client: T = self._connect(plugin, self.secret(name) if name else "")
+        return client
+
+    def is_configured(self, plugin: AnyProvider) -> bool:
+        """Whether a provider's optional settings are present."""
+        return plugin.is_configured(self._provider_settings(plugin))
+
+    # What services use.
+
+    @cached_property
+    def table_guard(self) -> "CheckedTable":
+        """Blocks a job table that may not hold the proofs."""
+        from oncely.run.table_guard import CheckedTable
+
+        return CheckedTable(self.table_identity, self.clock)
+
+    @cached_property
+    def table_identity(self) -> "DynamoTableIdentity":
+        """The identity item of the job table."""
+        from oncely.aws.deployment_identity import DynamoTableIdentity
+
+        table = self._get("jobs_table")
+        return DynamoTableIdentity(self.clients.dynamodb, table)
+
+    @cached_property
+    def notifier(self) -> "SnsNotifier":
+        """Alerts for operators."""
+        from oncely.aws.sns import SnsNotifier
+
+        topic = self._get("alert_topic_arn")
+        return SnsNotifier(self.clients.sns, topic)
+
+    @cached_property
+    def message_source(self) -> "SqsMessageSource":
+        """The queue that feeds this worker, if one does, and the rejects queue."""
+        from oncely.aws.sqs import SqsMessageSource
+
+        rejects_url = self._get("rejects_queue_url")
+        return SqsMessageSource(
+            client=self.clients.sqs,
+            queue_url=self.settings.queue_url or "",
+            rejects_url=rejects_url,
+        )
+
+    @cached_property
+    def event_bus(self) -> "EventBridgeBus":
+        """Events about ended jobs."""
+        from oncely.aws.event_bridge import EventBridgeBus
+
+        bus = self._get("event_bus_name")
+        return EventBridgeBus(self.clients.events, bus)
+
+    @cached_property
+    def due_index(self) -> "DynamoDueIndex":
+        """The rows that are due."""
+        from oncely.aws.dynamodb_due_index import DynamoDueIndex
+
+        table = self._get("jobs_table")
+        return DynamoDueIndex(self.clients.dynamodb, table, self.settings.due_shards)
+
+    @cached_property
+    def sweep_leases(self) -> "DynamoSweepLeases":
+        """One lease per shard of the due index."""
+        from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
+
+        table = self._get("jobs_table")
+        return DynamoSweepLeases(self.clients.dynamodb, table)
+
+    @cached_property
+    def sweeps(self) -> "StepFunctionsSweeps":
+        """The reconciler's state machine."""
+        from oncely.aws.step_functions import StepFunctionsSweeps
+
+        machine = self._get("reconciler_arn")
+        return StepFunctionsSweeps(self.clients.states, machine)
+
+    @cached_property
+    def unique_windows(self) -> "DynamoUniqueWindows":
+        """The windows of `unique_for`."""
+        from oncely.aws.dynamodb_unique_windows import DynamoUniqueWindows
+
+        return DynamoUniqueWindows(self.clients.dynamodb, self._job_store)
+
+    @cached_property
+    def job_index(self) -> "DynamoJobIndex":
+        """The indexes that operators search."""
+        from oncely.aws.dynamodb_job_index import DynamoJobIndex
+
+        table = self._get("jobs_table")
+        return DynamoJobIndex(self.clients.dynamodb, table)
+
+    @cached_property
+    def finished_jobs(self) -> "HistoryFinishedJobs":
+        """Finished jobs, from the history."""
+        from oncely.aws.s3_history_reader import HistoryFinishedJobs
+
+        return HistoryFinishedJobs(self.history_reader)
+
+    @cached_property
+    def history_reader(self) -> "S3HistoryReader":
+        """The history in the archive."""
+        from oncely.aws.s3_history_reader import S3HistoryReader
+
+        bucket = self._get("archive_bucket")
+        return S3HistoryReader(self.clients.s3, bucket)
+
+    @cached_property
+    def history_store(self) -> "S3HistoryStore":
+        """Writes the history to the archive."""
+        from oncely.aws.s3_history import S3HistoryStore
+
+        bucket = self._get("archive_bucket")
+        return S3HistoryStore(self.clients.s3, bucket)
+
+    @cached_property
+    def reject_archive(self) -> "S3Archive":
+        """Keeps rejected messages."""
+        from oncely.aws.s3_archive import S3Archive
+
+        bucket = self._get("archive_bucket")
+        return S3Archive(self.clients.s3, bucket)
+
+    @cached_property
+    def row_scan(self) -> "DynamoRowScan":
+        """Reads the whole job table."""
+        from oncely.aws.row_scan import DynamoRowScan
+
+        table = self._get("jobs_table")
+        return DynamoRowScan(self.clients.dynamodb, table)
+
+    @cached_property
+    def _job_store(self) -> DynamoJobStore:
+        table = self._get("jobs_table")
+        return DynamoJobStore(
+            client=self.clients.dynamodb,
+            table=table,
+            tables=self.settings.tables,
+            due_shards=self.settings.due_shards,
+        )
+
+    @cached_property
+    def _read_secret(self) -> Callable[[str], str]:
+        from oncely.aws.secrets_manager import cached_secret_reader
+
+        return cached_secret_reader(self.clients.secrets)
+
+    def _connect_provider(self, plugin: AnyProvider, api_key: str) -> Any:  # noqa: ANN401  # of any provider
+        return plugin.connect(
+            ProviderAccess(
+                settings=self._provider_settings(plugin),
+                api_key=api_key,
+                rate_limiter=self._rate_limiter(plugin.name),
+                new_aws_client=self.clients.new_client,
+            )
+        )
+
+    def _new_rate_limiter(self, name: str) -> RateLimiter:
+        return RateLimiter(self.settings.providers[name].reads_per_second)
+
+    def _provider_settings(self, plugin: AnyProvider) -> Any:  # noqa: ANN401  # the plug-in's own type
+        try:
+            return self.settings.providers[plugin.name]
+        except KeyError:
+            raise NotConfiguredError(
+                f"no contract of this function names the provider {plugin.name!r}: add it to the "
+                "contract's resources"
+            ) from None
+
+    def _get(self, field: str) -> str:
+        self.settings.require(field)
+        return str(getattr(self.settings, field))

@@ -1,0 +1,108 @@
+"""A deployed stack as AWS describes it. Each part is read once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from oncely.cli.stack_connection import StackConnection
+from oncely.contract import AnyContract
+from oncely.jobs import CONTRACTS
+from oncely.settings import pascal_case
+
+AwsDescription = Mapping[str, Any]
+
+
+@dataclass
+class DeployedStack:
+    """The stack that the checks read."""
+
+    connection: StackConnection
+    now: datetime
+    contracts: tuple[type[AnyContract], ...] = CONTRACTS
+
+    @cached_property
+    def stack(self) -> AwsDescription:
+        found = self.connection.client("cloudformation").describe_stacks(
+            StackName=self.connection.name
+        )
+        description: AwsDescription = found["Stacks"][0]
+        return description
+
+    @cached_property
+    def resources(self) -> list[AwsDescription]:
+        cloudformation = self.connection.client("cloudformation")
+        pages = cloudformation.get_paginator("list_stack_resources").paginate(
+            StackName=self.connection.name
+        )
+        return [one for page in pages for one in page["StackResourceSummaries"]]
+
+    def physical_ids(self, resource_type: str) -> list[str]:
+        return [
+            one["PhysicalResourceId"]
+            for one in self.resources
+            if one["ResourceType"] == resource_type
+        ]
+
+    @cached_property
+    def functions(self) -> list[AwsDescription]:
+        client = self.connection.client("lambda")
+        names = self.physical_ids("AWS::Lambda::Function")
+        return [client.get_function_configuration(FunctionName=name) for name in names]
+
+    @cached_property
+    def event_source_mappings(self) -> list[AwsDescription]:
+        client = self.connection.client("lambda")
+        ids = self.physical_ids("AWS::Lambda::EventSourceMapping")
+        return [client.get_event_source_mapping(UUID=one) for one in ids]
+
+    @cached_property
+    def queue_names(self) -> tuple[str, ...]:
+        return tuple(sorted({contract_type.resources.queue for contract_type in self.contracts}))
+
+    @cached_property
+    def secret_names(self) -> tuple[str, ...]:
+        return tuple(
+            sorted(
+                {
+                    name
+                    for contract_type in self.contracts
+                    for name in contract_type.resources.secret_names
+                }
+            )
+        )
+
+    @cached_property
+    def table_names(self) -> tuple[str, ...]:
+        used = {name for contract_type in self.contracts for name in contract_type.resources.tables}
+        return ("jobs", *sorted(used))
+
+    def queue_url(self, name: str) -> str | None:
+        return self.connection.outputs.get(f"{pascal_case(name)}QueueUrl")
+
+    def queue(self, url: str) -> AwsDescription:
+        if url not in self._queues:
+            found = self.connection.client("sqs").get_queue_attributes(
+                QueueUrl=url, AttributeNames=["All"]
+            )
+            self._queues[url] = found["Attributes"]
+        return self._queues[url]
+
+    @cached_property
+    def _queues(self) -> dict[str, AwsDescription]:
+        return {}
+
+    def function_for(self, mapping: AwsDescription) -> AwsDescription | None:
+        arn = mapping["FunctionArn"]
+        return next(
+            # The ARN may have a qualifier. The colon keeps a longer function name from matching.
+            (one for one in self.functions if f"{arn}:".startswith(f"{one['FunctionArn']}:")),
+            None,
+        )
+
+    def mapping_for(self, queue_arn: str) -> AwsDescription | None:
+        return next(
+            (one for one in self.event_source_mappings if one.get("EventSourceArn") == queue_arn),
+            None,
+        )

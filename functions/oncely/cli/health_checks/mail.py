@@ -1,0 +1,110 @@
+"""Checks that SES can send receipts: the account's state and the sender's verification."""
+
+from collections.abc import Iterator
+from email.utils import parseaddr
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from oncely.aws.client_config import error_code
+from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
+from oncely.cli.health_checks.findings import Finding, failed, passed, warned
+
+_PRODUCTION_ACCESS: Final = (
+    "request production access in the SES console (Account dashboard); until then verify each "
+    "recipient: aws sesv2 create-email-identity --email-identity …"
+)
+
+
+def check_mail_account(deployed: DeployedStack) -> Iterator[Finding]:
+    """Check whether the account can send, and to whom."""
+    if _sender_address(deployed) is None:
+        return
+    check = "mail"
+    account: AwsDescription = deployed.connection.client("sesv2").get_account()
+    if not account.get("SendingEnabled", True):
+        yield failed(
+            check,
+            "SES sending is paused for this account",
+            "read why in the SES console (Account dashboard), then run: "
+            "aws sesv2 put-account-sending-attributes --sending-enabled",
+        )
+    elif account.get("EnforcementStatus") == "PROBATION":
+        yield warned(
+            check,
+            "AWS is reviewing this account's email and may pause it",
+            "read the case in the SES console (Reputation metrics)",
+        )
+    if account.get("ProductionAccessEnabled"):
+        yield passed(check, "the account can send to any address")
+        return
+    # A production stack sends to customers, whose addresses are not verified.
+    finding = failed if deployed.connection.name.endswith("-prod") else warned
+    yield finding(
+        check,
+        "the account is in the SES sandbox: it sends only to verified addresses, and other "
+        "receipts are on hold",
+        _PRODUCTION_ACCESS,
+    )
+
+
+def check_sender(deployed: DeployedStack) -> Iterator[Finding]:
+    """Check that the sender address, its domain or a parent domain is verified."""
+    address = _sender_address(deployed)
+    if address is None:
+        return
+    check, client = f"sender {address}", deployed.connection.client("sesv2")
+    known: dict[str, AwsDescription] = {}
+    for identity in _identities(address):
+        if (found := _identity(client, identity)) is None:
+            continue
+        known[identity] = found
+        if found.get("VerifiedForSendingStatus"):
+            yield passed(check, f"verified through {identity}")
+            return
+    for identity, found in known.items():
+        yield failed(
+            check,
+            f"{identity} is not verified yet ({found.get('VerificationStatus', 'unknown')}): "
+            "no receipts are sent",
+            "open the link in the email from AWS"
+            if "@" in identity
+            else "publish the DNS records that the SES console shows for it",
+        )
+    if not known:
+        yield failed(
+            check,
+            "neither it nor its domain is registered with SES in this region: no receipts are sent",
+            f"aws sesv2 create-email-identity --email-identity {address}, "
+            "then open the link in the email from AWS",
+        )
+
+
+def _sender_address(deployed: DeployedStack) -> str | None:
+    """Return the address without its display name. Returns None if no email is sent."""
+    if deployed.connection.is_local:
+        return None
+    for function in deployed.functions:
+        variables = function.get("Environment", {}).get("Variables", {})
+        if configured := variables.get("SES_SENDER_ADDRESS"):
+            return parseaddr(configured)[1]
+    return None
+
+
+def _identities(address: str) -> Iterator[str]:
+    """Yield the identities that can verify the sender: address, domain, parent domains."""
+    yield address
+    domain = address.rpartition("@")[2]
+    while "." in domain:
+        yield domain
+        domain = domain.partition(".")[2]
+
+
+def _identity(client: Any, name: str) -> AwsDescription | None:  # noqa: ANN401  # boto3's client
+    try:
+        found: AwsDescription = client.get_email_identity(EmailIdentity=name)
+    except ClientError as error:
+        if error_code(error) == "NotFoundException":
+            return None
+        raise
+    return found

@@ -1,0 +1,28 @@
+"""The producer's side: what an application imports to enqueue jobs."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from oncely.app import App
+from oncely.aws.clients import AwsClients
+from oncely.aws.ports import AwsPorts
+from oncely.contract import AnyContract
+from oncely.enqueue.enqueuer import Enqueuer
+from oncely.registry import ContractRegistry
+from oncely.settings import Settings
+
+if TYPE_CHECKING:
+    import boto3
+
+
+def create_producer(
+    jobs: Iterable[type[AnyContract]],
+    *,
+    jobs_table: str,
+    queue_urls: Mapping[str, str],
+    session: "boto3.Session | None" = None,
+) -> Enqueuer:
+    """An enqueuer of these job types; queues by short name: `{"payments": "https://…"}`."""
+    settings = Settings(jobs_table=jobs_table, queues=queue_urls)
+    ports = AwsPorts(settings, AwsClients(session))
+    return App(settings, ContractRegistry(jobs), ports).enqueuer

@@ -1,0 +1,82 @@
+"""The Amazon SES plug-in."""
+
+from datetime import timedelta
+from email.utils import parseaddr
+from typing import TYPE_CHECKING, Final
+
+from oncely.domain.errors import NotConfiguredError
+from oncely.domain.profiles import ProviderProfile
+from oncely.provider import IamGrant, Provider, ProviderAccess, ProviderSettings
+
+if TYPE_CHECKING:
+    from oncely.providers.interfaces import Mailer
+
+PROFILE: Final = ProviderProfile(
+    name="Amazon SES",
+    request_timeout=timedelta(seconds=10),
+    max_calls=1,
+    key_scope="none: SES knows no idempotency keys and cannot be asked",
+    facts=(
+        "SendEmail has no idempotency token, and no call tells whether a mail went out.",
+        "A client with default retries sends a mail up to three times on a dropping connection.",
+        "SES's events repeat the tag of a mail: a digest of deployment, job key and claim number.",
+        "An error about our account, such as an unverified sender: nothing was sent, one alarm.",
+        "SES drops idle connections and a frozen Lambda does not notice: each mail has its own.",
+    ),
+)
+
+
+class SesSettings(ProviderSettings):
+    """Who email comes from; without an address none is sent."""
+
+    sender_address: str | None = None
+
+
+class SesPlugin(Provider["Mailer", SesSettings]):
+    """Email through Amazon SES."""
+
+    name = "ses"
+    profile = PROFILE
+    settings_type = SesSettings
+    has_api_key = False
+    sandbox = "oncely.providers.ses.sandbox.api:SesApi"
+    endpoint_env_var = "AWS_ENDPOINT_URL_SESV2"
+
+    def connect(self, access: ProviderAccess[SesSettings]) -> "Mailer":
+        """Build the mailer; each email gets a client and a connection of its own."""
+        from oncely.providers.ses.mailer import NO_RETRIES, SesMailer  # noqa: PLC0415
+
+        sender, new_client = access.settings.sender_address, access.new_aws_client
+        if sender is None or new_client is None:
+            raise NotConfiguredError(
+                f"no email can be sent: {self.env_var('sender_address')} is not set"
+            )
+        return SesMailer(new_client=lambda: new_client("sesv2", NO_RETRIES), sender=sender)
+
+    def is_configured(self, settings: SesSettings) -> bool:
+        """Email is sent only from an address."""
+        return settings.sender_address is not None
+
+    def iam_grants(self, settings: SesSettings) -> tuple[IamGrant, ...]:
+        """Email from the sender's address only.
+
+        SES authorizes the sender's identity, which may be a parent domain, its default
+        configuration set and, in the SES sandbox, the recipient's identity. None of them is known
+        at synthesis; the sender is, so the condition names it.
+        """
+        if settings.sender_address is None:
+            return ()
+        _, address = parseaddr(settings.sender_address)
+        return tuple(
+            IamGrant(
+                actions=("ses:SendEmail",),
+                service="ses",
+                resource=f"{resource}/*",
+                string_equals={"ses:FromAddress": address},
+                reason="The condition on ses:FromAddress limits it to one sender.",
+            )
+            for resource in ("identity", "configuration-set")
+        )
+
+
+SES: Final = SesPlugin()
