@@ -329,7 +329,7 @@ def small_account(account: FakeAwsAccount) -> None:
         (no_versions, "versioning is off"),
         (unread_key, "check failed: AWS rejected GetSecretValue (DecryptionFailure)"),
         (key_in_test_mode, "a test key is used in production"),
-        (ringing_alarm, "in alarm: oldest is bad."),
+        (ringing_alarm, "in alarm: oldest is bad Fix: oncely list --status unknown"),
         (unconfirmed, "new@example.com has not confirmed"),
         (waiting_rejects, "2 messages wait for their function"),
         (some_sweeps_fail, "1 of the last 2 sweeps failed"),
