@@ -275,9 +275,11 @@ def test_operator_resolves_unknown_charge_unless_page_is_stale(
     assert (dry.status, dry.json["dry_run"]) == (200, True)
     assert dry.json["job"]["status"] == "finished"
     assert done.status == 200, done.text
-    assert done.json["said"].startswith("Stripe says: succeeded, charged 49.00 EUR")
+    lookup = done.json["lookup"]
+    assert (lookup["provider"], lookup["outcome"]) == ("Stripe", "succeeded")
+    assert lookup["detail"].startswith("charged 49.00 EUR")
     assert done.json["job"]["status"] == "finished"
-    assert f"{OPERATOR} (person)" in {line["who"] for line in done.json["job"]["timeline"]}
+    assert f"{OPERATOR} (operator)" in {line["actor"] for line in done.json["job"]["timeline"]}
     order_id = key.removeprefix("payment.charge:order_")
     assert count_charges(admin_api.stack, order_id) == 1
     row = admin_api.stack.get("OrdersTableName", order_id=order_id)

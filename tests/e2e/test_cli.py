@@ -52,7 +52,7 @@ def test_job_is_sent_found_and_shown(deployment: StackClient) -> None:
     assert found.splitlines()[0] == "command: charged once, 49.00 EUR."
     assert len(found.splitlines()) < 30
     (shown,) = run_cli_json(deployment, "show", key)
-    assert (shown["status_words"], shown["amount_label"]) == ("done", "49.00 EUR")
+    assert (shown["status_label"], shown["amount_label"]) == ("done", "49.00 EUR")
     reference = shown["provider_ref"]
     assert key in run_cli(deployment, "find", reference)
     assert scenarios.count_charges(deployment, "command") == 1

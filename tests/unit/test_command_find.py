@@ -32,7 +32,7 @@ def test_find_answers_whether_charged_twice_in_first_line(
     assert said.exit_code == 0
     assert said.stdout.splitlines()[0] == "18452: charged once, 12.50 EUR."
     assert KEY in said.stdout
-    assert "the provider said yes" in said.stdout
+    assert "confirmed by the provider" in said.stdout
     assert len(said.stdout.splitlines()) < 24
 
 
@@ -88,16 +88,16 @@ def test_json_output_includes_labels_and_timeline(paid: FakeStackConnection) -> 
     found = json.loads(run_cli("find", "18452", "--json", connection=paid).stdout)
     shown = json.loads(run_cli("show", KEY, "--json", connection=paid).stdout)
 
-    assert (found["query"], found["jobs"][0]["found_by"]) == ("18452", "order")
+    assert (found["query"], found["jobs"][0]["matched_by"]) == ("18452", "order")
     assert found["jobs"][0]["amount_label"] == "12.50 EUR"
-    assert shown["status_words"] == "done"
+    assert shown["status_label"] == "done"
     assert shown["timeline"][-1]["event"] == "confirm"
 
 
 def test_show_prints_job_with_timeline_and_contract(paid: FakeStackConnection) -> None:
     said = run_cli("show", KEY, connection=paid).stdout
 
-    for part in (KEY, "12.50 EUR", "customer_7", "a worker took it", "oncely contracts payment"):
+    for part in (KEY, "12.50 EUR", "customer_7", "claimed by a worker", "oncely contracts payment"):
         assert part in said
 
 

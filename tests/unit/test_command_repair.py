@@ -46,7 +46,7 @@ def test_repair_records_aws_identity_and_reason(
     assert said.exit_code == 0, said.output
     assert "The job is now done." in said.stdout
     entry = review.world.job(KEY).evidence[-1]
-    assert entry.actor == "person:ada@example.com"
+    assert entry.actor == "operator:ada@example.com"
     assert "the customer showed me" in entry.reason
     assert review.world.order()["status"] == "paid"
 
@@ -54,7 +54,9 @@ def test_repair_records_aws_identity_and_reason(
 def test_given_name_does_not_hide_aws_identity(review: FakeStackConnection) -> None:
     run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--as", "grace", connection=review)
 
-    assert review.world.job(KEY).evidence[-1].actor == "person:grace (signed in as ada@example.com)"
+    assert (
+        review.world.job(KEY).evidence[-1].actor == "operator:grace (signed in as ada@example.com)"
+    )
 
 
 def test_long_given_name_does_not_displace_aws_identity(review: FakeStackConnection) -> None:
@@ -148,7 +150,7 @@ def test_lookup_prints_provider_outcome_beside_job(unknown: FakeStackConnection)
     said = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 
     assert said.exit_code == 0, said.output
-    assert "Stripe says: " in said.stdout
+    assert "Stripe lookup: " in said.stdout
     assert "The job is now done. Charged once: 12.50 EUR" in said.stdout
     assert len(unknown.world.payments.charges) == 1
 

@@ -40,11 +40,17 @@ def test_reference_is_stripped_and_none_when_blank(reference: str | None, kept: 
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("not JSON", "not a repair: body: Invalid JSON"),
-        (json.dumps({**BODY, "version": "3"}), "not a repair: version: Input should be a valid"),
-        (json.dumps({**BODY, "dry_run": "no"}), "not a repair: dry_run: Input should be a valid"),
-        (json.dumps({**BODY, "actor": "eve"}), "not a repair: actor: Extra inputs"),
-        (json.dumps({**BODY, "repair": "charge"}), "there is no such repair; there are lookup"),
+        ("not JSON", "invalid repair request: body: Invalid JSON"),
+        (
+            json.dumps({**BODY, "version": "3"}),
+            "invalid repair request: version: Input",
+        ),
+        (
+            json.dumps({**BODY, "dry_run": "no"}),
+            "invalid repair request: dry_run: Input",
+        ),
+        (json.dumps({**BODY, "actor": "eve"}), "invalid repair request: actor: Extra inputs"),
+        (json.dumps({**BODY, "repair": "charge"}), "unknown repair: use one of lookup"),
     ],
 )
 def test_invalid_body_names_wrong_field(body: str, why: str) -> None:

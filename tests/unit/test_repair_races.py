@@ -165,4 +165,4 @@ def test_lookup_dry_run_says_business_rows_are_unchecked() -> None:
     outcome = repair_job(world_with_unknown_job(), Repair.LOOK_UP, dry_run=True)
 
     assert isinstance(outcome, WouldRepair)
-    assert outcome.summary.endswith("whether our own rows take it is seen when it is done")
+    assert str(outcome.details).endswith("the business rows are checked only when the repair runs")

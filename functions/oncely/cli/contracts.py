@@ -47,7 +47,7 @@ def contracts(
                     "job_type": contract_type.job_type,
                     "queue": contract_type.resources.queue,
                     "safety": contract_type.policy.safety,
-                    "words": contract_type.describe(),
+                    "description": contract_type.describe_fields().to_json(),
                     "example": example,
                     "schema": contract_type.message.model_json_schema(),
                 }

@@ -35,8 +35,7 @@ def find(
     queries = stack.services(actor=_ACTOR).job_queries
     found = queries.search(text)
     if json:
-        jobs = [view.to_summary_json() for view in found.jobs]
-        console.print_json({"query": found.query, "jobs": jobs})
+        console.print_json(found.to_json())
     elif found.jobs:
         charging = {
             contract_type.job_type
@@ -44,7 +43,9 @@ def find(
             if contract_type.takes_money
         }
         _print_jobs(found.jobs, [view for view in found.jobs if view.job.job_type in charging])
-    if not found.jobs:
+    for row in found.unreadable:
+        console.print_line(row.reason, to=console.stderr_console())
+    if not found.jobs and not found.unreadable:
         raise CommandError(
             f"No job found for {found.query!r}. Pass a complete order, customer, provider "
             "reference or job key."

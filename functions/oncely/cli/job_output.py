@@ -24,7 +24,7 @@ _DETAILS: Final = {
 _TIMES: Final = {
     "since": "since",
     "created": "created_at",
-    "last attempt": "last_try",
+    "last claim": "claimed_at",
     "next check": "next_check_at",
     "expires": "expires_at",
 }
@@ -32,7 +32,7 @@ _TIMES: Final = {
 
 def format_status(view: JobJson) -> "Text":
     """Return the status label in its color, with the exact status if it says more."""
-    words, exact = str(view["status_words"]), str(view["status"])
+    words, exact = str(view["status_label"]), str(view["status"])
     text = f"{words} ({exact})" if words == "pending" else words
     return console.safe_text(text, _STYLES.get(words, "yellow"))
 
@@ -73,7 +73,7 @@ def print_timeline(view: JobJson) -> None:
     console.print_table(
         ("time (UTC)", "actor", "event", "reason"),
         (
-            (_format_when(line), line["who"], line["words"], line["reason"])
+            (_format_when(line), line["actor"], line["event_label"], line["reason"])
             for line in view["timeline"]
         ),
     )

@@ -116,6 +116,8 @@ def _collect_jobs(
     scans = MAX_ENTRIES_SCANNED // MAX_ROWS_READ
     for page in iterate_pages(queries, size=size, **wanted):
         taken += page.jobs
+        for row in page.unreadable:
+            console.print_line(row.reason, to=console.stderr_console())
         if len(taken) > limit:
             return taken[:limit], f"More jobs match. Pass --limit {limit * 4} to see them."
         # A page that is not full skipped as many other jobs as one page may.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oncely.aws.operator_services import OperatorServices
     from oncely.domain.jobs import Job
     from oncely.operate.job_view import JobView
-    from oncely.operate.repair_request import RepairOutcome
+    from oncely.operate.repair_request import RepairDetails, RepairOutcome
 
 
 @with_stack
@@ -69,12 +69,12 @@ def repair(
         actor=actor,
         dry_run=dry_run,
     )
-    after, summary = unwrap_outcome(services.repairer.repair(request), key)
-    _print_result(services, after, summary, dry_run=dry_run, as_json=json)
+    after, details = unwrap_outcome(services.repairer.repair(request), key)
+    _print_result(services, after, details, dry_run=dry_run, as_json=json)
 
 
-def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, str]":
-    """Return the repaired job and a summary, or raise the error that ends the command."""
+def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, RepairDetails]":
+    """Return the repaired job and the details, or raise the error that ends the command."""
     from oncely.operate.repair_request import (
         BusinessRowConflict,
         JobNotFound,
@@ -86,8 +86,8 @@ def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, str]":
     )
 
     match outcome:
-        case Repaired(after=after, summary=summary) | WouldRepair(after=after, summary=summary):
-            return after, summary
+        case Repaired(after=after, details=details) | WouldRepair(after=after, details=details):
+            return after, details
         case NotAllowed(reason=reason):
             raise CommandError(f"Not repaired: {reason}.")
         case StaleVersion(current=now):
@@ -119,16 +119,21 @@ def _require_allowed(view: "JobView", action: Repair, *, as_json: bool) -> None:
 
 
 def _print_result(
-    services: "OperatorServices", after: "Job", summary: str, *, dry_run: bool, as_json: bool
+    services: "OperatorServices",
+    after: "Job",
+    details: "RepairDetails",
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     from oncely.operate.job_view import build_view
 
     queries = services.job_queries
     view = build_view(after, queries.registry, now=queries.clock.now())
     if as_json:
-        console.print_json({"job": view.to_json(), "summary": summary, "dry_run": dry_run})
+        console.print_json({"job": view.to_json(), **details.to_json(), "dry_run": dry_run})
         return
     console.print_line("")
-    console.print_line(summary)
+    console.print_line(str(details))
     became = "Dry run: nothing was changed. The job would be" if dry_run else "The job is now"
     console.print_line(f"{became} {after.status.label}. {view.headline}")
