@@ -70,22 +70,25 @@ def paused_mail(account: FakeAwsAccount) -> None:
         ),
         (
             lambda a: a.mappings[queue_arn("sync")].update(State="Disabled"),
-            "event source mapping is disabled",
+            "event source sync: event source mapping is disabled",
         ),
-        (lambda a: a.mappings.pop(queue_arn("payments")), "has no event source mapping"),
+        (
+            lambda a: a.mappings.pop(queue_arn("payments")),
+            "event source payments: has no event source mapping",
+        ),
         (
             lambda a: a.mappings[queue_arn("payments")].update(FunctionResponseTypes=[]),
             "one failure redelivers the whole batch",
         ),
         (
             lambda a: a.mappings.pop("arn:table/jobs/stream/1#publish_ended"),
-            "has no event source mapping",
+            "event source stream, publisher: has no event source mapping",
         ),
         (
             lambda a: a.mappings["arn:table/jobs/stream/1#archive_history"].update(
                 State="Disabled"
             ),
-            "event source mapping is disabled",
+            "event source stream, history: event source mapping is disabled",
         ),
         (lambda a: a.concurrency.update(payments=0), "reserved concurrency is 0"),
         (lambda a: a.functions["payments"].update(LastUpdateStatus="Failed"), "not running"),
@@ -120,7 +123,7 @@ def paused_mail(account: FakeAwsAccount) -> None:
         (lambda a: a.secrets.update(stripe=" "), "not set: its jobs cannot run"),
         (
             lambda a: a.secrets.update(stripe=client_error("ResourceNotFoundException")),
-            "not set: its jobs cannot run",
+            "API key of stripe: not set: its jobs cannot run",
         ),
         (put(recovery="DISABLED"), "has no point-in-time recovery"),
         (put(identity={}), "has no identity item"),
@@ -154,7 +157,7 @@ def test_broken_part_is_reported_with_fix(spoil: Spoil, sentence: str) -> None:
     said = run_cli("doctor", "--json", connection=account.connection())
 
     found = [json.loads(line) for line in said.stdout.splitlines()]
-    fault, *_ = (one for one in found if sentence in one["message"])
+    fault, *_ = (one for one in found if sentence in f"{one['check']}: {one['message']}")
     assert (said.exit_code, fault["status"]) == (4, "broken")
     assert fault["fix"]
 
