@@ -20,12 +20,12 @@ from tests.support.in_memory_stack import charge_message
 
 
 def test_healthy_stack_has_nothing_to_fix() -> None:
-    said = run_cli("doctor", connection=FakeAwsAccount().connection())
+    result = run_cli("doctor", connection=FakeAwsAccount().connection())
 
-    assert said.exit_code == 0, said.output
-    assert "broken" not in said.stdout
-    assert "warning" not in said.stdout
-    assert "sk_live" not in said.output
+    assert result.exit_code == 0, result.output
+    assert "broken" not in result.stdout
+    assert "warning" not in result.stdout
+    assert "sk_live" not in result.output
 
 
 Spoil = Callable[[FakeAwsAccount], object]
@@ -154,11 +154,11 @@ def test_broken_part_is_reported_with_fix(spoil: Spoil, sentence: str) -> None:
     account = FakeAwsAccount()
     spoil(account)
 
-    said = run_cli("doctor", "--json", connection=account.connection())
+    result = run_cli("doctor", "--json", connection=account.connection())
 
-    found = [json.loads(line) for line in said.stdout.splitlines()]
+    found = [json.loads(line) for line in result.stdout.splitlines()]
     fault, *_ = (one for one in found if sentence in f"{one['check']}: {one['message']}")
-    assert (said.exit_code, fault["status"]) == (4, "broken")
+    assert (result.exit_code, fault["status"]) == (4, "broken")
     assert fault["fix"]
 
 
@@ -242,21 +242,21 @@ def test_degraded_part_is_warning_with_exit_code_zero(spoil: Spoil, sentence: st
     account = FakeAwsAccount()
     spoil(account)
 
-    said = run_cli("doctor", connection=account.connection(name="Oncely-prod"))
+    result = run_cli("doctor", connection=account.connection(name="Oncely-prod"))
 
-    assert said.exit_code == 0, said.output
-    assert "warning" in said.stdout
-    assert sentence in " ".join(said.stdout.split())
+    assert result.exit_code == 0, result.output
+    assert "warning" in result.stdout
+    assert sentence in " ".join(result.stdout.split())
 
 
 def test_doctor_reads_bounded_number_of_orders() -> None:
     account = FakeAwsAccount()
     account.unsharded_orders = [[]] * 5 + [["never read"]]
 
-    said = run_cli("doctor", connection=account.connection())
+    result = run_cli("doctor", connection=account.connection())
 
-    assert "never read" not in said.stdout
-    assert "5000 sampled" in " ".join(said.stdout.split())
+    assert "never read" not in result.stdout
+    assert "5000 sampled" in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -266,15 +266,15 @@ def test_doctor_reads_bounded_number_of_orders() -> None:
 def test_ses_sandbox_is_broken_in_production_only(stack: str, status: str, exit_code: int) -> None:
     account = FakeAwsAccount(mail={"SendingEnabled": True, "ProductionAccessEnabled": False})
 
-    said = run_cli("doctor", "--json", connection=account.connection(name=stack))
+    result = run_cli("doctor", "--json", connection=account.connection(name=stack))
 
     (finding,) = [
-        one for one in map(json.loads, said.stdout.splitlines()) if one["check"] == "mail"
+        one for one in map(json.loads, result.stdout.splitlines()) if one["check"] == "mail"
     ]
     assert finding["status"] == status
     assert "SES sandbox" in finding["message"]
     assert "request production access" in finding["fix"]
-    assert said.exit_code == exit_code
+    assert result.exit_code == exit_code
 
 
 @pytest.mark.parametrize(
@@ -285,10 +285,10 @@ def test_sender_is_verified_through_address_or_parent_domain(identity: str) -> N
     verified = {"VerifiedForSendingStatus": True, "VerificationStatus": "SUCCESS"}
     account = FakeAwsAccount(identities={"receipts@mail.example.com": pending, identity: verified})
 
-    said = run_cli("doctor", connection=account.connection())
+    result = run_cli("doctor", connection=account.connection())
 
-    assert f"verified through {identity}" in " ".join(said.stdout.split())
-    assert "broken" not in said.stdout
+    assert f"verified through {identity}" in " ".join(result.stdout.split())
+    assert "broken" not in result.stdout
 
 
 @pytest.mark.parametrize("local", [False, True])
@@ -297,10 +297,10 @@ def test_ses_is_not_checked_when_no_mail_is_sent(*, local: bool) -> None:
     if not local:
         del account.functions["mail"]["Environment"]["Variables"]["SES_SENDER_ADDRESS"]
 
-    said = run_cli("doctor", connection=account.connection(is_local=local))
+    result = run_cli("doctor", connection=account.connection(is_local=local))
 
-    assert said.exit_code == 0, said.output
-    assert "sender" not in said.stdout
+    assert result.exit_code == 0, result.output
+    assert "sender" not in result.stdout
 
 
 @pytest.mark.parametrize("key", ["pat-eu1-1", "a-service-key", "CiQ3MDVk"])
@@ -308,20 +308,20 @@ def test_hubspot_api_key_is_checked_by_hubspot_not_by_prefix(key: str) -> None:
     account = FakeAwsAccount()
     account.secrets["hubspot"] = key
 
-    said = run_cli("doctor", connection=account.connection())
+    result = run_cli("doctor", connection=account.connection())
 
-    assert said.exit_code == 0, said.output
-    assert "HubSpot accepts it" in said.stdout
+    assert result.exit_code == 0, result.output
+    assert "HubSpot accepts it" in result.stdout
 
 
 def test_hubspot_api_key_is_not_broken_when_check_fails() -> None:
     account = FakeAwsAccount()
     account.hubspot = ApiKeyCheck(accepted=None, reason="HTTP 503")
 
-    said = run_cli("doctor", connection=account.connection())
+    result = run_cli("doctor", connection=account.connection())
 
-    assert said.exit_code == 0, said.output
-    assert "HubSpot could not check it: HTTP 503" in " ".join(said.stdout.split())
+    assert result.exit_code == 0, result.output
+    assert "HubSpot could not check it: HTTP 503" in " ".join(result.stdout.split())
 
 
 def test_unreadable_api_key_counts_as_present() -> None:
@@ -342,13 +342,15 @@ def test_local_stack_needs_no_alert_subscriber() -> None:
 
 
 def test_missing_stack_outputs_are_named() -> None:
-    place = FakeAwsAccount().connection()
-    place.outputs = {name: value for name, value in place.outputs.items() if "Hubspot" not in name}
+    connection = FakeAwsAccount().connection()
+    connection.outputs = {
+        name: value for name, value in connection.outputs.items() if "Hubspot" not in name
+    }
 
-    said = run_cli("doctor", connection=place)
+    result = run_cli("doctor", connection=connection)
 
-    assert said.exit_code == 4
-    assert "missing: HubspotSecretArn" in said.stdout
+    assert result.exit_code == 4
+    assert "missing: HubspotSecretArn" in result.stdout
 
 
 def test_doctor_constants_match_infrastructure() -> None:
