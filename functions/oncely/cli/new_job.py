@@ -40,6 +40,9 @@ def new_job(
     """Create a contract with a passing test.
 
     Also adds the contract to the registry.
+
+    Examples:
+    - `oncely new-job refund.issue --safety keyed`
     """
     if not is_job_type(name):
         raise CommandError(
