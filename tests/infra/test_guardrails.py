@@ -142,9 +142,7 @@ def test_provider_key_window_counts_for_proof_retention() -> None:
 
 
 def test_unsafe_stack_is_not_built() -> None:
-    with pytest.raises(
-        UnsafeStageError, match="visibility_timeout_seconds must be at least 6 times"
-    ):
+    with pytest.raises(UnsafeStageError, match="must be at least 720 s, 6 times worker_timeout"):
         build_app({"stage": "prod", "visibility_timeout_seconds": "719"})
 
 
