@@ -5,7 +5,7 @@ from io import StringIO
 from rich.console import Console
 
 from oncely.domain.lifecycle import Status
-from oncely_local.demo_display import DemoSnapshot, render_line, render_tables
+from oncely_local.demo_report import DemoSnapshot, render_line, render_tables
 from oncely_local.observer import QUEUE_OUTPUTS, LedgerTotals, QueueDepth
 from oncely_local.verdict import JobSnapshot
 
@@ -16,7 +16,7 @@ JOBS = [
 ]
 VIEW = DemoSnapshot(
     seconds=12,
-    phase="working",
+    phase="running",
     sent=7,
     kills=2,
     depths={name: QueueDepth(3, 1, 0) for name in QUEUE_OUTPUTS},
@@ -37,7 +37,7 @@ def test_tables_fit_ordinary_terminal() -> None:
 
 def test_line_summarizes_same_numbers() -> None:
     assert render_line(VIEW) == (
-        "   12 s  working: 7 sent, 20 in queues; 1 unknown, 1 finished, 1 needs_review; "
+        "   12 s  running: 7 sent, 20 in queues; 1 unknown, 1 finished, 1 needs_review; "
         "1 charges, 0 double, 2 kills"
     )
 

@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 
 from oncely.testing.sandbox import FaultKind, FaultSet
-from oncely_local.fault_levels import FAULT_PLANS, FaultLevel
+from oncely_local.chaos import FAULT_PLANS, FaultLevel
 
 
 def active_faults(level: FaultLevel) -> list[FaultKind]:

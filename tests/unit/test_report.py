@@ -1,4 +1,4 @@
-"""The demo's report: readable by anyone, and honest when the promise was broken."""
+"""The demo's report, and that it fails if a guarantee was violated."""
 
 from collections import Counter
 from dataclasses import replace
@@ -7,9 +7,9 @@ from io import StringIO
 from rich.console import Console
 
 from oncely.domain.lifecycle import Status
-from oncely_local.log_counts import LogCounts
+from oncely_local.demo_report import DemoReport, RunStats
+from oncely_local.logs import LogCounts
 from oncely_local.observer import LedgerTotals
-from oncely_local.report import DemoReport, RunStats
 from oncely_local.verdict import DemoFinalState, JobSnapshot, evaluate
 
 PAYMENT = "payment.charge:order_1"
@@ -41,18 +41,18 @@ def test_report_counts_jobs_faults_charges_and_reviews() -> None:
     lines = render_report(FACTS, LedgerTotals(charges=1, faults=Counter({"slow": 1})))
 
     for told in (
-        "2  jobs, asked for by 3 messages: 1 payment.charge, 1 receipt.send",
-        "2  duplicates recognised: 2 finished",
-        "2  worker processes killed at random moments",
+        "2  jobs from 3 messages: 1 payment.charge, 1 receipt.send",
+        "2  duplicates detected: 2 finished",
+        "2  worker processes killed at random times",
         "1  provider faults: 1 slow",
-        "1  charges at the provider, and 0 declined",
+        "1  charges at the provider, 0 declined",
         "0  double charges",
-        "0  lost",
-        "0  unknown or unfinished left",
-        "1  wait for a person, each with its reason",
-        "512 MB  of memory at the peak: the local AWS, its workers and this demo",
-        "1  may have gone out       receipt.send:order_1",
-        "The promise was kept: many attempts, one real outcome.",
+        "0  jobs or messages lost",
+        "0  jobs left unknown or unfinished",
+        "1  jobs need review, each with its reason",
+        "512 MB  peak memory: the local AWS, its workers and this demo",
+        "1  may have gone out  receipt.send:order_1",
+        "Every guarantee held: many attempts, one real outcome.",
     ):
         assert told in lines
 
@@ -64,7 +64,7 @@ def test_double_charge_is_named_and_fails_report() -> None:
 
     assert "1  double charges" in lines
     assert f"{PAYMENT} was charged 2 times" in lines
-    assert "THE PROMISE WAS BROKEN: see what is wrong above." in lines
+    assert "GUARANTEE VIOLATED: see the violations above." in lines
 
 
 def test_equal_reasons_are_counted_together() -> None:
