@@ -141,7 +141,7 @@ class Resources:
     @property
     def secret_names(self) -> tuple[str, ...]:
         """The short names of all secrets: its own, and the API keys of its providers."""
-        return (*self.secrets, *(one.name for one in self.providers if one.has_api_key))
+        return (*self.secrets, *(one.secret_name for one in self.providers if one.secret_name))
 
 
 @dataclass(frozen=True, kw_only=True)

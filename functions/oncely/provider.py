@@ -1,8 +1,8 @@
-"""What a provider declares: one plug-in object that the engine, CLI, constructs and sandbox read."""
+"""The plug-in of a provider: one object that engine, CLI, constructs and sandbox read."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,7 +30,7 @@ class ProviderAccess(Generic[S]):
 
     settings: S
     api_key: str = ""  # empty if the provider has none
-    rate_limiter: RateLimiter = UNLIMITED
+    rate_limiter: RateLimiter = field(default_factory=lambda: UNLIMITED)
     # Creates a client of an AWS service, for providers that are one: (service, config).
     new_aws_client: Callable[..., Any] | None = None
 
@@ -61,6 +61,7 @@ class Provider(ABC, Generic[T_co, S]):
     profile: ClassVar[ProviderProfile]
     settings_type: ClassVar[type[ProviderSettings]] = ProviderSettings
     has_api_key: ClassVar[bool] = True
+    secret: ClassVar[str | None] = None  # the short name of its secret, if that is not `name`
     api_key_prefixes: ClassVar[tuple[str, ...]] = ("",)
     test_key_prefixes: ClassVar[tuple[str, ...]] = ()
     # The layer with its SDK: requirements/layer-<name>.txt. None if the runtime layer has it.
@@ -71,7 +72,7 @@ class Provider(ABC, Generic[T_co, S]):
     # Modules that the first call imports; loaded at start where the provider is used.
     preload: ClassVar[tuple[str, ...]] = ()
     # `module:class` of its API in the local sandbox.
-    sandbox: ClassVar[str]
+    sandbox: ClassVar[str | None] = None
     # The environment variable that botocore reads its address from, if it is an AWS service.
     endpoint_env_var: ClassVar[str | None] = None
 
@@ -98,6 +99,11 @@ class Provider(ABC, Generic[T_co, S]):
         """Where an operator sees the effect in the provider's console."""
         del reference, key_scope
         return None
+
+    @property
+    def secret_name(self) -> str | None:
+        """The short name of the secret with its API key."""
+        return (self.secret or self.name) if self.has_api_key else None
 
     def env_var(self, field: str) -> str:
         """The environment variable of a setting."""

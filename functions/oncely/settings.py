@@ -108,7 +108,7 @@ class Settings(BaseModel):
             raise NotConfiguredError(_incomplete("; ".join(faults))) from error
 
     def require(self, *fields: str) -> None:
-        """Raise NotConfiguredError unless all of these are present: `jobs_table`, `tables.orders`."""
+        """Raise NotConfiguredError unless these are present, such as `tables.orders`."""
         missing = [field for field in fields if not self._has(field)]
         if missing:
             raise NotConfiguredError(

@@ -132,7 +132,7 @@ class AdminPage(Construct):
             layers=shared.layers,
             timeout_seconds=TIMEOUT_SECONDS,
             memory_mb=shared.stage.worker_memory_mb,
-            secrets=required.secrets,
+            providers=required.providers,
             environment={**shared.lookup_env_vars(), "ARCHIVE_BUCKET": shared.archive.name},
         )
         shared.grant_lookup(function)

@@ -6,7 +6,8 @@ from aws_cdk import IgnoreMode
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from oncely_cdk.layers import PAYMENTS, RUNTIME, SYNC, Target, layers_for
+from oncely.provider import AnyProvider
+from oncely_cdk.layers import RUNTIME, Target, layers_for
 from oncely_cdk.packaging import (
     NOT_SHIPPED,
     compile_functions,
@@ -19,8 +20,6 @@ from oncely_cdk.stages import Stage
 
 PYTHON: Final = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE: Final = lambda_.Architecture.ARM_64
-# Only functions with a provider's API key get the layer with its SDK.
-_LAYER_BY_SECRET: Final = {"hubspot": SYNC, "stripe": PAYMENTS}
 
 
 def function_code(*, stage: Stage) -> lambda_.AssetCode:
@@ -44,7 +43,7 @@ def handler_path(entry: str) -> str:
 
 
 class CodeLayers(Construct):
-    """The layers of one stage. A function gets those that its secrets need."""
+    """The layers of one stage. A function gets those of its providers."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
         super().__init__(scope, id_)
@@ -62,7 +61,7 @@ class CodeLayers(Construct):
             for name, layer in layers_for(target).items()
         }
 
-    def for_secrets(self, secrets: tuple[str, ...]) -> list[lambda_.ILayerVersion]:
-        """The runtime layer, and the layers of these secrets' providers."""
-        extra = sorted({_LAYER_BY_SECRET[name] for name in secrets if name in _LAYER_BY_SECRET})
+    def for_providers(self, providers: tuple[AnyProvider, ...]) -> list[lambda_.ILayerVersion]:
+        """The runtime layer, and the layers with the SDKs of these providers."""
+        extra = sorted({plugin.layer for plugin in providers if plugin.layer})
         return [self._layers[name] for name in (RUNTIME, *extra)]

@@ -10,6 +10,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from oncely.provider import AnyProvider
 from oncely_cdk.function_code import ARCHITECTURE, PYTHON, CodeLayers, function_code, handler_path
 from oncely_cdk.stages import Stage
 
@@ -56,7 +57,7 @@ class OncelyFunction(Construct):
         timeout_seconds: int,
         memory_mb: int = 256,
         environment: Mapping[str, str] | None = None,
-        secrets: tuple[str, ...] = (),
+        providers: tuple[AnyProvider, ...] = (),
         sends_to_own_queue: bool = False,
         is_traced: bool = True,
     ) -> None:
@@ -73,7 +74,7 @@ class OncelyFunction(Construct):
             handler=handler_path(entry),
             runtime=PYTHON,
             architecture=ARCHITECTURE,
-            layers=layers.for_secrets(secrets),
+            layers=layers.for_providers(providers),
             timeout=Duration.seconds(timeout_seconds),
             memory_size=memory_mb,
             environment={

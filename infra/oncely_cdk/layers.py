@@ -33,8 +33,6 @@ REQUIREMENTS: Final = REPOSITORY / "requirements"
 RECIPE: Final = "3"
 
 RUNTIME: Final = "runtime"  # for every function
-PAYMENTS: Final = "payments"  # Stripe's SDK
-SYNC: Final = "sync"  # HubSpot's SDK
 # The local engine does not provide boto3 as Lambda does, so this layer replaces `runtime` there.
 LOCAL: Final = "local"
 
@@ -174,11 +172,9 @@ TARGETS: Final = {"lambda": Target.lambda_(), "local": Target.this_machine()}
 def layers_for(target: Target) -> dict[str, Layer]:
     """The layers of a target, by name."""
     runtime = RUNTIME if target == Target.lambda_() else LOCAL
-    return {
-        RUNTIME: Layer(runtime, target),
-        PAYMENTS: Layer(PAYMENTS, target),
-        SYNC: Layer(SYNC, target),
-    }
+    names = {path.stem.removeprefix("layer-") for path in REQUIREMENTS.glob("layer-*.txt")}
+    providers = {name: Layer(name, target) for name in sorted(names - {RUNTIME, LOCAL})}
+    return {RUNTIME: Layer(runtime, target), **providers}
 
 
 def build_layers(targets: Iterable[Target]) -> Iterator[Path]:

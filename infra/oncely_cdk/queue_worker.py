@@ -1,14 +1,12 @@
 """The worker of one queue, with the permissions that its contracts need and no others."""
 
-from email.utils import parseaddr
-
 from aws_cdk import Stack
 from constructs import Construct
 
+from oncely.provider import IamGrant
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.shared_resources import SharedResources
-from oncely_cdk.stages import Stage, StageError
 
 
 class QueueWorker(Construct):
@@ -27,7 +25,7 @@ class QueueWorker(Construct):
             layers=shared.layers,
             timeout_seconds=stage.worker_timeout_seconds,
             memory_mb=stage.worker_memory_mb,
-            secrets=required.secrets,
+            providers=required.providers,
             sends_to_own_queue=queue in required.sends_to,
             environment={
                 "QUEUE_NAME": queue,
@@ -40,7 +38,7 @@ class QueueWorker(Construct):
                 **shared.tables.env_vars(required.tables),
                 **shared.provider_secrets.env_vars(required.secrets),
                 **shared.queues.env_vars(required.sends_to),
-                **stage.provider_env_vars(),
+                **stage.provider_env_vars(shared.required.providers),
             },
         )
         self._grant_work(required, shared)
@@ -73,36 +71,17 @@ class QueueWorker(Construct):
         )
         shared.alerts.grant_publish(worker)
         shared.grant_check_table(worker)
-        for action in required.actions:
-            self._grant_action(action, shared.stage)
+        for plugin in required.providers:
+            for grant in plugin.iam_grants(shared.stage.settings_of(plugin)):
+                self._grant_provider(grant)
 
-    def _grant_action(self, action: str, stage: Stage) -> None:
-        """Permit an action that a contract names."""
-        match action:
-            case "ses:SendEmail":
-                self._grant_send_mail(stage)
-            case _:
-                raise StageError(
-                    f"a contract requires the action {action!r}, and the stack does not know its "
-                    "resources: add a case in infra/oncely_cdk/queue_worker.py"
-                )
-
-    def _grant_send_mail(self, stage: Stage) -> None:
-        """Permit email from the sender's address. Without an address no email is sent."""
-        if stage.sender_address is None:
-            return
-        _, address = parseaddr(stage.sender_address)
-        for resource_type in ("identity", "configuration-set"):
-            # SES authorizes the sender's identity, which may be a parent domain, its default
-            # configuration set and, while the account is in the SES sandbox, the recipient's
-            # identity. None of them is known here; the sender is, and the condition names it.
-            resource = Stack.of(self).format_arn(
-                service="ses", resource=resource_type, resource_name="*"
-            )
-            self.worker.grant(
-                "ses:SendEmail", resources=[resource], string_equals={"ses:FromAddress": address}
-            )
-            self.worker.suppress_nag_for_pattern(
-                resource,
-                reason="The condition on ses:FromAddress limits it to one sender.",
-            )
+    def _grant_provider(self, grant: IamGrant) -> None:
+        """Grant a permission that a provider's plug-in declares."""
+        resource_type, _, name = grant.resource.partition("/")
+        resource = Stack.of(self).format_arn(
+            service=grant.service, resource=resource_type, resource_name=name
+        )
+        self.worker.grant(
+            *grant.actions, resources=[resource], string_equals=dict(grant.string_equals)
+        )
+        self.worker.suppress_nag_for_pattern(resource, reason=grant.reason)

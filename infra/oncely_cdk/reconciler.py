@@ -100,8 +100,9 @@ class ReconcilerConstruct(Construct):
     def _resolve(self, shared: SharedResources) -> OncelyFunction:
         stage = shared.stage
         rates = {
-            "STRIPE_READS_PER_SECOND": stage.stripe_reads_per_second,
-            "HUBSPOT_READS_PER_SECOND": stage.hubspot_reads_per_second,
+            plugin.env_var("reads_per_second"): rate
+            for plugin in shared.required.providers
+            if (rate := stage.reads_per_second(plugin))
         }
         function = OncelyFunction(
             self,
@@ -113,7 +114,7 @@ class ReconcilerConstruct(Construct):
             # A job of a group starts only while there is time for all its calls.
             timeout_seconds=2 * stage.reconciler_timeout_seconds,
             memory_mb=stage.worker_memory_mb,
-            secrets=shared.required.secrets,
+            providers=shared.required.providers,
             environment={
                 **shared.lookup_env_vars(),
                 **shared.alerts.env_vars(),

@@ -1,9 +1,10 @@
-"""The queues, tables, secrets and permissions that the contracts require."""
+"""The queues, tables, secrets and providers that the contracts require."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from oncely.contract import AnyContract
+from oncely.contract import AnyContract, Resources
+from oncely.provider import AnyProvider
 
 
 @dataclass(frozen=True)
@@ -20,60 +21,47 @@ class RequiredResources:
     def for_queue(self, queue: str) -> "RequiredResources":
         """Only those of one queue's job types."""
         return RequiredResources(
-            tuple(
-                contract_type
-                for contract_type in self.contracts
-                if contract_type.resources.queue == queue
-            )
+            tuple(one for one in self.contracts if one.resources.queue == queue)
         )
 
     def detecting_missing_jobs(self) -> "RequiredResources":
         """Only those of job types that detect jobs whose message was never sent."""
-        return RequiredResources(
-            tuple(
-                contract_type
-                for contract_type in self.contracts
-                if contract_type.detects_missing_jobs()
-            )
-        )
+        return RequiredResources(tuple(one for one in self.contracts if one.detects_missing_jobs()))
 
     @property
     def queues(self) -> tuple[str, ...]:
         """The queues of these job types."""
-        return _sorted_unique(contract_type.resources.queue for contract_type in self.contracts)
+        return _sorted_unique(one.queue for one in self._resources)
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The business tables that they access."""
-        return _sorted_unique(
-            name for contract_type in self.contracts for name in contract_type.resources.tables
-        )
+        return _sorted_unique(name for one in self._resources for name in one.tables)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets that they use."""
-        return _sorted_unique(
-            name for contract_type in self.contracts for name in contract_type.resources.secrets
-        )
+        """The secrets that they use, API keys included."""
+        return _sorted_unique(name for one in self._resources for name in one.secret_names)
 
     @property
     def sends_to(self) -> tuple[str, ...]:
         """The queues that their effects send to."""
-        return _sorted_unique(
-            name for contract_type in self.contracts for name in contract_type.resources.sends_to
-        )
+        return _sorted_unique(name for one in self._resources for name in one.sends_to)
 
     @property
-    def actions(self) -> tuple[str, ...]:
-        """The AWS actions of their effects, such as ses:SendEmail."""
-        return _sorted_unique(
-            name for contract_type in self.contracts for name in contract_type.resources.iam_actions
-        )
+    def providers(self) -> tuple[AnyProvider, ...]:
+        """The providers that they call."""
+        found = {plugin.name: plugin for one in self._resources for plugin in one.providers}
+        return tuple(found[name] for name in sorted(found))
 
     @property
     def publishes_events(self) -> bool:
-        """Whether any of them publishes ended jobs to the event bus."""
-        return any(contract_type.publishes_events for contract_type in self.contracts)
+        """Whether any of them publishes events."""
+        return any(one.publishes_events for one in self.contracts)
+
+    @property
+    def _resources(self) -> tuple[Resources, ...]:
+        return tuple(one.resources for one in self.contracts)
 
 
 def _sorted_unique(names: Iterable[str]) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class SharedResources:
             **self.publish_env_vars(),
             **self.tables.env_vars(self.required.tables),
             **self.provider_secrets.env_vars(self.required.secrets, read_only=True),
-            **self.stage.provider_env_vars(),
+            **self.stage.provider_env_vars(self.required.providers),
         }
 
     def grant_check_table(self, function: OncelyFunction) -> None:

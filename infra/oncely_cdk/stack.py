@@ -58,7 +58,7 @@ class OncelyStack(Stack):
             providers = CfnParameter(
                 self, PROVIDERS_ADDRESS, description="Address of the local provider sandbox"
             )
-            stage = stage.with_providers_at(providers.value_as_string)
+            stage = stage.model_copy(update={"providers_address": providers.value_as_string})
         required = RequiredResources.from_contracts(contracts)
         validate_stage(stage, required.contracts)
         self.shared = SharedResources(
@@ -153,7 +153,7 @@ class OncelyStack(Stack):
             "DueShards": str(shared.stage.due_shards),
             "UserPoolId": self.admin_page.user_pool.pool.user_pool_id,
             "RowRetentionDays": str(shared.stage.row_retention_days),
-            **shared.stage.provider_outputs(),
+            **shared.stage.provider_outputs(shared.required.providers),
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

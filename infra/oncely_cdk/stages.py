@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from oncely.contract import AnyContract
 from oncely.domain.due import DUE_SHARDS
+from oncely.provider import AnyProvider, ProviderSettings
+from oncely.settings import pascal_case
+from oncely_cdk.required_resources import RequiredResources
 
 StageName = Literal["dev", "prod", "local"]
 NonEmptyText = Annotated[str, Field(min_length=1)]
@@ -21,6 +24,7 @@ _TABLE: Final = "_table"
 _SECRET: Final = "_secret_arn"  # noqa: S105  # a suffix
 _READ_ONLY_SECRET: Final = "_read_only_secret_arn"  # noqa: S105  # as above
 _CONCURRENCY: Final = "_worker_concurrency"
+_RATE: Final = "reads_per_second"  # divided among concurrent functions
 
 
 class StageError(Exception):
@@ -65,9 +69,6 @@ class Stage(BaseModel):
     sweep_group_size: Annotated[int, Field(ge=1, le=100)] = 25
     sweep_groups_at_once: Annotated[int, Field(ge=1, le=40)] = 8
     sweep_jobs_at_once: Annotated[int, Field(ge=1, le=30)] = 10  # per group
-    # Request rates of all groups together. Stripe accepts 100 in live mode, 25 in test mode.
-    stripe_reads_per_second: PositiveInt = 100
-    hubspot_reads_per_second: PositiveInt = 10
     # Partitions of each action in the due index, about 500 jobs per second each. Raise it at any
     # time. If it is lowered, due jobs in the higher shards are no longer found.
     due_shards: Annotated[int, Field(ge=DUE_SHARDS, le=1000)] = DUE_SHARDS
@@ -98,13 +99,10 @@ class Stage(BaseModel):
     # The local engine uses plain HTTP; everywhere else TLS is required.
     tls_only: bool = True
 
-    # Settings of the providers. Without an address, the real provider is used.
-    sender_address: NonEmptyText | None = None
-    stripe_api_base: NonEmptyText | None = None
-    hubspot_api_base: NonEmptyText | None = None
-    hubspot_properties: NonEmptyText | None = None
-    hubspot_id_property: NonEmptyText | None = None
-    ses_api_base: NonEmptyText | None = None
+    # Settings of the providers: `stripe_api_base` is the field `api_base` of the plug-in `stripe`.
+    provider_settings: Mapping[str, str] = {}
+    # The address of the local sandbox, which replaces every provider.
+    providers_address: str | None = None
 
     @model_validator(mode="after")
     def _has_units_if_provisioned(self) -> Self:
@@ -126,32 +124,43 @@ class Stage(BaseModel):
         """The maximum number of concurrent functions for a queue."""
         return self.queue_worker_concurrency.get(queue, self.worker_concurrency)
 
-    def with_providers_at(self, address: str) -> Self:
-        """The same stage, with every provider at one address."""
-        bases = ("stripe_api_base", "hubspot_api_base", "ses_api_base")
-        return self.model_copy(update=dict.fromkeys(bases, address))
+    def provider_env_vars(self, providers: Iterable[AnyProvider]) -> dict[str, str]:
+        """The settings of these providers, as the functions read them."""
+        found: dict[str, str] = {}
+        for plugin in providers:
+            found |= {
+                plugin.env_var(field): value
+                for field in plugin.settings_type.model_fields
+                if field != _RATE and (value := self._provider_setting(plugin, field))
+            }
+            if plugin.endpoint_env_var and self.providers_address:
+                found[plugin.endpoint_env_var] = self.providers_address
+        return found
 
-    def provider_env_vars(self) -> dict[str, str]:
-        """The settings that are handed through to the functions as they are."""
-        names = (
-            *("stripe_api_base", "hubspot_api_base", "hubspot_properties"),
-            *("hubspot_id_property", "sender_address"),
+    def provider_outputs(self, providers: Iterable[AnyProvider]) -> dict[str, str]:
+        """The same as stack outputs, which the CLI reads."""
+        env_vars = self.provider_env_vars(
+            plugin for plugin in providers if not plugin.endpoint_env_var or not self.is_local
         )
-        given = {name.upper(): value for name in names if (value := getattr(self, name))}
-        # SES is AWS, so boto3 reads its address by itself.
-        return {
-            **given,
-            **({"AWS_ENDPOINT_URL_SESV2": self.ses_api_base} if self.ses_api_base else {}),
-        }
+        return {pascal_case(name.lower()): value for name, value in env_vars.items()}
 
-    def provider_outputs(self) -> dict[str, str]:
-        """Outputs for tools outside of the stack: addresses that are not the usual ones."""
-        given = {
-            "StripeApiBase": self.stripe_api_base,
-            "HubspotApiBase": self.hubspot_api_base,
-            "SenderAddress": self.sender_address,
-        }
-        return {name: value for name, value in given.items() if value}
+    def reads_per_second(self, plugin: AnyProvider) -> float | None:
+        """The read rate of a provider for all functions together."""
+        given = self.provider_settings.get(f"{plugin.name}_{_RATE}")
+        if given:
+            return float(given)
+        if self.name == "dev" and plugin.max_test_reads_per_second:
+            return plugin.max_test_reads_per_second
+        return plugin.max_reads_per_second
+
+    def settings_of(self, plugin: AnyProvider) -> ProviderSettings:
+        """Parse the settings of a provider."""
+        return plugin.read_settings(self.provider_env_vars([plugin]))
+
+    def _provider_setting(self, plugin: AnyProvider, field: str) -> str | None:
+        if field == "api_base" and self.providers_address:
+            return self.providers_address
+        return self.provider_settings.get(f"{plugin.name}_{field}")
 
     @classmethod
     def from_context(
@@ -162,15 +171,19 @@ class Stage(BaseModel):
         name = str(given.pop("stage", "dev"))
         if name not in _DEFAULTS:
             raise StageError(f"unknown stage {name!r}; use one of {', '.join(_DEFAULTS)}")
-        grouped = _group_settings(given, tuple(contracts))
+        required = RequiredResources.from_contracts(contracts)
+        grouped = _group_settings(given, required)
         try:
-            return cls.model_validate({"name": name, **_DEFAULTS[name], **grouped})
+            stage = cls.model_validate({"name": name, **_DEFAULTS[name], **grouped})
+            for plugin in required.providers:
+                stage.settings_of(plugin)
+            return stage
         except ValidationError as error:
             raise StageError(_describe_error(error)) from error
 
 
 _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "dev": {"row_retention_days": 35, "log_retention_days": 14, "stripe_reads_per_second": 25},
+    "dev": {"row_retention_days": 35, "log_retention_days": 14},
     "prod": {"retain_data": True, "log_retention_days": 90, "sign_in_mfa": "required"},
     "local": {
         # Short, so that jobs of a killed worker are looked up after 1 minute instead of 2.
@@ -192,27 +205,28 @@ def _is_setting(name: str) -> bool:
     return not any(sign in name for sign in ":/@")
 
 
-def _group_settings(
-    given: Mapping[str, Any], contracts: tuple[type[AnyContract], ...]
-) -> dict[str, Any]:
+def _group_settings(given: Mapping[str, Any], required: RequiredResources) -> dict[str, Any]:
     """Group settings such as `-c orders_table=shop-orders`, which names an existing table.
 
     Secrets and queues work the same way.
     """
-    tables = {"jobs", *(name for contract in contracts for name in contract.resources.tables)}
-    secrets = {name for contract in contracts for name in contract.resources.secrets}
-    queues = {contract.resources.queue for contract in contracts}
+    provider_settings = [
+        f"{plugin.name}_{field}"
+        for plugin in required.providers
+        for field in plugin.settings_type.model_fields
+    ]
     groups = {
-        "existing_tables": {f"{name}{_TABLE}": name for name in tables},
-        "existing_secrets": {f"{name}{_SECRET}": name for name in secrets},
-        "read_only_secrets": {f"{name}{_READ_ONLY_SECRET}": name for name in secrets},
-        "queue_worker_concurrency": {f"{name}{_CONCURRENCY}": name for name in queues},
+        "existing_tables": {f"{name}{_TABLE}": name for name in ("jobs", *required.tables)},
+        "existing_secrets": {f"{name}{_SECRET}": name for name in required.secrets},
+        "read_only_secrets": {f"{name}{_READ_ONLY_SECRET}": name for name in required.secrets},
+        "queue_worker_concurrency": {f"{name}{_CONCURRENCY}": name for name in required.queues},
+        "provider_settings": {name: name for name in provider_settings},
     }
     settings = {name: value for name, value in given.items() if name in Stage.model_fields}
     for group, names in groups.items():
         settings[group] = {names[name]: value for name, value in given.items() if name in names}
     spelled_out = {name for names in groups.values() for name in names}
-    known = (set(Stage.model_fields) | spelled_out) - {"name", *groups}
+    known = (set(Stage.model_fields) | spelled_out) - {"name", "providers_address", *groups}
     if unknown := sorted(set(given) - known):
         raise StageError(
             f"unknown setting {', '.join(unknown)}; use one of {', '.join(sorted(known))}"

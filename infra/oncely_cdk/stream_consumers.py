@@ -57,7 +57,7 @@ class StreamPublisher(Construct):
             environment={
                 **tables.env_vars(),
                 **shared.publish_env_vars(),
-                **stage.provider_env_vars(),
+                **stage.provider_env_vars(shared.required.providers),
             },
         )
         self.publisher.grant(

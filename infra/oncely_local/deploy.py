@@ -16,7 +16,7 @@ from oncely_local.cdk_cli import CDK, run_cdk_command
 from oncely_local.engine import ACCOUNT, REGION, account_environment, aws_environment
 
 BUILD_FOLDER: Final = REPOSITORY / ".build" / "local"
-CONTEXT: Final = {"stage": "local", "sender_address": "receipts@example.com"}
+CONTEXT: Final = {"stage": "local", "ses_sender_address": "receipts@example.com"}
 
 _INFRA: Final = REPOSITORY / "infra"
 _LOCAL: Final = _INFRA / "oncely_local"  # not part of the stack

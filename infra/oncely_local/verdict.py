@@ -81,7 +81,7 @@ def evaluate(state: DemoFinalState) -> DemoVerdict:
             job.key for job in state.jobs.values() if job.status in ENDED and not job.is_published
         ),
         not_in_history=tuple(
-            f"{job.key} is {job.status}, but {state.history.get(job.key) or 'missing'} in the history"
+            f"{job.key} is {job.status}, but in the history {state.history.get(job.key)}"
             for job in state.jobs.values()
             if job.status in ENDED and state.history.get(job.key) != job.status
         ),

@@ -22,7 +22,7 @@ class ImportProbe:
 
 _LAMBDA_ENV_VARS: Final = {
     "AWS_LAMBDA_FUNCTION_NAME": "worker",
-    "SENDER_ADDRESS": "shop@example.com",
+    "SES_SENDER_ADDRESS": "shop@example.com",
 }
 
 CLIENT: Final = ImportProbe("import boto3; boto3.client('dynamodb')")

@@ -64,8 +64,8 @@ def _meanings(f: Figures) -> str:
   `oncely.handlers.process_queue`, {f.client.milliseconds:.0f} ms for
   `boto3.client("dynamodb")`; user time in fresh interpreters, taking turns. On Lambda the import
   also makes settings, clients and telemetry: that is **ready**, measured with the mail worker.
-  The payments worker loads Stripe's SDK as well and stands at {f.stripe_worker_ready.ratio:.2f}. Powertools' figure has its one
-  client in it.
+  The payments worker loads Stripe's SDK as well and stands at
+  {f.stripe_worker_ready.ratio:.2f}. Powertools' figure has its one client in it.
 - **The batch** waits {1000 * f.latency:.0f} ms for its provider in each of ten jobs. It took
   {1000 * f.batch.seconds:.0f} ms; {1000 * f.powertools_batch.seconds:.0f} ms on Powertools, whose
   batch processor works one record after the other. The best of a dozen each: other work on the

@@ -57,7 +57,7 @@ def kill_every_worker(stack: StackClient) -> None:
     """Deploy a worker that dies whatever it is given."""
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
-        archive.writestr("oncely.handlers/handler.py", CRASHING_HANDLER)
+        archive.writestr("oncely/handlers/process_queue.py", CRASHING_HANDLER)
     functions = stack.client("lambda")
     for function in functions.list_functions()["Functions"]:
         if "PaymentsWorker" in function["FunctionName"]:

@@ -16,7 +16,7 @@ PUSH_KEY: Final = JobKey("sync.push:hubspot:hubspot#1:7")
 
 def check_order_matches_charges(ended: FinalState) -> Iterator[str]:
     order = ended.store.business_rows.get("orders", ORDER) or {}
-    charges, job = ended.providers["payments"].charges, ended.job(KEY)
+    charges, job = ended.providers["stripe"].charges, ended.job(KEY)
     paid = order.get("status") == "paid"
     if paid and len(charges) != 1:
         yield f"the order is paid, and there are {len(charges)} charges"
@@ -34,7 +34,7 @@ def check_order_matches_charges(ended: FinalState) -> Iterator[str]:
 
 def check_no_charge(ended: FinalState) -> Iterator[str]:
     """The row names a payment that is not this job's: whose it is, nobody here may say."""
-    if charges := ended.providers["payments"].charges:
+    if charges := ended.providers["stripe"].charges:
         yield f"somebody else's payment was confirmed: {charges}"
     job = ended.job(KEY)
     if job is not None and job.status is not Status.NEEDS_REVIEW:
@@ -42,7 +42,7 @@ def check_no_charge(ended: FinalState) -> Iterator[str]:
 
 
 def charges_by_deployment(ended: FinalState, deployment: str) -> list[str]:
-    payments = ended.providers["payments"]
+    payments = ended.providers["stripe"]
     return [
         ref for ref in payments.charges if payments.intents[ref].payment.deployment == deployment
     ]
@@ -60,7 +60,7 @@ def check_charge_per_deployment(ended: FinalState) -> Iterator[str]:
 
 def check_resubmission_charges_once(ended: FinalState) -> Iterator[str]:
     order = ended.store.business_rows.get("orders", ORDER) or {}
-    charges, second = ended.providers["payments"].charges, ended.job(JobKey(f"{KEY}:2"))
+    charges, second = ended.providers["stripe"].charges, ended.job(JobKey(f"{KEY}:2"))
     if second is None or second.status is Status.NEEDS_REVIEW:
         paid = 0
     else:
@@ -72,7 +72,7 @@ def check_resubmission_charges_once(ended: FinalState) -> Iterator[str]:
 
 
 def check_imported_once(ended: FinalState) -> Iterator[str]:
-    for contact in ended.providers["crm"].contacts:
+    for contact in ended.providers["hubspot"].contacts:
         row = ended.store.business_rows.get("records", {"record_id": f"hubspot#{contact}"})
         if row is not None and row["version"] != 1:
             yield f"contact {contact} was written {row['version']} times"
@@ -80,7 +80,7 @@ def check_imported_once(ended: FinalState) -> Iterator[str]:
 
 def check_pushed_version(ended: FinalState) -> Iterator[str]:
     row = ended.store.business_rows.get("records", CONTACT) or {}
-    held = [one.body["properties"] for one in ended.providers["crm"].contacts.values()]
+    held = [one.body["properties"] for one in ended.providers["hubspot"].contacts.values()]
     at = [one.get(VERSION_PROPERTY) for one in held]
     if row.get("pushed_version") is not None and at != [str(row["pushed_version"])]:
         yield f"our row says version {row['pushed_version']} was pushed, the CRM has {at}"
@@ -88,7 +88,7 @@ def check_pushed_version(ended: FinalState) -> Iterator[str]:
 
 def check_single_contact(ended: FinalState) -> Iterator[str]:
     """One contact with the address, with our id once it was written, and the row knows which."""
-    crm, job = ended.providers["crm"], ended.job(PUSH_KEY)
+    crm, job = ended.providers["hubspot"], ended.job(PUSH_KEY)
     standing = {one.record_id: one for one in crm.contacts.values() if not one.archived}
     row = ended.store.business_rows.get("records", CONTACT) or {}
     if len(standing) > 1:
@@ -113,7 +113,7 @@ def check_limit_not_counted_as_age(ended: FinalState) -> Iterator[str]:
 
 def check_contact_unchanged(ended: FinalState) -> Iterator[str]:
     """The contact of another record: nothing is written, and the operator has its id."""
-    crm, job = ended.providers["crm"], ended.job(PUSH_KEY)
+    crm, job = ended.providers["hubspot"], ended.job(PUSH_KEY)
     (contact,) = crm.contacts.values()
     if contact.body["properties"]["oncely_id"] != "shop#7" or crm.writes.total():
         yield f"the contact of shop#7 was written: {contact.body['properties']}"
@@ -129,13 +129,13 @@ def check_newest_version_pushed(ended: FinalState) -> Iterator[str]:
     jobs = [ended.job(JobKey(f"sync.push:hubspot:hubspot#1:{number}")) for number in (7, 8)]
     if any(job is not None and job.status is Status.NEEDS_REVIEW for job in jobs):
         return
-    held = [one.body["properties"] for one in ended.providers["crm"].contacts.values()]
+    held = [one.body["properties"] for one in ended.providers["hubspot"].contacts.values()]
     at = [one.get(VERSION_PROPERTY) for one in held]
     if at != [str(row["version"])] or str(row.get("pushed_version")) != str(row["version"]):
         yield f"our record is at version {row['version']}, the CRM has {at}: {row}"
 
 
 def count_complete_imports(ended: FinalState) -> int:
-    contacts = ended.providers["crm"].contacts
+    contacts = ended.providers["hubspot"].contacts
     rows = ended.store.business_rows
     return int(all(rows.get("records", {"record_id": f"hubspot#{one}"}) for one in contacts))

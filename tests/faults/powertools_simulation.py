@@ -30,13 +30,15 @@ from oncely.testing.interception import (
 from oncely.testing.memory import MemoryJobStore
 from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import Scheduler
-from oncely.testing.simulated_services import RETENTION
+from oncely.testing.simulated_services import SETTINGS
 from tests.faults.powertools_job import ChargeFunction, Variant
 from tests.faults.violation_kinds import ViolationKind, find_violations
 
 _T = TypeVar("_T")
 # The modules of Powertools that look at the clock.
 _TIME_MODULES: Final = (base, persistence, datarecord, dynamodb)
+
+ROW_RETENTION = timedelta(days=SETTINGS.retention_days or 0)
 
 
 @contextmanager
@@ -168,8 +170,8 @@ class PowertoolsSimulation(BaseSimulation):
             variant=self.variant,
             client=self.table,
             orders=InterceptedBusinessTable(self.interceptor, MemoryJobStore(self.rows), "orders"),
-            payments=self.intercepted_providers["payments"],  # type: ignore[arg-type]  # it stands for any provider
-            record_ttl=RETENTION,
+            payments=self.intercepted_providers["stripe"],  # type: ignore[arg-type]  # it stands for any provider
+            record_ttl=ROW_RETENTION,
             on_reply=answers.append,
         )
         record = {
@@ -193,7 +195,7 @@ class PowertoolsSimulation(BaseSimulation):
     def expire(self) -> None:
         """Judge what the deliveries came to; then TTL removes all that is remembered."""
         self.problems += self._violation_kinds()
-        self.schedule.advance_to(self.schedule.now + RETENTION + timedelta(days=2))
+        self.schedule.advance_to(self.schedule.now + ROW_RETENTION + timedelta(days=2))
         self.schedule.log("the idempotency record expires; the message is replayed")
         self.table.items.clear()
 

@@ -18,9 +18,9 @@ def restore_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]
         charging("restored", forgetful, **lagging),
         # A create whose answer was lost is abandoned; the next one is confirmed. The restored row
         # has neither reference.
-        charging("restored-create", forgetful, fixed_prefix="w1:payments.prepare!lost", **lagging),
+        charging("restored-create", forgetful, fixed_prefix="w1:stripe.prepare!lost", **lagging),
         # Confirmed, and not ended at the moment that is restored.
-        charging("restored-confirm", forgetful, fixed_prefix="w1:payments.execute!lost", **lagging),
+        charging("restored-confirm", forgetful, fixed_prefix="w1:stripe.execute!lost", **lagging),
         charging(
             "restored-declined",
             lambda _: FakePayments(honors_idempotency_keys=False, declines=True),

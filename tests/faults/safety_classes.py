@@ -24,6 +24,7 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.keys import JobKey, job_key
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.ports import Clock
+from oncely.provider import Provider, ProviderAccess, ProviderSettings
 
 TIMEOUT: Final = timedelta(seconds=10)
 LAG: Final = timedelta(seconds=45)
@@ -74,7 +75,6 @@ class EffectMessage(Message):
 class Effect(Contract[EffectMessage, str]):
     job_type = "test.effect"
     message = EffectMessage
-    resources = Resources(queue="effects")
     description = Description(
         effect="an effect.", business_rows="none.", success="it is there.", failure="none."
     )
@@ -84,8 +84,8 @@ class Effect(Contract[EffectMessage, str]):
     def key(cls, message: EffectMessage) -> JobKey:
         return job_key(cls.job_type, message.name)
 
-    def outside(self) -> Any:  # noqa: ANN401  # the explorer puts one here
-        raise NotImplementedError
+    def outside(self) -> Any:  # noqa: ANN401  # the explorer's fake
+        return self.dependencies.provider(self.resources.providers[0])
 
     def precheck(self, message: EffectMessage) -> PrecheckResult[str]:
         return Proceed(facts=message.name, values={"name": message.name})
@@ -106,18 +106,24 @@ def contract_for_safety(
 ) -> type[AnyContract]:
     """The contract whose provider offers exactly this."""
 
+    class Outside(Provider[Any, ProviderSettings]):
+        name = "outside"
+        has_api_key = False
+        profile = ProviderProfile(
+            name="Outside",
+            request_timeout=TIMEOUT,
+            max_calls=1,
+            key_ttl=window,
+            key_ttl_margin=timedelta(minutes=5),
+            lookup_lag=lag,
+        )
+
+        def connect(self, access: ProviderAccess[ProviderSettings]) -> Any:  # noqa: ANN401  # never called
+            raise NotImplementedError
+
     class Classed(Effect):
         supports_lookup = lag is not None
-        policy = RetryPolicy(
-            safety=safety,
-            profile=ProviderProfile(
-                name="Outside",
-                request_timeout=TIMEOUT,
-                max_calls=1,
-                key_ttl=window,
-                key_ttl_margin=timedelta(minutes=5),
-                lookup_lag=lag,
-            ),
-        )
+        policy = RetryPolicy(safety=safety, profile=Outside.profile)
+        resources = Resources(queue="effects", providers=(Outside(),))
 
     return Classed

@@ -136,8 +136,8 @@ def resubmit_charge(_: MemoryBusinessRows) -> list[Mapping[str, object]]:
 
 
 def count_final_charges(ended: FinalState) -> int:
-    ended.providers["payments"].late_confirmations_arrive()
-    return len(ended.providers["payments"].charges)
+    ended.providers["stripe"].late_confirmations_arrive()
+    return len(ended.providers["stripe"].charges)
 
 
 def charge_scenario(
@@ -151,12 +151,12 @@ def charge_scenario(
     def providers(clock: Clock) -> Mapping[str, ProviderSpec | None]:
         acts = effect_calls("prepare", "execute", "close")
         return {
-            "payments": ProviderSpec(
+            "stripe": ProviderSpec(
                 target=payments(clock),
                 effect_calls=acts,
                 lookup_calls=lookup_calls("lookup", "find"),
             ),
-            "mailer": mailer_spec(FakeMailer()) if receipts else None,
+            "ses": mailer_spec(FakeMailer()) if receipts else None,
         }
 
     return Scenario(
@@ -165,7 +165,7 @@ def charge_scenario(
         message=CHARGE,
         providers=providers,
         **{
-            "count_effects": lambda ended: len(ended.providers["payments"].charges),
+            "count_effects": lambda ended: len(ended.providers["stripe"].charges),
             "seed_rows": seed_order,
             "check": check_order_matches_charges,
             **more,
@@ -191,7 +191,7 @@ def crm_with_contacts(
 ) -> Mapping[str, ProviderSpec]:
     crm = crm_type(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
     crm.add_contacts(contacts)
-    return {"crm": crm_spec(crm)}
+    return {"hubspot": crm_spec(crm)}
 
 
 def push_scenario(
@@ -204,7 +204,7 @@ def push_scenario(
     def providers(clock: Clock) -> Mapping[str, ProviderSpec]:
         held = FakeCrm(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
         crm(held)
-        return {"crm": crm_spec(held)}
+        return {"hubspot": crm_spec(held)}
 
     return Scenario(
         name=f"sync.push/{name}",
@@ -212,7 +212,7 @@ def push_scenario(
         message=PUSH,
         providers=providers,
         **{
-            "count_effects": lambda ended: ended.providers["crm"].writes.total(),
+            "count_effects": lambda ended: ended.providers["hubspot"].writes.total(),
             "seed_rows": seed_record,
             "check": check_single_contact,
             **more,
@@ -252,7 +252,6 @@ def safety_scenario(
         name=f"test.effect/{name}",
         message=MESSAGE,
         provider=lambda clock: EffectLog(clock, key_ttl, lag or timedelta(0)),
-        provider_method="outside",
         lookup_calls={"find"},
         count_effects=lambda outside: len(
             {one for _, one in outside.effects} if natural else outside.effects
@@ -341,13 +340,13 @@ SCENARIOS: Final = (
         "close-lost",
         lambda _: DeclineFirstConfirmPayments(),
         count_effects=count_final_charges,
-        fixed_prefix="w1:payments.close!fail",
+        fixed_prefix="w1:stripe.close!fail",
     ),
     charge_scenario(
         "decline-lost",
         lambda _: DeclineFirstConfirmPayments(),
         count_effects=count_final_charges,
-        fixed_prefix="w1:payments.execute!lost",
+        fixed_prefix="w1:stripe.execute!lost",
     ),
     charge_scenario("slow", lambda clock: SlowPayments(wall=clock)),
     charge_scenario(
@@ -362,7 +361,7 @@ SCENARIOS: Final = (
         lambda _: FakePayments(),
         jobs=(NEIGHBOUR,),
         sweep_leases=True,
-        fixed_prefix="w1:payments.execute!lost",
+        fixed_prefix="w1:stripe.execute!lost",
         sweeps_at=(timedelta(minutes=2), timedelta(minutes=2)),
     ),
     charge_scenario("edited", lambda _: StrictPayments(), edit=change_amount),
@@ -409,8 +408,8 @@ SCENARIOS: Final = (
         name="receipt.send",
         contracts=(ReceiptSend,),
         message=RECEIPT,
-        providers=lambda _: {"mailer": mailer_spec(FakeMailer())},
-        count_effects=lambda ended: len(ended.providers["mailer"].sent),
+        providers=lambda _: {"ses": mailer_spec(FakeMailer())},
+        count_effects=lambda ended: len(ended.providers["ses"].sent),
         seed_rows=seed_paid_order,
     ),
     Scenario(
@@ -432,7 +431,7 @@ SCENARIOS: Final = (
         contracts=(SyncPush,),
         message=PUSH,
         providers=lambda clock: crm_with_contacts(clock, 0),
-        count_effects=lambda ended: ended.providers["crm"].writes.total(),
+        count_effects=lambda ended: ended.providers["hubspot"].writes.total(),
         seed_rows=seed_record,
         check=check_pushed_version,
     ),
@@ -441,7 +440,7 @@ SCENARIOS: Final = (
         contracts=(SyncPush,),
         message=PUSH,
         providers=lambda clock: crm_with_contacts(clock, 0),
-        count_effects=lambda ended: min(ended.providers["crm"].writes.total(), 1),
+        count_effects=lambda ended: min(ended.providers["hubspot"].writes.total(), 1),
         seed_rows=seed_record,
         edit=update_record,
         check=check_newest_version_pushed,
@@ -450,7 +449,7 @@ SCENARIOS: Final = (
     push_scenario(
         "exists-moves-on",
         add_existing_contact,
-        count_effects=lambda ended: min(ended.providers["crm"].writes.total(), 1),
+        count_effects=lambda ended: min(ended.providers["hubspot"].writes.total(), 1),
         edit=update_record,
         check=check_newest_version_pushed,
     ),
@@ -464,7 +463,7 @@ SCENARIOS: Final = (
         contracts=(ShortAgePush,),
         message=PUSH,
         providers=lambda clock: crm_with_contacts(clock, 0, LimitedCrm),
-        count_effects=lambda ended: ended.providers["crm"].writes.total(),
+        count_effects=lambda ended: ended.providers["hubspot"].writes.total(),
         seed_rows=seed_record,
         check=check_limit_not_counted_as_age,
     ),

@@ -42,11 +42,11 @@ def test_every_contender_holds_invariants_without_faults(way: str, provider: str
     world, problems = replay_script(f"payment.charge/{provider} by {way}:")
 
     assert problems == []
-    assert len(world.providers["payments"].charges) == (0 if provider == "declined" else 1)
+    assert len(world.providers["stripe"].charges) == (0 if provider == "declined" else 1)
 
 
 def test_lost_reply_charges_twice_without_idempotency_key() -> None:
-    lost = "w1:payments.execute!lost"
+    lost = "w1:stripe.execute!lost"
 
     for way in (BATCH_PAGE, BUSINESS_ID):
         assert (

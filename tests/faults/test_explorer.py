@@ -97,7 +97,6 @@ def test_explore_accepts_custom_contract() -> None:
         contract_for_safety(RetrySafety.AT_MOST_ONCE),
         message=MESSAGE,
         provider=LetterService,
-        provider_method="outside",
         count_effects=lambda letters: len(letters.sent),
         limits=SearchLimits(injections=1),
     )
@@ -113,7 +112,6 @@ def test_contract_example_is_sent_when_message_is_omitted() -> None:
         explore(
             WithExample,
             provider=LetterService,
-            provider_method="outside",
             count_effects=lambda letters: 0,  # as if nothing ever happened
             limits=SearchLimits(injections=0),
         )
@@ -134,7 +132,6 @@ def test_job_that_never_ends_fails_exploration() -> None:
             contract_for_safety(RetrySafety.AT_MOST_ONCE),
             message=MESSAGE,
             provider=BrokenLetterService,
-            provider_method="outside",
             count_effects=lambda letters: len(letters.sent),
             limits=SearchLimits(injections=0),
         )
@@ -142,14 +139,13 @@ def test_job_that_never_ends_fails_exploration() -> None:
     assert "no such thing" in str(told.value), "why is told as well"
 
 
-@pytest.mark.parametrize("wrong", [{"asks": {"fnd"}}, {"acts": {"doo"}}])
+@pytest.mark.parametrize("wrong", [{"lookup_calls": {"fnd"}}, {"effect_calls": {"doo"}}])
 def test_unknown_provider_call_is_rejected(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"Letters has no (fnd|doo)"):
+    with pytest.raises(ValueError, match=r"LetterService has no (fnd|doo)"):
         explore(
             contract_for_safety(RetrySafety.AT_MOST_ONCE),
             message=MESSAGE,
             provider=LetterService,
-            provider_method="outside",
             count_effects=lambda letters: len(letters.sent),
             **wrong,
         )
@@ -168,7 +164,6 @@ def test_repeated_problem_is_reported_once() -> None:
             RaisingContract,
             message=MESSAGE,
             provider=LetterService,
-            provider_method="outside",
             count_effects=lambda letters: len(letters.sent),
             limits=SearchLimits(injections=0),
         )
@@ -198,7 +193,6 @@ def test_contract_that_overstates_its_provider_is_found(
             wrong,
             message=MESSAGE,
             provider=LaggingLetterService,
-            provider_method="outside",
             lookup_calls={"find"},
             count_effects=lambda letters: len(letters.sent),
         )

@@ -21,7 +21,7 @@ def find_violations(
 ) -> Iterator[ViolationKind]:
     """What is wrong when all is quiet; an order that a person was told of is known about."""
     (order,) = (row for (table, _), row in ground.rows.rows.items() if table == "orders")
-    charges: list[str] = ground.providers["payments"].charges
+    charges: list[str] = ground.providers["stripe"].charges
     status = order["status"]
     if len(charges) > 1:
         yield ViolationKind.DOUBLE_CHARGE

@@ -18,7 +18,7 @@ SHIPPED_FUNCTIONS = 12
 PROD = {
     "stage": "prod",
     "alert_email": "ops@example.com",
-    "sender_address": "Shop <receipts@example.com>",
+    "ses_sender_address": "Shop <receipts@example.com>",
 }
 
 

@@ -143,7 +143,7 @@ def test_provider_key_window_counts_for_proof_retention() -> None:
 
 def test_unsafe_stack_is_not_built() -> None:
     with pytest.raises(
-        UnsafeStageError, match="visibility_timeout_seconds must be at least 6 times"
+        UnsafeStageError, match="visibility_timeout_seconds is 719 s but must be at least 720 s"
     ):
         build_app({"stage": "prod", "visibility_timeout_seconds": "719"})
 

@@ -66,7 +66,7 @@ def test_secret_is_readable_only_where_jobs_need_it(prod: Assembly) -> None:
     assert readers == {
         (role, f"ProviderSecrets/{pascal_case(name)}")
         for kind in CONTRACTS
-        for name in kind.resources.secrets
+        for name in kind.resources.secret_names
         for role in (
             *("Reconciler/Resolve", "Support/Repair"),
             f"{pascal_case(kind.resources.queue)}Worker/Worker",

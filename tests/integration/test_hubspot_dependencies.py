@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 from moto import mock_aws
-from oncely.aws.dependencies import AwsDependencies
 
 from oncely.aws.clients import AwsClients
+from oncely.aws.ports import AwsPorts
 from oncely.domain.effect_outcomes import Succeeded
+from oncely.jobs import CONTRACTS
+from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.crm import HubSpotCrm
-from oncely.providers.interfaces import CrmRecord
-from oncely.settings import DependencySettings
+from oncely.providers.interfaces import Crm, CrmRecord
+from oncely.settings import Settings
 from oncely.testing.sandbox import ProviderSandbox
 
 SECRET = "oncely/hubspot"
@@ -32,17 +34,15 @@ def clients(no_profile: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsCl
         made.secrets.close()
 
 
-def settings(sandbox: ProviderSandbox, **more: str) -> DependencySettings:
-    environment = {"JOBS_TABLE": "jobs", "HUBSPOT_API_BASE": sandbox.url, **more}
-    read = DependencySettings.from_env(environment)
-    return read.model_copy(update={"secrets": {"hubspot": SECRET}})
+def crm(sandbox: ProviderSandbox, clients: AwsClients, **more: str) -> Crm:
+    environment = {"HUBSPOT_SECRET": SECRET, "HUBSPOT_API_BASE": sandbox.url, **more}
+    return AwsPorts(Settings.from_env(environment, CONTRACTS), clients).provider(HUBSPOT)
 
 
 def test_crm_reads_configured_properties(sandbox: ProviderSandbox, clients: AwsClients) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com", company="Oncely", phone="7")
-    named = settings(sandbox, HUBSPOT_PROPERTIES="email, company")
 
-    record = AwsDependencies(named, clients).crm().get_contact(record_id)
+    record = crm(sandbox, clients, HUBSPOT_PROPERTIES="email, company").get_contact(record_id)
 
     assert isinstance(record, CrmRecord)
     properties = record.body["properties"]
@@ -55,11 +55,11 @@ def test_every_endpoint_returns_same_properties(
     sandbox: ProviderSandbox, clients: AwsClients
 ) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
-    crm = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
+    hubspot = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
 
-    fetched = crm.get_contact(record_id)
-    page = crm.list_contacts(after=None)
-    changed = crm.list_changed(since=sandbox.ledger.contacts[0].updated, after=None)
+    fetched = hubspot.get_contact(record_id)
+    page = hubspot.list_contacts(after=None)
+    changed = hubspot.list_changed(since=sandbox.ledger.contacts[0].updated, after=None)
 
     assert isinstance(fetched, CrmRecord)
     assert page == changed
@@ -69,9 +69,9 @@ def test_every_endpoint_returns_same_properties(
 def test_crm_pushes_by_configured_id_property(
     sandbox: ProviderSandbox, clients: AwsClients
 ) -> None:
-    crm = AwsDependencies(settings(sandbox, HUBSPOT_ID_PROPERTY="email"), clients).crm()
+    hubspot = crm(sandbox, clients, HUBSPOT_ID_PROPERTY="email")
 
-    answer = crm.upsert_contact("seven@example.com", {"firstname": "Grace"})
+    answer = hubspot.upsert_contact("seven@example.com", {"firstname": "Grace"})
 
     assert isinstance(answer, Succeeded)
     (contact,) = sandbox.ledger.contacts
@@ -79,6 +79,7 @@ def test_crm_pushes_by_configured_id_property(
 
 
 def test_crm_client_is_reused(sandbox: ProviderSandbox, clients: AwsClients) -> None:
-    toolbox = AwsDependencies(settings(sandbox), clients)
+    environment = {"HUBSPOT_SECRET": SECRET, "HUBSPOT_API_BASE": sandbox.url}
+    ports = AwsPorts(Settings.from_env(environment, CONTRACTS), clients)
 
-    assert toolbox.crm() is toolbox.crm()
+    assert ports.provider(HUBSPOT) is ports.provider(HUBSPOT)

@@ -9,17 +9,19 @@ from typing import NoReturn
 import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError, InvalidRegionError
-from oncely.aws.dependencies import AwsDependencies
 
 from oncely import signals
-from oncely.aws.clients import AwsClients
+from oncely.aws.ports import AwsPorts
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
+from oncely.domain.errors import NotConfiguredError
 from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.domain.lifecycle import Status
-from oncely.providers.interfaces import Email
+from oncely.jobs import CONTRACTS
+from oncely.providers.interfaces import Email, Mailer
+from oncely.providers.ses import SES
 from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
 from oncely.run.outcomes import Finished
-from oncely.settings import DependencySettings
+from oncely.settings import Settings
 from oncely.signals import CREDENTIALS_REJECTED
 from oncely.testing.sandbox import FaultKind, ProviderSandbox
 from oncely_local.engine import free_port
@@ -226,7 +228,7 @@ def test_missing_credentials_send_nothing_and_raise_alarm(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SESV2", sandbox.url)
 
-    answer = SesMailer(new_client=AwsClients().new_ses, sender=SENDER).send(
+    answer = mailer_from_env().send(
         Email(to="seven@example.com", subject="-", text="-"), idempotency_key=KEY, tag=TAG
     )
 
@@ -274,11 +276,7 @@ def test_mailer_uses_boto3_endpoint(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP)
 
-    mailer = AwsDependencies(
-        DependencySettings(jobs_table="jobs", sender_address=SENDER), AwsClients()
-    ).mailer()
-    assert mailer is not None
-    answer = mailer.send(
+    answer = mailer_from_env().send(
         Email(to="seven@example.com", subject="-", text="-"), idempotency_key=KEY, tag=TAG
     )
 
@@ -286,5 +284,14 @@ def test_mailer_uses_boto3_endpoint(
     assert [one.sender for one in sandbox.ledger.mails] == [SENDER]
 
 
-def test_mailer_is_none_without_sender() -> None:
-    assert AwsDependencies(DependencySettings(jobs_table="jobs"), AwsClients()).mailer() is None
+def test_mailer_is_not_configured_without_sender() -> None:
+    ports = AwsPorts(Settings.from_env({}, CONTRACTS))
+
+    assert not ports.is_configured(SES)
+    with pytest.raises(NotConfiguredError, match="SES_SENDER_ADDRESS"):
+        ports.provider(SES)
+
+
+def mailer_from_env() -> Mailer:
+    settings = Settings.from_env({"SES_SENDER_ADDRESS": SENDER}, CONTRACTS)
+    return AwsPorts(settings).provider(SES)

@@ -57,7 +57,7 @@ def create_environment(engine: Engine, sandbox: ProviderSandbox) -> SoakEnvironm
         "AWS_ENDPOINT_URL_SESV2": sandbox.url,
         "STRIPE_API_BASE": sandbox.url,
         "HUBSPOT_API_BASE": sandbox.url,
-        "SENDER_ADDRESS": "receipts@example.com",
+        "SES_SENDER_ADDRESS": "receipts@example.com",
         "JOBS_TABLE": dynamo.jobs_table,
         "REJECTS_QUEUE_URL": urls[REJECTS],
         "DEAD_LETTER_QUEUE_URL": urls[DEAD_LETTERS],

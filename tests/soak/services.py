@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
-from oncely.aws.wiring import build_due_work_finder, build_group_resolver
 
+from oncely.app import App
 from oncely.aws.clients import AwsClients
 from oncely.domain.errors import OncelyError
 from oncely.handlers.archive_rejects import handler as archive_rejects
@@ -22,7 +22,7 @@ from oncely.reconcile.resolve_group import HandledItem
 from oncely.run.deadline import Deadline
 from oncely.run.outcomes import Failed, Finished
 from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
-from oncely.settings import FindDueSettings, ResolveGroupSettings, queue_env_var
+from oncely.settings import queue_env_var
 from tests.soak.environment import INVOCATION_SECONDS
 from tests.support.worker import FakeContext, event_record
 
@@ -48,11 +48,9 @@ class SoakServices:
 
     def __init__(self, clock: SkewedClock) -> None:
         self.clock = clock
-        clients = AwsClients()
-        self._sqs = clients.sqs
-        shipped = build_group_resolver(
-            ResolveGroupSettings.from_env(os.environ, CONTRACTS), CONTRACTS
-        )
+        app = App.from_env(os.environ, CONTRACTS)
+        self._sqs = AwsClients().sqs
+        shipped = app.group_resolver
         self._publisher = replace(shipped.reconciler.publisher, clock=clock)
         self._group = replace(
             shipped,
@@ -60,8 +58,7 @@ class SoakServices:
             alerter=replace(shipped.alerter, clock=clock),
             concurrency=MAX_CONCURRENCY,
         )
-        finder = build_due_work_finder(FindDueSettings.from_env(os.environ, CONTRACTS), CONTRACTS)
-        self._finder = replace(finder, clock=clock)
+        self._finder = replace(app.due_work_finder, clock=clock)
         self._workers: dict[str, BatchProcessor] = {}
 
     def process_batch(self, queue: str, *, wait: int = 1) -> Counter[str]:

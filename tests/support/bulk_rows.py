@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -10,8 +11,7 @@ from oncely.aws.job_rows import Attributes, serialize_job
 from oncely.domain.jobs import Job, new_job
 from oncely.domain.keys import job_key
 from oncely.domain.lifecycle import Status
-from oncely.reconcile.find_due_work import DueWorkFinder, SweepRequest
-from oncely.testing.memory import MemorySweepLeases
+from oncely.reconcile.find_due_work import SweepRequest
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack
@@ -36,14 +36,10 @@ def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
     )
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     world.clock.advance(hours=1)
-    finder = DueWorkFinder(
-        registry=world.registry,
-        dependencies=world.dependencies,
+    finder = replace(
+        world.finder(),
         store=dynamo.store(),
         index=DynamoDueIndex(client, dynamo.jobs_table),
-        leases=MemorySweepLeases(),
-        clock=world.clock,
-        guard=world.table_guard,
     )
     found = finder.find(SweepRequest.parse({"job_type": "payment.charge"}))
     return len(found.items), sum(read)

@@ -100,7 +100,7 @@ class FakeAwsAccount:
         default_factory=lambda: {
             **{name: _function(name, QUEUE_NAME=name) for name in QUEUES},
             "mail": _function(
-                "mail", QUEUE_NAME="mail", SENDER_ADDRESS="Shop <receipts@mail.example.com>"
+                "mail", QUEUE_NAME="mail", SES_SENDER_ADDRESS="Shop <receipts@mail.example.com>"
             ),
             "receive": _function("receive"),
             "archive": _function("archive"),
@@ -146,7 +146,9 @@ class FakeAwsAccount:
     versioning: str = "Enabled"
     secrets: dict[str, str | ClientError] = field(
         default_factory=lambda: {
-            **{name: f"{name}-secret" for kind in CONTRACTS for name in kind.resources.secrets},
+            **{
+                name: f"{name}-secret" for kind in CONTRACTS for name in kind.resources.secret_names
+            },
             "stripe": "sk_live_secret",
             "hubspot": "any-secret",
         }
@@ -191,7 +193,7 @@ class FakeAwsAccount:
             **{
                 f"{pascal_case(name)}SecretArn": name
                 for kind in CONTRACTS
-                for name in kind.resources.secrets
+                for name in kind.resources.secret_names
             },
             "AdminUrl": "https://admin",
             "AlertTopicArn": "arn:topic",

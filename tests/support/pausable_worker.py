@@ -11,17 +11,13 @@ from datetime import timedelta
 from typing import Any, Final
 
 import pytest
-from oncely.aws.dependencies import AwsDependencies
 
-from oncely.aws.clients import AwsClients
-from oncely.aws.sns import SnsNotifier
-from oncely.aws.system import SystemClock, new_owner_token, random_jitter
+from oncely.app import App
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.registry import ContractRegistry
+from oncely.providers.stripe import STRIPE
 from oncely.run import execute_effect as acting
 from oncely.run import run_job
 from oncely.run.deadline import Deadline
-from oncely.settings import WorkerSettings
 from oncely.testing.memory import MemoryTableGuard
 from tests.support.crash_points import InterruptingPort
 
@@ -59,23 +55,11 @@ def main(body: str) -> None:
     patch = pytest.MonkeyPatch()
     patch.setattr(acting, "COMMIT_BUDGET", COMMIT_TIME)
     patch.setattr(run_job, "CLOCK_SKEW", MAX_SKEW)
-    registry = ContractRegistry([ShortTimeoutCharge])
-    settings = WorkerSettings.from_env(os.environ, registry)
-    clients = AwsClients()
-    tools = AwsDependencies(settings, clients)
-    tools.payments()  # a first start is slow, and the deadline below is for the job alone
-    store: Any = InterruptingPort(tools.job_store(), "claim", signal_and_wait)
-    clock = SystemClock()
-    runner = run_job.JobRunner(
-        registry=registry,
-        dependencies=tools,
-        store=store,
-        notifier=SnsNotifier(clients.sns, settings.alert_topic_arn),
-        clock=clock,
-        new_token=new_owner_token,
-        jitter=random_jitter,
-        guard=MemoryTableGuard(),
-    )
+    app = App.from_env(os.environ, [ShortTimeoutCharge])
+    app.ports.provider(STRIPE)  # a first start is slow, and the deadline below is for the job alone
+    store: Any = InterruptingPort(app.ports.job_store(), "claim", signal_and_wait)
+    clock = app.ports.clock
+    runner = replace(app.job_runner, store=store, guard=MemoryTableGuard())
     outcome = runner.run(body, deadline=Deadline(clock.now() + DEADLINE, clock))
     signal(type(outcome).__name__)
 

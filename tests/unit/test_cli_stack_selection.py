@@ -181,8 +181,10 @@ def test_clone_commands_are_passed_on_with_their_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.chdir(make_clone(tmp_path))
-    (tmp_path / "infra" / "oncely_local").mkdir()
-    (tmp_path / "infra" / "oncely_local" / "__main__.py").write_text(
+    package = tmp_path / "infra" / "oncely_local"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(
         "import pathlib, sys; pathlib.Path('asked').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
     )
 

@@ -393,7 +393,7 @@ def test_sender_is_verified_through_address_or_parent_domain(identity: str) -> N
 def test_ses_is_not_checked_when_no_mail_is_sent(*, local: bool) -> None:
     account = FakeAwsAccount(mail=client_error("AccessDeniedException"), identities={})
     if not local:
-        del account.functions["mail"]["Environment"]["Variables"]["SENDER_ADDRESS"]
+        del account.functions["mail"]["Environment"]["Variables"]["SES_SENDER_ADDRESS"]
 
     said = run_cli("doctor", connection=account.connection(is_local=local))
 

@@ -10,13 +10,11 @@ from oncely.domain.keys import JobKey
 from oncely.domain.repairs import Repair
 from oncely.operate.repair_request import NotAllowed, RepairRequest
 from oncely.ports import ClaimResult, SwapResult, TableBlocked, TableOpen
-from oncely.reconcile.find_due_work import DueWork, DueWorkFinder, SweepRequest
+from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
 from oncely.run.outcomes import TableFenced
 from oncely.testing.memory import (
-    MemoryDueIndex,
     MemoryJobStore,
-    MemorySweepLeases,
     MemoryTableGuard,
 )
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -36,16 +34,7 @@ def fenced_world() -> InMemoryStack:
 
 
 def find_due(world: InMemoryStack) -> DueWork:
-    finder = DueWorkFinder(
-        registry=world.registry,
-        dependencies=world.dependencies,
-        store=world.store,
-        index=MemoryDueIndex(world.store),
-        leases=MemorySweepLeases(),
-        clock=world.clock,
-        guard=world.table_guard,
-    )
-    return finder.find(SweepRequest())
+    return world.finder().find(SweepRequest())
 
 
 def test_worker_claims_nothing_and_names_fix() -> None:

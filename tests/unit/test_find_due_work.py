@@ -34,16 +34,7 @@ KEY = "payment.charge:order_18452"
 
 
 def make_finder(world: InMemoryStack, **changes: Any) -> DueWorkFinder:  # noqa: ANN401  # fields of a finder
-    made = DueWorkFinder(
-        registry=world.registry,
-        dependencies=world.dependencies,
-        store=world.store,
-        index=MemoryDueIndex(world.store),
-        leases=MemorySweepLeases(),
-        clock=world.clock,
-        guard=world.table_guard,
-    )
-    return replace(made, **changes)
+    return replace(world.finder(), **changes)
 
 
 def find(world: InMemoryStack, **sweep: object) -> DueWork:

@@ -13,12 +13,12 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.writes import Json
 from oncely.http.pace import RateLimiter
-from oncely.reconcile.find_due_work import DueWorkFinder, SweepItem, SweepRequest
+from oncely.reconcile.find_due_work import SweepItem, SweepRequest
 from oncely.reconcile.finish_sweep import SweepFinisher
 from oncely.reconcile.resolve_group import GroupResolver
 from oncely.reconcile.sweep_report import GROUP_SIZE, build_group_summary, split_into_groups
 from oncely.run.deadline import Deadline
-from oncely.testing.memory import MemoryDueIndex, MemorySweepLeases
+from oncely.testing.memory import MemorySweepLeases
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
@@ -51,15 +51,7 @@ class OutageRecovery:
         """One execution, with as many groups at once as the state machine allows."""
         world, self.executions = self.world, self.executions + 1
         asked = SweepRequest.parse(sweep)
-        finder = DueWorkFinder(
-            registry=world.registry,
-            dependencies=world.dependencies,
-            store=world.store,
-            index=MemoryDueIndex(world.store),
-            leases=self.leases,
-            clock=world.clock,
-            guard=world.table_guard,
-        )
+        finder = replace(world.finder(), leases=self.leases)
         holder = f"execution {self.executions}"
         found = finder.find(asked, holder=holder)
         began = world.clock.time + NEW_EXECUTION
@@ -110,8 +102,8 @@ class OutageRecovery:
             def __getattr__(self, name: str) -> object:
                 return getattr(payments, name)
 
-        tools = replace(world.dependencies, provider=Paced())  # type: ignore[arg-type]  # the same port
-        reconciler = replace(world.reconciler(), dependencies=tools)
+        ports = world.ports(provider=Paced())  # type: ignore[arg-type]  # the same port
+        reconciler = replace(world.reconciler(), dependencies=ports)
         return GroupResolver(reconciler=reconciler, alerter=world.alerter())
 
 

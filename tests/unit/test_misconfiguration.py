@@ -20,7 +20,7 @@ from oncely.domain.keys import JobKey, job_key
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.providers.ses.plugin import PROFILE as SES
 from oncely.run.outcomes import AwaitingResolution, Unknown
-from tests.support.in_memory_stack import FakeDependencies, InMemoryStack, charge_message
+from tests.support.in_memory_stack import FakePorts, InMemoryStack, charge_message
 
 SENT_POSTCARDS: list[str] = []
 
@@ -58,7 +58,7 @@ class Postcard(Contract[PostcardMessage, str]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DependenciesWithoutSecrets(FakeDependencies):
+class PortsWithoutSecrets(FakePorts):
     def secret(self, name: str) -> str:
         raise NotConfiguredError(f"secret {name!r} cannot be read: create it")
 
@@ -66,9 +66,7 @@ class DependenciesWithoutSecrets(FakeDependencies):
 def test_missing_secret_is_found_before_claim() -> None:
     world = InMemoryStack()
     world.add_order()
-    runner = replace(
-        world.runner(), dependencies=DependenciesWithoutSecrets(**vars(world.dependencies))
-    )
+    runner = replace(world.runner(), dependencies=PortsWithoutSecrets(**vars(world.dependencies)))
 
     with pytest.raises(NotConfiguredError, match="create it"):
         world.run(charge_message(), runner=runner)

@@ -1,34 +1,19 @@
-"""A function's environment: read whole, or refused in one sentence that names the variables."""
+"""The settings: what the environment holds, and a sentence that names what is missing."""
 
 import pytest
 from pydantic import ValidationError
 
+from oncely.app import App
 from oncely.domain.errors import NotConfiguredError
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.settings import (
-    DeadLetterSettings,
-    FindDueSettings,
-    FinishSweepSettings,
-    PublisherSettings,
-    ReconcilerSettings,
-    RejectArchiveSettings,
-    ResolveGroupSettings,
-    Settings,
-    WorkerSettings,
-)
+from oncely.jobs.receipt_send import ReceiptSend
+from oncely.jobs.sync_push import SyncPush
+from oncely.providers.hubspot.plugin import HubSpotSettings
+from oncely.providers.stripe.plugin import StripeSettings
+from oncely.settings import Settings
 from tests.unit.report_contract import ReportBuild
 
-CONTRACTS = (PaymentCharge, ReportBuild)
-SETTINGS_TYPES = (
-    DeadLetterSettings,
-    FindDueSettings,
-    ResolveGroupSettings,
-    PublisherSettings,
-    RejectArchiveSettings,
-    ReconcilerSettings,
-    FinishSweepSettings,
-    WorkerSettings,
-)
+CONTRACTS = (PaymentCharge, ReceiptSend, ReportBuild)
 PAYMENTS = {
     "QUEUE_NAME": "payments",
     "QUEUE_URL": "https://sqs/payments",
@@ -39,101 +24,72 @@ PAYMENTS = {
     "ORDERS_TABLE": "shop-orders",
     "STRIPE_SECRET": "prod/stripe",
 }
-ALL_ENV_VARS = {
-    **PAYMENTS,
-    "PAYMENTS_QUEUE_URL": "https://sqs/payments",
-    "REPORTS_QUEUE_URL": "https://sqs/reports",
-    "EVENT_BUS_NAME": "bus",
-    "ARCHIVE_BUCKET": "archive",
-    "RECONCILER_ARN": "arn:aws:states:reconciler",
-}
 
 
-def test_worker_gets_tables_and_secrets_of_its_contracts() -> None:
-    settings = WorkerSettings.from_env(PAYMENTS, CONTRACTS)
+def test_settings_have_resources_that_environment_names() -> None:
+    settings = Settings.from_env({**PAYMENTS, "MAIL_QUEUE_URL": "https://sqs/mail"}, CONTRACTS)
 
     assert settings.tables == {"orders": "shop-orders"}
     assert settings.secrets == {"stripe": "prod/stripe"}
-
-
-def test_worker_gets_queues_its_contracts_send_to() -> None:
-    environment = {**PAYMENTS, "QUEUE_NAME": "reports", "MAIL_QUEUE_URL": "https://sqs/mail"}
-
-    settings = WorkerSettings.from_env(environment, CONTRACTS)
-
     assert settings.queues == {"mail": "https://sqs/mail"}
-    assert (settings.tables, settings.secrets) == ({}, {})
-
-
-def test_resolver_gets_resources_of_every_contract() -> None:
-    settings = ReconcilerSettings.from_env(ALL_ENV_VARS, CONTRACTS)
-
-    assert set(settings.queues) == {"payments", "reports"}
-    assert (set(settings.tables), set(settings.secrets)) == ({"orders"}, {"stripe"})
-    assert settings.retention_days == 400
 
 
 def test_settings_have_defaults_and_parse_numbers() -> None:
-    plain = WorkerSettings.from_env(PAYMENTS, CONTRACTS)
-    said = WorkerSettings.from_env(
-        {
-            **PAYMENTS,
-            "BATCH_CONCURRENCY": "2",
-            "MAX_RECEIVE_COUNT": "3",
-            "STRIPE_API_BASE": "http://local",
-        },
-        CONTRACTS,
-    )
+    given = {"BATCH_CONCURRENCY": "2", "MAX_RECEIVE_COUNT": "3"}
 
-    assert (plain.batch_concurrency, plain.max_receive_count, plain.stripe_api_base) == (
-        10,
-        5,
-        None,
-    )
-    assert (said.batch_concurrency, said.max_receive_count, said.stripe_api_base) == (
-        2,
-        3,
-        "http://local",
-    )
+    for settings, expected in (
+        (Settings.from_env(PAYMENTS, CONTRACTS), (10, 5)),
+        (Settings.from_env({**PAYMENTS, **given}, CONTRACTS), (2, 3)),
+    ):
+        assert (settings.batch_concurrency, settings.max_receive_count) == expected
 
 
-@pytest.mark.parametrize("variable", PAYMENTS)
+def test_provider_settings_are_read_by_plugin_name() -> None:
+    given = {"STRIPE_API_BASE": "http://local", "HUBSPOT_ID_PROPERTY": "our_id"}
+
+    settings = Settings.from_env({**PAYMENTS, **given}, (PaymentCharge, SyncPush))
+
+    assert settings.providers == {
+        "hubspot": HubSpotSettings(id_property="our_id"),
+        "stripe": StripeSettings(api_base="http://local"),
+    }
+
+
+@pytest.mark.parametrize("variable", [name for name in PAYMENTS if name != "QUEUE_NAME"])
 @pytest.mark.parametrize("empty", [True, False])
 def test_missing_or_empty_variable_is_named(variable: str, *, empty: bool) -> None:
     environment = {**PAYMENTS, variable: ""}
     if not empty:
         del environment[variable]
 
-    with pytest.raises(NotConfiguredError, match=f"{variable}: ") as caught:
-        WorkerSettings.from_env(environment, CONTRACTS)
+    with pytest.raises(NotConfiguredError, match=f"{variable}: missing") as caught:
+        _ = App.from_env(environment, CONTRACTS).batch_processor
 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", SETTINGS_TYPES)
-def test_every_settings_type_names_missing_variables(
-    kind: type[Settings],
-) -> None:
-    required = {name.upper() for name, field in kind.model_fields.items() if field.is_required()}
-
-    kind.from_env(ALL_ENV_VARS, CONTRACTS if kind is not WorkerSettings else (PaymentCharge,))
-    with pytest.raises(NotConfiguredError) as caught:
-        kind.from_env({}, CONTRACTS)
-
-    assert all(f"{name}: " in str(caught.value) for name in required)
+@pytest.mark.parametrize("queue", ["", "elsewhere"])
+def test_worker_without_contracts_is_not_built(queue: str) -> None:
+    with pytest.raises(NotConfiguredError, match="QUEUE_NAME"):
+        _ = App.from_env({**PAYMENTS, "QUEUE_NAME": queue}, CONTRACTS).batch_processor
 
 
 @pytest.mark.parametrize(
     ("variable", "wrong"),
-    [("BATCH_CONCURRENCY", "0"), ("BATCH_CONCURRENCY", "many"), ("MAX_RECEIVE_COUNT", "1")],
+    [
+        ("BATCH_CONCURRENCY", "0"),
+        ("BATCH_CONCURRENCY", "many"),
+        ("MAX_RECEIVE_COUNT", "1"),
+        ("STRIPE_READS_PER_SECOND", "0"),
+    ],
 )
 def test_invalid_number_is_reported_by_variable(variable: str, wrong: str) -> None:
     with pytest.raises(NotConfiguredError, match=f"{variable}: "):
-        WorkerSettings.from_env({**PAYMENTS, variable: wrong}, CONTRACTS)
+        Settings.from_env({**PAYMENTS, variable: wrong}, CONTRACTS)
 
 
 def test_settings_are_frozen() -> None:
-    settings = WorkerSettings.from_env(PAYMENTS, CONTRACTS)
+    settings = Settings.from_env(PAYMENTS, CONTRACTS)
 
-    with pytest.raises(ValidationError, match="frozen"):
-        settings.queue_name = "other"  # type: ignore[misc]  # that it is frozen is the point
+    with pytest.raises(ValidationError):
+        settings.jobs_table = "other"  # type: ignore[misc]  # on purpose

@@ -89,7 +89,8 @@ class AwsPorts:
 
     def provider(self, plugin: Provider[T, Any]) -> T:
         """The client of a provider, with its API key as it is now."""
-        client: T = self._connect(plugin, self.secret(plugin.name) if plugin.has_api_key else "")
+        name = plugin.secret_name
+        client: T = self._connect(plugin, self.secret(name) if name else "")
         return client
 
     def is_configured(self, plugin: AnyProvider) -> bool:
@@ -110,24 +111,27 @@ class AwsPorts:
         """The identity item of the job table."""
         from oncely.aws.deployment_identity import DynamoTableIdentity
 
-        return DynamoTableIdentity(self.clients.dynamodb, self._get("jobs_table"))
+        table = self._get("jobs_table")
+        return DynamoTableIdentity(self.clients.dynamodb, table)
 
     @cached_property
     def notifier(self) -> "SnsNotifier":
         """Alerts for operators."""
         from oncely.aws.sns import SnsNotifier
 
-        return SnsNotifier(self.clients.sns, self._get("alert_topic_arn"))
+        topic = self._get("alert_topic_arn")
+        return SnsNotifier(self.clients.sns, topic)
 
     @cached_property
     def message_source(self) -> "SqsMessageSource":
         """The queue that feeds this worker, if one does, and the rejects queue."""
         from oncely.aws.sqs import SqsMessageSource
 
+        rejects_url = self._get("rejects_queue_url")
         return SqsMessageSource(
             client=self.clients.sqs,
             queue_url=self.settings.queue_url or "",
-            rejects_url=self._get("rejects_queue_url"),
+            rejects_url=rejects_url,
         )
 
     @cached_property
@@ -135,7 +139,8 @@ class AwsPorts:
         """Events about ended jobs."""
         from oncely.aws.event_bridge import EventBridgeBus
 
-        return EventBridgeBus(self.clients.events, self._get("event_bus_name"))
+        bus = self._get("event_bus_name")
+        return EventBridgeBus(self.clients.events, bus)
 
     @cached_property
     def due_index(self) -> "DynamoDueIndex":
@@ -150,14 +155,16 @@ class AwsPorts:
         """One lease per shard of the due index."""
         from oncely.aws.dynamodb_sweep_leases import DynamoSweepLeases
 
-        return DynamoSweepLeases(self.clients.dynamodb, self._get("jobs_table"))
+        table = self._get("jobs_table")
+        return DynamoSweepLeases(self.clients.dynamodb, table)
 
     @cached_property
     def sweeps(self) -> "StepFunctionsSweeps":
         """The reconciler's state machine."""
         from oncely.aws.step_functions import StepFunctionsSweeps
 
-        return StepFunctionsSweeps(self.clients.states, self._get("reconciler_arn"))
+        machine = self._get("reconciler_arn")
+        return StepFunctionsSweeps(self.clients.states, machine)
 
     @cached_property
     def unique_windows(self) -> "DynamoUniqueWindows":
@@ -171,7 +178,8 @@ class AwsPorts:
         """The indexes that operators search."""
         from oncely.aws.dynamodb_job_index import DynamoJobIndex
 
-        return DynamoJobIndex(self.clients.dynamodb, self._get("jobs_table"))
+        table = self._get("jobs_table")
+        return DynamoJobIndex(self.clients.dynamodb, table)
 
     @cached_property
     def finished_jobs(self) -> "HistoryFinishedJobs":
@@ -185,34 +193,39 @@ class AwsPorts:
         """The history in the archive."""
         from oncely.aws.s3_history_reader import S3HistoryReader
 
-        return S3HistoryReader(self.clients.s3, self._get("archive_bucket"))
+        bucket = self._get("archive_bucket")
+        return S3HistoryReader(self.clients.s3, bucket)
 
     @cached_property
     def history_store(self) -> "S3HistoryStore":
         """Writes the history to the archive."""
         from oncely.aws.s3_history import S3HistoryStore
 
-        return S3HistoryStore(self.clients.s3, self._get("archive_bucket"))
+        bucket = self._get("archive_bucket")
+        return S3HistoryStore(self.clients.s3, bucket)
 
     @cached_property
     def reject_archive(self) -> "S3Archive":
         """Keeps rejected messages."""
         from oncely.aws.s3_archive import S3Archive
 
-        return S3Archive(self.clients.s3, self._get("archive_bucket"))
+        bucket = self._get("archive_bucket")
+        return S3Archive(self.clients.s3, bucket)
 
     @cached_property
     def row_scan(self) -> "DynamoRowScan":
         """Reads the whole job table."""
         from oncely.aws.row_scan import DynamoRowScan
 
-        return DynamoRowScan(self.clients.dynamodb, self._get("jobs_table"))
+        table = self._get("jobs_table")
+        return DynamoRowScan(self.clients.dynamodb, table)
 
     @cached_property
     def _job_store(self) -> DynamoJobStore:
+        table = self._get("jobs_table")
         return DynamoJobStore(
             client=self.clients.dynamodb,
-            table=self._get("jobs_table"),
+            table=table,
             tables=self.settings.tables,
             due_shards=self.settings.due_shards,
         )

@@ -75,7 +75,7 @@ class DeployedStack:
                 {
                     name
                     for contract_type in self.contracts
-                    for name in contract_type.resources.secrets
+                    for name in contract_type.resources.secret_names
                 }
             )
         )

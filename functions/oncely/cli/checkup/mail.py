@@ -86,7 +86,7 @@ def _sender_address(deployed: DeployedStack) -> str | None:
         return None
     for function in deployed.functions:
         variables = function.get("Environment", {}).get("Variables", {})
-        if configured := variables.get("SENDER_ADDRESS"):
+        if configured := variables.get("SES_SENDER_ADDRESS"):
             return parseaddr(configured)[1]
     return None
 

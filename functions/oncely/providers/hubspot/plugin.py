@@ -17,7 +17,8 @@ DAILY_LIMIT_RECHECK_INTERVAL: Final = timedelta(hours=6)
 PROFILE: Final = ProviderProfile(
     name="HubSpot",
     request_timeout=timedelta(seconds=10),
-    max_calls=4,  # the update, the upsert after a 404, and the read and the update that link a contact
+    # The update, the upsert after a 404, and the read and the update that link a contact.
+    max_calls=4,
     key_scope="none: HubSpot knows no idempotency keys; a unique property stands for one",
     lookup_lag=timedelta(seconds=10),
     facts=(

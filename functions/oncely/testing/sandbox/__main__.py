@@ -25,7 +25,7 @@ def main() -> None:
         search_lag=timedelta(seconds=options.search_lag),
         seed=options.seed,
     ) as sandbox:
-        print(sandbox.url, flush=True)  # noqa: T201  # who started it reads the address
+        print(sandbox.url, flush=True)  # who started it reads the address
         ended.wait()
 
 
