@@ -12,7 +12,7 @@ from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job
 from oncely.domain.repairs import Repair, resolve_manually, resolved_elsewhere
 from oncely.domain.writes import BusinessWrite
-from oncely.operate.repair_request import BusinessRowConflict, RepairOutcome
+from oncely.operate.repair_request import BusinessRowConflict, RepairDetails, RepairOutcome
 from oncely.operate.repair_write import RepairWriter
 
 
@@ -31,14 +31,18 @@ class ManualResolution:
         if isinstance(local, str):
             return BusinessRowConflict(local)
         return self.writer.write(
-            row, decision, "a person's word", business_writes=local, contract=contract
+            row,
+            decision,
+            RepairDetails(note="resolved by the operator"),
+            business_writes=local,
+            contract=contract,
         )
 
     def resolve_job_only(self, row: Job) -> RepairOutcome:
         """A job whose message cannot be read here ends by that word, and nothing else changes."""
         decision = self._decision(row, f"closed without our own rows: {self.writer.request.reason}")
-        summary = "a person's word; our own rows are not changed, mend them by hand"
-        return self.writer.write(row, decision, summary)
+        note = "resolved by the operator; business rows are not changed, fix them by hand"
+        return self.writer.write(row, decision, RepairDetails(note=note))
 
     def _decision(self, row: Job, reason: str) -> Decision:
         request = self.writer.request

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from oncely.contract import AnyContract
 from oncely.domain.actors import operator_actor
@@ -9,7 +10,9 @@ from oncely.domain.decisions import Decision
 from oncely.domain.jobs import Job
 from oncely.domain.writes import BusinessWrite
 from oncely.operate.repair_request import (
+    NO_DETAILS,
     BusinessRowConflict,
+    RepairDetails,
     Repaired,
     RepairRequest,
     StaleVersion,
@@ -36,7 +39,7 @@ class RepairWriter:
         self,
         row: Job,
         decision: Decision,
-        summary: str = "",
+        details: RepairDetails = NO_DETAILS,
         *,
         business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
         contract: AnyContract | None = None,
@@ -51,19 +54,21 @@ class RepairWriter:
             now=now,
         )
         if self.request.dry_run:
-            return self._dry_run(after, summary, business_writes(after))
+            return self._dry_run(after, details, business_writes(after))
         match self.reconciler.store.compare_and_swap(
             row, after, business_writes=business_writes(after)
         ):
             case Swapped(job=job):
-                return Repaired(row, job, summary)
+                return Repaired(row, job, details)
             case VersionConflict(row=newer):
                 return StaleVersion(newer or row)
             case BusinessWriteConflict(reason=why):
                 return BusinessRowConflict(why)
+            case unreachable:
+                assert_never(unreachable)
 
     def _dry_run(
-        self, after: Job, summary: str, business_writes: Sequence[BusinessWrite]
+        self, after: Job, details: RepairDetails, business_writes: Sequence[BusinessWrite]
     ) -> WouldRepair | BusinessRowConflict:
         """Read the rows that would go along: what they refuse now must not be promised."""
         table = self.reconciler.dependencies.table
@@ -71,5 +76,5 @@ class RepairWriter:
             str(one) for one in business_writes if not one.applies_to(table(one.table).get(one.key))
         ]
         return (
-            BusinessRowConflict(", ".join(conflicts)) if conflicts else WouldRepair(after, summary)
+            BusinessRowConflict(", ".join(conflicts)) if conflicts else WouldRepair(after, details)
         )
