@@ -85,7 +85,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     terminal = Terminal(tmp_path / "said.txt")
     with terminal.process:
         try:
-            terminal.wait_for_output(lambda said: "Ctrl-C ends everything." in said)
+            terminal.wait_for_output(lambda said: "Ctrl-C stops." in said)
             yield terminal
         finally:
             terminal.end()

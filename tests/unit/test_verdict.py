@@ -102,9 +102,7 @@ def test_broken_invariant_is_stated_in_one_sentence(
 def test_ended_job_missing_in_history_breaks_invariant(told: str | None) -> None:
     verdict = evaluate(replace(KEPT, history={**KEPT.history, PUSH: told}))
 
-    assert verdict.not_in_history == (
-        f"{PUSH} is finished, but in the history {told}",
-    )
+    assert verdict.not_in_history == (f"{PUSH} is finished, but in the history {told}",)
     assert not verdict.is_kept
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 import stripe
 
-from oncely.testing.sandbox import StripeSandbox
+from oncely.testing.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CallableClock,
     Intents,
@@ -26,11 +26,11 @@ def clock() -> CallableClock:
 
 
 @pytest.fixture
-def sandbox(clock: CallableClock) -> Iterator[StripeSandbox]:
-    with StripeSandbox(clock=clock, search_lag=timedelta(minutes=1)) as sandbox:
+def sandbox(clock: CallableClock) -> Iterator[ProviderSandbox]:
+    with ProviderSandbox(clock=clock, search_lag=timedelta(minutes=1)) as sandbox:
         yield sandbox
 
 
 @pytest.fixture
-def intents(sandbox: StripeSandbox) -> Intents:
+def intents(sandbox: ProviderSandbox) -> Intents:
     return client_for_sandbox(sandbox).v1.payment_intents
