@@ -7,31 +7,36 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from oncely.contract import (
+from oncely import (
+    MAX_ID_LENGTH,
     AlreadyResolved,
+    Ambiguous,
+    Anomalous,
+    BusinessWrite,
     Contract,
     Description,
     EffectCall,
-    Message,
-    PrecheckResult,
-    Proceed,
-    Resources,
-)
-from oncely.domain.effect_outcomes import (
-    Ambiguous,
-    Anomalous,
     EffectOutcome,
+    Job,
+    JobKey,
+    Json,
     LookupFailed,
+    Message,
     NotFound,
     NotSent,
+    PrecheckResult,
+    Precondition,
     Prepared,
+    Proceed,
+    Resources,
+    RetryLimits,
+    RetryPolicy,
+    RetrySafety,
     Succeeded,
+    format_time,
+    job_key,
+    parse_time,
 )
-from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
-from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
-from oncely.domain.times import format_time, parse_time
-from oncely.domain.writes import BusinessWrite, Json, Precondition
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmConflict, CrmRecord, RecordNotFound
 
