@@ -38,14 +38,16 @@ from oncely import (
     parse_time,
 )
 from oncely.providers.hubspot import HUBSPOT
-from oncely.providers.interfaces import CrmConflict, CrmRecord, RecordNotFound
+from oncely.providers.interfaces import (
+    EMAIL_PROPERTY,
+    VERSION_PROPERTY,
+    CrmConflict,
+    CrmRecord,
+    RecordNotFound,
+)
 
 _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
-# Two properties of our own on the CRM's contacts: the unique one, and which version it holds.
-VERSION_PROPERTY: Final = "oncely_version"
-# The property by which an existing contact is proved to be the same person.
-EMAIL_PROPERTY: Final = "email"
 _OUT_OF_TIME: Final = NotSent(
     "too little time was left for the next request; nothing was written",
     retry_after=timedelta(0),
