@@ -1,4 +1,4 @@
-"""How much goes wrong in the demo."""
+"""The fault levels of the demo."""
 
 from itertools import islice
 

@@ -1,4 +1,4 @@
-"""The functions' logs as a person reads them, and what is counted from them."""
+"""The functions' log lines, and the counts of their events."""
 
 import json
 from datetime import UTC, datetime

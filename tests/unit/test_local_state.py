@@ -1,4 +1,4 @@
-"""How other tools find the stack on this machine, and how it knows what changed."""
+"""How tools find the local stack, and how it detects changes."""
 
 import json
 import os
@@ -20,7 +20,7 @@ HERE = RunningStack(
     code="c",
     shape="s",
 )
-# The largest that a system gives away is far below.
+# Larger than any process id.
 NOBODY = 2**22 + 1
 
 

@@ -1,4 +1,4 @@
-"""One sandbox for each test, with a clock that the test moves."""
+"""One sandbox per test, with a clock that the test moves."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,7 +16,7 @@ from tests.integration.stripe_sandbox.sandbox_client import (
 
 @pytest.fixture(autouse=True)
 def no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
-    # It would write an id into the home folder of whoever runs the tests.
+    # Stripe's telemetry would write an id into the home folder.
     monkeypatch.setattr(stripe, "enable_telemetry", False)
 
 

@@ -1,4 +1,4 @@
-"""How these tests talk to the sandbox: orders, clients, and a clock that they move."""
+"""Clients of the sandbox, orders, and a clock that tests move."""
 
 import time
 from collections.abc import Callable

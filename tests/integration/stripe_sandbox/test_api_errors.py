@@ -1,4 +1,4 @@
-"""What Stripe refuses before anything happens, the sandbox refuses in the same words."""
+"""The sandbox rejects invalid requests with Stripe's error codes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The sandbox fails on demand, and its ledger tells what really happened."""
+"""The sandbox injects faults, and its ledger records what really happened."""
 
 import threading
 import time

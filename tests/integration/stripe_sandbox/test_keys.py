@@ -1,4 +1,4 @@
-"""An idempotency key does what it does at Stripe, for as long as it does."""
+"""Idempotency keys behave as at Stripe, for the same time."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,4 +1,4 @@
-"""A payment goes through the sandbox as it would through Stripe."""
+"""The sandbox processes payments as Stripe does."""
 
 import pytest
 import stripe

@@ -1,4 +1,4 @@
-"""The demo's report, and that it fails if a guarantee was violated."""
+"""The demo's progress and report, which fails if a guarantee was violated."""
 
 from collections import Counter
 from dataclasses import replace
@@ -7,9 +7,9 @@ from io import StringIO
 from rich.console import Console
 
 from oncely.domain.lifecycle import Status
-from oncely_local.demo_report import DemoReport, RunStats
+from oncely_local.demo_report import DemoReport, DemoSnapshot, RunStats, render_line, render_tables
 from oncely_local.logs import LogCounts
-from oncely_local.observer import LedgerTotals
+from oncely_local.observer import QUEUE_OUTPUTS, LedgerTotals, QueueDepth
 from oncely_local.verdict import DemoFinalState, JobSnapshot, evaluate
 
 PAYMENT = "payment.charge:order_1"
@@ -82,3 +82,40 @@ def test_equal_reasons_are_counted_together() -> None:
         line.startswith("3  order …: charged … as …, but the rows refuse  payment.charge:order_x0")
         for line in lines
     )
+
+
+JOBS = [
+    JobSnapshot(key="payment.charge:order_1", status=Status.FINISHED),
+    JobSnapshot(key="payment.charge:order_2", status=Status.UNKNOWN),
+    JobSnapshot(key="receipt.send:order_1", status=Status.NEEDS_REVIEW),
+]
+VIEW = DemoSnapshot(
+    seconds=12,
+    phase="running",
+    sent=7,
+    kills=2,
+    depths={name: QueueDepth(3, 1, 0) for name in QUEUE_OUTPUTS},
+    jobs={job.key: job for job in JOBS},
+    ledger_totals=LedgerTotals(charges=1),
+)
+
+
+def test_tables_fit_ordinary_terminal() -> None:
+    written = StringIO()
+    Console(width=80, file=written).print(render_tables(VIEW))
+    lines = written.getvalue().splitlines()
+
+    assert len(lines) <= 22
+    assert any("payment.charge" in one and one.split()[3:6] == ["·", "1", "1"] for one in lines)
+    assert any("dead letters" in one and "3" in one for one in lines)
+
+
+def test_line_summarizes_same_numbers() -> None:
+    assert render_line(VIEW) == (
+        "   12 s  running: 7 sent, 20 in queues; 1 unknown, 1 finished, 1 needs_review; "
+        "1 charges, 0 double, 2 kills"
+    )
+
+
+def test_jobs_in_review_count_as_ended() -> None:
+    assert (VIEW.ended, VIEW.waiting) == (2, 15)
