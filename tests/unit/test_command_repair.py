@@ -107,7 +107,7 @@ def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakeStackConn
     said = run_cli("repair", KEY, "again", *REASON, "--yes", connection=review)
 
     assert said.exit_code == 1
-    assert "Try again as a new attempt is not possible: only a job that has failed" in said.stderr
+    assert "Resubmit as a new job is not possible: only a job that has failed" in said.stderr
     assert "You may: ask, return, finish, fail." in said.stderr
 
 

@@ -37,12 +37,12 @@ class Repair(StrEnum):
 
 _LABELS: Final[Mapping[Repair, str]] = MappingProxyType(
     {
-        Repair.LOOK_UP: "Ask the provider now",
+        Repair.LOOK_UP: "Look up at the provider",
         Repair.REOPEN: "Return to ready",
         Repair.MARK_FINISHED: "Mark as done",
         Repair.MARK_FAILED: "Mark as failed",
-        Repair.RESEND: "Send its message again",
-        Repair.RESUBMIT: "Try again as a new attempt",
+        Repair.RESEND: "Resend message",
+        Repair.RESUBMIT: "Resubmit as a new job",
     }
 )
 
