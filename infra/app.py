@@ -1,4 +1,4 @@
-"""Synthesizes the stack: `cdk synth -c stage=prod -c alert_email=…`, or `python -m infra.app`."""
+"""Synthesizes the stack: `cdk synth -c stage=prod -c alert_email=…`, or `python infra/app.py`."""
 
 import json
 import os
@@ -11,25 +11,25 @@ from aws_cdk import App, Environment, Validations
 from cdk_nag import AwsSolutionsChecks
 
 from oncely.jobs import CONTRACTS
-from oncely_cdk.bytecode import MISSING_PYTHON_WARNING, BytecodeError, lambda_python
 from oncely_cdk.guardrails import UnsafeStageError
 from oncely_cdk.layers import LayerError
+from oncely_cdk.packaging import MISSING_PYTHON_WARNING, BytecodeError, lambda_python
 from oncely_cdk.paths import REPOSITORY
 from oncely_cdk.stack import OncelyStack
 from oncely_cdk.stages import Stage, StageError
 
 
 def build_app(context: Mapping[str, Any] | None = None, *, folder: Path | None = None) -> App:
-    """The app of the stage that the context asks for; what cdk-nag finds is an error."""
+    """Build the app of the context's stage. Findings of cdk-nag are errors."""
     app = App(
-        # The CDK's command line gives these as well; a plain Python does not.
+        # The CDK CLI passes these flags too, but `python infra/app.py` does not.
         context={**_feature_flags(), **(context or {})},
         outdir=None if folder is None else str(folder),
         analytics_reporting=False,
     )
     stage = Stage.from_context(app.node.get_all_context(), CONTRACTS)
     OncelyStack(app, f"Oncely-{stage.name}", stage=stage, contracts=CONTRACTS, env=_environment())
-    # On one machine there is no AWS to guard, and its engine speaks plain HTTP.
+    # The local engine uses plain HTTP, which cdk-nag rejects.
     if not stage.is_local:
         Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
         if lambda_python() is None:
@@ -43,17 +43,17 @@ def _feature_flags() -> dict[str, Any]:
 
 
 def _environment() -> Environment | None:
-    """The account that the CDK's command line is signed in to; without one, any account."""
+    """The account and region of the CDK CLI. Returns None for an environment-agnostic stack."""
     account, region = (os.environ.get(f"CDK_DEFAULT_{name}") for name in ("ACCOUNT", "REGION"))
     return Environment(account=account, region=region) if account and region else None
 
 
 def main() -> None:
-    """Write the cloud assembly, or one sentence that says what is wrong."""
+    """Write the cloud assembly, or print why that is not possible."""
     try:
         build_app().synth()
     except (BytecodeError, UnsafeStageError, LayerError, StageError) as error:
-        sys.exit(f"Not synthesized: {error}")
+        sys.exit(f"Cannot synthesize the stack: {error}")
 
 
 if __name__ == "__main__":

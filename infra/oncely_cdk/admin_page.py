@@ -1,4 +1,4 @@
-"""The support view: an HTTP API, one function that reads, one that repairs, and who may call."""
+"""The admin page: an HTTP API, a function that reads, one that repairs, and their users."""
 
 from typing import Final
 
@@ -10,17 +10,16 @@ from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
 from oncely.aws.dynamodb_job_index import ATTENTION_INDEX, BY_CUSTOMER, BY_REFERENCE, BY_SUBJECT
-from oncely_cdk.job_function import OncelyFunction
-from oncely_cdk.log_group import create_log_group
+from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.stages import ENGINE_ADDRESS
 from oncely_cdk.table_schemas import DUE_INDEX, JOBS
 from oncely_cdk.user_pool import AdminUserPool
 
-# People click; more than this a second is a mistake or an attack.
+# Requests per second; users click, so more is a bug or an attack.
 RATE_LIMIT: Final = 20
 BURST_LIMIT: Final = 40
-# API Gateway waits 30 s for an answer; a function that takes longer works for nobody.
+# API Gateway stops waiting after 30 s.
 TIMEOUT_SECONDS: Final = 29
 
 PUBLIC_ROUTES: Final = ("/", "/config.json", "/page/{version}/{file}")
@@ -38,30 +37,30 @@ _ACCESS_LOG_FORMAT: Final = (
 
 
 def local_engine_parameter(stack: Stack) -> str:
-    """Where the local engine answers, as `cdk deploy --parameters EngineAddress=…` says."""
+    """Add the parameter with the local engine's address; returns its value."""
     return CfnParameter(
         stack,
         ENGINE_ADDRESS,
         default="http://127.0.0.1:4566",
-        description="Where the local engine answers",
+        description="Address of the local engine",
     ).value_as_string
 
 
 class AdminPage(Construct):
-    """Everything that people reach with a browser."""
+    """Everything that a browser reaches."""
 
     def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
         super().__init__(scope, id_)
         self._shared = shared
         self.user_pool = AdminUserPool(self, "People", stage=shared.stage)
-        # Known when an engine runs, not when the stack is written; there is none on AWS.
+        # Known when the local engine runs, not at synthesis.
         self._engine = local_engine_parameter(Stack.of(self)) if shared.stage.is_local else None
         self.api = apigateway.HttpApi(
             self,
             "Api",
-            # Unlike other names, this one is not made unique: two stages would list the same.
+            # CloudFormation does not make this name unique, so two stages would look the same.
             api_name=Stack.of(self).stack_name,
-            description="Oncely: the support view",
+            description="Oncely: admin page",
             create_default_stage=False,
         )
         self._add_stage()
@@ -72,7 +71,7 @@ class AdminPage(Construct):
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         if self._engine is None:
             return self.api.api_endpoint
         port = Fn.select(2, Fn.split(":", self._engine))
@@ -101,7 +100,7 @@ class AdminPage(Construct):
             self,
             "Read",
             entry="read_jobs",
-            description="serves the support view's page, and what it reads",
+            description="serves the admin page and its data",
             stage=shared.stage,
             layers=shared.layers,
             timeout_seconds=TIMEOUT_SECONDS,
@@ -109,7 +108,7 @@ class AdminPage(Construct):
             environment={
                 **tables.env_vars(),
                 "ARCHIVE_BUCKET": shared.archive.name,
-                # The engine serves the sign-in page of every pool at its own address.
+                # The local engine serves the sign-in pages of all pools at its own address.
                 "SIGN_IN_URL": self._engine or self.user_pool.sign_in_url,
                 "SIGN_IN_CLIENT_ID": client.user_pool_client_id,
                 "STACK_NAME": Stack.of(self).stack_name,
@@ -128,7 +127,7 @@ class AdminPage(Construct):
             self,
             "Repair",
             entry="repair_jobs",
-            description="does what operators of the support view ask for",
+            description="executes the repairs and exports of the admin page",
             stage=shared.stage,
             layers=shared.layers,
             timeout_seconds=TIMEOUT_SECONDS,
@@ -157,7 +156,7 @@ class AdminPage(Construct):
                 Validations.of(route).acknowledge(
                     Acknowledgment(
                         id="AwsSolutions-APIG4",
-                        reason="The page itself holds nothing; what it shows needs a token.",
+                        reason="The page contains no data; its data needs a token.",
                     )
                 )
         for path in READ_ROUTES:

@@ -1,19 +1,69 @@
-"""The alarms: each says what it means, what to begin with, and where the runbook says more."""
+"""The alarms: each has a metric, a limit, its impact, a first command and a runbook section."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from aws_cdk import Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from oncely_cdk.alarm_specs import AlarmSpec
+from oncely import signals
+from oncely.alarm_description import AlarmDescription
+from oncely.settings import pascal_case
 from oncely_cdk.alerts import AlertTopic
 from oncely_cdk.stages import Stage
 
+PERIOD: Final = Duration.minutes(5)
+
+
+@dataclass(frozen=True)
+class JobMetrics:
+    """The metrics of one stack's functions. The dimension keeps stacks of one account apart."""
+
+    service: str
+
+    def __call__(
+        self, name: str, *, statistic: str = "Sum", reason: str | None = None
+    ) -> cloudwatch.Metric:
+        """Return one metric. `reason` selects one value of a metric that is split by reason."""
+        by_reason = {} if reason is None else {"reason": reason}
+        return cloudwatch.Metric(
+            namespace=signals.NAMESPACE,
+            metric_name=name,
+            dimensions_map={"service": self.service, **by_reason},
+            statistic=statistic,
+            period=PERIOD,
+            # An alarm's metric cannot have a label.
+            label=reason,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlarmSpec:
+    """One alarm.
+
+    `impact` first says whether money or data is at risk. `next_step` is the `oncely` command to
+    run first; the runbook section explains its output.
+    """
+
+    name: str
+    metric: cloudwatch.IMetric
+    threshold: float
+    impact: str
+    runbook_section: str
+    next_step: str = "doctor"
+    evaluation_periods: int = 1
+    datapoints_to_alarm: int | None = None
+    missing_data_breaches: bool = False
+
 
 class Alarms(Construct):
-    """One alarm for each watch, told to the alert topic when it begins and when it is over."""
+    """The alarms of a stack. Each notifies the alert topic when it starts and when it ends."""
 
     def __init__(
         self,
@@ -28,7 +78,7 @@ class Alarms(Construct):
         notify = actions.SnsAction(alerts.topic)
         stack = Stack.of(self).stack_name
         for spec in specs:
-            # The local engine knows no alarms on more than one metric.
+            # The local engine does not support alarms on more than one metric.
             if stage.is_local and isinstance(spec.metric, cloudwatch.MathExpression):
                 continue
             alarm = cloudwatch.Alarm(
@@ -46,11 +96,246 @@ class Alarms(Construct):
                     if spec.missing_data_breaches
                     else cloudwatch.TreatMissingData.NOT_BREACHING
                 ),
-                # `oncely doctor` takes this apart again.
-                alarm_description=(
-                    f"{spec.description} Begin with: oncely {spec.first_command} --stack {stack} "
-                    f"Runbook: {stage.runbook_url}#{spec.runbook_section}"
-                ),
+                alarm_description=AlarmDescription(
+                    impact=spec.impact,
+                    next_step=f"oncely {spec.next_step} --stack {stack}",
+                    runbook=f"{stage.runbook_url}#{spec.runbook_section}",
+                ).render(),
             )
             alarm.add_alarm_action(notify)
             alarm.add_ok_action(notify)
+
+
+def job_alarms(metrics: JobMetrics) -> Iterator[AlarmSpec]:
+    """Alarms on the metrics that the functions emit."""
+    yield AlarmSpec(
+        name="OldestUnresolved",
+        metric=metrics(signals.OLDEST_UNRESOLVED_AGE, statistic="Maximum"),
+        threshold=Duration.minutes(30).to_seconds(),
+        evaluation_periods=2,
+        impact=(
+            "A job has had no outcome for 30 minutes: its effect may or may not have happened. "
+            "It is not repeated until the outcome is known."
+        ),
+        runbook_section="unresolved-jobs",
+        next_step="list --status in_progress",
+    )
+    yield AlarmSpec(
+        name="NeedsReview",
+        metric=metrics(signals.NEEDS_REVIEW),
+        threshold=1,
+        impact=(
+            "A job needs review: its outcome cannot be determined automatically. "
+            "Nothing more is sent for it until an operator decides."
+        ),
+        runbook_section="jobs-in-review",
+        next_step="list --status needs_review",
+    )
+    yield AlarmSpec(
+        name="HighDuplicateRate",
+        metric=_duplicate_share(metrics),
+        threshold=0.5,
+        evaluation_periods=3,
+        datapoints_to_alarm=2,
+        impact=(
+            "No job runs twice. At least half of the messages are duplicates: a producer is "
+            "probably resending in a loop, which costs money."
+        ),
+        runbook_section="high-duplicate-rate",
+    )
+    for name in (signals.PROVIDER_UNREACHABLE, signals.NOTHING_SENT):
+        yield AlarmSpec(
+            name=name,
+            metric=metrics(name),
+            threshold=10,
+            evaluation_periods=3,
+            datapoints_to_alarm=2,
+            impact="No jobs are lost. A provider does not respond, and its jobs are retried.",
+            runbook_section="provider-unreachable",
+            next_step="list --status in_progress",
+        )
+    yield AlarmSpec(
+        name=signals.CREDENTIALS_REJECTED,
+        metric=metrics(signals.CREDENTIALS_REJECTED),
+        threshold=1,
+        impact=(
+            "Nothing was sent. A provider rejects our API key or account settings, or a daily "
+            "limit is used up. Its jobs are on hold until that is fixed."
+        ),
+        runbook_section="provider-credentials-rejected",
+    )
+    yield AlarmSpec(
+        name=signals.TABLE_BLOCKED,
+        metric=metrics(signals.TABLE_BLOCKED),
+        threshold=1,
+        impact=(
+            "No jobs run, and nothing was sent; messages stay queued. The job table may lack the "
+            "proofs of completed jobs: it was restored, copied or emptied, a setting names another "
+            "table, or its stream, TTL or point-in-time recovery is off."
+        ),
+        runbook_section="job-table-blocked",
+    )
+    for name in (signals.PROCESSING_ERROR, signals.ACK_FAILED, signals.PUBLISH_FAILED):
+        yield AlarmSpec(
+            name=name,
+            metric=metrics(name),
+            threshold=1,
+            evaluation_periods=2,
+            impact=(
+                "Jobs are delayed, none are lost. Unexpected error: the stack trace is in the logs."
+            ),
+            runbook_section="unexpected-errors",
+        )
+    yield AlarmSpec(
+        name=signals.SWEEP_FINISHED,
+        metric=metrics(signals.SWEEP_FINISHED, statistic="Maximum"),
+        threshold=Duration.minutes(15).to_seconds(),
+        evaluation_periods=2,
+        # A reconciler that does not run at all emits nothing.
+        missing_data_breaches=True,
+        impact=(
+            "Unknown jobs are not resolved. No reconciler sweep has finished for 10 minutes, or "
+            "one took more than 15 minutes."
+        ),
+        runbook_section="reconciler-failing",
+    )
+    yield AlarmSpec(
+        name=signals.RESOLVE_FAILED,
+        metric=metrics(signals.RESOLVE_FAILED),
+        threshold=1,
+        evaluation_periods=3,
+        datapoints_to_alarm=2,
+        impact=(
+            "The outcome of at least one job stays unknown: the reconciler repeatedly fails to "
+            "process it. Other jobs are not affected."
+        ),
+        runbook_section="job-cannot-be-reconciled",
+        next_step="reconcile --dry-run",
+    )
+    yield AlarmSpec(
+        name=signals.ALERT_FAILED,
+        metric=metrics(signals.ALERT_FAILED),
+        threshold=1,
+        evaluation_periods=2,
+        impact=(
+            "No job is affected, but operators do not receive alerts. "
+            "Each undelivered alert is retried until it is sent."
+        ),
+        runbook_section="alert-delivery-failing",
+    )
+
+
+def queue_alarms(
+    *,
+    jobs: Mapping[str, sqs.Queue],
+    dead_letters: sqs.Queue,
+    rejects: sqs.Queue,
+    missed: sqs.Queue,
+) -> Iterator[AlarmSpec]:
+    """Alarms on the metrics of the queues."""
+    yield AlarmSpec(
+        name="DeadLetters",
+        metric=dead_letters.metric_number_of_messages_received(period=PERIOD, statistic="Sum"),
+        threshold=1,
+        impact=(
+            "No job is lost. A message reached its receive limit; its job is tracked in its row "
+            "and resent automatically."
+        ),
+        runbook_section="dead-letters",
+        next_step="redrive --dry-run",
+    )
+    yield AlarmSpec(
+        name="Rejects",
+        metric=rejects.metric_number_of_messages_sent(period=PERIOD, statistic="Sum"),
+        threshold=1,
+        impact=(
+            "A message was rejected, and no job was changed. It is invalid or conflicts with an "
+            "existing job. The archive has it."
+        ),
+        runbook_section="rejects",
+    )
+    yield AlarmSpec(
+        name="StreamRecordsDropped",
+        metric=missed.metric_approximate_number_of_messages_visible(
+            period=PERIOD, statistic="Maximum"
+        ),
+        threshold=1,
+        impact=(
+            "Nothing is lost. The stream dropped records of ended jobs; the reconciler publishes "
+            "those jobs instead."
+        ),
+        runbook_section="stream-records-dropped",
+    )
+    for name, queue in {**jobs, "dead_letters": dead_letters, "rejects": rejects}.items():
+        yield AlarmSpec(
+            name=f"OldestMessage{pascal_case(name)}",
+            metric=queue.metric_approximate_age_of_oldest_message(
+                period=PERIOD, statistic="Maximum"
+            ),
+            threshold=Duration.minutes(30).to_seconds(),
+            impact=(
+                f"No message is lost. One has been in the queue {name!r} for 30 minutes, so its "
+                "job is delayed."
+            ),
+            runbook_section="queue-backlog",
+        )
+
+
+def reconciler_alarms(machine: sfn.StateMachine) -> Iterator[AlarmSpec]:
+    """Alarms on the executions of the reconciler."""
+    minute = Duration.minutes(1)
+    for name, metric in {
+        "SweepsFailed": machine.metric_failed(period=minute, statistic="Sum"),
+        "SweepsTimedOut": machine.metric_timed_out(period=minute, statistic="Sum"),
+    }.items():
+        yield AlarmSpec(
+            name=name,
+            metric=metric,
+            threshold=1,
+            evaluation_periods=5,
+            datapoints_to_alarm=3,
+            impact="Unknown jobs are not resolved. The reconciler fails repeatedly.",
+            runbook_section="reconciler-failing",
+        )
+
+
+def history_alarms(writer: lambda_.Function, *, gaps: sqs.Queue) -> Iterator[AlarmSpec]:
+    """Alarms on the history: dropped stream records, and how far its writer is behind."""
+    yield AlarmSpec(
+        name="HistoryGap",
+        metric=gaps.metric_number_of_messages_sent(period=PERIOD, statistic="Sum"),
+        threshold=1,
+        impact=(
+            "No job is affected. The history lacks changes that only the rows have. "
+            "A restore is refused until the gap is closed."
+        ),
+        runbook_section="history-gap",
+        next_step="archive gaps",
+    )
+    yield AlarmSpec(
+        name="HistoryBehind",
+        metric=writer.metric("IteratorAge", period=PERIOD, statistic="Maximum"),
+        threshold=Duration.hours(12).to_milliseconds(),
+        impact=(
+            "No job is affected. The history is 12 hours behind. "
+            "In 10 hours its oldest changes are dropped, which leaves a gap."
+        ),
+        runbook_section="history-behind",
+    )
+
+
+def _duplicate_share(metrics: JobMetrics) -> cloudwatch.MathExpression:
+    """The share of duplicates, or 0 below 100 messages, where a share says little."""
+    return cloudwatch.MathExpression(
+        expression=(
+            "IF(FILL(duplicates, 0) + FILL(finished, 0) + FILL(failed, 0) >= 100, FILL(duplicates, "
+            "0) / (FILL(duplicates, 0) + FILL(finished, 0) + FILL(failed, 0)), 0)"
+        ),
+        using_metrics={
+            "duplicates": metrics(signals.DEDUPLICATED),
+            "finished": metrics(signals.FINISHED),
+            "failed": metrics(signals.FAILED),
+        },
+        period=PERIOD,
+        label="share of duplicates",
+    )

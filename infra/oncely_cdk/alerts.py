@@ -1,4 +1,4 @@
-"""Where alerts go: one encrypted topic, for functions and alarms alike."""
+"""The encrypted topic for alerts of functions and alarms."""
 
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
@@ -12,16 +12,16 @@ from oncely_cdk.stages import Stage
 
 
 class AlertTopic(Construct):
-    """The topic, its key, and the address that is told."""
+    """The topic, its KMS key and its email subscription."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
         super().__init__(scope, id_)
         alarms = iam.ServicePrincipal("cloudwatch.amazonaws.com")
-        # SNS's own key does not let alarms publish, so the topic has one of ours.
+        # CloudWatch alarms cannot use the AWS managed key of SNS.
         self.key = kms.Key(
             self,
             "Key",
-            description="Oncely: alerts on their way to people",
+            description="Oncely: encrypts alerts",
             enable_key_rotation=True,
             removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
         )
@@ -33,7 +33,7 @@ class AlertTopic(Construct):
             master_key=self.key,
             enforce_ssl=stage.tls_only,
         )
-        # A topic with a policy of its own has lost SNS's default one, which let alarms in.
+        # A custom topic policy replaces the default one, which would allow alarms.
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="AllowAlarms",
@@ -47,13 +47,13 @@ class AlertTopic(Construct):
             self.topic.add_subscription(subscriptions.EmailSubscription(stage.alert_email))
 
     def env_vars(self) -> dict[str, str]:
-        """What a function needs to know to alert people."""
+        """The variables of a function that sends alerts."""
         return {
             "ALERT_TOPIC_ARN": self.topic.topic_arn,
             "STACK_NAME": Stack.of(self).stack_name,
         }
 
     def grant_publish(self, function: OncelyFunction) -> None:
-        """Let a function alert people."""
+        """Let a function send alerts."""
         function.grant("sns:Publish", resources=[self.topic.topic_arn])
         function.grant("kms:Decrypt", "kms:GenerateDataKey", resources=[self.key.key_arn])

@@ -1,4 +1,4 @@
-"""The archive: what is kept when everything else is gone, such as rejected messages."""
+"""The archive: an S3 bucket with the history of jobs and the rejected messages."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _HISTORY: Final = "history/*"
 
 
 class ArchiveBucket(Construct):
-    """A bucket that no `cdk destroy` empties."""
+    """A bucket that `cdk destroy` does not delete."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
         super().__init__(scope, id_)
@@ -37,7 +37,7 @@ class ArchiveBucket(Construct):
         Validations.of(self.bucket).acknowledge(
             Acknowledgment(
                 id="AwsSolutions-S1",
-                reason="Only our own functions reach it; who read what is CloudTrail's to log.",
+                reason="Only our own functions have access; CloudTrail can log it.",
             )
         )
 
@@ -57,7 +57,7 @@ class ArchiveBucket(Construct):
         self._suppress_nag(function, _HISTORY)
 
     def grant_read_history(self, function: OncelyFunction) -> None:
-        """Let a function list what is done."""
+        """Let a function read the history."""
         function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(_HISTORY)])
         function.grant("s3:ListBucket", resources=[self.bucket.bucket_arn])
         self._suppress_nag(function, _HISTORY)
@@ -67,5 +67,5 @@ class ArchiveBucket(Construct):
         assert isinstance(resource, s3.CfnBucket)  # noqa: S101  # for the type checker
         function.suppress_nag(
             f"AwsSolutions-IAM5[Resource::<{self.bucket.stack.get_logical_id(resource)}.Arn>/{prefix}]",
-            reason="Objects are named when they are written, under a prefix of their own.",
+            reason="Object names are known only when they are written, under this prefix.",
         )

@@ -1,4 +1,4 @@
-"""The dashboard: outcomes, repetitions, latency, queue depth, on one page."""
+"""The dashboard: outcomes, duplicates, latency and queue depth on one page."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,14 +10,14 @@ from constructs import Construct
 
 from oncely import signals
 from oncely.run.outcomes import DuplicateReason
-from oncely_cdk.metrics import PERIOD, JobMetrics
+from oncely_cdk.alarms import PERIOD, JobMetrics
 
 HALF_WIDTH = 12
 WIDGET_HEIGHT = 7
 
 
 class Dashboard(Construct):
-    """What a person looks at first."""
+    """An overview of the stack for operators."""
 
     def __init__(
         self,
@@ -35,15 +35,15 @@ class Dashboard(Construct):
             _graph("Outcomes", _outcome_metrics(metrics), stacked=True), _duplicates_graph(metrics)
         )
         board.add_widgets(
-            _graph("How long a batch of jobs takes (ms)", _duration_metrics(workers)),
-            _graph("How old the oldest unresolved job is (s)", _oldest_metrics(metrics)),
+            _graph("Batch duration (ms)", _duration_metrics(workers)),
+            _graph("Age of the oldest unresolved job (s)", _oldest_metrics(metrics)),
         )
         board.add_widgets(
             _graph("Messages waiting", _depth_metrics(queues), stacked=True),
-            _graph("How long the oldest message has waited (s)", _age_metrics(queues)),
+            _graph("Age of the oldest message (s)", _age_metrics(queues)),
         )
         board.add_widgets(
-            _graph("What needs someone", _problem_metrics(metrics)),
+            _graph("Problems", _problem_metrics(metrics)),
             _graph("Reconciler", _sweep_metrics(metrics, machine)),
         )
 
@@ -70,8 +70,8 @@ def _outcome_metrics(metrics: JobMetrics) -> list[cloudwatch.IMetric]:
 
 
 def _duplicates_graph(metrics: JobMetrics) -> cloudwatch.GraphWidget:
-    by_reason = [metrics(signals.DEDUPLICATED, reason=str(same)) for same in DuplicateReason]
-    return _graph("Repetitions, answered without running again", by_reason, stacked=True)
+    by_reason = [metrics(signals.DEDUPLICATED, reason=str(reason)) for reason in DuplicateReason]
+    return _graph("Duplicates by reason", by_reason, stacked=True)
 
 
 def _duration_metrics(workers: Mapping[str, lambda_.Function]) -> list[cloudwatch.IMetric]:

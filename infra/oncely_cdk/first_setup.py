@@ -1,4 +1,4 @@
-"""First setup: when the stack is made, its empty job table gets the deployment's identity."""
+"""First setup: gives the empty job table of a new stack its deployment identity."""
 
 from aws_cdk import CustomResource
 from constructs import Construct
@@ -9,10 +9,10 @@ from oncely_cdk.table_schemas import JOBS
 
 
 class FirstSetupConstruct(Construct):
-    """A custom resource that acts when it is created, and never again.
+    """A custom resource that acts only when it is created.
 
-    An update may bring another table, such as a new and empty one because a setting was forgotten.
-    That table gets no identity, so nothing is claimed in it.
+    An update can bring another table, for example an empty one because a setting was forgotten.
+    That table gets no identity, so no job can be claimed in it.
     """
 
     def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
@@ -39,5 +39,5 @@ class FirstSetupConstruct(Construct):
             service_token=self.function.function.function_arn,
             properties={"Table": tables.jobs.table_name},
         )
-        # Its rights, and the table's TTL and recovery, are there before it runs.
+        # It needs its permissions, and the table's TTL and recovery, before it runs.
         resource.node.add_dependency(self.function.role, tables)

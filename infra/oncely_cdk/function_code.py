@@ -1,4 +1,4 @@
-"""What each Lambda runs: the package, and layers of third-party code under it."""
+"""The code of each function: the package, and layers of third-party code."""
 
 from typing import Final
 
@@ -7,14 +7,14 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from oncely.provider import AnyProvider
-from oncely_cdk.bytecode import lambda_python
-from oncely_cdk.function_files import (
+from oncely_cdk.layers import RUNTIME, Target, layers_for
+from oncely_cdk.packaging import (
     NOT_SHIPPED,
     compile_functions,
     digest_files,
+    lambda_python,
     list_shipped_files,
 )
-from oncely_cdk.layers import RUNTIME, Target, layers_for
 from oncely_cdk.paths import FUNCTIONS, PACKAGE
 from oncely_cdk.stages import Stage
 
@@ -23,8 +23,8 @@ ARCHITECTURE: Final = lambda_.Architecture.ARM_64
 
 
 def function_code(*, stage: Stage) -> lambda_.AssetCode:
-    """The code that every function shares; its hash knows no other file."""
-    # On one machine code is replaced in seconds, so nobody waits for a compiler there.
+    """The code of every function. Its hash covers the shipped files only."""
+    # Local redeploys must take seconds, so they skip the compiler.
     if stage.is_local or lambda_python() is None:
         excluded = [f"/{PACKAGE.name}/{pattern}" for pattern in NOT_SHIPPED]
         return lambda_.Code.from_asset(
@@ -38,7 +38,7 @@ def function_code(*, stage: Stage) -> lambda_.AssetCode:
 
 
 def handler_path(entry: str) -> str:
-    """The name that Lambda calls."""
+    """The handler string of an entry point."""
     return f"oncely.handlers.{entry}.handler"
 
 
@@ -52,8 +52,8 @@ class CodeLayers(Construct):
             name: lambda_.LayerVersion(
                 self,
                 name.title(),
-                description=f"Oncely: the packages of requirements/{layer.requirements.name}",
-                # The hash of the pins, not of the file: the same wherever it is built.
+                description=f"Oncely: packages of requirements/{layer.requirements.name}",
+                # The hash of the pins, not of the file: equal on every build machine.
                 code=lambda_.Code.from_asset(str(layer.build_if_missing()), asset_hash=layer.hash),
                 compatible_runtimes=[PYTHON],
                 compatible_architectures=[ARCHITECTURE],

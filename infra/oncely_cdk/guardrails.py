@@ -1,4 +1,4 @@
-"""What the stack refuses to be: numbers that would break the promise, said in a sentence."""
+"""Rejects settings that would break a guarantee, with an explanation for each."""
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
@@ -8,19 +8,19 @@ from oncely.contract import COMMIT_BUDGET, AnyContract
 from oncely.domain.jobs import CLOCK_SKEW
 from oncely_cdk.stages import Stage
 
-# Lambda's own advice: a batch may be tried again and throttled before its messages come back.
+# AWS's recommendation: a batch may be retried and throttled before its messages reappear.
 VISIBILITY_FACTOR: Final = 6
 
 
 class UnsafeStageError(Exception):
-    """The stage's numbers do not go together."""
+    """The settings of the stage contradict each other."""
 
 
 def validate_stage(stage: Stage, contracts: Iterable[type[AnyContract]]) -> None:
-    """Raise with every sentence there is to say about this stage."""
+    """Check a stage. Raises UnsafeStageError with one line for each problem."""
     contract_types = tuple(contracts)
     if not contract_types:
-        raise UnsafeStageError("There is no contract, so there is nothing to run.")
+        raise UnsafeStageError("No contracts are registered, so the stack has nothing to run.")
     faults = (
         *_visibility(stage),
         *(
@@ -28,71 +28,71 @@ def validate_stage(stage: Stage, contracts: Iterable[type[AnyContract]]) -> None
             for contract_type in contract_types
             for fault in _time_for_one_job(stage, contract_type)
         ),
-        *_lease(stage, max(contract_types, key=lambda kind: kind.policy.profile.request_timeout)),
+        *_lease(stage, max(contract_types, key=lambda one: one.policy.profile.request_timeout)),
         *_dead_letters(stage),
-        *(fault for kind in contract_types for fault in _proof_retention(stage, kind)),
+        *(fault for one in contract_types for fault in _proof_retention(stage, one)),
     )
     if faults:
         raise UnsafeStageError("\n".join(faults))
 
 
 def _visibility(stage: Stage) -> Iterator[str]:
-    # Dead letters and rejects are worked by functions that have the reconciler's time.
+    # The consumers of dead letters and rejects have the reconciler's timeout.
     visibility = stage.visibility_timeout_seconds
     for name in ("worker_timeout_seconds", "reconciler_timeout_seconds"):
         timeout: int = getattr(stage, name)
         least = VISIBILITY_FACTOR * timeout
         if visibility < least:
             yield (
-                f"A message would come back after {visibility} s (visibility_timeout_seconds), "
-                f"while its function may run for {timeout} s ({name}): visibility_timeout_seconds "
-                f"must be at least {VISIBILITY_FACTOR} times that, {least} s."
+                f"visibility_timeout_seconds is {visibility} s but must be at least {least} s, "
+                f"{VISIBILITY_FACTOR} times {name} ({timeout} s). Otherwise a message reappears "
+                "while its function may still run."
             )
 
 
 def _time_for_one_job(stage: Stage, contract_type: type[AnyContract]) -> Iterator[str]:
-    """All calls at their timeouts and the commit must fit, or the function dies halfway."""
+    """All calls at their timeouts plus the commit must fit, or Lambda stops the job halfway."""
     profile = contract_type.policy.profile
     timeouts = {"worker_timeout_seconds": stage.worker_timeout_seconds}
     timeouts["reconciler_timeout_seconds"] = stage.reconciler_timeout_seconds
     for name, timeout in timeouts.items():
         if contract_type.max_duration() >= timedelta(seconds=timeout):
             yield (
-                f"One {contract_type.job_type} may take {_seconds(contract_type.max_duration())} s "
-                f"({profile.max_calls} calls of {_seconds(profile.request_timeout)} s to "
-                f"{profile.name}, and {_seconds(COMMIT_BUDGET)} s to record the end), "
-                f"but its function is stopped after {timeout} s ({name})."
+                f"{name} is {timeout} s but must be more than "
+                f"{_seconds(contract_type.max_duration())} s, the longest run of "
+                f"{contract_type.job_type}: {profile.max_calls} calls of "
+                f"{_seconds(profile.request_timeout)} s to {profile.name}, and "
+                f"{_seconds(COMMIT_BUDGET)} s to record the result."
             )
 
 
 def _lease(stage: Stage, contract_type: type[AnyContract]) -> Iterator[str]:
-    """A message that returns inside the lease finds its job held, and spends a receive on it."""
+    """A message that reappears during the lease wastes a receive: its job is still claimed."""
     lease = stage.worker_timeout_seconds + _seconds(
         contract_type.policy.profile.request_timeout + CLOCK_SKEW
     )
     if lease >= stage.visibility_timeout_seconds:
         yield (
-            f"The lease of a {contract_type.job_type} lasts {lease:g} s (worker_timeout_seconds + "
+            f"visibility_timeout_seconds is {stage.visibility_timeout_seconds} s but must be more "
+            f"than {lease:g} s, the lease of {contract_type.job_type}: worker_timeout_seconds + "
             f"the request timeout of {contract_type.policy.profile.name} + "
-            f"{_seconds(CLOCK_SKEW)} s of clock skew), but its message comes back after "
-            f"{stage.visibility_timeout_seconds} s (visibility_timeout_seconds), before the lease "
-            "is over."
+            f"{_seconds(CLOCK_SKEW)} s of clock skew. Otherwise a message "
+            "reappears before the lease expires."
         )
 
 
 def _dead_letters(stage: Stage) -> Iterator[str]:
-    """SQS counts a dead letter's age from its first send, so the later queue must keep longer."""
+    """SQS counts a dead letter's age from its first send, so its retention must be longer."""
     if stage.dead_letter_retention_days <= stage.queue_retention_days:
         yield (
-            f"Dead letters would be kept for {stage.dead_letter_retention_days} days "
-            "(dead_letter_retention_days), counted from the first send, and a queue keeps a "
-            f"message for {stage.queue_retention_days} days (queue_retention_days) already: "
-            "dead_letter_retention_days must be longer."
+            f"dead_letter_retention_days is {stage.dead_letter_retention_days} days but must be "
+            f"more than queue_retention_days ({stage.queue_retention_days} days): SQS counts both "
+            "from the first send."
         )
 
 
 def _proof_retention(stage: Stage, contract_type: type[AnyContract]) -> Iterator[str]:
-    """The proof that a job ran must outlive everything that could run it again."""
+    """The proof that a job ran must outlive every way to run it again."""
     row_retention = timedelta(days=stage.row_retention_days)
     kept = contract_type.effective_retention(row_retention)
     by_stage = contract_type.proof_retention is None and kept == row_retention
@@ -109,9 +109,8 @@ def _proof_retention(stage: Stage, contract_type: type[AnyContract]) -> Iterator
     way, least = max(ways.items(), key=lambda item: item[1])
     if kept <= least:
         yield (
-            f"The row of an ended {contract_type.job_type} would be kept for {_days(kept)} days "
-            f"({name}), but the job could be run again for {_days(least)} days ({way}): "
-            f"{name} must be longer."
+            f"{name} of {contract_type.job_type} is {_days(kept)} days but must be more than "
+            f"{_days(least)} days ({way}). Until then a message could run an ended job again."
         )
 
 

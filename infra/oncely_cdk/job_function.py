@@ -1,24 +1,49 @@
-"""One Lambda function: its own role, its own log group, and only the actions it names."""
+"""A Lambda function with its own role and log group, and only the permissions it is granted."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from aws_cdk import Acknowledgment, Duration, Stack, Validations
+from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Stack, Validations
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from oncely.provider import AnyProvider
 from oncely_cdk.function_code import ARCHITECTURE, PYTHON, CodeLayers, function_code, handler_path
-from oncely_cdk.log_group import create_log_group
 from oncely_cdk.stages import Stage
 
 _WRITE_LOGS: Final = ("logs:CreateLogStream", "logs:PutLogEvents")
+# The retention periods that CloudWatch offers, by days.
+_RETENTION_STEPS: Final = {
+    1: logs.RetentionDays.ONE_DAY,
+    7: logs.RetentionDays.ONE_WEEK,
+    14: logs.RetentionDays.TWO_WEEKS,
+    30: logs.RetentionDays.ONE_MONTH,
+    90: logs.RetentionDays.THREE_MONTHS,
+    180: logs.RetentionDays.SIX_MONTHS,
+    365: logs.RetentionDays.ONE_YEAR,
+    731: logs.RetentionDays.TWO_YEARS,
+}
+
+
+def create_log_group(scope: Construct, *, stage: Stage, name: str | None = None) -> logs.LogGroup:
+    """Create the log group of a construct, with at least the stage's retention."""
+    # A retained group with a fixed name would block the next deployment.
+    stays = stage.retain_data and name is None
+    steps = (step for days, step in _RETENTION_STEPS.items() if stage.log_retention_days <= days)
+    return logs.LogGroup(
+        scope,
+        "Logs",
+        log_group_name=name,
+        retention=next(steps, logs.RetentionDays.TEN_YEARS),
+        removal_policy=RemovalPolicy.RETAIN if stays else RemovalPolicy.DESTROY,
+    )
 
 
 class OncelyFunction(Construct):
-    """The function of oncely/handlers/<entry>.py; `allow` is its only way to a permission."""
+    """The function of oncely/handlers/<entry>.py. Every permission goes through `grant`."""
 
     def __init__(
         self,
@@ -54,26 +79,26 @@ class OncelyFunction(Construct):
             memory_size=memory_mb,
             environment={
                 **(environment or {}),
-                # Logs, metrics and traces carry it, so that two stacks are told apart.
+                # Logs, metrics and traces carry it, which keeps the stacks of one account apart.
                 "POWERTOOLS_SERVICE_NAME": Stack.of(self).stack_name,
             },
             role=self.role,
             log_group=log_group,
             tracing=lambda_.Tracing.ACTIVE if is_traced else lambda_.Tracing.DISABLED,
-            # A long job feeds its own queue; Lambda would stop it after sixteen rounds.
+            # A long job sends to its own queue, and Lambda stops such loops after 16 rounds.
             recursive_loop=lambda_.RecursiveLoop.ALLOW if sends_to_own_queue else None,
         )
         Validations.of(self.function).acknowledge(
             Acknowledgment(
                 id="AwsSolutions-L1",
-                reason="3.13 is the newest Python that this code was run on; supported until 2029.",
+                reason="The code is tested on Python 3.13, which Lambda supports until 2029.",
             )
         )
         self.grant(*_WRITE_LOGS, resources=[log_group.log_group_arn])
         if is_traced:
             self.suppress_nag(
                 "AwsSolutions-IAM5[Resource::*]",
-                reason="X-Ray has no resources to name for PutTraceSegments and its like.",
+                reason="The X-Ray actions do not support resource-level permissions.",
             )
 
     def grant(
@@ -83,12 +108,12 @@ class OncelyFunction(Construct):
         string_equals: Mapping[str, str] | None = None,
         leading_keys: str | None = None,
     ) -> None:
-        """Permit these actions on these resources, if the request has exactly these values.
+        """Permit these actions on these resources, under these conditions.
 
-        `leading_keys`: of a table, only the items whose partition key is like this.
+        `leading_keys` is a pattern for the partition keys of the items that may be accessed.
         """
         named = [*actions]
-        # AWS authorizes a batch as what it is a batch of; the local engine by its own name.
+        # AWS authorizes a batch as sqs:SendMessage; the local engine as sqs:SendMessageBatch.
         if self._is_local and "sqs:SendMessage" in named:
             named.append("sqs:SendMessageBatch")
         conditions: dict[str, object] = (
@@ -104,7 +129,7 @@ class OncelyFunction(Construct):
         )
 
     def suppress_nag(self, finding: str, *, reason: str) -> None:
-        """Say why a finding about this function's permissions is meant; once is enough."""
+        """Suppress a cdk-nag finding about this function's permissions, once."""
         if finding in self._suppressed:
             return
         self._suppressed.add(finding)
@@ -112,10 +137,10 @@ class OncelyFunction(Construct):
         Validations.of(policy).acknowledge(Acknowledgment(id=finding, reason=reason))
 
     def suppress_nag_for_pattern(self, arn: str, *, reason: str) -> None:
-        """Say why this function may act on every resource that an ARN with `*` matches."""
+        """Suppress the finding about a permission on an ARN with `*`."""
         resolved = Stack.of(self).resolve(arn)
-        # cdk-nag writes what only a deployment knows in angle brackets. Signed in to an account,
-        # the CDK knows all of it: it is text already.
+        # cdk-nag writes deploy-time values in angle brackets. With account and region set, the ARN
+        # is plain text.
         parts = [resolved] if isinstance(resolved, str) else resolved["Fn::Join"][1]
         spelled = "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
         self.suppress_nag(f"AwsSolutions-IAM5[Resource::{spelled}]", reason=reason)
@@ -128,8 +153,8 @@ class OncelyFunction(Construct):
         max_concurrency: int,
         batching_window: Duration | None = None,
     ) -> None:
-        """Be fed from a queue; what fails is named, and only that comes back."""
-        # Lambda polls in this function's name.
+        """Consume a queue. Failed messages are reported by id, and only those are redelivered."""
+        # Lambda polls the queue with this function's role.
         self.grant(
             *("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
             resources=[queue.queue_arn],

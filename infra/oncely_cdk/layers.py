@@ -1,4 +1,4 @@
-"""Builds the layers of third-party code from pinned wheels, without Docker, once per input."""
+"""Builds the Lambda layers from pinned wheels, without Docker, once for each input."""
 
 import compileall
 import hashlib
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from oncely_cdk.bytecode import (
+from oncely_cdk.packaging import (
     CACHE_TAG,
     LAMBDA_PYTHON_VERSION,
     MISSING_PYTHON_WARNING,
@@ -29,21 +29,21 @@ from oncely_cdk.paths import REPOSITORY
 BUILD: Final = REPOSITORY / ".build" / "layers"
 REQUIREMENTS: Final = REPOSITORY / "requirements"
 
-# Raise it when the steps below change what comes out: it is part of every layer's hash.
+# Part of every layer's hash: raise it when the steps below change their result.
 RECIPE: Final = "3"
 
-RUNTIME: Final = "runtime"  # what every function needs
-# On one machine there is no Lambda that brings boto3, so this one does, in the place of `runtime`.
+RUNTIME: Final = "runtime"  # for every function
+# The local engine does not provide boto3 as Lambda does, so this layer replaces `runtime` there.
 LOCAL: Final = "local"
 
 _PLATFORM_ON_LAMBDA: Final = "manylinux2014_aarch64"
 _RUNTIME_PATH: Final = "/opt/python"  # where Lambda unpacks layers
-# Zip files know no time before this; a fixed one makes the same files the same archive.
+# The earliest time a zip file can hold. A fixed time makes archives reproducible.
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
-# What pip leaves that no import reads, and that tells where and how it was installed.
+# Written by pip, read by no import, and different on each machine.
 _EXCLUDED_FILES: Final = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
 
-# Of the 400 services that botocore describes, those that this stack is made of.
+# The services that this stack uses, of the 400 that botocore describes.
 _SERVICES: Final = frozenset(
     {
         *("cloudformation", "cloudwatch", "cognito-idp", "dynamodb", "events", "lambda", "logs"),
@@ -58,7 +58,7 @@ class LayerError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """What the layers run on: an interpreter, and how pip finds wheels for it."""
+    """The platform that layers run on, and pip's options to find wheels for it."""
 
     name: str
     pip: tuple[str, ...]
@@ -66,7 +66,7 @@ class Target:
 
     @classmethod
     def lambda_(cls) -> "Target":
-        """Lambda, whatever machine builds it."""
+        """Lambda, on any build machine."""
         return cls(
             f"lambda-{LAMBDA_PYTHON_VERSION}-{_PLATFORM_ON_LAMBDA}",
             ("--platform", _PLATFORM_ON_LAMBDA, "--python-version", LAMBDA_PYTHON_VERSION),
@@ -74,7 +74,7 @@ class Target:
 
     @classmethod
     def this_machine(cls) -> "Target":
-        """The local engine, which runs functions on the interpreter that it was installed with."""
+        """The local engine, which runs functions on its own interpreter."""
         tag = f"{sys.implementation.cache_tag}-{sys.platform}-{platform.machine()}"
         return cls(f"local-{tag}", (), is_local=True)
 
@@ -93,8 +93,8 @@ class Layer:
 
     @property
     def hash(self) -> str:
-        """Says what is inside: the pins carry hashes, so equal inputs give equal code."""
-        # What is unpacked on this machine is found by where it lies.
+        """The hash of the inputs. The pins carry hashes, so equal inputs give equal layers."""
+        # A local layer contains the path of its unpacked packages.
         location = (str(BUILD),) if self.target.is_local else ()
         bytecode = (CACHE_TAG,) if not self.target.is_local and lambda_python() else ()
         made = (*self.target.pip, *location, *bytecode)
@@ -103,16 +103,16 @@ class Layer:
 
     @property
     def archive(self) -> Path:
-        """Where the finished layer is kept."""
+        """The path of the built layer."""
         return BUILD / f"{self.name}-{self.target.name}-{self.hash[:16]}.zip"
 
     @property
     def unpacked(self) -> Path:
-        """Where its packages lie on this machine, if that is what it was built for."""
+        """The folder of its packages, if it was built for the local engine."""
         return self.archive.with_suffix("")
 
     def build_if_missing(self) -> Path:
-        """The layer as a zip file; made only if these very inputs were never built before."""
+        """Return the layer's zip file. Builds it unless these inputs were built before."""
         if not self.archive.exists():
             self._build()
         return self.archive
@@ -128,20 +128,20 @@ class Layer:
                 compile_for_lambda(folder, runtime_path=_RUNTIME_PATH)
             archive = Path(scratch) / "layer.zip"
             _pack(folder, archive)
-            # Two builds at once make the same file; whoever is last replaces it in one step.
+            # Concurrent builds produce the same file, and the replacement is atomic.
             archive.replace(self.archive)
 
     def _keep_unpacked(self, folder: Path) -> Path:
-        """Put the packages where they stay; the layer itself only says where that is.
+        """Keep the packages in a folder, and return a layer that only points there.
 
-        The local engine unpacks every layer anew for each of its many worker processes.
+        The local engine unpacks every layer again for each of its many worker processes.
         """
         _strip_for_local(folder)
         shutil.rmtree(self.unpacked, ignore_errors=True)
         folder.replace(self.unpacked)
         pointer = folder / "lib" / "python" / "site-packages"
         pointer.mkdir(parents=True)
-        # In front, as a layer's own packages are: the engine's come with other versions.
+        # First on the path, as a layer's packages are: the engine has other versions of some.
         line = f"import sys; sys.path.insert(0, {str(self.unpacked)!r})\n"
         (pointer / f"{self.name}.pth").write_text(line, encoding="utf-8")
         return folder
@@ -161,8 +161,8 @@ class Layer:
         )
         if done.returncode:
             raise LayerError(
-                f"the layer {self.name!r} could not be built for {self.target.name}; it needs the "
-                f"package index once (`make setup` does it):\n{done.stderr.strip()}"
+                f"Cannot build the layer {self.name!r} for {self.target.name}. The first build "
+                f"needs the package index; `make setup` builds all layers:\n{done.stderr.strip()}"
             )
 
 
@@ -170,7 +170,7 @@ TARGETS: Final = {"lambda": Target.lambda_(), "local": Target.this_machine()}
 
 
 def layers_for(target: Target) -> dict[str, Layer]:
-    """The layers of a target, by the name that functions ask for."""
+    """The layers of a target, by name."""
     runtime = RUNTIME if target == Target.lambda_() else LOCAL
     names = {path.stem.removeprefix("layer-") for path in REQUIREMENTS.glob("layer-*.txt")}
     providers = {name: Layer(name, target) for name in sorted(names - {RUNTIME, LOCAL})}
@@ -178,7 +178,7 @@ def layers_for(target: Target) -> dict[str, Layer]:
 
 
 def build_layers(targets: Iterable[Target]) -> Iterator[Path]:
-    """Build what is missing for these targets, and delete layers that no target uses anymore."""
+    """Build the missing layers of these targets, and delete layers that no target uses."""
     for target in targets:
         yield from (layer.build_if_missing() for layer in layers_for(target).values())
     layers = [layer for target in TARGETS.values() for layer in layers_for(target).values()]
@@ -191,20 +191,20 @@ def build_layers(targets: Iterable[Target]) -> Iterator[Path]:
 
 
 def _pins(requirements: Path) -> list[str]:
-    """The lines that pip reads; a comment changes nothing."""
+    """The requirement lines without comments."""
     lines = requirements.read_text(encoding="utf-8").splitlines()
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
 def _strip_for_local(folder: Path) -> None:
-    """For one machine, where each of many worker processes imports everything anew."""
+    """Reduce import time: each of the engine's many worker processes imports everything again."""
     for service in (folder / "botocore" / "data").glob("*/"):
         if service.name not in _SERVICES:
             shutil.rmtree(service)
     with warnings.catch_warnings():
-        # From Python 3.12 on, the compiler tells what it thinks of other people's strings.
+        # Since Python 3.12 the compiler warns about invalid escapes in third-party code.
         warnings.simplefilter("ignore", SyntaxWarning)
-        # Compiled code in the place of its source, as it is imported most quickly.
+        # Bytecode instead of source files imports fastest.
         compileall.compile_dir(
             folder,
             quiet=2,
@@ -217,7 +217,7 @@ def _strip_for_local(folder: Path) -> None:
 
 
 def _pack(folder: Path, archive: Path) -> None:
-    shutil.rmtree(folder / "bin", ignore_errors=True)  # commands, with this machine's paths inside
+    shutil.rmtree(folder / "bin", ignore_errors=True)  # scripts that contain this machine's paths
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
         for path in sorted(_files(folder)):
             entry = zipfile.ZipInfo(str(Path("python") / path.relative_to(folder)), _EPOCH)
@@ -232,7 +232,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Build the layers of the named targets, or of all, and print each when it is done."""
+    """Build the layers of the named targets (default: all), and print each."""
     if "local" not in names and lambda_python() is None:
         sys.stderr.write(f"{MISSING_PYTHON_WARNING}\n")
     try:

@@ -1,4 +1,4 @@
-"""Where the sources lie that the constructs deploy."""
+"""The folders of the sources that the constructs deploy."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""The providers' keys: a secret for each, created empty for a person to fill, or there already."""
+"""The secrets with the providers' API keys: existing ones, or created empty."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from oncely_cdk.stages import Stage
 
 
 class ProviderSecrets(Construct):
-    """Functions know a secret by its ARN: a name may be used by another stack as well."""
+    """One secret per provider. Functions get its ARN, since names can collide between stacks."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage, names: Iterable[str]) -> None:
         super().__init__(scope, id_)
@@ -19,15 +19,15 @@ class ProviderSecrets(Construct):
         self._read_only_arns = {**self._arns, **stage.read_only_secrets}
 
     def arns(self, names: Iterable[str], *, read_only: bool = False) -> list[str]:
-        """The ARNs of these secrets; `reading`: of keys that need not act."""
+        """The ARNs of these secrets, or of their read-only versions."""
         return list(self._select_arns(names, read_only=read_only).values())
 
     def arns_by_name(self) -> dict[str, str]:
-        """The ARN of each secret, by its short name."""
+        """The ARN of each secret, by short name."""
         return dict(self._arns)
 
     def env_vars(self, names: Iterable[str], *, read_only: bool = False) -> dict[str, str]:
-        """The variables that name these secrets; `reading`: of keys that need not act."""
+        """The variables with the ARNs of these secrets, or of their read-only versions."""
         found = self._select_arns(names, read_only=read_only)
         return {secret_env_var(name): arn for name, arn in found.items()}
 
@@ -41,18 +41,18 @@ class ProviderSecrets(Construct):
         secret = secretsmanager.Secret(
             self,
             pascal_case(name),
-            description=f"Oncely: the API key of {name}; put it in as plain text",
+            description=f"Oncely: API key of {name}, stored as plain text",
             removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
         )
-        # The construct would make a random password up, which no provider knows.
+        # Without this, the construct would generate a random password.
         resource = secret.node.default_child
         assert isinstance(resource, secretsmanager.CfnSecret)  # noqa: S101  # for the type checker
         resource.add_property_deletion_override("GenerateSecretString")
         Validations.of(secret).acknowledge(
             Acknowledgment(
                 id="AwsSolutions-SMG4",
-                reason="The provider makes the key; a new one is put in, and used in 5 minutes.",
+                reason="The provider issues the key; functions use a new one within 5 minutes.",
             )
         )
-        # Not its reference: the local engine gives the name for that, AWS the ARN.
+        # Not its reference: that is the ARN on AWS, but the name in the local engine.
         return resource.attr_id

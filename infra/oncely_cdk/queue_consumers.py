@@ -1,4 +1,4 @@
-"""The consumers at the end of the line: dead letters come to a known state, rejects are kept."""
+"""The consumers of dead letters and rejects."""
 
 from typing import Final
 
@@ -10,15 +10,15 @@ from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.table_schemas import JOBS
 
 BATCH_SIZE: Final = 10
-# A batch of dead letters is one alert: an outage that gives up thousands must not mail thousands.
+# One alert per batch, so that thousands of dead letters do not send thousands of emails.
 DEAD_LETTER_BATCH_SIZE: Final = 100
 BATCHING_WINDOW: Final = Duration.minutes(1)
-# Two is the least that Lambda takes, and neither of them is in a hurry.
+# The minimum that Lambda accepts; neither consumer is urgent.
 MAX_CONCURRENCY: Final = 2
 
 
 class DeadLetterConsumer(Construct):
-    """Brings the job of each dead letter to a known state; the row carries it on."""
+    """Records the job of each dead letter in its row, from which it is resumed."""
 
     def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
         super().__init__(scope, id_)
@@ -27,7 +27,7 @@ class DeadLetterConsumer(Construct):
             self,
             "Receive",
             entry="handle_dead_letters",
-            description="brings the jobs of dead letters to a known state",
+            description="records the jobs of dead letters",
             stage=shared.stage,
             layers=shared.layers,
             timeout_seconds=shared.stage.reconciler_timeout_seconds,

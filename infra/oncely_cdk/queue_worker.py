@@ -1,4 +1,4 @@
-"""The worker of one queue, with what the queue's contracts need and nothing else."""
+"""The worker of one queue, with the permissions that its contracts need and no others."""
 
 from aws_cdk import Stack
 from constructs import Construct
@@ -10,7 +10,7 @@ from oncely_cdk.shared_resources import SharedResources
 
 
 class QueueWorker(Construct):
-    """One function of oncely/handlers/process_queue.py, fed from one queue."""
+    """A function of oncely/handlers/process_queue.py that consumes one queue."""
 
     def __init__(self, scope: Construct, id_: str, *, queue: str, shared: SharedResources) -> None:
         super().__init__(scope, id_)
@@ -20,7 +20,7 @@ class QueueWorker(Construct):
             self,
             "Worker",
             entry="process_queue",
-            description=f"works the queue {queue!r}",
+            description=f"runs the jobs of the queue {queue!r}",
             stage=stage,
             layers=shared.layers,
             timeout_seconds=stage.worker_timeout_seconds,
@@ -45,12 +45,12 @@ class QueueWorker(Construct):
         self.worker.add_queue_source(
             own, batch_size=stage.batch_size, max_concurrency=stage.concurrency_for(queue)
         )
-        # A message of a job that another worker holds is shown again when that one is done.
+        # A message of a job that is leased elsewhere is delayed until that lease expires.
         self.worker.grant("sqs:ChangeMessageVisibility", resources=[own.queue_arn])
 
     def _grant_work(self, required: RequiredResources, shared: SharedResources) -> None:
         worker, tables = self.worker, shared.tables
-        # The condition check is the second attempt's: the first must have failed.
+        # The condition check is for a resubmission: the prior job must have failed.
         worker.grant(
             *("dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"),
             resources=[tables.jobs.table_arn],

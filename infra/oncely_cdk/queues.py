@@ -1,4 +1,4 @@
-"""The queues: one for each name in the registry, one for dead letters, one for rejects."""
+"""The queues: one for each name in the contracts, one for dead letters, one for rejects."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -11,13 +11,13 @@ from oncely.contract import MAX_MESSAGE_BYTES
 from oncely.settings import pascal_case, queue_env_var
 from oncely_cdk.stages import Stage
 
-# A reject is the whole body with a reason beside it, and SQS counts both: what comes in must leave
-# room for that, or a body that fills a message could never be put aside.
+# SQS counts a reject's body and its reason. Limiting incoming messages leaves room for the reason;
+# otherwise a message of maximum size could not be rejected.
 MAX_QUEUE_MESSAGE_BYTES: Final = 2 * MAX_MESSAGE_BYTES
 
 
 class Queues(Construct):
-    """Every queue is encrypted and, outside one machine, refuses plain HTTP."""
+    """The encrypted queues. All but those of the local stack require TLS."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage, names: Iterable[str]) -> None:
         super().__init__(scope, id_)
@@ -25,7 +25,7 @@ class Queues(Construct):
         kept = Duration.days(stage.dead_letter_retention_days)
         self.dead_letters = self._queue("DeadLetters", retention=kept)
         self.rejects = self._queue("Rejects", retention=kept)
-        self._suppress_nag_for_last_queue(self.rejects)
+        self._suppress_nag(self.rejects)
         self._queues = {
             name: self._queue(
                 pascal_case(name),
@@ -40,16 +40,16 @@ class Queues(Construct):
 
     @property
     def by_name(self) -> Mapping[str, sqs.Queue]:
-        """The queues that carry jobs, by their short names."""
+        """The job queues, by short name."""
         return self._queues
 
     def env_vars(self, names: Iterable[str] | None = None) -> dict[str, str]:
-        """The variables that give these queues' addresses; all of them unless named."""
+        """The variables with the URLs of these queues (default: all job queues)."""
         wanted = self._queues if names is None else names
         return {queue_env_var(name): self._queues[name].queue_url for name in wanted}
 
     def arns(self, names: Iterable[str] | None = None) -> list[str]:
-        """The ARNs of these queues; of all of them unless named."""
+        """The ARNs of these queues (default: all job queues)."""
         wanted = self._queues if names is None else names
         return [self._queues[name].queue_arn for name in wanted]
 
@@ -72,10 +72,10 @@ class Queues(Construct):
             dead_letter_queue=dead_letters,
         )
 
-    def _suppress_nag_for_last_queue(self, queue: sqs.Queue) -> None:
+    def _suppress_nag(self, queue: sqs.Queue) -> None:
         Validations.of(queue).acknowledge(
             Acknowledgment(
                 id="AwsSolutions-SQS3",
-                reason="Rejects are the end of the line: they are archived, and alarmed on by age.",
+                reason="It has no further queue: rejects are archived, with an alarm on age.",
             )
         )

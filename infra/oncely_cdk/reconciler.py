@@ -10,8 +10,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from oncely.aws import dynamodb_sweep_leases as sweep_leases
-from oncely_cdk.job_function import OncelyFunction
-from oncely_cdk.log_group import create_log_group
+from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.reconciler_machine import FIND, FINISH, RESOLVE, definition
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.table_schemas import DUE_INDEX, JOBS, TABLE_SCHEMAS
@@ -19,11 +18,11 @@ from oncely_cdk.tables import Tables
 
 
 class ReconcilerConstruct(Construct):
-    """Asks what became of jobs; it never acts."""
+    """Looks up the outcomes of jobs. It never executes effects."""
 
     def __init__(self, scope: Construct, id_: str, *, shared: SharedResources) -> None:
         super().__init__(scope, id_)
-        # Its functions start it, so its name is known before it is made.
+        # Its functions start it, so its ARN must be known before it exists.
         self._name = f"{Stack.of(self).stack_name}-reconciler"
         self._arn = Stack.of(self).format_arn(
             service="states",
@@ -49,16 +48,16 @@ class ReconcilerConstruct(Construct):
         scheduler.Schedule(
             self,
             "Interval",
-            description="Oncely: look whether anything is due",
+            description="Oncely: check for due jobs",
             schedule=scheduler.ScheduleExpression.rate(
                 Duration.minutes(shared.stage.sweep_interval_minutes)
             ),
             target=targets.LambdaInvoke(
                 self.find.function,
                 input=scheduler.ScheduleTargetInput.from_object({}),
-                # The next one does what this one could not.
+                # The next invocation does the same.
                 retry_attempts=0,
-                # By itself, the target would permit every version of the function.
+                # Without this, the target would permit every version of the function.
                 role=role.without_policy_updates(),
             ),
         )
@@ -73,8 +72,8 @@ class ReconcilerConstruct(Construct):
             self,
             "Find",
             entry="find_due_work",
-            description="finds jobs that are due, and starts a sweep if there are any",
-            is_traced=False,  # 43,200 traces a month of nothing would cost more than the rest
+            description="finds due jobs, and starts a sweep if there are any",
+            is_traced=False,  # 43,200 traces a month would cost more than all others
             stage=stage,
             layers=shared.layers,
             timeout_seconds=stage.reconciler_timeout_seconds,
@@ -94,7 +93,7 @@ class ReconcilerConstruct(Construct):
             if name not in TABLE_SCHEMAS:
                 function.suppress_nag_for_pattern(
                     f"{tables.arn(name)}/index/*",
-                    reason="Another team made the table; its contract alone knows the indexes.",
+                    reason="An existing table: only its contract knows the indexes.",
                 )
         return function
 
@@ -109,10 +108,10 @@ class ReconcilerConstruct(Construct):
             self,
             "Resolve",
             entry="resolve_jobs",
-            description="asks what became of a group of jobs, and records it",
+            description="looks up and records the outcomes of a group of jobs",
             stage=stage,
             layers=shared.layers,
-            # The last job of a group begins only while there is time for all its calls.
+            # A job of a group starts only while there is time for all its calls.
             timeout_seconds=2 * stage.reconciler_timeout_seconds,
             memory_mb=stage.worker_memory_mb,
             providers=shared.required.providers,
@@ -120,7 +119,7 @@ class ReconcilerConstruct(Construct):
                 **shared.lookup_env_vars(),
                 **shared.alerts.env_vars(),
                 "SWEEP_JOBS_AT_ONCE": str(stage.sweep_jobs_at_once),
-                # Groups that run at once share what a provider takes.
+                # Concurrent groups share the provider's rate limit.
                 **{name: f"{rate / stage.sweep_groups_at_once:g}" for name, rate in rates.items()},
             },
         )
@@ -134,7 +133,7 @@ class ReconcilerConstruct(Construct):
             self,
             "Finish",
             entry="finish_sweep",
-            description="says what a sweep did, and starts the next if more is due",
+            description="summarizes a sweep, and starts the next one if more jobs are due",
             stage=shared.stage,
             layers=shared.layers,
             timeout_seconds=shared.stage.reconciler_timeout_seconds,
@@ -144,7 +143,7 @@ class ReconcilerConstruct(Construct):
         return function
 
     def _grant_sweep(self, function: OncelyFunction, tables: Tables) -> None:
-        """Let a function start sweeps, and write their leases and no other row."""
+        """Let a function start sweeps, and write sweep leases but no other row."""
         function.grant("states:StartExecution", resources=[self._arn])
         function.grant(
             "dynamodb:UpdateItem",
@@ -164,7 +163,7 @@ class ReconcilerConstruct(Construct):
             self,
             "Machine",
             state_machine_name=self._name,
-            comment="Oncely: the reconciler",
+            comment="Oncely: reconciler",
             state_machine_type=sfn.StateMachineType.STANDARD,
             definition_body=sfn.DefinitionBody.from_string(json.dumps(asl, indent=1)),
             definition_substitutions=arns,
@@ -188,12 +187,12 @@ def _suppress_nag(machine: sfn.StateMachine, role: iam.Role) -> None:
     Validations.of(machine).acknowledge(
         Acknowledgment(
             id="AwsSolutions-SF1",
-            reason="It keeps its own history; only errors are logged.",
+            reason="Step Functions keeps the execution history; only errors are logged.",
         )
     )
     Validations.of(role.node.find_child("DefaultPolicy")).acknowledge(
         Acknowledgment(
             id="AwsSolutions-IAM5[Resource::*]",
-            reason="Log delivery and X-Ray have no resources to name.",
+            reason="The log delivery and X-Ray actions do not support resource-level permissions.",
         )
     )

@@ -1,19 +1,19 @@
-"""The reconciler's state machine in the States language, apart from who builds it."""
+"""The reconciler's state machine in Amazon States Language."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-# Where the functions' ARNs go when the stack is deployed.
+# Placeholders for the functions' ARNs, substituted at deployment.
 FIND: Final = "FindArn"
 RESOLVE: Final = "ResolveArn"
 FINISH: Final = "FinishArn"
 
-# All the groups of a page, each tried again and again, and still some time.
+# Enough for all groups of a page with all their retries.
 TIMEOUT_SECONDS: Final = 30 * 60
 
 State = dict[str, Any]
 
-# Only what Lambda itself had trouble with; a retry does not help with what a function raised.
+# Only errors of Lambda itself. Retrying an exception of the function does not help.
 _RETRY: Final = {
     "ErrorEquals": [
         "Lambda.ClientExecutionTimeoutException",
@@ -30,13 +30,13 @@ _RETRY: Final = {
 
 
 def definition(*, max_concurrency: int) -> State:
-    """Find a page, resolve its groups, some at once, and finish; three states and one per group.
+    """Find a page of due jobs, resolve its groups concurrently, and finish.
 
-    A group whose worker dies is tried once more, one job at a time. If that fails too, its jobs
-    are named in the output, and stay due.
+    A group whose function crashes is retried once, one job at a time. If that fails too, the
+    output lists its jobs, and they stay due.
     """
     return {
-        "Comment": "Oncely: unknown becomes known, lost becomes found",
+        "Comment": "Oncely: one sweep of the reconciler",
         "TimeoutSeconds": TIMEOUT_SECONDS,
         "StartAt": "Find",
         "States": {
@@ -44,15 +44,15 @@ def definition(*, max_concurrency: int) -> State:
                 FIND,
                 {
                     "Payload": {
-                        "sweep.$": "$",  # the function knows what an input may say and leave out
+                        "sweep.$": "$",  # the function validates the input
                         "execution.$": "$$.Execution.Id",
                         "started_at.$": "$$.Execution.StartTime",
                     }
                 },
                 ResultSelector={"groups.$": "$.Payload.groups", "sweep.$": "$.Payload.sweep"},
-                Next="Each group",
+                Next="Process groups",
             ),
-            "Each group": {
+            "Process groups": {
                 "Type": "Map",
                 "ItemsPath": "$.groups",
                 "MaxConcurrency": max_concurrency,
@@ -87,12 +87,12 @@ def _group_states() -> dict[str, State]:
         "One at a time": _invoke(
             RESOLVE,
             {"Payload": {**one_by_one, "at_once": 1}},
-            Catch=_catch_all("Not looked at"),
+            Catch=_catch_all("Resolve failed"),
             OutputPath="$.Payload",
             End=True,
         ),
-        # Their rows are still due, so the next sweep finds them again.
-        "Not looked at": {
+        # The rows are still due, so the next sweep finds them again.
+        "Resolve failed": {
             "Type": "Pass",
             "Parameters": {"items.$": "$.items", "error.$": "$.error.Error"},
             "End": True,
@@ -101,7 +101,7 @@ def _group_states() -> dict[str, State]:
 
 
 def _catch_all(next_state: str) -> list[State]:
-    """Whatever the function ended in, Lambda's own troubles too."""
+    """Catch every error, including those of Lambda itself."""
     return [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": next_state}]
 
 
@@ -116,7 +116,7 @@ def _invoke(function: str, parameters: Mapping[str, Any], **more: Any) -> State:
 
 
 def find_undefined_states(machine: Mapping[str, Any]) -> Iterator[str]:
-    """The states that are named and not there: engines accept those, and fail in the night."""
+    """Find states that are referenced but not defined. The local engine accepts such a machine."""
     states: Mapping[str, State] = machine["States"]
     wanted = [machine["StartAt"]]
     for state in states.values():

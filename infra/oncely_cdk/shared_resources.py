@@ -1,4 +1,4 @@
-"""What functions share: the stage, the layers, and everything they may be let into."""
+"""What the functions share: the stage, the layers, and the resources to grant."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from oncely_cdk.tables import Tables
 
 @dataclass(frozen=True, kw_only=True)
 class SharedResources:
-    """Handed to each construct that makes a function."""
+    """Passed to each construct that creates a function."""
 
     stage: Stage
     required: RequiredResources
@@ -31,7 +31,7 @@ class SharedResources:
     bus: events.EventBus
 
     def publish_env_vars(self) -> dict[str, str]:
-        """What a function needs to know to publish an end."""
+        """The variables of a function that publishes ended jobs."""
         return {
             "EVENT_BUS_NAME": self.bus.event_bus_name,
             **self.retention_env_vars(),
@@ -39,11 +39,11 @@ class SharedResources:
         }
 
     def retention_env_vars(self) -> dict[str, str]:
-        """What a function needs to know to end a job."""
+        """The variables of a function that ends jobs."""
         return {"RETENTION_DAYS": str(self.stage.row_retention_days)}
 
     def lookup_env_vars(self) -> dict[str, str]:
-        """What a function needs to know to ask what became of any job, and to record it."""
+        """The variables of a function that looks up and records outcomes."""
         return {
             **self.publish_env_vars(),
             **self.tables.env_vars(self.required.tables),
@@ -52,12 +52,12 @@ class SharedResources:
         }
 
     def grant_check_table(self, function: OncelyFunction) -> None:
-        """Let a function see whether the job table holds the proofs; it may read its rows."""
+        """Let a function check that the job table is the expected one and protected."""
         names = ("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
         function.grant(*(f"dynamodb:{name}" for name in names), resources=[self.tables.arn(JOBS)])
 
     def grant_lookup(self, function: OncelyFunction) -> None:
-        """Let a function ask what became of any job, and record it."""
+        """Let a function look up outcomes at the providers, and record them."""
         required, tables = self.required, self.tables
         self.grant_check_table(function)
         function.grant(
@@ -74,7 +74,7 @@ class SharedResources:
             function.grant("secretsmanager:GetSecretValue", resources=keys)
 
     def grant_publish(self, function: OncelyFunction) -> None:
-        """Let a function send what an ended job owes: the event, the follow-ups."""
+        """Let a function send the follow-ups and events of ended jobs."""
         if self.required.publishes_events:
             function.grant("events:PutEvents", resources=[self.bus.event_bus_arn])
         function.grant("sqs:SendMessage", resources=self.queues.arns())

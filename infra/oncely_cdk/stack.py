@@ -1,4 +1,4 @@
-"""The whole of Oncely as one stack, derived from the contracts' registry."""
+"""Oncely as one stack, derived from the registered contracts."""
 
 from collections.abc import Iterable
 
@@ -9,15 +9,20 @@ from constructs import Construct
 from oncely.contract import AnyContract
 from oncely.settings import pascal_case
 from oncely_cdk.admin_page import AdminPage
-from oncely_cdk.alarm_specs import history_alarms, job_alarms, queue_alarms, reconciler_alarms
-from oncely_cdk.alarms import Alarms
+from oncely_cdk.alarms import (
+    Alarms,
+    JobMetrics,
+    history_alarms,
+    job_alarms,
+    queue_alarms,
+    reconciler_alarms,
+)
 from oncely_cdk.alerts import AlertTopic
 from oncely_cdk.archive import ArchiveBucket
 from oncely_cdk.dashboard import Dashboard
 from oncely_cdk.first_setup import FirstSetupConstruct
 from oncely_cdk.function_code import CodeLayers
 from oncely_cdk.guardrails import validate_stage
-from oncely_cdk.metrics import JobMetrics
 from oncely_cdk.provider_secrets import ProviderSecrets
 from oncely_cdk.queue_consumers import DeadLetterConsumer, RejectConsumer
 from oncely_cdk.queue_worker import QueueWorker
@@ -26,13 +31,12 @@ from oncely_cdk.reconciler import ReconcilerConstruct
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.stages import PROVIDERS_ADDRESS, Stage
-from oncely_cdk.stream_history import StreamHistory
-from oncely_cdk.stream_publisher import StreamPublisher
+from oncely_cdk.stream_consumers import StreamHistory, StreamPublisher
 from oncely_cdk.tables import Tables
 
 
 class OncelyStack(Stack):
-    """One construct for each capability; a new contract needs no line here."""
+    """One construct for each capability. A new contract needs no change here."""
 
     def __init__(
         self,
@@ -47,7 +51,7 @@ class OncelyStack(Stack):
             scope,
             id_,
             env=env,
-            description="Oncely: background jobs that run once, however often they are delivered",
+            description="Oncely: background jobs with one outcome, however often they run",
             termination_protection=stage.retain_data,
         )
         if stage.is_local:
@@ -68,7 +72,7 @@ class OncelyStack(Stack):
             ),
             archive=ArchiveBucket(self, "Archive", stage=stage),
             alerts=AlertTopic(self, "Alerts", stage=stage),
-            bus=events.EventBus(self, "Events", description="Oncely: jobs that have ended"),
+            bus=events.EventBus(self, "Events", description="Oncely: ended jobs"),
         )
         self.first_setup = FirstSetupConstruct(self, "FirstSetup", shared=self.shared)
         self.workers = {
@@ -87,7 +91,7 @@ class OncelyStack(Stack):
         Tags.of(self).add("stage", stage.name)
 
     def _add_alarms(self) -> None:
-        """Alarms over all of it, and a dashboard if the stage has one."""
+        """Add the alarms, and the dashboard if the stage has one."""
         queues, machine = self.shared.queues, self.reconciler.machine
         metrics = JobMetrics(self.stack_name)
         Alarms(
@@ -122,7 +126,7 @@ class OncelyStack(Stack):
             )
 
     def _add_outputs(self) -> None:
-        """The names that outside tools rely on."""
+        """Add the outputs that tools rely on."""
         shared = self.shared
         outputs = {
             **{

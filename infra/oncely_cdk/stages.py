@@ -1,4 +1,4 @@
-"""The settings of a stage: typed, frozen, and open to `-c name=value` on the command line."""
+"""The settings of a stage. Set one with `-c name=value` on the CDK's command line."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
@@ -15,89 +15,88 @@ StageName = Literal["dev", "prod", "local"]
 NonEmptyText = Annotated[str, Field(min_length=1)]
 PositiveInt = Annotated[int, Field(ge=1)]
 
-# Parameters of stage `local`: known when the engine runs, not when the stack is synthesized.
+# Stack parameters of stage `local`: known when the engine runs, not at synthesis.
 ENGINE_ADDRESS: Final = "EngineAddress"
 PROVIDERS_ADDRESS: Final = "ProvidersAddress"
 
-# Longer names for what is there already; `<name>` is one that the contracts speak of.
+# Suffixes of settings about one table, secret or queue that a contract names.
 _TABLE: Final = "_table"
-_SECRET: Final = "_secret_arn"  # noqa: S105  # the end of a name
+_SECRET: Final = "_secret_arn"  # noqa: S105  # a suffix
 _READ_ONLY_SECRET: Final = "_read_only_secret_arn"  # noqa: S105  # as above
 _CONCURRENCY: Final = "_worker_concurrency"
 _RATE: Final = "reads_per_second"  # shared by functions, so each gets its own value
 
 
 class StageError(Exception):
-    """The context of the CDK does not make a stage."""
+    """The CDK context does not define a valid stage."""
 
 
 class Stage(BaseModel):
-    """Everything that may differ between two deployments of the stack."""
+    """Everything that can differ between two deployments of the stack."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: StageName
 
-    # Who is told; none: alerts go to the topic only.
+    # Subscribed to the alert topic (default: no subscription).
     alert_email: NonEmptyText | None = None
-    # Where the runbook is that alarms point into.
+    # The page that alarms link to.
     runbook_url: NonEmptyText = "docs/operations.md"
 
-    # What is there already, by short name; the stack makes the others.
+    # Existing resources, by short name. The stack creates the others.
     existing_tables: Mapping[str, NonEmptyText] = {}
-    jobs_stream_arn: NonEmptyText | None = None  # with an existing job table only
+    jobs_stream_arn: NonEmptyText | None = None  # required with an existing job table
     existing_secrets: Mapping[str, NonEmptyText] = {}
-    # Keys that can only read, for whoever asks what became of a job; without, the worker's.
+    # Read-only API keys for the reconciler and the admin page (default: the worker's).
     read_only_secrets: Mapping[str, NonEmptyText] = {}
 
-    # The worker of a queue: a batch runs in `batch_size / batch_concurrency` rounds.
+    # The worker of each queue. `batch_concurrency` jobs of a batch run at the same time.
     worker_timeout_seconds: PositiveInt = 120
-    visibility_timeout_seconds: PositiveInt = 720  # six timeouts, as Lambda asks for
+    visibility_timeout_seconds: PositiveInt = 720  # 6 timeouts, as Lambda requires
     batch_size: Annotated[int, Field(ge=1, le=10)] = 10
     batch_concurrency: Annotated[int, Field(ge=1, le=10)] = 10
     max_receive_count: Annotated[int, Field(ge=2, le=1000)] = 5
-    # Functions of one queue at the same time: with ten jobs each, at most 20 calls to a
-    # provider at once; Stripe's test mode takes 25 a second.
+    # Concurrent functions per queue. With 10 jobs each, at most 20 concurrent calls to a
+    # provider: Stripe's test mode accepts 25 per second.
     worker_concurrency: Annotated[int, Field(ge=2, le=1000)] = 2
     queue_worker_concurrency: Mapping[str, Annotated[int, Field(ge=2, le=1000)]] = {}
-    worker_memory_mb: PositiveInt = 512  # CPU comes with memory, and importing an SDK is CPU
-    reconciler_timeout_seconds: PositiveInt = 60  # of each of its functions; twice that for a group
+    worker_memory_mb: PositiveInt = 512  # CPU scales with memory, and importing an SDK is CPU-bound
+    reconciler_timeout_seconds: PositiveInt = 60  # per function; doubled for a group of jobs
 
-    # Sweeps of the reconciler: a page of jobs, in groups, some groups at once, one task each.
+    # A sweep processes a page of jobs in groups, one task per group, several concurrently.
     sweep_interval_minutes: Annotated[int, Field(ge=1, le=10)] = 1
     sweep_page_size: Annotated[int, Field(ge=1, le=1000)] = 1000
     sweep_group_size: Annotated[int, Field(ge=1, le=100)] = 25
     sweep_groups_at_once: Annotated[int, Field(ge=1, le=40)] = 8
-    sweep_jobs_at_once: Annotated[int, Field(ge=1, le=30)] = 10  # of each group
-    # Partitions of each action in the index of due jobs: each takes some 500 jobs a second. It can
-    # be raised at any time; lowered, jobs that are due in the higher ones are no longer found.
+    sweep_jobs_at_once: Annotated[int, Field(ge=1, le=30)] = 10  # per group
+    # Partitions of each action in the due index, about 500 jobs per second each. Raise it at any
+    # time. If it is lowered, due jobs in the higher shards are no longer found.
     due_shards: Annotated[int, Field(ge=DUE_SHARDS, le=1000)] = DUE_SHARDS
 
     queue_retention_days: Annotated[int, Field(ge=1, le=14)] = 4
     dead_letter_retention_days: Annotated[int, Field(ge=1, le=14)] = 14
-    replay_window_days: PositiveInt = (
-        30  # a producer may replay its messages this long after sending
-    )
-    # The ended row of a natural effect; a contract's proof_retention says the same of any other.
+    # How long after sending a producer may replay its messages.
+    replay_window_days: PositiveInt = 30
+    # For ended rows of natural effects; for others, see a contract's `proof_retention`.
     row_retention_days: PositiveInt = 90
     log_retention_days: PositiveInt = 30
 
-    # The tables that the stack makes. With `provisioned`, each table and index has these units
-    # per second; throttled jobs are retried, so too few delay jobs and lose none.
+    # The tables that the stack creates. With `provisioned`, each table and index gets these
+    # units. Throttled jobs are retried, so too few units delay jobs but lose none.
     table_class: Literal["standard", "standard_infrequent_access"] = "standard"
     billing_mode: Literal["on_demand", "provisioned"] = "on_demand"
     read_capacity_units: PositiveInt | None = None
     write_capacity_units: PositiveInt | None = None
 
-    # A CloudWatch dashboard costs $3 a month; the alarms and the admin page do without it.
+    # A CloudWatch dashboard costs $3 a month. Alarms and admin page do not need it.
     dashboard: bool = False
 
-    # Whether people who sign in to the support view need a second factor.
+    # Multi-factor authentication for the admin page.
     sign_in_mfa: Literal["optional", "required"] = "optional"
 
-    # Whether deleting the stack, or a table, must not delete data.
+    # Keep the data when the stack or a table is deleted.
     retain_data: bool = False
-    # The local engine speaks plain HTTP; everything else must speak TLS.
+    # The local engine uses plain HTTP; everywhere else TLS is required.
     tls_only: bool = True
 
     # Settings of the providers: `stripe_api_base` is the field `api_base` of the plug-in `stripe`.
@@ -111,18 +110,18 @@ class Stage(BaseModel):
         units = (self.read_capacity_units, self.write_capacity_units)
         if any((one is not None) != provisioned for one in units):
             raise ValueError(
-                "read_capacity_units and write_capacity_units go with billing_mode=provisioned: "
-                "set all three, or none of them"
+                "billing_mode=provisioned needs read_capacity_units and write_capacity_units: "
+                "set all three, or none"
             )
         return self
 
     @property
     def is_local(self) -> bool:
-        """Whether this is the stack on one machine."""
+        """Whether this is the local stack."""
         return self.name == "local"
 
     def concurrency_for(self, queue: str) -> int:
-        """How many functions may work a queue at the same time."""
+        """The maximum number of concurrent functions for a queue."""
         return self.queue_worker_concurrency.get(queue, self.worker_concurrency)
 
     def provider_env_vars(self, providers: Iterable[AnyProvider]) -> dict[str, str]:
@@ -167,11 +166,11 @@ class Stage(BaseModel):
     def from_context(
         cls, context: Mapping[str, Any], contracts: Iterable[type[AnyContract]]
     ) -> Self:
-        """The stage that the context asks for, `dev` unless it says otherwise."""
+        """Read the stage from the CDK context (default: `dev`)."""
         given = {name: value for name, value in context.items() if _is_setting(name)}
         name = str(given.pop("stage", "dev"))
         if name not in _DEFAULTS:
-            raise StageError(f"there is no stage {name!r}; there are {', '.join(_DEFAULTS)}")
+            raise StageError(f"unknown stage {name!r}; use one of {', '.join(_DEFAULTS)}")
         required = RequiredResources.from_contracts(contracts)
         grouped = _group_settings(given, required)
         try:
@@ -187,10 +186,10 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "dev": {"row_retention_days": 35, "log_retention_days": 14},
     "prod": {"retain_data": True, "log_retention_days": 90, "sign_in_mfa": "required"},
     "local": {
-        # Short, so that what a killed worker held is asked about in a minute, not in two.
+        # Short, so that jobs of a killed worker are looked up after 1 minute instead of 2.
         "worker_timeout_seconds": 60,
         "visibility_timeout_seconds": 360,
-        # Each of these at once is a process of its own there, on a machine with few processors.
+        # Each concurrent function is a process, on a machine with few processors.
         "worker_concurrency": 3,
         "sweep_groups_at_once": 2,
         "sweep_page_size": 100,
@@ -202,7 +201,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def _is_setting(name: str) -> bool:
-    """Whether a context value is a setting; the CDK's own names have a colon, a slash or an @."""
+    """Whether a context value is a setting. The CDK's own names contain a colon, slash or @."""
     return not any(sign in name for sign in ":/@")
 
 
@@ -227,11 +226,11 @@ def _group_settings(given: Mapping[str, Any], required: RequiredResources) -> di
     known = (set(Stage.model_fields) | spelled_out) - {"name", "providers_address", *groups}
     if unknown := sorted(set(given) - known):
         raise StageError(
-            f"there is no setting {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+            f"unknown setting {', '.join(unknown)}; use one of {', '.join(sorted(known))}"
         )
     return settings
 
 
 def _describe_error(error: ValidationError) -> str:
     faults = (f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors())
-    return f"the stage cannot be set up: {'; '.join(faults)}"
+    return f"invalid settings: {'; '.join(faults)}"

@@ -1,4 +1,4 @@
-"""What each table looks like: its key, its indexes, and whether rows expire or are streamed."""
+"""The schema of each table: its key, its indexes, TTL and stream."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ DUE_INDEX: Final = due_index.INDEX
 
 @dataclass(frozen=True, kw_only=True)
 class KeySchema:
-    """The key of a table or an index; every part of one is text."""
+    """The key of a table or an index. All key attributes are strings."""
 
     partition: str
     sort: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The attributes it is made of."""
+        """The attributes of the key."""
         return (self.partition,) if self.sort is None else (self.partition, self.sort)
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndexSchema:
-    """A secondary index; besides keys it copies what `include` names."""
+    """A secondary index, which projects the keys and the attributes in `include`."""
 
     name: str
     key: KeySchema
@@ -39,7 +39,7 @@ class IndexSchema:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
-    """What a table looks like."""
+    """The schema of a table."""
 
     key: KeySchema
     indexes: tuple[IndexSchema, ...] = ()
@@ -53,9 +53,9 @@ TABLE_SCHEMAS: Final[Mapping[str, TableSchema]] = {
         has_stream=True,
         has_ttl=True,
         indexes=(
-            # Sparse: a row without a due time is not in it, so a sweep reads unresolved jobs only.
+            # Sparse: only rows with a due time are in it, so a sweep reads unresolved jobs only.
             IndexSchema(name=DUE_INDEX, key=KeySchema(partition=job_rows.DUE, sort="due_at")),
-            # What people ask by. Sparse as well; the rows themselves are read by their keys.
+            # For searches; sparse as well. They return keys, and rows are read by key.
             IndexSchema(
                 name=job_finder.BY_SUBJECT, key=KeySchema(partition="subject", sort="created_at")
             ),
@@ -64,7 +64,7 @@ TABLE_SCHEMAS: Final[Mapping[str, TableSchema]] = {
                 key=KeySchema(partition="customer_id", sort="created_at"),
             ),
             IndexSchema(name=job_finder.BY_REFERENCE, key=KeySchema(partition="provider_ref")),
-            # What operators act on; what is in progress is in the index of due rows.
+            # Jobs that need an operator. Jobs in progress are in the due index.
             IndexSchema(
                 name=job_finder.ATTENTION_INDEX,
                 key=KeySchema(partition=job_rows.ATTENTION, sort="since"),
@@ -73,7 +73,7 @@ TABLE_SCHEMAS: Final[Mapping[str, TableSchema]] = {
     ),
     "orders": TableSchema(
         key=KeySchema(partition="order_id"),
-        # Sparse: the ending transaction removes charge_requested_at.
+        # Sparse: the transaction that ends the job removes charge_requested_at.
         indexes=(
             IndexSchema(
                 name=REQUESTED_INDEX,

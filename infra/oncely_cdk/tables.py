@@ -1,4 +1,4 @@
-"""The tables: jobs, and the business rows that contracts change; made here, or there already."""
+"""The job table and the business tables: created here, or existing ones."""
 
 from collections.abc import Iterable
 
@@ -22,7 +22,7 @@ _BILLING_MODES = {
 
 
 class Tables(Construct):
-    """Every table that the contracts name, and the job table."""
+    """The job table, and every table that the contracts name."""
 
     def __init__(
         self, scope: Construct, id_: str, *, stage: Stage, business: Iterable[str]
@@ -50,17 +50,17 @@ class Tables(Construct):
         return self._tables[name].table_arn
 
     def env_vars(self, names: Iterable[str] = ()) -> dict[str, str]:
-        """What whoever writes or finds jobs needs to know of the job table and these others."""
+        """The variables of a function that writes or finds jobs, and accesses these tables."""
         return {**self.table_env_vars(JOBS, *names), "DUE_SHARDS": self._due_shards}
 
     def table_env_vars(self, *names: str) -> dict[str, str]:
-        """The variables that name these tables."""
+        """The variables with the names of these tables."""
         return {table_env_var(name): self._tables[name].table_name for name in names}
 
     def index_arns(self, name: str, *indexes: str) -> list[str]:
-        """The ARNs of a table's indexes: those named, or all that are known of it."""
+        """The ARNs of a table's indexes (default: all of its schema)."""
         schema = TABLE_SCHEMAS.get(name)
-        # Of a table that another team made, its contract alone knows the indexes.
+        # Only its contract knows the indexes of an existing business table.
         planned = ("*",) if schema is None else tuple(index.name for index in schema.indexes)
         wanted = indexes or planned
         return [f"{self.arn(name)}/index/{index}" for index in wanted]
@@ -70,8 +70,8 @@ class Tables(Construct):
             return self._existing(name, stage)
         if name not in TABLE_SCHEMAS:
             raise StageError(
-                f"a contract needs the table {name!r}, which the stack does not make: name the "
-                f"existing one with -c {name}_table=…, or add it to "
+                f"a contract requires the table {name!r}, which has no schema: name an existing "
+                f"table with -c {name}_table=…, or add a schema to "
                 "infra/oncely_cdk/table_schemas.py"
             )
         return _new_table(self, name, TABLE_SCHEMAS[name], stage)
@@ -81,7 +81,9 @@ class Tables(Construct):
         if name != JOBS:
             return dynamodb.Table.from_table_name(self, pascal_case(name), table_name)
         if stage.jobs_stream_arn is None:
-            raise StageError("an existing job table needs its stream: -c jobs_stream_arn=…")
+            raise StageError(
+                "an existing job table needs the ARN of its stream: -c jobs_stream_arn=…"
+            )
         return dynamodb.Table.from_table_attributes(
             self,
             pascal_case(name),
@@ -102,7 +104,7 @@ def _new_table(scope: Construct, name: str, schema: TableSchema, stage: Stage) -
         billing_mode=_BILLING_MODES[stage.billing_mode],
         read_capacity=stage.read_capacity_units,
         write_capacity=stage.write_capacity_units,
-        encryption=dynamodb.TableEncryption.DEFAULT,  # always on, with a key that AWS holds
+        encryption=dynamodb.TableEncryption.DEFAULT,  # with a key that AWS owns
         point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
             point_in_time_recovery_enabled=True
         ),

@@ -1,4 +1,4 @@
-"""Who may sign in to the support view: a user pool without self sign-up, and two groups."""
+"""The users of the admin page: a Cognito user pool without self sign-up, and two groups."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ class AdminUserPool(Construct):
         self.pool = cognito.UserPool(
             self,
             "Pool",
-            # People are added by whoever runs the stack; a user's name is the person's address.
+            # An administrator adds users; the username is an email address.
             self_sign_up_enabled=False,
             sign_in_aliases=cognito.SignInAliases(username=True),
             sign_in_case_sensitive=False,
@@ -38,7 +38,7 @@ class AdminUserPool(Construct):
                 require_uppercase=True,
                 temp_password_validity=Duration.days(3),
             ),
-            # No phone and no mail to recover by: an administrator sets a new password.
+            # There is no phone or email for recovery: an administrator sets a new password.
             account_recovery=cognito.AccountRecovery.NONE,
             deletion_protection=stage.retain_data,
             removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
@@ -59,17 +59,17 @@ class AdminUserPool(Construct):
 
     @property
     def sign_in_url(self) -> str:
-        """Where the sign-in page is."""
+        """The address of the sign-in page."""
         return self._domain.base_url()
 
     def add_page_client(self, *addresses: str) -> cognito.UserPoolClient:
-        """A public client for the page at these addresses: a code, proved by PKCE, no secret."""
+        """Add a public client for the page at these addresses (authorization code with PKCE)."""
         return self.pool.add_client(
             "Page",
             generate_secret=False,
             prevent_user_existence_errors=True,
             enable_token_revocation=True,
-            # The sign-in page only: with a password alone nobody gets a token that changes a user.
+            # Only the sign-in page: a password alone must not yield a token that can change a user.
             auth_flows=cognito.AuthFlow(user_srp=False),
             o_auth=cognito.OAuthSettings(
                 flows=cognito.OAuthFlows(authorization_code_grant=True),
@@ -78,24 +78,24 @@ class AdminUserPool(Construct):
                 logout_urls=list(addresses),
             ),
             supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
-            # A token cannot be taken back: it is short-lived, and a working day ends the session.
+            # Tokens cannot be revoked, so they are short-lived. A session lasts a working day.
             access_token_validity=Duration.minutes(15),
             id_token_validity=Duration.minutes(15),
             refresh_token_validity=Duration.hours(10),
         )
 
     def _suppress_nag(self, *, required: bool) -> None:
-        findings = {"AwsSolutions-COG8": "The Plus plan is priced by user; choose it yourself."}
+        findings = {"AwsSolutions-COG8": "The Plus plan is priced per user; it is your choice."}
         if not required:
-            findings["AwsSolutions-COG2"] = "Production requires it; elsewhere it is each person's."
+            findings["AwsSolutions-COG2"] = "Production requires MFA; elsewhere each user chooses."
         for finding, reason in findings.items():
             Validations.of(self.pool).acknowledge(Acknowledgment(id=finding, reason=reason))
 
 
 def _domain_prefix(stage: Stage, scope: Construct) -> str:
-    """Unique in its region among all accounts: with the whole of the stack's own UUID.
+    """A prefix that is unique in its region, by the whole UUID of the stack.
 
-    A part of it is not: the last names the machine of CloudFormation's that made the stack.
+    A part is not unique: the last group identifies a CloudFormation host.
     """
     unique = Fn.select(2, Fn.split("/", Stack.of(scope).stack_id))
     return f"oncely-{stage.name}-{unique}"

@@ -4,7 +4,7 @@ import io
 import zipfile
 from dataclasses import replace
 
-from oncely_cdk.function_files import list_shipped_files
+from oncely_cdk.packaging import list_shipped_files
 from oncely_cdk.paths import FUNCTIONS
 from oncely_local.account import STACK_NAME, LocalAccount
 from oncely_local.deploy import cached_assembly, deploy

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oncely_cdk import bytecode, layers
-from oncely_cdk import function_files as shipped
+from oncely_cdk import layers, packaging
 from tests.infra.assembly import PROD, Assembly
 
 
@@ -29,16 +28,16 @@ def no_lambda_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("PATH", "PYENV_ROOT"):
         monkeypatch.setenv(name, "/nowhere")
     monkeypatch.delenv("PYTHON313", raising=False)
-    bytecode.lambda_python.cache_clear()
+    packaging.lambda_python.cache_clear()
     yield
-    bytecode.lambda_python.cache_clear()
+    packaging.lambda_python.cache_clear()
 
 
 @pytest.fixture
 def lambda_python(no_lambda_python: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Let this interpreter pass for Lambda's."""
     monkeypatch.setenv("PYTHON313", sys.executable)
-    for module in (bytecode, layers, shipped):
+    for module in (layers, packaging):
         monkeypatch.setattr(module, "CACHE_TAG", sys.implementation.cache_tag)
     return Path(sys.executable)
 

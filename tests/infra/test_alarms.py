@@ -5,15 +5,12 @@ import re
 from typing import Any
 
 from oncely import signals
+from oncely.alarm_description import AlarmDescription
 from oncely.jobs import CONTRACTS
 from oncely.settings import pascal_case
 from oncely_cdk.paths import REPOSITORY
 from tests.infra.assembly import Assembly
 
-DESCRIPTION = re.compile(
-    r"\w\. Begin with: (?P<command>oncely \w+.*) --stack Oncely-prod "
-    r"Runbook: docs/operations\.md#(?P<section>[a-z-]+)$"
-)
 RUNBOOK = REPOSITORY / "docs" / "operations.md"
 
 
@@ -26,12 +23,12 @@ def alarms(assembly: Assembly) -> dict[str, dict[str, Any]]:
 
 def test_alarms_match_expected_set(prod: Assembly) -> None:
     assert set(alarms(prod)) == {
-        *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetters", "Deduplications"),
-        *("ProviderUnreachable", "NotAttempted", "ProviderRefusesUs"),
-        *("FailedSweeps", "EndlessSweeps", "Broken", "ReplyFailed", "NotPublished"),
-        *("NotLookedAt", "NotTold", "TableBlocked", "SweepDone"),
+        *("OldestUnresolved", "NeedsReview", "Rejects", "DeadLetters", "HighDuplicateRate"),
+        *("ProviderUnreachable", "NothingSent", "CredentialsRejected"),
+        *("SweepsFailed", "SweepsTimedOut", "ProcessingError", "AckFailed", "PublishFailed"),
+        *("ResolveFailed", "AlertFailed", "TableBlocked", "SweepFinished"),
         *(f"OldestMessage{pascal_case(kind.resources.queue)}" for kind in CONTRACTS),
-        *("OldestMessageDeadLetters", "OldestMessageRejects", "MissedByTheStream"),
+        *("OldestMessageDeadLetters", "OldestMessageRejects", "StreamRecordsDropped"),
         *("HistoryGap", "HistoryBehind"),
     }
 
@@ -41,36 +38,36 @@ def test_only_silence_of_reconciler_breaches_on_missing_data(prod: Assembly) -> 
         name for name, alarm in alarms(prod).items() if alarm["TreatMissingData"] == "breaching"
     }
 
-    assert breaching == {"SweepDone"}
-    alarm = alarms(prod)["SweepDone"]
+    assert breaching == {"SweepFinished"}
+    alarm = alarms(prod)["SweepFinished"]
     assert (alarm["MetricName"], alarm["Period"], alarm["EvaluationPeriods"]) == (
-        "SweepDone",
+        "SweepFinished",
         300,
         2,
     )
 
 
-def test_every_alarm_names_command_and_runbook_section(
-    prod: Assembly,
-) -> None:
-    for alarm in alarms(prod).values():
-        assert len(alarm["AlarmActions"]) == len(alarm["OKActions"]) == 1
-        assert DESCRIPTION.search(alarm["AlarmDescription"])
-
-
-def test_every_linked_runbook_section_holds_first_command(
-    prod: Assembly,
-) -> None:
+def test_every_alarm_notifies_and_links_runbook_with_its_command(prod: Assembly) -> None:
     _, *parts = re.split(r"^#+ ", RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
     sections = {
         re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-"): text
         for heading, _, text in (part.partition("\n") for part in parts)
     }
 
-    for alarm in alarms(prod).values():
-        found = DESCRIPTION.search(alarm["AlarmDescription"])
-        assert found is not None
-        assert found["command"] in sections[found["section"]], alarm["AlarmDescription"]
+    for name, alarm in alarms(prod).items():
+        assert len(alarm["AlarmActions"]) == len(alarm["OKActions"]) == 1
+        description = AlarmDescription.parse(alarm["AlarmDescription"])
+        assert description.impact.endswith("."), name
+        command, _, stack = description.next_step.partition(" --stack ")
+        page, _, section = description.runbook.partition("#")
+        assert (stack, page) == ("Oncely-prod", "docs/operations.md"), name
+        assert command in sections[section], name
+
+
+def test_description_of_another_origin_is_all_impact() -> None:
+    assert AlarmDescription.parse("Disk full.\nCall: Sam") == AlarmDescription(
+        impact="Disk full.\nCall: Sam"
+    )
 
 
 def test_alarms_and_dashboard_use_only_emitted_metrics(prod: Assembly, optional: Assembly) -> None:
@@ -103,7 +100,7 @@ def test_dashboard_shows_outcomes_duplicates_latency_and_depth(
     (board,) = optional.of_type("AWS::CloudWatch::Dashboard").values()
     body = json.dumps(board["Properties"]["DashboardBody"])
 
-    for title in ("Outcomes", "Repetitions", "How long a batch", "Messages waiting"):
+    for title in ("Outcomes", "Duplicates", "Batch duration", "Messages waiting"):
         assert title in body
 
 

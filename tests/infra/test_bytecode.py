@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from oncely_cdk import bytecode
-from oncely_cdk.bytecode import BytecodeError, compile_for_lambda
+from oncely_cdk import packaging
+from oncely_cdk.packaging import BytecodeError, compile_for_lambda
 
 SOURCE = """
 def fail():
@@ -71,4 +71,4 @@ def test_interpreter_is_found_in_pyenv_behind_broken_shim(
     monkeypatch.setenv("PATH", str(shim.parent))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
 
-    assert bytecode.lambda_python() == right
+    assert packaging.lambda_python() == right

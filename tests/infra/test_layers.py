@@ -122,7 +122,7 @@ def test_failed_build_says_why_and_leaves_nothing(pins: Path) -> None:
     pins.write_text("no-such-package-of-ours==1 --hash=sha256:" + "0" * 64, encoding="utf-8")
     layer = Layer("small", Target("nowhere", ("--no-index",)))
 
-    with pytest.raises(layers.LayerError, match="'small' could not be built for nowhere"):
+    with pytest.raises(layers.LayerError, match="Cannot build the layer 'small' for nowhere"):
         layer.build_if_missing()
 
     assert list(layers.BUILD.iterdir()) == []

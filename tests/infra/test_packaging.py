@@ -8,7 +8,7 @@ from aws_cdk import App, Stack
 from constructs import Construct
 
 from oncely_cdk import function_code as code_module
-from oncely_cdk import function_files
+from oncely_cdk import packaging
 from oncely_cdk.function_code import function_code
 from oncely_cdk.paths import PACKAGE
 from oncely_cdk.stages import Stage
@@ -62,7 +62,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def use_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (function_files, code_module):
+    for module in (packaging, code_module):
         monkeypatch.setattr(module, "FUNCTIONS", package.parent)
         monkeypatch.setattr(module, "PACKAGE", package)
 

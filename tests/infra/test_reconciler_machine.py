@@ -22,7 +22,7 @@ def test_every_target_exists() -> None:
 def test_missing_target_is_found() -> None:
     machine = definition(max_concurrency=8)
     machine["States"]["Find"]["Next"] = "Nowhere"
-    states = machine["States"]["Each group"]["ItemProcessor"]["States"]
+    states = machine["States"]["Process groups"]["ItemProcessor"]["States"]
     states["Resolve"]["Catch"][0]["Next"] = "Never"
 
     assert set(find_undefined_states(machine)) == {"Nowhere", "Never"}
@@ -45,22 +45,22 @@ def test_tasks_only_invoke_functions_and_retry_lambda_errors() -> None:
 def test_group_is_one_state_and_page_three_more() -> None:
     """What a resolved unknown costs: 4 transitions for 25 jobs, 43 for the thousand of a page."""
     machine = definition(max_concurrency=8)
-    group = machine["States"]["Each group"]["ItemProcessor"]
+    group = machine["States"]["Process groups"]["ItemProcessor"]
 
-    assert list(machine["States"]) == ["Find", "Each group", "Finish"]
+    assert list(machine["States"]) == ["Find", "Process groups", "Finish"]
     assert group["States"][group["StartAt"]]["End"]
 
 
 def test_failed_group_is_retried_job_by_job_then_reported() -> None:
-    each = definition(max_concurrency=8)["States"]["Each group"]
+    each = definition(max_concurrency=8)["States"]["Process groups"]
     states = each["ItemProcessor"]["States"]
     (first,), (second,) = states["Resolve"]["Catch"], states["One at a time"]["Catch"]
 
     assert each["MaxConcurrency"] == 8
     assert (first["ErrorEquals"], first["Next"]) == (["States.ALL"], "One at a time")
     assert states["One at a time"]["Parameters"]["Payload"]["at_once"] == 1
-    assert (second["ErrorEquals"], second["Next"]) == (["States.ALL"], "Not looked at")
-    assert states["Not looked at"]["Parameters"] == {
+    assert (second["ErrorEquals"], second["Next"]) == (["States.ALL"], "Resolve failed")
+    assert states["Resolve failed"]["Parameters"] == {
         "items.$": "$.items",
         "error.$": "$.error.Error",
     }

@@ -148,8 +148,8 @@ def test_mail_is_granted_when_account_is_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("contract", "context", "sentence"),
     [
-        (PayInvoice, {}, "needs the table 'invoices', which the stack does not make"),
-        (PaymentCharge, {"jobs_table": "x"}, "an existing job table needs its stream"),
+        (PayInvoice, {}, "requires the table 'invoices', which has no schema"),
+        (PaymentCharge, {"jobs_table": "x"}, "an existing job table needs the ARN of its stream"),
     ],
 )
 def test_missing_stage_information_is_reported(

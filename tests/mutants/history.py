@@ -9,7 +9,7 @@ GAPS: Final = "functions/oncely/domain/gaps.py"
 STREAM: Final = "functions/oncely/aws/stream_records.py"
 FAILURES: Final = "functions/oncely/aws/stream_gaps.py"
 BACKFILL: Final = "functions/oncely/publish/backfill.py"
-MAPPING: Final = "infra/oncely_cdk/stream_history.py"
+MAPPING: Final = "infra/oncely_cdk/stream_consumers.py"
 
 _LINES: Final = ("tests/unit/test_history.py",)
 _WRITER: Final = ("tests/unit/test_archive_history.py",)
@@ -110,8 +110,8 @@ HISTORY: Final = (
     Mutation(
         "the stream forgets changes before Lambda reports the gap",
         MAPPING,
-        "MAX_RECORD_AGE: Final = timedelta(hours=22)",
-        "MAX_RECORD_AGE: Final = timedelta(hours=25)",
+        "HISTORY_MAX_RECORD_AGE: Final = timedelta(hours=22)",
+        "HISTORY_MAX_RECORD_AGE: Final = timedelta(hours=25)",
         ("tests/infra/test_safe_defaults.py", "-k", "history"),
     ),
 )

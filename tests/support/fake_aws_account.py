@@ -8,7 +8,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from oncely.cli.checkup.tables import INDEXES
+from oncely.alarm_description import AlarmDescription
+from oncely.cli.health_checks.tables import INDEXES
 from oncely.jobs import CONTRACTS
 from oncely.provider import ApiKeyCheck
 from oncely.settings import pascal_case
@@ -163,10 +164,11 @@ class FakeAwsAccount:
                 "ActionsEnabled": True,
                 "AlarmActions": ["arn:topic"],
                 "StateValue": "OK",
-                "AlarmDescription": (
-                    f"{name} is bad. Begin with: oncely list --status unknown --stack Oncely-dev "
-                    f"Runbook: docs/operations.md#{name}"
-                ),
+                "AlarmDescription": AlarmDescription(
+                    impact=f"{name} is bad.",
+                    next_step="oncely list --status unknown --stack Oncely-dev",
+                    runbook=f"docs/operations.md#{name}",
+                ).render(),
             }
             for name in ("oldest", "needs-review")
         }

@@ -166,7 +166,7 @@ def test_view_of_one_job_is_complete() -> None:
     }
     repairs: Any = shown["repairs"]
     assert repairs[-1] == {
-        "repair": "again",
+        "repair": "resubmit",
         "label": "Resubmit as a new job",
         "allowed": True,
         "reason": "a new job is sent; it runs only while this one stays failed",

@@ -39,7 +39,7 @@ def test_command_names_missing_package_and_extra() -> None:
     )
 
     assert told.returncode == 1
-    assert told.stderr.startswith("The package typer is not installed")
+    assert told.stderr.startswith("Package typer is not installed")
     assert '".[command]"' in told.stderr
 
 

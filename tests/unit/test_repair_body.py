@@ -11,7 +11,7 @@ from oncely.domain.repairs import Repair
 from oncely.operate.repair_request import RepairRequest
 from tests.unit.samples import KEY
 
-BODY = {"key": KEY, "repair": "fail", "version": 3, "reason": "the customer called"}
+BODY = {"key": KEY, "repair": "mark-failed", "version": 3, "reason": "the customer called"}
 
 
 def parse_request(**more: object) -> RepairRequest:
@@ -50,7 +50,7 @@ def test_reference_is_stripped_and_none_when_blank(reference: str | None, kept: 
             "invalid repair request: dry_run: Input",
         ),
         (json.dumps({**BODY, "actor": "eve"}), "invalid repair request: actor: Extra inputs"),
-        (json.dumps({**BODY, "repair": "charge"}), "unknown repair: use one of ask"),
+        (json.dumps({**BODY, "repair": "charge"}), "unknown repair: use one of lookup"),
     ],
 )
 def test_invalid_body_names_wrong_field(body: str, why: str) -> None:

@@ -157,7 +157,13 @@ def test_view_and_command_offer_only_closing(world: InMemoryStack) -> None:
     }
     assert [found.job.job_key for found in world.inspector().search(key).jobs] == [key]
     said = run_cli(
-        "repair", key, "fail", "--reason", "x", "--yes", connection=FakeStackConnection(world)
+        "repair",
+        key,
+        "mark-failed",
+        "--reason",
+        "x",
+        "--yes",
+        connection=FakeStackConnection(world),
     )
     assert said.exit_code == 0, said.output
     assert "business rows are not changed" in said.stdout

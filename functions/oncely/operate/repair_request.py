@@ -66,7 +66,8 @@ class RepairDetails:
 
     def to_json(self) -> dict[str, Json]:
         """The fields for the admin page and `--json`."""
-        return {"lookup": None if self.lookup is None else {**vars(self.lookup)}, "note": self.note}
+        lookup: Json = None if self.lookup is None else {**vars(self.lookup)}
+        return {"summary": str(self), "lookup": lookup, "note": self.note}
 
 
 NO_DETAILS: Final = RepairDetails()
