@@ -104,7 +104,7 @@ class Mismatch:
 PrecheckResult: TypeAlias = Proceed[F] | AlreadyResolved[F] | Mismatch
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class EffectCall(Generic[F]):
     """One try of an effect: the job as it stands, and the facts to act on."""
 

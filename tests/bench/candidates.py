@@ -17,7 +17,6 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from oncely.aws.system import SystemClock, new_owner_token, random_jitter
 from oncely.contract import EffectCall
 from oncely.domain.effect_outcomes import EffectOutcome
-from oncely.run.deadline import Deadline
 from oncely.run.process_batch import BatchProcessor
 from oncely_local.engine import Engine
 from tests.integration.ping import Ping, ping_message
@@ -98,7 +97,7 @@ class Oncely:
 
     def work(self, bodies: Sequence[str], *, latency: float = 0.0) -> None:
         self.latency = latency
-        deadline = Deadline(self._clock.now() + timedelta(seconds=60), self._clock)
+        deadline = self._clock.now() + timedelta(seconds=60)
         self._worker.process([make_delivery(body) for body in bodies], deadline=deadline)
 
 

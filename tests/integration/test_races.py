@@ -22,7 +22,6 @@ from oncely.jobs import CONTRACTS
 from oncely.ports import Claimed, ClaimFailed, Created, UniqueWindow, WindowTaken
 from oncely.providers.stripe.payments import StripePayments
 from oncely.registry import ContractRegistry
-from oncely.run.deadline import Deadline
 from oncely.run.outcomes import Duplicate, Finished, InternalError, LeasedElsewhere, RunOutcome
 from oncely.run.review_alerts import AlertDelivery, ReviewAlerter
 from oncely.run.run_job import JobRunner
@@ -75,7 +74,7 @@ class RacingWorker:
         )
 
     def deliver(self, message: Mapping[str, object]) -> RunOutcome:
-        deadline = Deadline(self._clock.now() + timedelta(minutes=5), self._clock)
+        deadline = self._clock.now() + timedelta(minutes=5)
         try:
             return self._runner.run(json.dumps(message), deadline=deadline)
         except Exception as error:  # noqa: BLE001  # an outcome like any other, as in a batch

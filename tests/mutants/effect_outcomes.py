@@ -160,8 +160,8 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     Mutation(
         "what an earlier call made counts as made by this run",
         ACTING,
-        "job, verified = saved, not replayed",
-        "job, verified = saved, True",
+        "verified = not replayed",
+        "verified = True",
         ("tests/unit/test_payment_ownership.py",),
     ),
     Mutation(
@@ -252,8 +252,8 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     Mutation(
         "a decline fails the job while its payment is open",
         ACTING,
-        "            answer = self._close_declined(call, answer)\n",
-        "            answer = Declined(answer.reason, answer.code)\n",
+        "return self._close_declined(outcome) if isinstance(outcome, StillOpen) else outcome",
+        "return Declined(outcome.reason, outcome.code) if isinstance(outcome, StillOpen) else outcome",
         ("tests/unit/test_declined_charges.py",),
     ),
     Mutation(

@@ -41,7 +41,7 @@ ENDED_JOB_MUTATIONS: Final = (
     Mutation(
         "a contradiction of an end is only noted",
         DECIDE,
-        "if row.status in ENDED and _contradicts(row, outcome):",
+        "if _contradicts(row, outcome):",
         "if not row.status:",
         ("tests/unit/test_late_outcome.py",),
     ),

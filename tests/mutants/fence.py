@@ -161,17 +161,15 @@ FENCE: Final = (
     Mutation(
         "what cannot be asked after a restore is sent",
         ACTING,
-        "        case LookupUnsupported(reason=reason):\n            return Anomalous(",
-        "        case LookupUnsupported(reason=reason):\n"
-        "            from oncely.domain.effect_outcomes import NotFound\n"
-        "            return NotFound(",
+        "    if isinstance(outcome, LookupUnsupported):\n        return Anomalous(",
+        "    if isinstance(outcome, LookupUnsupported):\n        from oncely.domain.effect_outcomes import NotFound\n        return NotFound(",
         AFTER,
     ),
     Mutation(
         "a found payment is not saved before it is confirmed",
         ACTING,
-        "if (saved := self.save_checkpoint(job, restore_reference(ref))) is None:",
-        "if (saved := job) is None:",
+        "if not self._save(restore_reference(ref)):",
+        "if not ref:",
         AFTER,
     ),
     Mutation(

@@ -99,7 +99,7 @@ OPERATOR_MUTATIONS: Final = (
     Mutation(
         "a second attempt that cannot run is told of every few minutes",
         CLAIMS,
-        "return escalate(reason) if row and row.status is Status.READY else None",
+        "return escalate(reason) if row and row.allows(Event.CLAIM) else None",
         "return None",
         ("tests/unit/test_resubmission.py",),
     ),

@@ -42,7 +42,7 @@ OWNERSHIP: Final = (
     Mutation(
         "a claim takes a row that is not ready",
         CLAIMS,
-        "elif row.status is not Status.READY or has_conflict(row, claim):",
+        "elif not row.allows(Event.CLAIM) or has_conflict(row, claim):",
         "elif has_conflict(row, claim):",
         ("tests/unit/test_jobs.py", "tests/unit/test_late_workers.py"),
     ),
@@ -85,11 +85,8 @@ OWNERSHIP: Final = (
     Mutation(
         "a worker that lost its row goes on and confirms",
         ACTING,
-        "                    if saved is None:\n",
-        "                    mine = save_reference(ref).apply_to(job, now=job.updated_at, "
-        "actor='late')\n"
-        "                    saved = saved or mine\n"
-        "                    if saved is None:\n",
+        "                    if not self._save(save_reference(ref)):\n",
+        "                    mine = save_reference(ref).apply_to(self.job, now=self.job.updated_at, actor='late')\n                    if not self._save(save_reference(ref)):\n                        self.job = mine\n                    if not self.job:\n",
         ("tests/unit/test_late_workers.py",),
     ),
     Mutation(
@@ -116,7 +113,7 @@ OWNERSHIP: Final = (
     Mutation(
         "the lease ends before its worker does",
         RUN,
-        "+ self.contract.policy.profile.request_timeout\n            + CLOCK_SKEW,",
+        "+ self.contract.policy.profile.request_timeout + CLOCK_SKEW,",
         "- timedelta(seconds=30),",
         ("tests/unit/test_late_workers.py",),
     ),
@@ -131,18 +128,14 @@ OWNERSHIP: Final = (
     Mutation(
         "the payment is confirmed before its reference is saved",
         ACTING,
-        "                    saved = self.save_checkpoint(job, save_reference(ref))\n",
-        "                    mine = save_reference(ref).apply_to(job, now=job.updated_at, "
-        "actor='early')\n"
-        "                    early = self._call(mine, facts)\n"
-        "                    self._guarded_call(self.contract.execute, early)\n"
-        "                    saved = self.save_checkpoint(job, save_reference(ref))\n",
+        "                    if not self._save(save_reference(ref)):\n",
+        "                    mine = save_reference(ref).apply_to(self.job, now=self.job.updated_at, actor='early')\n                    early = replace(self._call(), job=mine)\n                    self._guarded_call(self.contract.execute, early)\n                    if not self._save(save_reference(ref)):\n",
         ("tests/unit/test_charge_once.py",),
     ),
     Mutation(
         "another payment is prepared though one is saved",
         ACTING,
-        "        if job.provider_ref is None:\n            match self._guarded_call",
+        "        if self.job.provider_ref is None:\n            match self._guarded_call",
         "        if True:\n            match self._guarded_call",
         ("tests/unit/test_ambiguous_charges.py",),
     ),

@@ -19,7 +19,6 @@ from oncely.handlers.process_queue import get_worker
 from oncely.jobs import CONTRACTS
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.resolve_group import HandledItem
-from oncely.run.deadline import Deadline
 from oncely.run.outcomes import Failed, Finished
 from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
 from oncely.settings import queue_env_var
@@ -69,7 +68,7 @@ class SoakServices:
             return Counter()
         worked = self._worker(queue).process(
             [_delivery(record) for record in records],
-            deadline=Deadline(self.clock.now() + timedelta(seconds=INVOCATION_SECONDS), self.clock),
+            deadline=self.clock.now() + timedelta(seconds=INVOCATION_SECONDS),
         )
         self._delete_messages(url, {one.delivery.receipt for one in worked if one.acked})
         self._publish(worked)
@@ -79,7 +78,7 @@ class SoakServices:
         """One sweep of the reconciler; gives what it did, by kind."""
         # Two at once are harmless, so nobody takes a lease: crews whose clocks differ overlap.
         items = self._finder.find(SweepRequest()).items
-        deadline = Deadline(self.clock.now() + timedelta(seconds=SWEEP_SECONDS), self.clock)
+        deadline = self.clock.now() + timedelta(seconds=SWEEP_SECONDS)
         return Counter(map(_transition_label, self._group.resolve(items, deadline=deadline)))
 
     def handle_leftovers(self) -> Counter[str]:

@@ -31,7 +31,6 @@ from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.find_due_work import DueWorkFinder
 from oncely.reconcile.reconciler import Reconciler, Resolution
 from oncely.registry import ContractRegistry
-from oncely.run.deadline import Deadline
 from oncely.run.outcomes import RunOutcome
 from oncely.run.review_alerts import ReviewAlerter
 from oncely.run.run_job import JobRunner
@@ -227,7 +226,7 @@ class InMemoryStack:
     ) -> RunOutcome:
         """Deliver a message to a worker that has this much time."""
         body = message if isinstance(message, str) else json.dumps(message)
-        deadline = Deadline(self.clock.now() + timedelta(seconds=seconds_left), self.clock)
+        deadline = self.clock.now() + timedelta(seconds=seconds_left)
         return (runner or self.runner()).run(body, deadline=deadline)
 
     def publisher(self, *, store: JobStore | None = None) -> EndedJobPublisher:

@@ -17,7 +17,6 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe import STRIPE
 from oncely.run import execute_effect as acting
 from oncely.run import run_job
-from oncely.run.deadline import Deadline
 from oncely.testing.memory import MemoryTableGuard
 from tests.support.crash_points import InterruptingPort
 
@@ -60,7 +59,7 @@ def main(body: str) -> None:
     store: Any = InterruptingPort(app.ports.job_store(), "claim", signal_and_wait)
     clock = app.ports.clock
     runner = replace(app.job_runner, store=store, guard=MemoryTableGuard())
-    outcome = runner.run(body, deadline=Deadline(clock.now() + DEADLINE, clock))
+    outcome = runner.run(body, deadline=clock.now() + DEADLINE)
     signal(type(outcome).__name__)
 
 

@@ -20,7 +20,6 @@ from oncely.domain.keys import JobKey, job_key
 from oncely.handlers.process_queue import get_worker, handler
 from oncely.operate.set_up_table import TableInitializer
 from oncely.providers.stripe.payments import StripePayments
-from oncely.run.deadline import Deadline
 from oncely.run.process_batch import BatchProcessor, Delivery, ProcessedDelivery
 from oncely.telemetry import SERVICE
 from oncely.testing.sandbox import StripeSandbox
@@ -56,7 +55,7 @@ class BatchHarness:
             concurrency=BATCH_CONCURRENCY,
             max_receive_count=MAX_RECEIVES,
         )
-        deadline = Deadline(clock.now() + timedelta(seconds=seconds_left), clock)
+        deadline = clock.now() + timedelta(seconds=seconds_left)
         return worker.process(deliveries, deadline=deadline)
 
 

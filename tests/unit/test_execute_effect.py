@@ -1,17 +1,17 @@
 """Acting, once: what a call raises is an answer, and nothing is sent without a right to."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from oncely.contract import COMMIT_BUDGET, EffectCall
-from oncely.domain.decisions import Decision
 from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, NotSent, Prepared, Succeeded
 from oncely.domain.errors import NotConfiguredError
-from oncely.domain.jobs import Job
 from oncely.domain.profiles import RetrySafety
-from oncely.run.deadline import Deadline
-from oncely.run.execute_effect import EffectExecutor, EffectResult, OwnershipYielded
+from oncely.run.execute_effect import EffectExecutor, OwnershipYielded
+from oncely.run.write_decision import DecisionWriter
+from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeClock
 from tests.unit.errand_contract import FACTS, Errand, make_errand, raising_step
 from tests.unit.samples import NOW, PROFILE, TICK, make_job
@@ -20,24 +20,16 @@ NO_KEY = NotConfiguredError("there is no API key")
 ENOUGH_TIME = PROFILE.request_timeout + COMMIT_BUDGET
 
 
-def save_checkpoint(job: Job, decision: Decision) -> Job:
-    return decision.apply_to(job, now=NOW, actor="worker")
-
-
-def fail_checkpoint(job: Job, decision: Decision) -> None:
-    del job, decision
-
-
-def execute_effect(
+def executor(
     contract: Errand, *, left: timedelta = ENOUGH_TIME, owned: bool = True
-) -> EffectResult | OwnershipYielded:
-    deadline = Deadline(NOW + left, FakeClock(NOW))
-    act = EffectExecutor(
-        contract=contract,
-        deadline=deadline,
-        save_checkpoint=save_checkpoint if owned else fail_checkpoint,
+) -> EffectExecutor:
+    job = make_job()
+    row = job if owned else replace(job, owner="another")
+    store = MemoryJobStore(jobs={job.job_key: row})
+    writer = DecisionWriter(store=store, clock=FakeClock(NOW), actor="worker")
+    return EffectExecutor(
+        job=job, facts=FACTS, contract=contract, writer=writer, deadline=NOW + left
     )
-    return act.execute(make_job(), FACTS)
 
 
 @pytest.mark.parametrize(
@@ -61,17 +53,19 @@ def execute_effect(
     ],
 )
 def test_provider_exception_becomes_effect_outcome(contract: Errand, answer: EffectOutcome) -> None:
-    assert execute_effect(contract) == EffectResult(make_job(), answer)
+    act = executor(contract)
+
+    assert act.execute() == answer
+    assert act.job == make_job()
 
 
 @pytest.mark.parametrize(("left", "sent"), [(ENOUGH_TIME, True), (ENOUGH_TIME - TICK, False)])
 def test_provider_is_called_only_with_time_to_record_outcome(
     left: timedelta, *, sent: bool
 ) -> None:
-    acted = execute_effect(make_errand(), left=left)
+    outcome = executor(make_errand(), left=left).execute()
 
-    assert isinstance(acted, EffectResult)
-    assert isinstance(acted.outcome, Succeeded if sent else NotSent)
+    assert isinstance(outcome, Succeeded if sent else NotSent)
 
 
 def test_prepared_reference_is_saved_before_act() -> None:
@@ -81,10 +75,10 @@ def test_prepared_reference_is_saved_before_act() -> None:
         seen.append(call.job.provider_ref)
         return Succeeded("run")
 
-    acted = execute_effect(make_errand(prepares=lambda: Prepared("errand_1"), acts=acts))
+    act = executor(make_errand(prepares=lambda: Prepared("errand_1"), acts=acts))
 
-    assert isinstance(acted, EffectResult)
-    assert seen == [acted.job.provider_ref] == ["errand_1"]
+    assert act.execute() == Succeeded("run")
+    assert seen == [act.job.provider_ref] == ["errand_1"]
 
 
 def test_worker_does_not_act_when_row_is_lost_after_prepare() -> None:
@@ -92,7 +86,7 @@ def test_worker_does_not_act_when_row_is_lost_after_prepare() -> None:
         prepares=lambda: Prepared("errand_1"), acts=raising_step(AssertionError())
     )
 
-    assert isinstance(execute_effect(contract, owned=False), OwnershipYielded)
+    assert isinstance(executor(contract, owned=False).execute(), OwnershipYielded)
 
 
 def test_progress_is_saved_before_act_continues() -> None:
@@ -101,10 +95,10 @@ def test_progress_is_saved_before_act_continues() -> None:
         call.save_progress({"page": 2})
         return Succeeded("run")
 
-    acted = execute_effect(make_errand(acts=acts))
+    act = executor(make_errand(acts=acts))
 
-    assert isinstance(acted, EffectResult)
-    assert (acted.job.progress, acted.job.version) == ({"page": 2}, make_job().version + 2)
+    assert act.execute() == Succeeded("run")
+    assert (act.job.progress, act.job.version) == ({"page": 2}, make_job().version + 2)
 
 
 def test_act_stops_when_progress_cannot_be_saved() -> None:
@@ -112,9 +106,9 @@ def test_act_stops_when_progress_cannot_be_saved() -> None:
         call.save_progress({"page": 1})
         pytest.fail("it went on without the row")
 
-    acted = execute_effect(make_errand(acts=acts), owned=False)
+    act = executor(make_errand(acts=acts), owned=False)
+    outcome = act.execute()
 
-    assert isinstance(acted, EffectResult)
-    assert isinstance(acted.outcome, Ambiguous)
-    assert "has another owner" in acted.outcome.reason
-    assert acted.job == make_job()
+    assert isinstance(outcome, Ambiguous)
+    assert "has another owner" in outcome.reason
+    assert act.job == make_job()

@@ -10,7 +10,6 @@ import pytest
 from oncely.domain.jobs import CLOCK_SKEW, Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.run.deadline import Deadline
 from oncely.run.outcomes import Finished, LeasedElsewhere, OwnershipLost, RowMissing, Unknown
 from tests.support.crash_points import (
     CrashingPort,
@@ -90,7 +89,7 @@ def test_late_worker_with_stopped_clock_cannot_confirm() -> None:
 
     slow = InterruptingPort(world.payments, "prepare", another_takes_over_and_pays)
     outcome = replace(world.runner(provider=slow), clock=stuck).run(
-        json.dumps(charge_message()), deadline=Deadline(stuck.now() + timedelta(seconds=60), stuck)
+        json.dumps(charge_message()), deadline=stuck.now() + timedelta(seconds=60)
     )
 
     assert isinstance(outcome, OwnershipLost)

@@ -17,7 +17,6 @@ from oncely.reconcile.find_due_work import SweepItem, SweepRequest
 from oncely.reconcile.finish_sweep import SweepFinisher
 from oncely.reconcile.resolve_group import GroupResolver
 from oncely.reconcile.sweep_report import GROUP_SIZE, build_group_summary, split_into_groups
-from oncely.run.deadline import Deadline
 from oncely.testing.memory import MemorySweepLeases
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -61,7 +60,7 @@ class OutageRecovery:
             world.clock.time = heapq.heappop(lanes) + INVOCATION
             handled = self._resolver().resolve(
                 [SweepItem.from_json(item) for item in group["items"]],
-                deadline=Deadline(world.clock.time + timedelta(seconds=60), world.clock),
+                deadline=world.clock.time + timedelta(seconds=60),
                 concurrency=1,
             )
             results.append(build_group_summary(handled, max_bytes=group["bytes"]))

@@ -13,7 +13,6 @@ from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.resolve_group import GroupResolver, HandledItem
-from oncely.run.deadline import Deadline
 from oncely.run.review_alerts import AlertDelivery
 from oncely.testing.memory import MemoryJobStore
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -52,7 +51,7 @@ def resolve_group(
 ) -> list[HandledItem]:
     return (group or make_resolver(world)).resolve(
         [SweepItem(key=key) for key in keys],
-        deadline=Deadline(world.clock.now() + left, world.clock),
+        deadline=world.clock.now() + left,
         dry_run=dry_run,
         concurrency=at_once,
     )

@@ -80,18 +80,18 @@ def _redrive_one(services: "OperatorServices", request: "RepairRequest", *, as_j
     try:
         _, details = unwrap_outcome(services.repairer.repair(request), request.key)
     except CommandError as error:
-        sent, summary = False, error.message
+        sent, message = False, error.message
     except UnavailableError as error:
-        sent, summary = False, str(error)
+        sent, message = False, str(error)
     else:
-        sent, summary = True, str(details)
+        sent, message = True, str(details)
     if as_json:
         console.print_json(
-            {"job_key": request.key, "sent": sent, "summary": summary, "dry_run": request.dry_run}
+            {"job_key": request.key, "sent": sent, "message": message, "dry_run": request.dry_run}
         )
     else:
         word = ("would send" if request.dry_run else "sent") if sent else "not sent"
-        console.print_line(f"{word:<10}", request.key, "" if sent else summary)
+        console.print_line(f"{word:<10}", request.key, "" if sent else message)
     return sent
 
 

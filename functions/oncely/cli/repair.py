@@ -74,7 +74,7 @@ def repair(
 
 
 def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, RepairDetails]":
-    """Return the repaired job and a summary, or raise the error that ends the command."""
+    """Return the repaired job and the details, or raise the error that ends the command."""
     from oncely.operate.repair_request import (
         BusinessRowConflict,
         JobNotFound,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
+from typing import assert_never
 
 from oncely.domain.decisions import Decision, escalate
 from oncely.domain.jobs import Job
@@ -44,7 +45,7 @@ def apply_claim(row: Job | None, claim: Claim) -> Job | None:
             updated_at=claim.now,
             version=0,
         )
-    elif row.status is not Status.READY or has_conflict(row, claim):
+    elif not row.allows(Event.CLAIM) or has_conflict(row, claim):
         return None
     return replace(
         row,
@@ -100,6 +101,8 @@ def classify_claim_failure(row: Job, claim: Claim) -> ClaimFailure:
             )
         case Status.READY:
             return ClaimFailure.RACE_LOST
+        case unreachable:
+            assert_never(unreachable)
 
 
 def on_prerequisite_not_met(row: Job | None, reason: str) -> Decision | None:
@@ -107,4 +110,4 @@ def on_prerequisite_not_met(row: Job | None, reason: str) -> Decision | None:
 
     A row that waits would be sent again, refused and told of every few minutes until its age ends.
     """
-    return escalate(reason) if row and row.status is Status.READY else None
+    return escalate(reason) if row and row.allows(Event.CLAIM) else None

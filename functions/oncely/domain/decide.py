@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import assert_never
 
 from oncely.domain.decisions import (
     MAX_BACKOFF,
@@ -28,6 +29,7 @@ from oncely.domain.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
+    IndefiniteOutcome,
     InProgress,
     LeaseExpired,
     LookupFailed,
@@ -39,7 +41,7 @@ from oncely.domain.effect_outcomes import (
     Succeeded,
 )
 from oncely.domain.jobs import Job
-from oncely.domain.lifecycle import ENDED, Event, Status
+from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import single_line
 from oncely.domain.writes import Json
@@ -89,6 +91,7 @@ def decide(
 
     `spread` is drawn by the caller from [0, 1): it keeps many jobs from coming back at once.
     """
+    is_owner = job.allows(Event.RELEASE)
     match outcome:
         case Succeeded():
             return finish(job, outcome)
@@ -96,7 +99,7 @@ def decide(
             return escalate(outcome.reason, result=outcome.result or None)
         case Declined():
             return fail(job, outcome)
-        case StillOpen() if job.status is Status.STARTED:
+        case StillOpen() if is_owner:
             return _close_later(job, outcome, now, jitter)
         case StillOpen():
             return _hand_over_to_close(job, policy, outcome, now)
@@ -106,16 +109,16 @@ def decide(
                 provider_ref=outcome.ref or job.provider_ref,
                 result=outcome.result or None,
             )
-        case _ if job.status is Status.STARTED:
-            return _after_effect(job, policy, outcome, now, jitter)
-        case _:
-            return _after_lookup(job, policy, outcome, now, key_scope, jitter)
+        case indefinite if is_owner:
+            return _after_effect(job, policy, indefinite, now, jitter)
+        case indefinite:
+            return _after_lookup(job, policy, indefinite, now, key_scope, jitter)
 
 
 def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> Decision:
     """What a definite answer does that comes from a worker who lost its ownership."""
     reason = f"a late worker (claim {fence}) reports: {outcome.reason}"
-    if row.status in ENDED and _contradicts(row, outcome):
+    if _contradicts(row, outcome):
         return Decision(
             event=Event.CONTRADICT,
             reason=reason,
@@ -165,16 +168,15 @@ def on_business_conflict(
         and job.attempts < policy.limits.max_attempts
     ):
         # Somebody else changed the row first; looking at it again decides anew.
-        event = Event.RELEASE if job.status is Status.STARTED else Event.REQUEUE
+        event = Event.RELEASE if job.allows(Event.RELEASE) else Event.REQUEUE
         return requeue(event, f"the local rows changed: {reason}", run_at=now)
-    if policy and policy.tolerates_row_changes and job.status is Status.STARTED:
+    if policy and policy.tolerates_row_changes and job.allows(Event.MARK_UNKNOWN):
         return mark_unknown(f"the local rows changed: {reason}", now, due_at=now)
-    is_unknown = job.status is Status.UNKNOWN
     # Rows that refuse for ever are for a person all the same.
     if (
         policy
         and policy.tolerates_row_changes
-        and is_unknown
+        and job.allows(Event.RECHECK)
         and not max_age_exceeded(job, policy, now)
     ):
         return recheck_at(f"the local rows changed: {reason}", due_at=now)
@@ -194,7 +196,7 @@ def absence_conclusive_at(job: Job, policy: RetryPolicy) -> datetime:
 
 
 def _after_effect(
-    job: Job, policy: RetryPolicy, outcome: EffectOutcome, now: datetime, jitter: float
+    job: Job, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
 ) -> Decision:
     """STARTED, and the effect gave no definite answer."""
     match outcome:
@@ -206,8 +208,8 @@ def _after_effect(
             return requeue(Event.RELEASE, outcome.reason, run_at=now + PENDING_RECHECK_INTERVAL)
         case Pending():
             return mark_unknown(outcome.reason, now, due_at=now + PENDING_RECHECK_INTERVAL)
-        case _ if policy.safety is RetrySafety.NATURAL:
-            return _retry_natural(job, policy, outcome, now, jitter)
+        case uncertain if policy.safety is RetrySafety.NATURAL:
+            return _retry_natural(job, policy, uncertain, now, jitter)
         case LeaseExpired():
             # The lease stays as it was: the owner may have sent until its very end.
             return Decision(
@@ -215,15 +217,16 @@ def _after_effect(
                 reason=outcome.reason,
                 changes={"due_at": now, "last_error": single_line(outcome.reason)},
             )
-        case _:
-            # Whatever else it is, we do not know.
+        case Ambiguous() | NotFound() | LookupFailed() | LookupUnsupported():
             return mark_unknown(outcome.reason, now, due_at=now, timeouts=job.timeouts + 1)
+        case unreachable:
+            assert_never(unreachable)
 
 
 def _after_lookup(  # noqa: PLR0917  # every one of them decides
     job: Job,
     policy: RetryPolicy,
-    outcome: EffectOutcome,
+    outcome: IndefiniteOutcome,
     now: datetime,
     key_scope: str,
     jitter: float,
@@ -238,17 +241,19 @@ def _after_lookup(  # noqa: PLR0917  # every one of them decides
             return recheck_at(outcome.reason, due_at=absence_conclusive_at(job, policy))
         case LookupUnsupported():
             return _on_lookup_unsupported(job, policy, outcome, now, key_scope, jitter)
-        case _ if reason := max_age_exceeded(job, policy, now):
-            return escalate(f"{reason}; the last answer was: {outcome.reason}")
+        case unresolved if reason := max_age_exceeded(job, policy, now):
+            return escalate(f"{reason}; the last answer was: {unresolved.reason}")
         case Pending():
             return recheck_at(outcome.reason, due_at=now + PENDING_RECHECK_INTERVAL, unreachable=0)
         case LookupFailed(retry_after=timedelta() as retry_after):
             delay = _retry_after_delay(retry_after, jitter)
             return recheck_at(outcome.reason, due_at=now + delay, **_add_paused_seconds(job, delay))
-        case _:
+        case LookupFailed() | NotSent() | Ambiguous() | InProgress() | LeaseExpired():
             times = job.unreachable + 1
             delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
             return recheck_at(outcome.reason, due_at=now + delay, unreachable=times)
+        case unreachable:
+            assert_never(unreachable)
 
 
 def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
@@ -368,7 +373,7 @@ def _continue_later(job: Job, outcome: InProgress, now: datetime) -> Decision:
 
 
 def _retry_natural(
-    job: Job, policy: RetryPolicy, outcome: EffectOutcome, now: datetime, jitter: float
+    job: Job, policy: RetryPolicy, outcome: IndefiniteOutcome, now: datetime, jitter: float
 ) -> Decision:
     """There is nothing to ask: a natural effect is simply run again."""
     timeouts = job.timeouts + isinstance(outcome, Ambiguous)
@@ -401,10 +406,13 @@ def _requeue_within_limits(
 
 
 def _contradicts(row: Job, outcome: Succeeded | Declined) -> bool:
-    match outcome:
-        case Succeeded():
+    match row.status:
+        case Status.FINISHED:
             # The reference names the one effect; a request id, say, differs with every answer.
-            other = outcome.ref is not None and row.provider_ref != outcome.ref
-            return row.status is not Status.FINISHED or other
-        case Declined():
-            return row.status is not Status.FAILED
+            return isinstance(outcome, Declined) or outcome.ref not in {None, row.provider_ref}
+        case Status.FAILED:
+            return isinstance(outcome, Succeeded)
+        case Status.READY | Status.STARTED | Status.UNKNOWN | Status.NEEDS_REVIEW:
+            return False
+        case unreachable:
+            assert_never(unreachable)

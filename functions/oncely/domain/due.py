@@ -57,8 +57,8 @@ def due_action(status: Status) -> DueAction:
             return DueAction.RESEND
         case Status.FINISHED | Status.FAILED | Status.NEEDS_REVIEW:
             return DueAction.PUBLISH
-        case _:
-            assert_never(status)
+        case unreachable:
+            assert_never(unreachable)
 
 
 def due_shard(key: JobKey, shards: int) -> int:
@@ -71,23 +71,20 @@ def sweep_step(row: Job, now: datetime, *, on_demand: bool = False) -> SweepStep
 
     `asked_for`: somebody wants this very job looked at, though its time has not come.
     """
+    is_due = row.due_at is not None and now >= row.due_at
     match row.status:
-        case Status.STARTED if row.lease_expired(now):
-            return SweepStep.EXPIRE_LEASE
-        case Status.UNKNOWN if on_demand:
-            return SweepStep.LOOK_UP
-        case _ if row.due_at is None or now < row.due_at:
-            return SweepStep.NONE
+        case Status.STARTED:
+            return SweepStep.EXPIRE_LEASE if row.lease_expired(now) else SweepStep.NONE
         case Status.UNKNOWN:
-            return SweepStep.LOOK_UP
+            return SweepStep.LOOK_UP if is_due or on_demand else SweepStep.NONE
         case Status.READY:
-            return SweepStep.RESEND
+            return SweepStep.RESEND if is_due else SweepStep.NONE
         case Status.NEEDS_REVIEW:
-            return SweepStep.ALERT
+            return SweepStep.ALERT if is_due else SweepStep.NONE
         case Status.FINISHED | Status.FAILED:
-            return SweepStep.PUBLISH
-        case _:
-            return SweepStep.NONE
+            return SweepStep.PUBLISH if is_due else SweepStep.NONE
+        case unreachable:
+            assert_never(unreachable)
 
 
 def hold_for_sweep(row: Job, now: datetime, *, jitter: float) -> Job:
@@ -128,7 +125,7 @@ def mark_stranded(job: Job, now: datetime) -> Job:
 
 def on_dead_letter(row: Job, now: datetime) -> Decision | None:
     """What a dead letter does to its row; None: the row carries the job anyway."""
-    if row.status is not Status.READY:
+    if not row.allows(Event.DEFER):
         return None
     marked = mark_stranded(row, now)
     is_repeated = row.stranded_fence == row.fence

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from oncely.domain.writes import BusinessWrite, Json
 
@@ -127,6 +127,19 @@ EffectOutcome: TypeAlias = (
 )
 
 
+# No definite answer: what follows depends on whether the effect was tried or looked up.
+IndefiniteOutcome: TypeAlias = (
+    NotSent
+    | Ambiguous
+    | InProgress
+    | Pending
+    | LeaseExpired
+    | NotFound
+    | LookupFailed
+    | LookupUnsupported
+)
+
+
 def short_label(outcome: EffectOutcome) -> str:
     """What an answer comes to, before its reason is read."""
     match outcome:
@@ -144,6 +157,8 @@ def short_label(outcome: EffectOutcome) -> str:
             return "not as asked for"
         case Ambiguous() | LeaseExpired() | LookupFailed() | LookupUnsupported():
             return "no answer"
+        case unreachable:
+            assert_never(unreachable)
 
 
 @dataclass(frozen=True)

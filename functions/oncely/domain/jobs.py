@@ -7,7 +7,16 @@ from typing import Final
 
 from oncely.domain.actors import display_name, is_operator
 from oncely.domain.keys import JobKey
-from oncely.domain.lifecycle import ATTENTION, ENDED, NO_ROW, UNRESOLVED, Event, Status, next_status
+from oncely.domain.lifecycle import (
+    ATTENTION,
+    ENDED,
+    NO_ROW,
+    UNRESOLVED,
+    Event,
+    Status,
+    allows,
+    next_status,
+)
 from oncely.domain.text import single_line
 from oncely.domain.times import truncate_to_milliseconds
 from oncely.domain.writes import Json
@@ -132,6 +141,10 @@ class Job:
             and self.claimed_at is not None
             and self.first_sent_at < self.claimed_at
         )
+
+    def allows(self, event: Event) -> bool:
+        """Whether the life cycle allows `event` now."""
+        return allows(self.status, event)
 
     def lease_expired(self, now: datetime) -> bool:
         """Whether the owner is certainly dead; allows asking, never acting."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, assert_never
 
 from oncely.domain.errors import IllegalTransitionError
 
@@ -20,20 +20,18 @@ class Status(StrEnum):
 
     @property
     def label(self) -> str:
-        """The word a support person reads."""
-        return _LABELS[self]
-
-
-_LABELS: Final[Mapping[Status, str]] = MappingProxyType(
-    {
-        Status.READY: "pending",
-        Status.STARTED: "pending",
-        Status.UNKNOWN: "pending",
-        Status.FINISHED: "done",
-        Status.FAILED: "failed",
-        Status.NEEDS_REVIEW: "needs review",
-    }
-)
+        """The word that support agents read."""
+        match self:
+            case Status.READY | Status.STARTED | Status.UNKNOWN:
+                return "pending"
+            case Status.FINISHED:
+                return "done"
+            case Status.FAILED:
+                return "failed"
+            case Status.NEEDS_REVIEW:
+                return "needs review"
+            case unreachable:
+                assert_never(unreachable)
 
 
 class Event(StrEnum):
@@ -110,6 +108,11 @@ ENDED: Final = frozenset(
 UNRESOLVED: Final = frozenset(Status) - ENDED - {Status.NEEDS_REVIEW}
 # What operators act on, so that it is listed for them.
 ATTENTION: Final = frozenset({Status.NEEDS_REVIEW, Status.UNKNOWN, Status.FAILED})
+
+
+def allows(status: Status, event: Event) -> bool:
+    """Whether the life cycle has this transition."""
+    return (status, event) in TRANSITIONS
 
 
 def next_status(status: Status | None, event: Event) -> Status:

@@ -1,11 +1,11 @@
 """What a person may do about a job, when, and what it changes: each repair is one move."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, assert_never
 
 from oncely.domain.decide import absence_conclusive_at
 from oncely.domain.decisions import MESSAGE_GRACE, Decision, ended_fields, max_age_exceeded, requeue
@@ -71,10 +71,20 @@ def repair_option(
 ) -> RepairOption:
     """One repair, for the job as it is now."""
     match repair:
+        case Repair.LOOK_UP:
+            allowed, reason = _check_look_up(job, policy, now)
+        case Repair.REOPEN:
+            allowed, reason = _check_reopen(job, policy)
+        case Repair.MARK_FINISHED:
+            allowed, reason = _check_mark_finished(job, policy)
+        case Repair.MARK_FAILED:
+            allowed, reason = _check_mark_failed(job, policy)
+        case Repair.RESEND:
+            allowed, reason = _check_resend(job, policy, now)
         case Repair.RESUBMIT:
             allowed, reason = _check_resubmit(job, can_resubmit=can_resubmit)
-        case _:
-            allowed, reason = _CHECKS[repair](job, policy, now)
+        case unreachable:
+            assert_never(unreachable)
     needs_reference = repair is Repair.MARK_FINISHED and policy.safety is not RetrySafety.NATURAL
     return RepairOption(
         repair=repair, allowed=allowed, reason=reason, needs_reference=needs_reference
@@ -129,8 +139,8 @@ def reopen(
             return (
                 f"{lookup.reason}, but a request may still be under way: try again after {retry_at}"
             )
-        case _:
-            return f"this is no proof that nothing happened: {lookup.reason}"
+        case answer:
+            return f"this is no proof that nothing happened: {answer.reason}"
 
 
 def can_reopen_without_lookup(job: Job, policy: RetryPolicy) -> bool:
@@ -200,7 +210,21 @@ def note_resubmission(
 
 def lookup_summary(job: Job) -> str:
     """What asking about a job came to, in a word or two."""
-    return _LOOKUP_SUMMARIES[job.status]
+    match job.status:
+        case Status.READY:
+            return "nothing was done"
+        case Status.STARTED:
+            return "still under way"
+        case Status.UNKNOWN:
+            return "not known yet"
+        case Status.FINISHED:
+            return "succeeded"
+        case Status.FAILED:
+            return "refused"
+        case Status.NEEDS_REVIEW:
+            return "not as asked for"
+        case unreachable:
+            assert_never(unreachable)
 
 
 def _reopen_decision(
@@ -235,12 +259,13 @@ def _check_look_up(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, 
             return True, f"{provider} is asked, and its answer is noted; you decide what follows"
         case Status.NEEDS_REVIEW:
             return False, f"{provider} cannot be asked what became of it"
-        case _:
-            return False, _NOT_ALLOWED_REASONS[job.status]
+        case Status.READY | Status.FINISHED | Status.FAILED:
+            return False, _not_allowed_reason(job.status)
+        case unreachable:
+            assert_never(unreachable)
 
 
-def _check_reopen(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
-    del now
+def _check_reopen(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
     provider = policy.profile.name
     match job.status:
         case Status.NEEDS_REVIEW if not job.was_claimed:
@@ -255,32 +280,32 @@ def _check_reopen(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, s
             return False, "ask the provider: if nothing was done, it is ready again by itself"
         case Status.READY:
             return False, "it is ready already"
-        case _:
-            return False, _NOT_ALLOWED_REASONS[job.status]
+        case Status.STARTED | Status.FINISHED | Status.FAILED:
+            return False, _not_allowed_reason(job.status)
+        case unreachable:
+            assert_never(unreachable)
 
 
-def _check_mark_finished(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
-    del now
-    if job.status is Status.NEEDS_REVIEW:
+def _check_mark_finished(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
+    if job.allows(Event.RESOLVE_FINISHED):
         return True, f"you have seen at {policy.profile.name} that it is done: our rows follow"
-    return False, _NOT_ALLOWED_REASONS[job.status]
+    return False, _not_allowed_reason(job.status)
 
 
-def _check_mark_failed(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
-    del now
-    if job.status is Status.NEEDS_REVIEW and needs_closing(job, policy):
+def _check_mark_failed(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
+    if job.allows(Event.CLOSE_AND_FAIL) and needs_closing(job, policy):
         return True, (
             f"{policy.profile.name} is asked first: what is still open there is closed by a "
             "worker, and then the job has failed"
         )
-    if job.status is Status.NEEDS_REVIEW:
+    if job.allows(Event.RESOLVE_FAILED):
         return True, f"you have seen at {policy.profile.name} that it is not done: our rows follow"
-    return False, _NOT_ALLOWED_REASONS[job.status]
+    return False, _not_allowed_reason(job.status)
 
 
 def _check_resend(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
-    if job.status is not Status.READY:
-        return False, "only a job that is ready is sent: " + _NOT_ALLOWED_REASONS[job.status]
+    if not job.allows(Event.RESEND):
+        return False, "only a job that is ready is sent: " + _not_allowed_reason(job.status)
     if age_reason := max_age_exceeded(job, policy, now):
         return False, f"{age_reason}: the next sweep brings it to review, where it can be returned"
     return True, "its message is sent once more; a second one does no harm"
@@ -288,9 +313,8 @@ def _check_resend(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, s
 
 def _check_resubmit(job: Job, *, can_resubmit: bool) -> tuple[bool, str]:
     if job.status is not Status.FAILED:
-        return False, "only a job that has failed can be tried anew: " + _NOT_ALLOWED_REASONS[
-            job.status
-        ]
+        reason = _not_allowed_reason(job.status)
+        return False, f"only a job that has failed can be tried anew: {reason}"
     if not can_resubmit:
         return False, "this kind of job has no second attempt: send a new one"
     return True, "a new job is sent; it runs only while this one stays failed"
@@ -313,10 +337,30 @@ def _check_unreadable_job(job: Job, policy: RetryPolicy | None, repair: Repair) 
             )
         case Status.NEEDS_REVIEW:
             return False, f"{cannot}: deploy one that can, or mark it as done or as failed"
-        case _ if job.ended:
-            return False, _NOT_ALLOWED_REASONS[job.status]
-        case _:
+        case Status.FINISHED | Status.FAILED:
+            return False, _not_allowed_reason(job.status)
+        case Status.READY | Status.STARTED | Status.UNKNOWN:
             return False, f"{cannot}: the reconciler brings it to review when it falls due"
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _not_allowed_reason(status: Status) -> str:
+    match status:
+        case Status.READY:
+            return "it waits for a worker, and nothing is open outside"
+        case Status.STARTED:
+            return "a worker has it, or had it: ask the provider when its time is over"
+        case Status.UNKNOWN:
+            return "its outcome is not known yet: ask the provider"
+        case Status.FINISHED:
+            return "it is done already"
+        case Status.FAILED:
+            return "it has failed already, and that is recorded"
+        case Status.NEEDS_REVIEW:
+            return "a person must look at it first"
+        case unreachable:
+            assert_never(unreachable)
 
 
 def _can_look_up(policy: RetryPolicy) -> bool:
@@ -324,44 +368,9 @@ def _can_look_up(policy: RetryPolicy) -> bool:
     return asks and policy.profile.lookup_lag is not None
 
 
-_CHECKS: Final[Mapping[Repair, Callable[[Job, RetryPolicy, datetime], tuple[bool, str]]]] = (
-    MappingProxyType(
-        {
-            Repair.LOOK_UP: _check_look_up,
-            Repair.REOPEN: _check_reopen,
-            Repair.MARK_FINISHED: _check_mark_finished,
-            Repair.MARK_FAILED: _check_mark_failed,
-            Repair.RESEND: _check_resend,
-        }
-    )
-)
-
 _RESOLVED_BY_OPERATOR: Final = "ruled_by_a_person"
 
 # What a person says that is true outside.
 _OPERATOR_FINDINGS: Final[Mapping[Repair, str]] = MappingProxyType(
     {Repair.MARK_FINISHED: "done", Repair.MARK_FAILED: "not done"}
-)
-
-_LOOKUP_SUMMARIES: Final[Mapping[Status, str]] = MappingProxyType(
-    {
-        Status.READY: "nothing was done",
-        Status.STARTED: "still under way",
-        Status.UNKNOWN: "not known yet",
-        Status.FINISHED: "succeeded",
-        Status.FAILED: "refused",
-        Status.NEEDS_REVIEW: "not as asked for",
-    }
-)
-
-# Why nothing is done about a job that stands like this.
-_NOT_ALLOWED_REASONS: Final[Mapping[Status, str]] = MappingProxyType(
-    {
-        Status.READY: "it waits for a worker, and nothing is open outside",
-        Status.STARTED: "a worker has it, or had it: ask the provider when its time is over",
-        Status.UNKNOWN: "its outcome is not known yet: ask the provider",
-        Status.FINISHED: "it is done already",
-        Status.FAILED: "it has failed already, and that is recorded",
-        Status.NEEDS_REVIEW: "a person must look at it first",
-    }
 )

@@ -10,7 +10,6 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from oncely.app import App
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
-from oncely.run.deadline import Deadline
 from oncely.run.process_batch import BatchProcessor, Delivery
 from oncely.telemetry import instrumented, telemetry
 
@@ -28,7 +27,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     time_left = timedelta(milliseconds=context.get_remaining_time_in_millis())
     processed = get_worker().process(
         [_delivery(record) for record in event["Records"]],
-        deadline=Deadline(clock.now() + time_left, clock),
+        deadline=clock.now() + time_left,
     )
     telemetry().record_deliveries(processed)
     kept = (one.delivery.message_id for one in processed if not one.acked)

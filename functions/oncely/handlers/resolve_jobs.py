@@ -13,7 +13,6 @@ from oncely.lambda_init import once
 from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.resolve_group import GroupResolver
 from oncely.reconcile.sweep_report import build_group_summary
-from oncely.run.deadline import Deadline
 from oncely.telemetry import instrumented, telemetry
 
 
@@ -32,7 +31,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     handled = get_group_resolver().resolve(
         # In any order: if one kills this process, it is not the same others that wait each time.
         sample([SweepItem.from_json(item) for item in event["items"]], len(event["items"])),
-        deadline=Deadline(clock.now() + left, clock),
+        deadline=clock.now() + left,
         dry_run=dry_run,
         concurrency=event.get("at_once"),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from oncely.contract import AnyContract
 from oncely.domain.actors import operator_actor
@@ -63,6 +64,8 @@ class RepairWriter:
                 return StaleVersion(newer or row)
             case BusinessWriteConflict(reason=why):
                 return BusinessRowConflict(why)
+            case unreachable:
+                assert_never(unreachable)
 
     def _dry_run(
         self, after: Job, details: RepairDetails, business_writes: Sequence[BusinessWrite]

@@ -7,13 +7,19 @@ from oncely.contract import AnyContract, Message, encode_message
 from oncely.domain.decide import restore_reference
 from oncely.domain.decisions import Decision
 from oncely.domain.effect_outcomes import (
+    Ambiguous,
     Anomalous,
     Declined,
+    InProgress,
+    LeaseExpired,
     LookupFailed,
     LookupUnsupported,
     NotFound,
+    NotSent,
+    Pending,
     Prepared,
     StillOpen,
+    Succeeded,
     short_label,
 )
 from oncely.domain.errors import InvalidInputError
@@ -237,11 +243,22 @@ class _RepairRun:
                 return self._close_first(row, answer)
             case LookupFailed() | LookupUnsupported():
                 return ProviderUnavailable(str(self._lookup_answer("no answer", answer.reason)))
-            case _:
+            case (
+                Succeeded()
+                | NotSent()
+                | Ambiguous()
+                | InProgress()
+                | Pending()
+                | Anomalous()
+                | LeaseExpired()
+                | NotFound()
+            ):
                 return NotAllowed(
                     f"{self._lookup_answer(short_label(answer), answer.reason)}; "
                     "it has failed only when nothing was taken, or when all of it was returned"
                 )
+            case unreachable:
+                assert_never(unreachable)
 
     def _close_first(self, row: Job, outcome: StillOpen) -> RepairOutcome:
         """Repairs only read: a worker closes it, and needs our own rows for that."""
@@ -310,15 +327,12 @@ class _RepairRun:
         self, lookup: LookupResult
     ) -> BusinessRowConflict | ProviderUnavailable | None:
         """Why there is no answer of the provider's; None: there is one."""
-        match lookup:
-            case LookupResult(facts=None, outcome=Anomalous(reason=reason)):
-                return BusinessRowConflict(f"{reason}: mend our own rows first")
-            case LookupResult(
-                outcome=LookupFailed(reason=reason) | LookupUnsupported(reason=reason)
-            ):
-                return ProviderUnavailable(str(self._lookup_answer("no answer", reason)))
-            case _:
-                return None
+        outcome = lookup.outcome
+        if lookup.facts is None and isinstance(outcome, Anomalous):
+            return BusinessRowConflict(f"{outcome.reason}: mend our own rows first")
+        if isinstance(outcome, LookupFailed | LookupUnsupported):
+            return ProviderUnavailable(str(self._lookup_answer("no answer", outcome.reason)))
+        return None
 
     def _to_outcome(self, row: Job, job: Job, answer: LookupAnswer) -> Repaired | WouldRepair:
         if not self.request.dry_run:

@@ -91,7 +91,7 @@ def _lookup_after_restore(
     contract: AnyContract, call: EffectCall[Any], table: TableOpen
 ) -> tuple[EffectOutcome, dict[str, str | None]]:
     """The row may lack its reference: by deployment and job key the provider still knows it."""
-    call.job = _with_deployment(call.job, table)
+    call = replace(call, job=_with_deployment(call.job, table))
     found: dict[str, str | None] = {}
     if call.job.provider_ref is None:
         match contract.find_prepared(call):
@@ -99,7 +99,7 @@ def _lookup_after_restore(
                 pass
             case Prepared(ref=ref):
                 found = {"provider_ref": ref, "deployment": call.job.deployment}
-                call.job = replace(call.job, provider_ref=ref)
+                call = replace(call, job=replace(call.job, provider_ref=ref))
             case answer:
                 return answer, {}
     answer = contract.lookup(call)

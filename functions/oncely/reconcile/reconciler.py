@@ -6,7 +6,7 @@ Nor does it alert an operator: it says that an alert is owed, and its caller see
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal, TypeAlias, assert_never
 
 from oncely.contract import AnyContract, Message, Mismatch, encode_message
 from oncely.domain.decide import decide, escalate_if_other_deployment
@@ -45,6 +45,8 @@ from oncely.run.write_decision import DecisionResult, DecisionWriter
 ACTOR: Final = "reconciler"
 ROW_MISSING: Final = "gone"
 FENCED: Final = "fenced"
+# The steps that need the row's message.
+_RowStep: TypeAlias = Literal[SweepStep.RESEND, SweepStep.EXPIRE_LEASE, SweepStep.LOOK_UP]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +99,10 @@ class Reconciler:
                 return self._publish(row, dry_run=dry_run)
             case SweepStep.ALERT:
                 return _review_resolution(row, row.last_error or "it needs review", dry_run=dry_run)
-            case step:
+            case (SweepStep.RESEND | SweepStep.EXPIRE_LEASE | SweepStep.LOOK_UP) as step:
                 return self._resolve_row(row, step, table, dry_run=dry_run)
+            case unreachable:
+                assert_never(unreachable)
 
     def hold_row(self, row: Job) -> Job | None:
         """Move the due time on, so that what cannot be resolved now makes room for what can."""
@@ -114,7 +118,7 @@ class Reconciler:
         return _resolution(row, "published", row.status, "what it owes was not sent yet")
 
     def _resolve_row(
-        self, row: Job, step: SweepStep, table: TableOpen, *, dry_run: bool
+        self, row: Job, step: _RowStep, table: TableOpen, *, dry_run: bool
     ) -> Resolution:
         try:
             contract_type, read = self.registry.parse_mapping(row.message)
@@ -184,15 +188,17 @@ class _JobResolution:
     dry_run: bool
     table: TableOpen
 
-    def perform(self, row: Job, step: SweepStep) -> Resolution:
+    def perform(self, row: Job, step: _RowStep) -> Resolution:
         match step:
             case SweepStep.RESEND:
                 return self._resend(row)
             case SweepStep.EXPIRE_LEASE:
                 return self._expire_lease(row)
-            case _:
+            case SweepStep.LOOK_UP:
                 # Two sweeps at once may both ask: that changes nothing, and one of them writes.
                 return self._look_up(row, row.status)
+            case unreachable:
+                assert_never(unreachable)
 
     def _resend(self, row: Job) -> Resolution:
         now = self.reconciler.clock.now()

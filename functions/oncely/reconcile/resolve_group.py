@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.keys import JobKey, job_type_of
 from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.reconciler import ROW_MISSING, Reconciler, Resolution
-from oncely.run.deadline import Deadline
 from oncely.run.review_alerts import AlertDelivery, ReviewAlerter
 
 # What a job of an unknown type may take: no provider is asked for it.
@@ -40,7 +39,7 @@ class GroupResolver:
         self,
         items: Sequence[SweepItem],
         *,
-        deadline: Deadline,
+        deadline: datetime,
         dry_run: bool = False,
         concurrency: int | None = None,
     ) -> list[HandledItem]:
@@ -55,10 +54,10 @@ class GroupResolver:
         with ThreadPoolExecutor(max_workers=threads) as pool:
             return list(pool.map(one, items))
 
-    def _resolve_item(self, item: SweepItem, deadline: Deadline, *, dry_run: bool) -> HandledItem:
+    def _resolve_item(self, item: SweepItem, deadline: datetime, *, dry_run: bool) -> HandledItem:
         key = item.key
         try:
-            if not deadline.has_time_for(self._max_duration(key)):
+            if self.reconciler.clock.now() + self._max_duration(key) > deadline:
                 return HandledItem(key=key)
             done = self.reconciler.resolve(
                 key, message=item.message, on_demand=item.on_demand, dry_run=dry_run

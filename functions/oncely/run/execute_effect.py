@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
 
 from oncely.contract import COMMIT_BUDGET, AnyContract, EffectCall
 from oncely.domain.decide import restore_reference, save_progress, save_reference
@@ -23,122 +23,108 @@ from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.profiles import RetrySafety
 from oncely.domain.writes import Json
-from oncely.run.deadline import Deadline
+from oncely.run.write_decision import DecisionWriter
 
 _Outcome = TypeVar("_Outcome")
-# Writes what a run saves on the way; None: the job has another owner.
-SaveCheckpoint: TypeAlias = Callable[[Job, Decision], Job | None]
-
-
-@dataclass(frozen=True)
-class EffectResult:
-    """What the provider said, to preparing or to the act; `job` holds what was saved until then."""
-
-    job: Job
-    outcome: EffectOutcome
+_OTHER_OWNER: Final = "the job has another owner"
 
 
 @dataclass(frozen=True)
 class OwnershipYielded:
-    """The job has another owner: nothing more was sent."""
+    """Another owner took the job: nothing more was sent."""
 
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class EffectExecutor:
-    """One try of an effect, by the owner of its row."""
+    """One attempt of an effect by the owner of the row; `job` is the row as last saved."""
 
+    job: Job
+    facts: Any  # the contract's own type
     contract: AnyContract
-    deadline: Deadline
-    save_checkpoint: SaveCheckpoint
+    writer: DecisionWriter
+    deadline: datetime
 
-    def execute(self, job: Job, facts: Any) -> EffectResult | OwnershipYielded:  # noqa: ANN401  # the contract's own type
+    def execute(self) -> EffectOutcome | OwnershipYielded:
         """Save the reference first, if the effect has one; then perform it, once."""
         verified = False
-        if job.provider_ref is None:
-            match self._guarded_call(self.contract.prepare, self._call(job, facts)):
+        if self.job.provider_ref is None:
+            match self._guarded_call(self.contract.prepare, self._call()):
                 case None:
                     pass
                 case Prepared(ref=ref, replayed=replayed):
-                    saved = self.save_checkpoint(job, save_reference(ref))
-                    if saved is None:
-                        return OwnershipYielded(
-                            f"{ref} was prepared, but the job has another owner"
-                        )
-                    job, verified = saved, not replayed
-                case answer:
-                    return EffectResult(job, answer)
-        call = self._call(job, facts, verified=verified)
-        answer = self._guarded_call(self.contract.execute, call)
-        if isinstance(answer, StillOpen):
-            answer = self._close_declined(call, answer)
-        return EffectResult(call.job, answer)
+                    if not self._save(save_reference(ref)):
+                        return OwnershipYielded(f"{ref} was prepared, but {_OTHER_OWNER}")
+                    verified = not replayed
+                case outcome:
+                    return outcome
+        call = self._call(verified=verified)
+        outcome = self._guarded_call(self.contract.execute, call)
+        return self._close_declined(outcome) if isinstance(outcome, StillOpen) else outcome
 
-    def lookup_first(self, job: Job, facts: Any) -> EffectResult | OwnershipYielded:  # noqa: ANN401  # the contract's own type
-        """Ask what an earlier run did, if a restore lost it; `NotFound` allows to execute now."""
-        if job.provider_ref is None:
-            match self._guarded_lookup(self.contract.find_prepared, self._call(job, facts)):
+    def lookup_first(self) -> EffectOutcome | OwnershipYielded:
+        """Look up what an earlier run did, if a restore lost it; `NotFound` allows to execute."""
+        if self.job.provider_ref is None:
+            match self._guarded_lookup(self.contract.find_prepared):
                 case None:
                     pass
                 case Prepared(ref=ref):
-                    if (saved := self.save_checkpoint(job, restore_reference(ref))) is None:
-                        return OwnershipYielded(f"{ref} was found, but the job has another owner")
-                    job = saved
-                case answer:
-                    return EffectResult(job, outcome_before_sending(answer))
-        answer = self._guarded_lookup(self.contract.lookup, self._call(job, facts))
-        return EffectResult(job, outcome_before_sending(answer))
+                    if not self._save(restore_reference(ref)):
+                        return OwnershipYielded(f"{ref} was found, but {_OTHER_OWNER}")
+                case outcome:
+                    return outcome_before_sending(outcome)
+        return outcome_before_sending(self._guarded_lookup(self.contract.lookup))
 
-    def close(self, job: Job, facts: Any) -> EffectResult:  # noqa: ANN401  # the contract's own type
+    def close(self) -> EffectOutcome:
         """Close what an earlier run prepared, and do nothing else."""
-        return EffectResult(job, self._guarded_call(self.contract.close, self._call(job, facts)))
+        return self._guarded_call(self.contract.close, self._call())
 
-    def _close_declined(self, call: EffectCall[Any], declined: StillOpen) -> EffectOutcome:
+    def _close_declined(self, declined: StillOpen) -> EffectOutcome:
         """Close at once what was declined: only then has the job failed."""
         calls = self.contract.policy.profile.max_closing_calls
-        call.verified = True  # a decline names an intent that was seen to be ours
+        call = self._call(verified=True)  # a decline names an intent that was seen to be ours
         match self._guarded_call(self.contract.close, call, calls=calls):
             case Declined(result=result):
                 return Declined(declined.reason, declined.code, {**declined.result, **result})
             case NotSent() as unsent:
                 return replace(declined, close_failure=unsent)
-            case answer:
-                return answer
+            case outcome:
+                return outcome
 
-    def _call(
-        self,
-        job: Job,
-        facts: Any,  # noqa: ANN401  # the contract's own type
-        *,
-        verified: bool = False,
-    ) -> EffectCall[Any]:
-        def save(progress: Mapping[str, Json]) -> None:
-            call.job = self.save_checkpoint(
-                call.job, save_progress(progress)
-            ) or _raise_ownership_lost(call.job)
-
-        call = EffectCall(
-            job=job,
-            facts=facts,
+    def _call(self, *, verified: bool = False) -> EffectCall[Any]:
+        return EffectCall(
+            job=self.job,
+            facts=self.facts,
             max_key_length=self.contract.policy.profile.max_key_length,
             verified=verified,
             has_time_for=self._has_time,
-            save_progress=save,
+            save_progress=self._save_progress,
         )
-        return call
 
-    def _has_time(self, time: timedelta) -> bool:
-        return self.deadline.has_time_for(time + COMMIT_BUDGET)
+    def _save(self, decision: Decision) -> bool:
+        """Save on the way. Returns False if another owner took the job."""
+        saved = self.writer.write(self.job, decision, contract=self.contract).job
+        self.job = saved or self.job
+        return saved is not None
+
+    def _save_progress(self, progress: Mapping[str, Json]) -> None:
+        if not self._save(save_progress(progress)):
+            raise UnavailableError(
+                f"{self.job.job_key} has another owner: its progress was not saved"
+            )
+
+    def _has_time(self, duration: timedelta) -> bool:
+        return self.writer.clock.now() + duration + COMMIT_BUDGET <= self.deadline
 
     def _guarded_lookup(
-        self, lookup: Callable[[EffectCall[Any]], _Outcome], call: EffectCall[Any]
+        self, lookup: Callable[[EffectCall[Any]], _Outcome]
     ) -> _Outcome | EffectOutcome:
-        """Ask, unless it is too late; nothing is sent, so no answer leaves nothing open."""
+        """Look up, unless it is too late; nothing is sent, so no answer leaves nothing open."""
         if not self._has_time(self.contract.policy.profile.max_run_time):
             return NotSent("too little time was left to ask the provider", retry_after=timedelta())
         try:
-            return lookup(call)
+            return lookup(self._call())
         except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
             return NotSent(f"asking ended in {type(error).__name__}: {error}")
 
@@ -166,16 +152,10 @@ class EffectExecutor:
 
 def outcome_before_sending(outcome: EffectOutcome) -> EffectOutcome:
     """What an answer means for a job that has not sent anything in this run."""
-    match outcome:
-        case LookupFailed(reason=reason, retry_after=retry_after):
-            return NotSent(reason, retry_after=retry_after)
-        case LookupUnsupported(reason=reason):
-            return Anomalous(
-                f"the job table was restored, so it may have happened before; {reason}"
-            )
-        case _:
-            return outcome
-
-
-def _raise_ownership_lost(job: Job) -> NoReturn:
-    raise UnavailableError(f"{job.job_key} has another owner: its progress was not saved")
+    if isinstance(outcome, LookupFailed):
+        return NotSent(outcome.reason, retry_after=outcome.retry_after)
+    if isinstance(outcome, LookupUnsupported):
+        return Anomalous(
+            f"the job table was restored, so it may have happened before; {outcome.reason}"
+        )
+    return outcome

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from oncely.ports import Clock, MessageSource
-from oncely.run.deadline import Deadline
 from oncely.run.message_actions import (
     Ack,
     LeaveInvisible,
@@ -68,7 +67,7 @@ class BatchProcessor:
         self,
         deliveries: Sequence[Delivery],
         *,
-        deadline: Deadline,
+        deadline: datetime,
     ) -> list[ProcessedDelivery]:
         """Work each delivery; never raises for one of them."""
         # Leaving the block waits for every thread: one left behind would thaw with the next
@@ -80,7 +79,7 @@ class BatchProcessor:
         # Taken only now: waiting for each would wake this thread as often, and cost the others CPU.
         return [job.result() for job in jobs]
 
-    def _process_delivery(self, delivery: Delivery, deadline: Deadline) -> ProcessedDelivery:
+    def _process_delivery(self, delivery: Delivery, deadline: datetime) -> ProcessedDelivery:
         try:
             outcome = self.runner.run(delivery.body, deadline=deadline)
         except Exception as error:  # noqa: BLE001  # a neighbour's job must go on; this one is logged

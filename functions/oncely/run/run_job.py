@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, assert_never
 
 from oncely.contract import AlreadyResolved, AnyContract, Message, Mismatch, Proceed, encode_message
@@ -37,8 +38,7 @@ from oncely.ports import (
 )
 from oncely.registry import ContractRegistry
 from oncely.run import alert_texts
-from oncely.run.deadline import Deadline
-from oncely.run.execute_effect import EffectExecutor, EffectResult, OwnershipYielded
+from oncely.run.execute_effect import EffectExecutor, OwnershipYielded
 from oncely.run.outcomes import (
     AwaitingResolution,
     Conflict,
@@ -78,14 +78,14 @@ class JobRunner:
     stack: str = ""  # names the deployment in alerts
     row_retention: timedelta | None = None  # the stage's, for natural effects
 
-    def run(self, body: str, *, deadline: Deadline) -> RunOutcome:
-        """Work one message."""
+    def run(self, body: str, *, deadline: datetime) -> RunOutcome:
+        """Run one message; nothing is started that could not end before the deadline."""
         try:
             contract_type, message = self.registry.parse_body(body)
             key = contract_type.key(message)
         except InvalidInputError as error:
             return InvalidMessage(str(error))
-        if not deadline.has_time_for(contract_type.max_duration()):
+        if self.clock.now() + contract_type.max_duration() > deadline:
             return NotStarted(job_key=key, job_type=contract_type.job_type)
         table = self.guard.check()
         if isinstance(table, TableBlocked):
@@ -104,7 +104,7 @@ class _Run:
     contract: AnyContract
     message: Message
     key: JobKey
-    deadline: Deadline
+    deadline: datetime
     table: TableOpen
 
     def run(self) -> RunOutcome:
@@ -136,9 +136,7 @@ class _Run:
             now=now,
             # A call may begin until the deadline and run for its timeout; past this the owner
             # is certainly dead.
-            lease_until=self.deadline.at
-            + self.contract.policy.profile.request_timeout
-            + CLOCK_SKEW,
+            lease_until=self.deadline + self.contract.policy.profile.request_timeout + CLOCK_SKEW,
             message=self.message.to_dict(),
             fingerprint=None if precheck.values is None else fingerprint(precheck.values),
             customer_id=indexable_id(precheck.customer_id),
@@ -161,29 +159,33 @@ class _Run:
         if job.closing is not None:
             return self._close(job, precheck, claim)
         if isinstance(precheck, AlreadyResolved):
-            return self._record_outcome(job, precheck.outcome, lambda _event, _job: precheck.writes)
+            decision = self._decide(job, precheck.outcome)
+            return self._write_decision(job, decision, precheck.outcome, lambda _: precheck.writes)
         if forbidden := self._guard(job, claim):
             return self._write_decision(job, forbidden)
         return self._execute(job, precheck.facts, table)
 
     def _execute(self, job: Job, facts: Any, table: TableOpen) -> RunOutcome:  # noqa: ANN401  # the contract's own type
-        executor = EffectExecutor(
-            contract=self.contract, deadline=self.deadline, save_checkpoint=self._save_checkpoint
-        )
-        result: EffectResult | OwnershipYielded = EffectResult(job, NotFound("nothing was lost"))
+        executor = self._executor(job, facts)
+        outcome: EffectOutcome | OwnershipYielded = NotFound("nothing was lost")
         if self._needs_lookup_first(job, table):
-            result = executor.lookup_first(job, facts)
-        if isinstance(result, EffectResult) and isinstance(result.outcome, NotFound):
-            result = executor.execute(result.job, facts)
-        match result:
-            case EffectResult(job=kept, outcome=answer):
-                return self._record_outcome(
-                    kept,
-                    answer,
-                    lambda event, after: self.contract.business_writes(event, facts, after, answer),
-                )
-            case OwnershipYielded(reason=reason):
-                return self._lost(reason)
+            outcome = executor.lookup_first()
+        if isinstance(outcome, NotFound):
+            outcome = executor.execute()
+        if isinstance(outcome, OwnershipYielded):
+            return OwnershipLost(**self._job_fields, reason=outcome.reason)
+        decision = self._decide(executor.job, outcome)
+        writes = partial(self.contract.business_writes, decision.event, facts, outcome=outcome)
+        return self._write_decision(executor.job, decision, outcome, writes)
+
+    def _executor(self, job: Job, facts: Any) -> EffectExecutor:  # noqa: ANN401  # the contract's own type
+        return EffectExecutor(
+            job=job,
+            facts=facts,
+            contract=self.contract,
+            writer=self._decision_writer(),
+            deadline=self.deadline,
+        )
 
     def _needs_lookup_first(self, job: Job, table: TableOpen) -> bool:
         natural = self.contract.policy.safety is RetrySafety.NATURAL
@@ -206,51 +208,39 @@ class _Run:
             return self._write_decision(job, forbidden)
         if precheck.facts is None:
             reason = "it is still open, and our own rows do not tell any more what was asked for"
-            return self._record_outcome(job, Anomalous(reason))
-        executor = EffectExecutor(
-            contract=self.contract, deadline=self.deadline, save_checkpoint=self._save_checkpoint
-        )
-        result = executor.close(job, precheck.facts)
-
-        def writes(event: Event, after: Job) -> Sequence[BusinessWrite]:
+            return self._write_decision(job, self._decide(job, Anomalous(reason)))
+        outcome = self._executor(job, precheck.facts).close()
+        decision = self._decide(job, outcome)
+        if isinstance(precheck, AlreadyResolved) and decision.event is Event.DECLINE:
             # What another did with our rows stays; what is not done outside changes none of them.
-            if isinstance(precheck, AlreadyResolved) and event is Event.DECLINE:
-                return ()
-            return self.contract.business_writes(event, precheck.facts, after, result.outcome)
+            return self._write_decision(job, decision, outcome)
+        writes = partial(
+            self.contract.business_writes, decision.event, precheck.facts, outcome=outcome
+        )
+        return self._write_decision(job, decision, outcome, writes)
 
-        return self._record_outcome(result.job, result.outcome, writes)
-
-    def _save_checkpoint(self, job: Job, decision: Decision) -> Job | None:
-        return self._decision_writer().write(job, decision, contract=self.contract).job
-
-    def _record_outcome(
-        self,
-        job: Job,
-        outcome: EffectOutcome,
-        writes: Callable[[Event, Job], Sequence[BusinessWrite]] = lambda _event, _job: (),
-    ) -> RunOutcome:
-        decision = decide(
+    def _decide(self, job: Job, outcome: EffectOutcome) -> Decision:
+        return decide(
             job,
             self.contract.policy,
             outcome,
             now=self.runner.clock.now(),
             jitter=self.runner.jitter(),
         )
-        return self._write_decision(job, decision, outcome, writes)
 
     def _write_decision(
         self,
         job: Job,
         decision: Decision,
         outcome: EffectOutcome | None = None,
-        writes: Callable[[Event, Job], Sequence[BusinessWrite]] = lambda _event, _job: (),
+        business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
     ) -> RunOutcome:
         result = self._decision_writer().write(
             job,
             decision,
             contract=self.contract,
             outcome=outcome,
-            business_writes=lambda after: writes(decision.event, after),
+            business_writes=business_writes,
         )
         if result.job and decision.send_new_message:
             return self._continue(result.job)
@@ -292,7 +282,7 @@ class _Run:
             case ClaimFailure.LEASED:
                 return LeasedElsewhere(**self._job_fields, until=row.lease_until or claim.now)
             case ClaimFailure.LEASE_EXPIRED:
-                return self._record_outcome(row, LeaseExpired())
+                return self._write_decision(row, self._decide(row, LeaseExpired()))
             case ClaimFailure.AWAITING_RESOLUTION:
                 return AwaitingResolution(**self._job_fields, status=row.status)
             case ClaimFailure.RACE_LOST:
@@ -317,9 +307,6 @@ class _Run:
         alerted = self.runner.notifier.notify(alert)
         return Conflict(**self._job_fields, reason=reason, alerted=alerted)
 
-    def _lost(self, reason: str) -> OwnershipLost:
-        return OwnershipLost(**self._job_fields, reason=reason)
-
     def _to_outcome(self, result: DecisionResult) -> RunOutcome:
         """The outcome that the written row stands for."""
         job, decision = result.job, result.decision
@@ -330,7 +317,7 @@ class _Run:
             self._alerter().alert_orphaned_outcome(self.key, result.orphaned_outcome)
             return RowMissing(**self._job_fields, reason=result.orphaned_outcome)
         if job is None:
-            return self._lost(decision.reason)
+            return OwnershipLost(**self._job_fields, reason=decision.reason)
         match job.status:
             case Status.FINISHED:
                 return Finished(**self._job_fields, result=job.result or {})

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, assert_never
 
 from oncely.contract import AnyContract
 from oncely.domain.decide import on_business_conflict, on_late_outcome
 from oncely.domain.decisions import Decision
 from oncely.domain.due import reserve_alert
 from oncely.domain.effect_outcomes import Declined, EffectOutcome, Succeeded
-from oncely.domain.errors import UnavailableError
+from oncely.domain.errors import InvariantError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.writes import BusinessWrite
 from oncely.ports import BusinessWriteConflict, Clock, JobStore, Swapped, VersionConflict
@@ -71,6 +71,8 @@ class DecisionWriter:
                     job = row  # someone left evidence on it: decide the same over that
                 case VersionConflict(row=row):
                     return DecisionResult(decision, None, self._save_as_evidence(row, job, outcome))
+                case unreachable:
+                    assert_never(unreachable)
         raise _too_many_conflicts(job)
 
     def _row_after(self, decision: Decision, job: Job, contract: AnyContract | None = None) -> Job:
@@ -104,9 +106,13 @@ class DecisionWriter:
             match self.store.compare_and_swap(row, after):
                 case VersionConflict(row=newer):
                     row = newer
-                case _:
-                    self._deliver_alert(decision, after)
+                case Swapped(job=written):
+                    self._deliver_alert(decision, written)
                     return None
+                case BusinessWriteConflict(reason=why):
+                    raise InvariantError(f"{job.job_key} has no business writes here: {why}")
+                case unreachable:
+                    assert_never(unreachable)
         raise _too_many_conflicts(job)
 
 

@@ -130,6 +130,8 @@ class MemoryJobStore:
             seen = (before.status, before.owner, before.version)
             if row is None or (row.status, row.owner, row.version) != seen:
                 return VersionConflict(row)
+            if row != before:
+                raise InvariantError(f"nobody read this row of {before.job_key}: it was made up")
             conflicts = [
                 why
                 for write in business_writes

@@ -15,7 +15,6 @@ from oncely.domain.proof import awaits_publishing
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.registry import ContractRegistry
 from oncely.run.dead_letters import DeadLetterOutcome
-from oncely.run.deadline import Deadline
 from oncely.run.message_actions import Ack, Nack, Reject, action_for
 from oncely.run.outcomes import Duplicate, Failed, Finished, InternalError, RunOutcome
 from oncely.testing.base_simulation import END_FAULTS, SWEEP_TIMEOUT, BaseSimulation
@@ -150,11 +149,9 @@ class Simulation(BaseSimulation):
 
     def process(self, message: QueuedMessage, deadline: datetime) -> None:
         """One run of a worker, and what becomes of its message."""
-        app, ports = self.app, self.ports
+        app = self.app
         try:
-            outcome: RunOutcome = app.job_runner.run(
-                message.body, deadline=Deadline(deadline, ports.clock)
-            )
+            outcome: RunOutcome = app.job_runner.run(message.body, deadline=deadline)
         except UnavailableError as error:
             outcome = InternalError(error)
         except Exception as error:  # noqa: BLE001  # whatever it is, it was not asked for
@@ -209,7 +206,7 @@ class Simulation(BaseSimulation):
         app, ports, found = self.app, self.ports, DueWork()
         with self._tolerate_unavailable():
             found = app.due_work_finder.find(SweepRequest(), holder=self._holder())
-        deadline = Deadline(self.schedule.now + SWEEP_TIMEOUT, ports.clock)
+        deadline = self.schedule.now + SWEEP_TIMEOUT
         for handled in app.group_resolver.resolve(found.items, deadline=deadline):
             self.schedule.log(" ", handled.resolution)
             with self._tolerate_unavailable():
