@@ -1,4 +1,4 @@
-"""The support view through the deployed stack: who is let in, who may repair, and what is told."""
+"""The admin API of the deployed stack: access, repairs, and responses."""
 
 import base64
 import csv

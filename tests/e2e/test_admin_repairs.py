@@ -1,4 +1,4 @@
-"""Repairs from the admin page of the deployed stack, by those who may, and by those who may not."""
+"""Repairs on the admin page of the deployed stack, by operators and by support agents."""
 
 import pytest
 from playwright.sync_api import Browser, expect

@@ -114,7 +114,7 @@ def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakeStackConn
     said = run_cli("repair", KEY, "resubmit", *REASON, "--yes", connection=review)
 
     assert said.exit_code == 1
-    assert "Repair resubmit is not allowed: only a job that has failed" in said.stderr
+    assert "Repair resubmit is not allowed: only a failed job can" in said.stderr
     assert "Allowed now: lookup, reopen, mark-finished, mark-failed." in said.stderr
 
 
@@ -257,7 +257,7 @@ def test_job_that_is_not_ready_is_not_redriven(review: FakeStackConnection) -> N
     said = run_cli("redrive", KEY, "--yes", connection=review)
 
     assert said.exit_code == 1
-    assert "only a job that is ready is sent" in said.stdout
+    assert "only a ready job can be resent" in said.stdout
 
 
 def test_empty_redrive_succeeds() -> None:

@@ -1,4 +1,4 @@
-"""Lists with pages, and counts: each job once, whatever changes meanwhile."""
+"""Lists and counts: each job once, whatever changes between pages."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""One job in plain words: the sentence that answers, its timeline, and nobody's address."""
+"""The view of one job: headline, timeline, and masked addresses."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -169,7 +169,7 @@ def test_view_of_one_job_is_complete() -> None:
         "repair": "resubmit",
         "label": "Resubmit as a new job",
         "allowed": True,
-        "reason": "a new job is sent; it runs only while this one stays failed",
+        "reason": "sends a new job, which runs only while this one stays failed",
         "needs_reference": False,
     }
 

@@ -1,4 +1,4 @@
-"""A job's history as people read it: every event has words, and claims stand in their place."""
+"""The timeline: every event has a label, and claims appear in order."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from tests.unit.samples import NOW, make_entry, make_job
 
 
 @pytest.mark.parametrize("event", Event)
-def test_every_event_has_its_words(event: Event) -> None:
+def test_every_event_has_label(event: Event) -> None:
     assert describe_event(event)
 
 
