@@ -120,7 +120,7 @@ def test_handler_import_only_reads_lambda_function_name() -> None:
 
 
 def test_package_import_has_no_side_effects() -> None:
-    for module in ("oncely", "oncely.contract", "oncely.aws.producer", "oncely.telemetry"):
+    for module in ("oncely", "oncely.contract", "oncely.producer", "oncely.telemetry"):
         assert probe(REPOSITORY / "functions", module) == []
 
 
@@ -163,7 +163,7 @@ def test_missing_variable_is_named_and_no_job_is_claimed(
     event = harness.deliver(BODY)
     monkeypatch.delenv(variable)
 
-    with pytest.raises(NotConfiguredError, match=f"deploy the stack again: {variable}:"):
+    with pytest.raises(NotConfiguredError, match=rf"incomplete \({variable}: missing\): deploy"):
         invoke_handler(event)
 
     assert harness.dynamo.row(KEY) is None

@@ -24,9 +24,7 @@ def test_package_ships_type_marker() -> None:
 
 
 def test_producer_imports_nothing_of_command_or_worker() -> None:
-    look = (
-        f"import sys, oncely.aws.producer; print(*({NOT_FOR_PRODUCERS} & set(sys.modules)), sep='')"
-    )
+    look = f"import sys, oncely.producer; print(*({NOT_FOR_PRODUCERS} & set(sys.modules)), sep='')"
 
     told = run_python(look)
 

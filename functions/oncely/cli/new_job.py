@@ -51,6 +51,7 @@ def new_job(
         "module": module,
         "name": module.title().replace("_", ""),
         "provider": name.split(".")[0].title(),
+        "provider_name": name.split(".")[0],
         "id": f"{name.split('.')[0]}_id",
         "queue": queue or name.split(".")[0],
         "SAFETY": safety.name,

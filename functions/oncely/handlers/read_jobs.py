@@ -17,6 +17,7 @@ from oncely.admin_page.http_api import (
 from oncely.admin_page.list_query import ListQuery
 from oncely.admin_page.page_files import PageFiles
 from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
 from oncely.telemetry import instrumented
@@ -25,7 +26,7 @@ from oncely.telemetry import instrumented
 @once
 def get_app() -> App:
     """Built once per execution environment."""
-    app = App.from_env(os.environ, CONTRACTS)
+    app = app_from_env(os.environ, CONTRACTS)
     _ = app.job_queries
     return app
 

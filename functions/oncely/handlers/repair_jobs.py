@@ -18,6 +18,7 @@ from oncely.admin_page.http_api import (
 from oncely.admin_page.list_query import ListQuery
 from oncely.admin_page.repair_body import RepairBody
 from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.domain.jobs import Job
 from oncely.domain.writes import Json
 from oncely.jobs import CONTRACTS
@@ -40,7 +41,7 @@ _STALE: Final = "the job changed since you opened it: reload and check again"
 @once
 def get_app() -> App:
     """Built once per execution environment."""
-    app = App.from_env(os.environ, CONTRACTS)
+    app = app_from_env(os.environ, CONTRACTS)
     _ = app.repairer, app.job_queries
     return app
 
