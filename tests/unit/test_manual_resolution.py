@@ -211,7 +211,7 @@ def test_mark_finished_conflicts_without_matching_rows(
     )
 
     assert outcome == BusinessRowConflict(
-        f"{why}: mend them, or undo it outside and mark it as failed"
+        f"{why}: fix them, or undo it at the provider and mark it as failed"
     )
 
 
