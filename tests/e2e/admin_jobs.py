@@ -24,6 +24,14 @@ def hostile_job(stack: StackClient) -> str:
     return key
 
 
+def unreadable_job(stack: StackClient) -> JobKey:
+    """A job whose row was edited by hand into one that cannot be read."""
+    job = _review_job("payment.charge:order_edited", "edited")
+    row = {**serialize_job(job), "attempts": {"S": "many"}}
+    stack.client("dynamodb").put_item(TableName=stack.outputs["JobsTableName"], Item=row)
+    return job.job_key
+
+
 def many_jobs(stack: StackClient) -> None:
     """More jobs that need review than the page counts."""
     rows = [

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(600)
 
 READ_ROUTES = sorted(key for key, route in READ.items() if route.groups)
 REPAIR_ROUTES = sorted(REPAIR)
-# Let in, whatever it is then told: nothing was asked for.
+# The status for an allowed user whose request has no parameters.
 ALLOWED_STATUSES = {
     "GET /api/me": 200,
     "GET /api/find": 400,
@@ -78,9 +78,9 @@ def test_only_operators_can_repair_and_export(admin_api: AdminApiClient, route: 
 def tamper_token(token: str) -> str:
     """The same token, for an operator."""
     header, claims, signature = token.split(".")
-    said = json.loads(base64.urlsafe_b64decode(claims + "=="))
-    said["cognito:groups"] = ["operator"]
-    forged = base64.urlsafe_b64encode(json.dumps(said).encode()).rstrip(b"=").decode()
+    payload = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    payload["cognito:groups"] = ["operator"]
+    forged = base64.urlsafe_b64encode(json.dumps(payload).encode()).rstrip(b"=").decode()
     return f"{header}.{forged}.{signature}"
 
 
@@ -235,7 +235,7 @@ def test_no_other_file_is_served(admin_api: AdminApiClient, path: str) -> None:
 
 
 def create_unknown_charge(admin_api: AdminApiClient, order_id: str) -> str:
-    """Stripe charges, its answer is lost, and nobody can ask for a while."""
+    """Stripe charges, its response is lost, and lookups fail for a while."""
     stack, key = admin_api.stack, f"payment.charge:order_{order_id}"
     put_order(stack, order_id)
     faults = stack.sandbox.faults

@@ -16,10 +16,10 @@ pytestmark = pytest.mark.timeout(600)
 ASK = "Look up at the provider"
 # The server gets the request; what it answers does not arrive.
 LOSE_ONE_ANSWER = """() => {
-    const whole = window.fetch;
+    const original = window.fetch;
     window.fetch = async (...request) => {
-        await whole(...request);
-        window.fetch = whole;
+        await original(...request);
+        window.fetch = original;
         throw new TypeError("the connection was cut");
     };
 }"""
@@ -87,7 +87,7 @@ def test_stale_repair_conflicts_and_keeps_typed_reason(
     again = operator.open_repair_dialog(ASK)
     expect(again.get_by_label("Reason")).to_have_value("Nothing came for an hour")
     operator.page.go_back()
-    expect(again).to_be_hidden()  # whoever leaves the job leaves its dialog
+    expect(again).to_be_hidden()  # leaving the job closes its dialog
 
 
 def test_lost_reply_says_repair_may_be_done(
