@@ -1,8 +1,8 @@
-"""A person's word about what is true outside: it ends a job, and our own rows follow."""
+"""Ends a job with the outcome that an operator verified; business rows follow."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from oncely.contract import AlreadyResolved, AnyContract, Message, Mismatch, PrecheckResult
 from oncely.domain.decisions import Decision
@@ -15,17 +15,19 @@ from oncely.domain.writes import BusinessWrite
 from oncely.operate.repair_request import BusinessRowConflict, RepairDetails, RepairOutcome
 from oncely.operate.repair_write import RepairWriter
 
+_VALUES_UNKNOWN: Final = "the business rows no longer say what the job should do"
+
 
 @dataclass(frozen=True)
 class ManualResolution:
-    """One person's word about one job."""
+    """One manual resolution."""
 
     writer: RepairWriter
 
     def resolve_with_business_rows(
         self, row: Job, contract: AnyContract, message: Message
     ) -> RepairOutcome:
-        """The business rows that belong to it change in the same write."""
+        """End the job and update its business rows in one transaction."""
         decision = self._decision(row, self.writer.request.reason)
         local = self._business_writes(row, decision, contract, message)
         if isinstance(local, str):
@@ -39,8 +41,10 @@ class ManualResolution:
         )
 
     def resolve_job_only(self, row: Job) -> RepairOutcome:
-        """A job whose message cannot be read here ends by that word, and nothing else changes."""
-        decision = self._decision(row, f"closed without our own rows: {self.writer.request.reason}")
+        """End a job whose message cannot be read, without its business rows."""
+        decision = self._decision(
+            row, f"closed without business rows: {self.writer.request.reason}"
+        )
         note = "resolved by the operator; business rows are not changed, fix them by hand"
         return self.writer.write(row, decision, RepairDetails(note=note))
 
@@ -51,7 +55,7 @@ class ManualResolution:
     def _business_writes(
         self, row: Job, decision: Decision, contract: AnyContract, message: Message
     ) -> Callable[[Job], Sequence[BusinessWrite]] | str:
-        """The business rows that go along with a person's word, or why they cannot."""
+        """The business writes that follow, or why there can be none."""
         finishes = self.writer.request.repair is Repair.MARK_FINISHED
         precheck = contract.precheck(message)
         if (
@@ -60,23 +64,23 @@ class ManualResolution:
             and finishes
         ):
             writes = precheck.writes
-            return lambda _: writes  # our rows say so already
+            return lambda _: writes  # the business rows already say so
         if isinstance(precheck, AlreadyResolved) and resolved_elsewhere(row, precheck.outcome):
-            return lambda _: ()  # what another did stays done
+            return lambda _: ()  # keep what another payment did
         moved_on = values_changed_since(row, precheck)
         facts = None if isinstance(precheck, Mismatch) or moved_on else precheck.facts
         if facts is not None:
             answer = Succeeded(self.writer.request.reason)
             return lambda after: contract.business_writes(decision.event, facts, after, answer)
         if finishes:
-            why = moved_on or "our own rows do not tell any more what was asked for"
-            return f"{why}: mend them, or undo it outside and mark it as failed"
-        # What is not done outside changes none of our rows, whatever they say by now.
+            reason = moved_on or _VALUES_UNKNOWN
+            return f"{reason}: fix them, or undo it at the provider and mark it as failed"
+        # An effect that was not done changes no business rows, whatever they say now.
         return lambda _: ()
 
 
 def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
-    """What our own rows say by now, if it is not what a worker claimed the job for."""
+    """How the business values changed since the claim. Returns None if they did not."""
     if isinstance(precheck, Mismatch):
         return precheck.reason
     if isinstance(precheck, AlreadyResolved) and isinstance(precheck.outcome, Anomalous):
@@ -87,11 +91,11 @@ def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
 
 
 def claim_obstacle(row: Job, precheck: PrecheckResult[Any]) -> str | None:
-    """Why no worker would take this job any more; None if one would."""
+    """Why no worker could claim this job. Returns None if one could."""
     if isinstance(precheck, Mismatch):
         return precheck.reason
     if precheck.facts is None:
-        return "our own rows do not tell any more what was asked for"
+        return _VALUES_UNKNOWN
     values = precheck.values
     decision = escalate_if_values_changed(row, None if values is None else fingerprint(values))
     return None if decision is None else decision.reason
