@@ -8,9 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
-from oncely.aws.client_config import AMBIGUOUS_ERRORS, error_code, is_retryable
+from oncely.aws.errors import translated
 from oncely.aws.job_rows import (
     ATTENTION,
     ATTENTION_SHARDS,
@@ -18,7 +16,7 @@ from oncely.aws.job_rows import (
     deserialize_row,
     serialize_field,
 )
-from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
+from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
@@ -156,22 +154,9 @@ class DynamoJobIndex:
         return self._call(lambda: self.client.query(TableName=self.table, **query))
 
     def _call(self, send: Callable[[], Any]) -> Mapping[str, Any]:
-        try:
+        with translated(f"table {self.table!r}", check="its name, its indexes and the grants"):
             answer: Mapping[str, Any] = send()
-        except AMBIGUOUS_ERRORS as error:
-            raise UnavailableError(f"DynamoDB gave no answer; try again ({error})") from error
-        except ClientError as error:
-            raise self._translate_error(error) from error
         return answer
-
-    def _translate_error(self, error: ClientError) -> OncelyError:
-        code = error_code(error)
-        if is_retryable(error):
-            return UnavailableError(f"DynamoDB is too busy ({code}); try again")
-        return NotConfiguredError(
-            f"table {self.table!r} cannot be searched ({code}): check its name, its indexes and "
-            "the grants"
-        )
 
 
 def _partition_names(statuses: Sequence[Status]) -> list[str]:

@@ -16,7 +16,7 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as AwsConnectionError
 
-from oncely.aws.client_config import error_code
+from oncely.aws.errors import error_code
 
 _SIGN_IN: Final = "sign in (`aws sso login`, or set AWS_PROFILE, or give --profile)"
 _NOT_SIGNED_IN: Final = (

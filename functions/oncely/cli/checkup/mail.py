@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.aws.client_config import error_code
+from oncely.aws.errors import error_code
 from oncely.cli.checkup.deployed import AwsDescription, DeployedStack
 from oncely.cli.checkup.findings import Finding, failed, passed, warned
 
