@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict
 
 from oncely.domain.effect_outcomes import (
     Anomalous,
+    BusinessWrite,
     EffectOutcome,
+    Json,
     LookupUnsupported,
     Prepared,
     Succeeded,
@@ -29,7 +31,6 @@ from oncely.domain.lifecycle import Event
 from oncely.domain.money import Money
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.proof import default_retention
-from oncely.domain.writes import BusinessWrite, Json
 from oncely.ports import Dependencies
 from oncely.provider import AnyProvider
 

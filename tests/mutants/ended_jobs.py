@@ -11,8 +11,8 @@ DUE: Final = "functions/oncely/domain/due.py"
 SETTLE: Final = "functions/oncely/run/write_decision.py"
 PUBLISH: Final = "functions/oncely/publish/publisher.py"
 PROOF: Final = "functions/oncely/domain/proof.py"
-ENDING: Final = "functions/oncely/run/ending.py"
-REPLIES: Final = "functions/oncely/run/message_actions.py"
+ENDING: Final = "functions/oncely/run/write_decision.py"
+REPLIES: Final = "functions/oncely/run/process_batch.py"
 BATCH: Final = "functions/oncely/run/process_batch.py"
 
 ENDED_JOB_MUTATIONS: Final = (

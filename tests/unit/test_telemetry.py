@@ -10,7 +10,6 @@ from typing import Any, get_args
 import pytest
 
 from oncely import signals, telemetry
-from oncely.run.message_actions import Ack
 from oncely.run.outcomes import (
     Conflict,
     DuplicateReason,
@@ -18,7 +17,7 @@ from oncely.run.outcomes import (
     NotAttempted,
     RunOutcome,
 )
-from oncely.run.process_batch import Delivery, ProcessedDelivery
+from oncely.run.process_batch import Ack, Delivery, ProcessedDelivery
 from oncely.signals import signal_for
 from oncely.telemetry import Telemetry
 from tests.unit.samples import KEY, OUTCOMES

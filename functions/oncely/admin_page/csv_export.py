@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from oncely.domain.writes import Json
+from oncely.domain.effect_outcomes import Json
 from oncely.operate.job_queries import JobPage
 
 # What a function can read in its time.

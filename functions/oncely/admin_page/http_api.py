@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidInputError, OncelyError
-from oncely.domain.writes import Json
 from oncely.telemetry import telemetry
 
 SUPPORT_GROUP: Final = "support"  # reads

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from oncely.aws.errors import is_condition_failure, translated
 from oncely.aws.expressions import business_update
 from oncely.aws.job_rows import deserialize_row, serialize
-from oncely.domain.writes import BusinessWrite
+from oncely.domain.effect_outcomes import BusinessWrite
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from oncely.aws.errors import is_condition_failure, translated
 from oncely.domain.errors import OncelyError
 from oncely.domain.table_identity import TableFacts, TableIdentity
-from oncely.domain.times import format_time, parse_time
+from oncely.domain.text import format_time, parse_time
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -20,7 +20,7 @@ from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.times import format_time, parse_time
+from oncely.domain.text import format_time, parse_time
 from oncely.ports import JobListEntry
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from oncely.aws.expressions import business_update, claim_update, compare_and_sw
 from oncely.aws.job_rows import deserialize_job, serialize_field, serialize_job
 from oncely.domain.claims import Claim
 from oncely.domain.due import DUE_SHARDS
+from oncely.domain.effect_outcomes import BusinessWrite
 from oncely.domain.errors import NotConfiguredError, OncelyError, UnavailableError
 from oncely.domain.jobs import Job, is_our_write
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.writes import BusinessWrite
 from oncely.ports import (
     AlreadyExists,
     BusinessWriteConflict,

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from oncely.aws.errors import AMBIGUOUS_ERRORS, is_condition_failure, translate
 from oncely.aws.job_rows import serialize_field
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

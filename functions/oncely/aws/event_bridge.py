@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from oncely.aws.errors import translated
 from oncely.domain.errors import UnavailableError
 from oncely.domain.jobs import Job
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 
 if TYPE_CHECKING:
     from mypy_boto3_events import EventBridgeClient

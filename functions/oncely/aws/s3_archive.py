@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oncely.aws.errors import translated
 from oncely.aws.s3_history import BUCKET_CHECK
-from oncely.domain.writes import Json
+from oncely.domain.effect_outcomes import Json
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

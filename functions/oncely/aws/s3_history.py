@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from oncely.aws.errors import translated
 from oncely.domain.gaps import BackfillProgress, HistoryGap
 from oncely.domain.history import HistoryLine
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -15,7 +15,7 @@ from oncely.cli.options import DryRunOption, JsonOption, with_stack
 from oncely.cli.stack_connection import StackConnection
 from oncely.cli.time_arguments import parse_time_argument
 from oncely.domain.lifecycle import Status
-from oncely.domain.times import format_time
+from oncely.domain.text import format_time
 
 _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
 _POLL_SECONDS: Final = 0.5  # seconds
@@ -130,7 +130,7 @@ def _jobs(done: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _raise_if_unresolved(
     stack: StackConnection, ended: Mapping[str, Any], done: Mapping[str, Any]
 ) -> None:
-    from oncely.reconcile.sweep_report import ERROR
+    from oncely.reconcile.resolve_group import ERROR
 
     if ended["status"] != "SUCCEEDED":
         raise CommandError(

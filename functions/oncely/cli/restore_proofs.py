@@ -39,7 +39,7 @@ def restore_proofs(
 
     Run it again after an interruption.
     """
-    from oncely.domain.times import format_minute
+    from oncely.domain.text import format_minute
     from oncely.operate.restore_proofs import RestoreRefused
 
     if replacement == copy:

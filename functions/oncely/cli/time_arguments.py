@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from oncely.cli.exits import CommandError, ExitCode
-from oncely.domain.times import parse_time
+from oncely.domain.text import parse_time
 
 _DURATION: Final = re.compile(r"(\d{1,6})([smhdw])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

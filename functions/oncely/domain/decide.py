@@ -31,6 +31,7 @@ from oncely.domain.effect_outcomes import (
     EffectOutcome,
     IndefiniteOutcome,
     InProgress,
+    Json,
     LeaseExpired,
     LookupFailed,
     LookupUnsupported,
@@ -44,7 +45,6 @@ from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.domain.text import single_line
-from oncely.domain.writes import Json
 
 
 def guard_before_effect(

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.domain.actors import display_name, is_operator
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import (
     ATTENTION,
@@ -17,9 +18,7 @@ from oncely.domain.lifecycle import (
     allows,
     next_status,
 )
-from oncely.domain.text import single_line
-from oncely.domain.times import truncate_to_milliseconds
-from oncely.domain.writes import Json
+from oncely.domain.text import single_line, truncate_to_milliseconds
 
 # A row must never grow to DynamoDB's 400 kB: entries are counted, and each is cut.
 MAX_EVIDENCE_ENTRIES: Final = 100

@@ -15,8 +15,7 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.text import single_line
-from oncely.domain.times import format_minute
+from oncely.domain.text import format_minute, single_line
 
 
 class Repair(StrEnum):

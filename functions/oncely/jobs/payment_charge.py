@@ -22,9 +22,11 @@ from oncely.contract import (
 )
 from oncely.domain.effect_outcomes import (
     Anomalous,
+    BusinessWrite,
     Declined,
     EffectOutcome,
     NotFound,
+    Precondition,
     Prepared,
     Succeeded,
 )
@@ -34,8 +36,7 @@ from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.times import format_time
-from oncely.domain.writes import BusinessWrite, Precondition
+from oncely.domain.text import format_time
 from oncely.jobs.receipt_send import ReceiptMessage
 from oncely.providers.interfaces import Payment
 from oncely.providers.ses import SES

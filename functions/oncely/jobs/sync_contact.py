@@ -18,12 +18,19 @@ from oncely.contract import (
     Proceed,
     Resources,
 )
-from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, NotSent, Succeeded
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    BusinessWrite,
+    EffectOutcome,
+    Json,
+    NotSent,
+    Precondition,
+    Succeeded,
+)
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
 from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.times import format_time, parse_time
-from oncely.domain.writes import BusinessWrite, Json, Precondition
+from oncely.domain.text import format_time, parse_time
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmRecord, RecordNotFound
 

@@ -18,12 +18,18 @@ from oncely.contract import (
     Resources,
     encode_message,
 )
-from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, InProgress, NotSent, Succeeded
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    EffectOutcome,
+    InProgress,
+    Json,
+    NotSent,
+    Succeeded,
+)
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
 from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.times import format_time, parse_time
-from oncely.domain.writes import Json
+from oncely.domain.text import format_time, parse_time
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmPage, CrmRecord
 

@@ -20,18 +20,20 @@ from oncely.contract import (
 from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
+    BusinessWrite,
     EffectOutcome,
+    Json,
     LookupFailed,
     NotFound,
     NotSent,
+    Precondition,
     Prepared,
     Succeeded,
 )
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
 from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
-from oncely.domain.times import format_time, parse_time
-from oncely.domain.writes import BusinessWrite, Json, Precondition
+from oncely.domain.text import format_time, parse_time
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmConflict, CrmRecord, RecordNotFound
 

@@ -41,7 +41,6 @@ from oncely.domain.repairs import (
 from oncely.domain.text import mask_emails
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.operate.job_view import contract_for
-from oncely.operate.manual_resolution import ManualResolution, claim_obstacle, values_changed_since
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     JobNotFound,
@@ -53,7 +52,12 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.operate.repair_write import RepairWriter
+from oncely.operate.repair_write import (
+    ManualResolution,
+    RepairWriter,
+    claim_obstacle,
+    values_changed_since,
+)
 from oncely.ports import TableBlocked, TableOpen
 from oncely.reconcile.lookup_effect import (
     LookupResult,

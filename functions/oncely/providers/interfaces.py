@@ -5,10 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent, Prepared
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    EffectOutcome,
+    Json,
+    LookupFailed,
+    NotSent,
+    Prepared,
+)
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
-from oncely.domain.writes import Json
 
 
 @dataclass(frozen=True, kw_only=True)

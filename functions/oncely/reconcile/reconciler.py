@@ -18,14 +18,18 @@ from oncely.domain.due import (
     resend,
     sweep_step,
 )
-from oncely.domain.effect_outcomes import EffectOutcome, LeaseExpired, LookupFailed
+from oncely.domain.effect_outcomes import (
+    BusinessWrite,
+    EffectOutcome,
+    Json,
+    LeaseExpired,
+    LookupFailed,
+)
 from oncely.domain.errors import InvalidInputError
-from oncely.domain.fingerprint import fingerprint
 from oncely.domain.jobs import Job
-from oncely.domain.keys import JobKey
+from oncely.domain.keys import JobKey, fingerprint
 from oncely.domain.lifecycle import Event, Status
-from oncely.domain.writes import BusinessWrite, Json
-from oncely.enqueue.create_row import row_from_message
+from oncely.enqueue.enqueuer import row_from_message
 from oncely.ports import (
     Clock,
     Created,

@@ -13,6 +13,7 @@ from oncely.domain.effect_outcomes import (
     Anomalous,
     Declined,
     EffectOutcome,
+    Json,
     LookupFailed,
     LookupUnsupported,
     NotSent,
@@ -22,7 +23,6 @@ from oncely.domain.effect_outcomes import (
 from oncely.domain.errors import NotConfiguredError, UnavailableError
 from oncely.domain.jobs import Job
 from oncely.domain.profiles import RetrySafety
-from oncely.domain.writes import Json
 from oncely.run.write_decision import DecisionWriter
 
 _Outcome = TypeVar("_Outcome")

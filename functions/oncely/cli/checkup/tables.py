@@ -10,7 +10,7 @@ from oncely.aws.deployment_identity import DynamoTableIdentity
 from oncely.cli.checkup.deployed import AwsDescription, DeployedStack
 from oncely.cli.checkup.findings import Finding, failed, passed, warned
 from oncely.domain.table_identity import blocking_reason
-from oncely.domain.times import format_minute
+from oncely.domain.text import format_minute
 from oncely.jobs.payment_charge import REQUESTED_INDEX
 from oncely.settings import pascal_case
 
