@@ -1,12 +1,10 @@
 """The composition root: builds every service from settings, job types and ports."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
-from oncely.contract import AnyContract
 from oncely.domain.errors import NotConfiguredError
 from oncely.ports import (
     Clock,
@@ -80,15 +78,6 @@ class App:
     settings: Settings
     registry: ContractRegistry
     ports: Ports
-
-    @classmethod
-    def from_env(cls, environ: Mapping[str, str], jobs: Iterable[type[AnyContract]]) -> Self:
-        """The app on AWS with the settings of this environment."""
-        from oncely.aws.ports import AwsPorts
-
-        jobs = tuple(jobs)
-        settings = Settings.from_env(environ, jobs)
-        return cls(settings, ContractRegistry(jobs), AwsPorts(settings))
 
     @cached_property
     def batch_processor(self) -> "BatchProcessor":

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from oncely.domain.contract_description import RETRY_DESCRIPTIONS, ContractDescription
 from oncely.domain.effect_outcomes import (
     Anomalous,
     BusinessWrite,
@@ -29,7 +30,7 @@ from oncely.domain.keys import (
 )
 from oncely.domain.lifecycle import Event
 from oncely.domain.money import Money
-from oncely.domain.profiles import RetryPolicy, RetrySafety
+from oncely.domain.profiles import RetryPolicy
 from oncely.domain.proof import default_retention
 from oncely.ports import Dependencies
 from oncely.provider import AnyProvider
@@ -319,50 +320,31 @@ class Contract(ABC, Generic[M, F]):
         return cls.policy.profile.max_run_time + COMMIT_BUDGET
 
     @classmethod
-    def describe(cls) -> str:
-        """The contract in plain language."""
+    def describe_fields(cls) -> ContractDescription:
+        """The contract in plain language, as fields for the admin page and `--json`."""
         limits = cls.policy.limits
-        review_cases = (
-            (
-                f"after {limits.max_consecutive_timeouts} timeouts in a row, "
-                f"{limits.max_attempts} attempts, or "
-                f"{limits.max_age.total_seconds() / 3600:g} hours without an outcome"
-            ),
+        timeouts = f"{limits.max_consecutive_timeouts} timeouts in a row"
+        hours = f"{limits.max_age.total_seconds() / 3600:g} hours"
+        stops = (
+            f"after {timeouts}, {limits.max_attempts} attempts, or {hours} without an outcome",
             "when the same key comes with other business values",
-            "when the outside action is done and our own rows refuse to record it",
-            *cls.description.review_when,
+            "when the effect is done but the business rows reject the write",
         )
-        lines = (
-            f"{cls.job_type} (queue {cls.resources.queue})",
-            f"  What can happen outside: {cls.description.effect}",
-            f"  Which rows change: {cls.description.business_rows}",
-            f"  Success is: {cls.description.success}",
-            f"  A plain no is: {cls.description.failure}",
-            f"  A second run: {_RERUN_DESCRIPTION[cls.policy.safety]}",
-            "  A person is told:",
-            *(f"    - {alert}" for alert in review_cases),
+        return ContractDescription(
+            job_type=cls.job_type,
+            queue=cls.resources.queue,
+            effect=cls.description.effect,
+            business_rows=cls.description.business_rows,
+            success=cls.description.success,
+            failure=cls.description.failure,
+            retry=RETRY_DESCRIPTIONS[cls.policy.safety],
+            review_when=(*stops, *cls.description.review_when),
         )
-        return "\n".join(lines)
+
+    @classmethod
+    def describe(cls) -> str:
+        """The contract in plain language, as text."""
+        return str(cls.describe_fields())
 
 
 AnyContract: TypeAlias = Contract[Any, Any]
-
-_RERUN_DESCRIPTION: Final[Mapping[RetrySafety, str]] = {
-    RetrySafety.NATURAL: (
-        "once it has ended, it returns the first run's answer; before, it is simply run again, "
-        "which changes nothing outside."
-    ),
-    RetrySafety.KEYED: (
-        "returns the first run's answer. While the outcome is unknown the provider is asked; it is "
-        "sent again only when it certainly did not happen, or under the same key while the "
-        "provider still remembers it."
-    ),
-    RetrySafety.LOOKUP: (
-        "returns the first run's answer. While the outcome is unknown the provider is asked; it is "
-        "sent again only when it certainly did not happen."
-    ),
-    RetrySafety.AT_MOST_ONCE: (
-        "returns the first run's answer. While the outcome is unknown it is never sent again by "
-        "itself: a person decides."
-    ),
-}

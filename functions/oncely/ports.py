@@ -184,6 +184,14 @@ class JobListEntry:
         return self.job_key.partition(":")[0]
 
 
+@dataclass(frozen=True)
+class UnreadableRow:
+    """A row that this deployment cannot parse: edited by hand, or written by a newer version."""
+
+    job_key: JobKey
+    reason: str
+
+
 class JobIndex(Protocol):
     """Finds jobs for people; the cost grows with what is shown, never with the table."""
 
@@ -209,8 +217,8 @@ class JobIndex(Protocol):
     def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
         """How many of those got there since then; counting ends at `most`."""
 
-    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
-        """Read these rows, consistently; one that is gone is left out."""
+    def get_many(self, keys: Sequence[JobKey]) -> "dict[JobKey, Job | UnreadableRow]":
+        """Read these rows, consistently. Missing rows are left out; unreadable ones say why."""
 
 
 class HistoryStore(Protocol):

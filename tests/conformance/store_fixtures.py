@@ -31,6 +31,7 @@ class StoreFixture:
     leases: SweepLeases
     rows: BusinessRows
     remove_row: Callable[[JobKey], None]
+    corrupt_row: Callable[[JobKey], None]  # edit it by hand into one that cannot be read
 
 
 def memory_fixture() -> StoreFixture:
@@ -44,6 +45,7 @@ def memory_fixture() -> StoreFixture:
         leases=MemorySweepLeases(),
         rows=memory.business_rows,
         remove_row=memory.expire,
+        corrupt_row=memory.unreadable.add,
     )
 
 
@@ -57,4 +59,5 @@ def dynamodb_fixture(engine: EngineKind, tables: DynamoFixture) -> StoreFixture:
         leases=DynamoSweepLeases(tables.client, tables.jobs_table),
         rows=tables.rows(),
         remove_row=tables.remove_row,
+        corrupt_row=lambda key: tables.edit_row(key, attempts={"S": "many"}),
     )

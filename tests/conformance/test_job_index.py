@@ -3,7 +3,7 @@
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
-from oncely.ports import Claimed, Swapped
+from oncely.ports import Claimed, Swapped, UnreadableRow
 from tests.conformance.samples import (
     KEY,
     claim_job,
@@ -171,3 +171,17 @@ def test_rows_are_read_in_batch_without_missing_ones(store_fixture: StoreFixture
     )
 
     assert rows == {job.job_key: job for job in jobs if job.job_key != key(7)}
+
+
+def test_unreadable_row_is_reported_beside_others(store_fixture: StoreFixture) -> None:
+    jobs = [add_review_job(store_fixture, number) for number in range(3)]
+    store_fixture.corrupt_row(key(1))
+
+    listed = [one.job_key for one in store_fixture.finder.by_status((Status.NEEDS_REVIEW,))]
+    rows = store_fixture.finder.get_many(listed)
+
+    assert listed == [key(2), key(1), key(0)]
+    unreadable = rows.pop(key(1))
+    assert isinstance(unreadable, UnreadableRow)
+    assert str(key(1)) in unreadable.reason
+    assert rows == {job.job_key: job for job in (jobs[0], jobs[2])}

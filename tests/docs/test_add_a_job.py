@@ -51,7 +51,7 @@ def test_guide_test_fails_when_lookup_guard_is_removed(follower: Path) -> None:
 
     done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST)
 
-    assert "REPLAY='payment.refund: w1:refunds.give!lost'" in done.stdout
+    assert "REPLAY='payment.refund: w1:stripe_refunds.give!lost'" in done.stdout
     assert "happened 2 times" in done.stdout
 
 
@@ -99,8 +99,7 @@ def test_guide_provider_finds_refund_after_lost_reply(
 ) -> None:
     monkeypatch.setattr(stripe, "enable_telemetry", False)
     with StripeSandbox() as sandbox:
-        monkeypatch.setenv("STRIPE_API_BASE", sandbox.url)
-        refunds = guide.StripeRefunds("sk_test_guide")
+        refunds = guide.StripeRefunds("sk_test_guide", api_base=sandbox.url)
         order = guide.Refund("18452", _seed_charge(sandbox))
         before = refunds.find(order, "payment.refund:order_18452")
         sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, method="POST", path="/v1/refunds", times=1)

@@ -253,7 +253,7 @@ def create_unresolved_charge(admin_api: AdminApiClient) -> tuple[str, int]:
         key = create_unknown_charge(admin_api, f"helped-{number}")
         seen = admin_api.get("/api/job", token=admin_api.token(SUPPORT), key=key).json
         offered = {one["repair"]: one["allowed"] for one in seen["repairs"]}
-        if seen["status"] == "unknown" and offered["ask"]:
+        if seen["status"] == "unknown" and offered["lookup"]:
             return key, seen["version"]
     raise AssertionError("the reconciler was quicker five times")
 
@@ -263,7 +263,7 @@ def test_operator_resolves_unknown_charge_unless_page_is_stale(
 ) -> None:
     token = admin_api.token(OPERATOR)
     key, version = create_unresolved_charge(admin_api)
-    asked = {"key": key, "repair": "ask", "reason": "the customer called"}
+    asked = {"key": key, "repair": "lookup", "reason": "the customer called"}
 
     stale = admin_api.post("/api/repair", {**asked, "version": version - 1}, token=token)
     dry = admin_api.post("/api/repair", {**asked, "version": version, "dry_run": True}, token=token)
@@ -275,9 +275,11 @@ def test_operator_resolves_unknown_charge_unless_page_is_stale(
     assert (dry.status, dry.json["dry_run"]) == (200, True)
     assert dry.json["job"]["status"] == "finished"
     assert done.status == 200, done.text
-    assert done.json["said"].startswith("Stripe says: succeeded, charged 49.00 EUR")
+    lookup = done.json["lookup"]
+    assert (lookup["provider"], lookup["outcome"]) == ("Stripe", "succeeded")
+    assert lookup["detail"].startswith("charged 49.00 EUR")
     assert done.json["job"]["status"] == "finished"
-    assert f"{OPERATOR} (person)" in {line["who"] for line in done.json["job"]["timeline"]}
+    assert f"{OPERATOR} (operator)" in {line["actor"] for line in done.json["job"]["timeline"]}
     order_id = key.removeprefix("payment.charge:order_")
     assert count_charges(admin_api.stack, order_id) == 1
     row = admin_api.stack.get("OrdersTableName", order_id=order_id)
@@ -300,7 +302,7 @@ def test_operator_resubmits_declined_order(admin_api: AdminApiClient) -> None:
         ),
         "its end is recorded",
     )
-    asked = {"key": key, "repair": "again", "version": version, "reason": "a new card"}
+    asked = {"key": key, "repair": "resubmit", "version": version, "reason": "a new card"}
 
     done = admin_api.post("/api/repair", asked, token=token)
 
@@ -384,8 +386,8 @@ def test_invalid_query_gets_error_message_without_trace(
         "[]",
         '{"key": 1}',
         json.dumps({"key": "k", "repair": "x", "version": 1, "reason": "r"}),
-        json.dumps({"key": "k", "repair": "ask", "version": 1, "reason": " "}),
-        json.dumps({"key": "k", "repair": "ask", "version": 1, "reason": "r", "actor": "root"}),
+        json.dumps({"key": "k", "repair": "lookup", "version": 1, "reason": " "}),
+        json.dumps({"key": "k", "repair": "lookup", "version": 1, "reason": "r", "actor": "root"}),
     ],
 )
 def test_invalid_repair_gets_error_message(admin_api: AdminApiClient, body: str) -> None:
@@ -396,6 +398,6 @@ def test_invalid_repair_gets_error_message(admin_api: AdminApiClient, body: str)
 
 
 def test_repair_of_missing_job_is_not_found(admin_api: AdminApiClient) -> None:
-    asked = {"key": "payment.charge:order_none", "repair": "ask", "version": 1, "reason": "x"}
+    asked = {"key": "payment.charge:order_none", "repair": "lookup", "version": 1, "reason": "x"}
 
     assert admin_api.post("/api/repair", asked, token=admin_api.token(OPERATOR)).status == 404

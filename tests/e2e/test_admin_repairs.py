@@ -114,7 +114,7 @@ def test_support_agent_cannot_repair(support: AdminBrowser, deployment: StackCli
     repairs = support.page.locator(".repairs")
     expect(repairs).to_contain_text("that takes the group operator")
     expect(repairs.get_by_role("button")).to_have_count(0)
-    order = f'{{"key": "{left.key}", "repair": "ask", "version": 2, "reason": "me"}}'
+    order = f'{{"key": "{left.key}", "repair": "lookup", "version": 2, "reason": "me"}}'
     assert support.fetch_json("/api/repair", method="POST", body=order)[0] == 403
     assert support.fetch_json("/api/export?status=needs_review")[0] == 403
     assert get_job(deployment, left.key).status is Status.UNKNOWN

@@ -1,4 +1,4 @@
-"""The `oncely` command against the deployed stack, in a process of its own, as people run it."""
+"""The `oncely` command against the deployed stack, in a separate process."""
 
 import json
 import os
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 def run_cli(
     stack: StackClient, *words: str, code: int = 0, name: str = STACK_NAME, stdin_text: str = ""
 ) -> str:
-    """Run it; gives what it printed when it ends as expected."""
+    """Run the command and return its output."""
     own = {"PATH": os.environ["PATH"], "ONCELY_STACK": name}
     done = run_command(
         ["oncely", *words],
@@ -35,7 +35,6 @@ def run_cli(
 
 
 def run_cli_json(stack: StackClient, *words: str, code: int = 0) -> list[dict[str, Any]]:
-    """What programs read."""
     return [json.loads(line) for line in run_cli(stack, *words, "--json", code=code).splitlines()]
 
 
@@ -48,12 +47,12 @@ def test_job_is_sent_found_and_shown(deployment: StackClient) -> None:
     again = run_cli_json(deployment, "send", "payment.charge", "order_id=command")
 
     assert sent == f"created    {key}\n"
-    assert (again[0]["fate"], again[0]["status"]) == ("duplicate", "finished")
+    assert (again[0]["outcome"], again[0]["status"]) == ("duplicate", "finished")
     found = run_cli(deployment, "find", "command")
     assert found.splitlines()[0] == "command: charged once, 49.00 EUR."
     assert len(found.splitlines()) < 30
     (shown,) = run_cli_json(deployment, "show", key)
-    assert (shown["status_words"], shown["amount_label"]) == ("done", "49.00 EUR")
+    assert (shown["status_label"], shown["amount_label"]) == ("done", "49.00 EUR")
     reference = shown["provider_ref"]
     assert key in run_cli(deployment, "find", reference)
     assert scenarios.count_charges(deployment, "command") == 1
@@ -79,13 +78,13 @@ def test_job_in_review_is_repaired_by_named_operator(deployment: StackClient) ->
     scenarios.put_order(deployment, "repaired")
     why = ("--reason", "the bank's page shows it")
 
-    assert "You may" in run_cli(deployment, "show", key)
-    would = run_cli(deployment, "repair", key, "return", *why, "--dry-run")
+    assert "Repair it with" in run_cli(deployment, "show", key)
+    would = run_cli(deployment, "repair", key, "reopen", *why, "--dry-run")
     assert "nothing was changed" in would
     assert "needs_review" in str(deployment.job(key))
-    done = run_cli(deployment, "repair", key, "return", *why, "--yes", "--as", "ada")
+    done = run_cli(deployment, "repair", key, "reopen", *why, "--yes", "--as", "ada")
 
-    assert "It is now pending." in done
+    assert "The job is now pending." in done
     job = deployment.wait_for_job(key, "finished")
     assert "ada (signed in as" in str(job["evidence"])
     assert "the bank's page shows it" in str(job["evidence"])
@@ -96,9 +95,9 @@ def test_repair_of_ended_job_is_rejected(deployment: StackClient) -> None:
     deployment.once(scenarios.successful_payment)
 
     key = "payment.charge:order_18452"
-    said = run_cli(deployment, "repair", key, "fail", "--reason", "no", "--yes", code=1)
+    said = run_cli(deployment, "repair", key, "mark-failed", "--reason", "no", "--yes", code=1)
 
-    assert "Mark as failed is not possible: it is done already." in said
+    assert "Repair mark-failed is not allowed: it is done already." in said
 
 
 def test_reconcile_dry_run_is_limited_to_one_job(deployment: StackClient) -> None:
@@ -106,11 +105,11 @@ def test_reconcile_dry_run_is_limited_to_one_job(deployment: StackClient) -> Non
     deployment.once(scenarios.successful_payment)
 
     (dry,) = run_cli_json(deployment, "reconcile", key, "--dry-run")
-    said = run_cli(deployment, "reconcile", "--to", "2020-01-01")
+    said = run_cli(deployment, "reconcile", "--until", "2020-01-01")
 
     assert dry["status"] == "SUCCEEDED"
     assert [job["key"] for job in dry["jobs"]] in ([key], [])
-    assert "Nothing is due" in said or "Looked at" in said
+    assert "No jobs are due" in said or "Checked" in said
 
 
 def test_dead_letter_is_redriven(deployment: StackClient) -> None:
@@ -132,9 +131,9 @@ def test_doctor_finds_nothing_broken_on_deployed_stack(deployment: StackClient) 
 
     found = run_cli_json(deployment, "doctor")
 
-    assert [one for one in found if one["health"] == "broken"] == []
-    assert [one for one in found if "could not be checked" in one["message"]] == []
-    assert {"queue payments", "table jobs", "key of stripe", "alarms", "alerts"} <= {
+    assert [one for one in found if one["status"] == "broken"] == []
+    assert [one for one in found if "check failed" in one["message"]] == []
+    assert {"queue payments", "table jobs", "API key of stripe", "alarms", "alerts"} <= {
         one["check"] for one in found
     }
 
@@ -150,8 +149,8 @@ def test_doctor_names_worker_with_disabled_mapping(deployment: StackClient) -> N
     finally:
         functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
 
-    (broken,) = (one for one in found if one["health"] == "broken")
-    assert broken["check"] == "queue rejects"
+    (broken,) = (one for one in found if one["status"] == "broken")
+    assert broken["check"] == "event source rejects"
     assert mapping["UUID"] in broken["fix"]
 
 
@@ -178,7 +177,7 @@ def test_local_option_finds_announced_stack(deployment: StackClient, tmp_path: P
 def test_missing_stack_is_reported_in_one_line(deployment: StackClient) -> None:
     said = run_cli(deployment, "find", "18452", name="Oncely-nowhere", code=3)
 
-    assert said.startswith("There is no stack Oncely-nowhere in us-east-1: name yours")
+    assert said.startswith("Stack Oncely-nowhere not found in us-east-1. Name yours")
     assert len(said.splitlines()) == 1
 
 

@@ -80,7 +80,11 @@ def use_admin_page(stack: StackClient) -> None:
         assert view.get("/api/find", token=token, q=text).status == 200
     # An order comes back, the review is closed, and its payment is tried once more.
     scenarios.put_order(stack, "gone")
-    for repair, status in (("ask", "needs_review"), ("fail", "failed"), ("again", "failed")):
+    for repair, status in (
+        ("lookup", "needs_review"),
+        ("mark-failed", "failed"),
+        ("resubmit", "failed"),
+    ):
         version = view.get("/api/job", token=token, key=key).json["version"]
         asked = {"key": key, "repair": repair, "version": version, "reason": "the order is back"}
         done = view.post("/api/repair", asked, token=token)
@@ -99,7 +103,7 @@ def _look_up_crashed_job(stack: StackClient, view: AdminApiClient, number: int) 
     scenarios.claim_as_other_worker(
         stack, key, scenarios.charge_message(order_id), lease=-timedelta(minutes=1)
     )
-    asked = {"key": key, "repair": "ask", "version": 1, "reason": "its worker is gone"}
+    asked = {"key": key, "repair": "lookup", "version": 1, "reason": "its worker is gone"}
     done = view.post("/api/repair", asked, token=view.token(OPERATOR))
     stack.wait_for_job(key, "finished")
     return done.status == 200

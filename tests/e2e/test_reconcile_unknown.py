@@ -223,8 +223,8 @@ def test_alert_names_known_facts_and_next_command(
 
     lines = deployment.wait_for_alert(left.key).splitlines()
     assert done["jobs"][0]["alert"] == "told"
-    assert f"Known: the reference at the provider: {left.ref}" in lines
-    assert f"Not known: what became of {left.ref} at the provider" in lines
+    assert f"Known: provider reference: {left.ref}" in lines
+    assert f"Unknown: the outcome of {left.ref} at the provider" in lines
     assert f"Next: oncely show '{left.key}' --stack {STACK_NAME}" in lines
     assert get_job(deployment, left.key).due_at is None
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.jobs.sync_push import VERSION_PROPERTY
+from oncely.providers.interfaces import VERSION_PROPERTY
 from oncely.testing import FinalState
 
 ORDER: Final = {"order_id": "18452"}

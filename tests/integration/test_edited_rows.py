@@ -1,4 +1,6 @@
-"""A row that somebody edited by hand stops no sweep: the others are found all the same."""
+"""A row that was edited by hand hides no other row from a sweep or a list."""
+
+import pytest
 
 from oncely.aws.dynamodb_due_index import DynamoDueIndex
 from oncely.domain.due import DueAction, due_shard
@@ -8,7 +10,7 @@ from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import START
 from tests.unit.samples import make_job
 
-EDITED, OTHER = (JobKey(f"payment.charge:order_{number}") for number in (1, 2))
+EDITED, OTHER, THIRD = (JobKey(f"payment.charge:order_{number}") for number in (1, 2, 3))
 
 
 def test_invalid_due_time_hides_no_other_row(dynamo: DynamoFixture) -> None:
@@ -17,17 +19,28 @@ def test_invalid_due_time_hides_no_other_row(dynamo: DynamoFixture) -> None:
         job = make_job(job_key=key, status=Status.UNKNOWN, due_at=START)
         dynamo.store().create(job)
     for key in (EDITED, OTHER):
-        dynamo.client.update_item(
-            TableName=dynamo.jobs_table,
-            Key={"job_key": {"S": key}},
-            UpdateExpression="SET due = :one, due_at = :at",
-            ExpressionAttributeValues={
-                ":one": {"S": f"{DueAction.LOOK_UP}#{due_shard(key, index.shards)}"},
-                ":at": {"S": "2026-01-32" if key == EDITED else "2026-02-01T00:00:00.000Z"},
-            },
+        dynamo.edit_row(
+            key,
+            due={"S": f"{DueAction.LOOK_UP}#{due_shard(key, index.shards)}"},
+            due_at={"S": "2026-01-32" if key == EDITED else "2026-02-01T00:00:00.000Z"},
         )
 
     found = list(index.due(DueAction.LOOK_UP, 0, since=None, until=START))
 
     assert [one.job_key for one in found] == [EDITED, OTHER]
     assert found[0].due_at <= found[1].due_at, "a sweep merges rows by their times"
+
+
+@pytest.mark.parametrize("since", ["2026-01-32", "zzz", "!"])
+def test_invalid_since_hides_no_row_from_list(dynamo: DynamoFixture, since: str) -> None:
+    for key in (EDITED, OTHER, THIRD):
+        dynamo.store().create(make_job(job_key=key, status=Status.FAILED, since=START))
+    dynamo.edit_row(EDITED, since={"S": since})
+    index = dynamo.finder()
+
+    for oldest_first in (False, True):
+        listed = list(index.by_status((Status.FAILED,), oldest_first=oldest_first))
+
+        assert {one.job_key for one in listed} == {EDITED, OTHER, THIRD}
+        times = [one.at for one in listed]
+        assert times == sorted(times, reverse=not oldest_first), "shards are merged by their times"

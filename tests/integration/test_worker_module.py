@@ -120,7 +120,7 @@ def test_handler_import_only_reads_lambda_function_name() -> None:
 
 
 def test_package_import_has_no_side_effects() -> None:
-    for module in ("oncely", "oncely.contract", "oncely.aws.producer", "oncely.telemetry"):
+    for module in ("oncely", "oncely.contract", "oncely.producer", "oncely.telemetry"):
         assert probe(REPOSITORY / "functions", module) == []
 
 

@@ -90,28 +90,28 @@ BOUNDARIES: Final = (
     # What a first deployment lacks.
     Mutation(
         "a sender that is not verified looks healthy",
-        "functions/oncely/cli/checkup/mail.py",
+        "functions/oncely/cli/health_checks/mail.py",
         'if found.get("VerifiedForSendingStatus"):',
         "if found:",
         DOCTOR,
     ),
     Mutation(
         "an account in the SES sandbox looks healthy",
-        "functions/oncely/cli/checkup/mail.py",
+        "functions/oncely/cli/health_checks/mail.py",
         'if account.get("ProductionAccessEnabled"):',
         "if account:",
         DOCTOR,
     ),
     Mutation(
         "an account that throttles the stack looks healthy",
-        "functions/oncely/cli/checkup/concurrency.py",
-        "if limit >= wanted:",
+        "functions/oncely/cli/health_checks/functions.py",
+        "if limit >= needed:",
         "if limit:",
         DOCTOR,
     ),
     Mutation(
         "a key that no header can carry looks healthy",
-        "functions/oncely/cli/checkup/provider_secrets.py",
+        "functions/oncely/cli/health_checks/provider_secrets.py",
         "if not (value.isascii() and value.isprintable()):",
         "if False:",
         DOCTOR,

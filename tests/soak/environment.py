@@ -5,6 +5,8 @@ import os
 from dataclasses import dataclass
 from typing import Any, Final
 
+from oncely.aws.deployment_identity import DynamoTableIdentity, new_identity
+from oncely.operate.set_up_table import TableInitializer
 from oncely.settings import queue_env_var, secret_env_var, table_env_var
 from oncely.testing.sandbox import ProviderSandbox
 from oncely_local.account import API_KEYS, LocalAccount
@@ -34,6 +36,8 @@ def create_environment(engine: Engine, sandbox: ProviderSandbox) -> SoakEnvironm
     """Make everything on a fresh engine."""
     account = LocalAccount(engine.url)
     dynamo = DynamoFixture(engine.url)
+    dynamo.protect()
+    TableInitializer(DynamoTableIdentity(dynamo.admin, dynamo.jobs_table), new_identity).run()
     dynamo.close()
     urls = _queues(account.client("sqs"))
     account.client("s3").create_bucket(Bucket=BUCKET)

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from oncely.app import App
 from oncely.aws.clients import AwsClients
+from oncely.aws.ports import app_from_env
 from oncely.domain.errors import OncelyError
 from oncely.handlers.archive_rejects import handler as archive_rejects
 from oncely.handlers.handle_dead_letters import handler as receive_dead_letters
@@ -47,7 +47,7 @@ class SoakServices:
 
     def __init__(self, clock: SkewedClock) -> None:
         self.clock = clock
-        app = App.from_env(os.environ, CONTRACTS)
+        app = app_from_env(os.environ, CONTRACTS)
         self._sqs = AwsClients().sqs
         shipped = app.group_resolver
         self._publisher = replace(shipped.reconciler.publisher, clock=clock)

@@ -1,4 +1,4 @@
-"""The `oncely` command in this process, over a world without AWS."""
+"""The `oncely` command in this process, over an in-memory stack."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,13 +24,13 @@ from oncely.testing.memory import (
 )
 from tests.support.in_memory_stack import InMemoryStack
 
-# What a terminal is told with an escape sequence, and what rich would take for a colour.
+# An escape sequence, rich markup, a direction override and a forged line.
 HOSTILE = "[red]x[/red]\x1b[31m'\"; DROP\u202e\nforged: line"
 
 
 @dataclass(frozen=True)
 class FakeSts:
-    """STS: who is signed in."""
+    """STS: the caller's identity."""
 
     arn: str = "arn:aws:sts::1:assumed-role/Operator/ada@example.com"
 
@@ -40,7 +40,7 @@ class FakeSts:
 
 @dataclass
 class FakeStackConnection:
-    """A place whose services run over a world, and whose AWS clients are given."""
+    """A stack connection over an in-memory stack, with given AWS clients."""
 
     world: InMemoryStack = field(default_factory=InMemoryStack)
     clients: dict[str, Any] = field(default_factory=lambda: {"sts": FakeSts()})
@@ -53,7 +53,7 @@ class FakeStackConnection:
     def check_api_key(self, provider: str, key: str) -> ApiKeyCheck | None:
         return self.key_checks.get(provider)
 
-    def client(self, service: str) -> Any:  # noqa: ANN401  # whatever the test gives
+    def client(self, service: str) -> Any:  # noqa: ANN401  # a test's fake
         return self.clients[service]
 
     def services(self, actor: str) -> OperatorServices:
@@ -88,13 +88,13 @@ def run_cli(
     stdin_text: str | None = None,
     **variables: str,
 ) -> Result:
-    """Run the command as a person would, at a place of the test's own."""
+    """Run the command against a test's connection."""
     opened = None if connection is None else (lambda _where: connection)
     return CliRunner().invoke(app, list(words), input=stdin_text, obj=opened, env=dict(variables))
 
 
 def selector_for(*words: str) -> StackSelector:
-    """The place that these options mean."""
+    """Return the stack that these options select."""
     asked: list[StackSelector] = []
 
     def remember(where: StackSelector) -> FakeStackConnection:
@@ -107,11 +107,11 @@ def selector_for(*words: str) -> StackSelector:
 
 @dataclass
 class FakeStateMachine:
-    """Step Functions: one execution that ends as it is told."""
+    """Step Functions: one execution with a given end."""
 
     final_execution: Mapping[str, Any]
     started: list[Mapping[str, Any]] = field(default_factory=list)
-    statuses: Sequence[str] = ("RUNNING",)  # what is seen before the end
+    statuses: Sequence[str] = ("RUNNING",)  # before the end
 
     def __post_init__(self) -> None:
         self._remaining_statuses = list(self.statuses)

@@ -191,6 +191,14 @@ class DynamoFixture:
         added = {name: serialize(value) for name, value in attributes.items()}
         self.admin.put_item(TableName=self.jobs_table, Item={**row, **added})
 
+    def edit_row(self, key: JobKey, **attributes: Any) -> None:  # noqa: ANN401  # the SDK's own form
+        """Set attributes as someone does in the console."""
+        self.admin.update_item(
+            TableName=self.jobs_table,
+            Key=_key(key),
+            AttributeUpdates={name: {"Value": value} for name, value in attributes.items()},
+        )
+
     def remove_row(self, key: JobKey) -> None:
         """Remove a row as TTL does."""
         self.admin.delete_item(TableName=self.jobs_table, Key=_key(key))

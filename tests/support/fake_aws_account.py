@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from oncely.alarm_description import AlarmDescription
-from oncely.cli.checkup.tables import INDEXES
+from oncely.cli.health_checks.tables import INDEXES
 from oncely.jobs import CONTRACTS
 from oncely.provider import ApiKeyCheck
 from oncely.settings import pascal_case

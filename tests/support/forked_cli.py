@@ -1,7 +1,6 @@
-"""Runs commands written in Python, each in a process of its own that has done its imports already.
+"""Runs Python commands in forked processes that have done their imports.
 
-Starting an interpreter and importing boto3 takes a second; forking from a process that has both
-takes a few milliseconds.
+Starting an interpreter and importing boto3 takes a second. Forking takes a few milliseconds.
 """
 
 import importlib
@@ -28,7 +27,7 @@ def run_command(
     stdin_text: str = "",
     timeout: float = 120,
 ) -> "CompletedProcess[str]":
-    """Run `oncely …` or `aws …` as a shell would, with nothing but this environment."""
+    """Run `oncely …` or `aws …` with exactly this environment."""
     _CONTEXT.set_forkserver_preload(list(_PRELOADED))
     with TemporaryDirectory() as folder:
         streams = Path(folder)
@@ -42,8 +41,8 @@ def run_command(
             process.kill()
             process.join()
             raise TimeoutError(f"{' '.join(arguments)} took more than {timeout:.0f} s")
-        said = [(streams / name).read_text(encoding="utf-8") for name in ("out", "err")]
-        return CompletedProcess(list(arguments), process.exitcode, *said)
+        outputs = [(streams / name).read_text(encoding="utf-8") for name in ("out", "err")]
+        return CompletedProcess(list(arguments), process.exitcode, *outputs)
 
 
 def _start_process(arguments: list[str], env: dict[str, str], cwd: Path, streams: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe import STRIPE
 from oncely.run import execute_effect as acting
@@ -54,7 +54,7 @@ def main(body: str) -> None:
     patch = pytest.MonkeyPatch()
     patch.setattr(acting, "COMMIT_BUDGET", COMMIT_TIME)
     patch.setattr(run_job, "CLOCK_SKEW", MAX_SKEW)
-    app = App.from_env(os.environ, [ShortTimeoutCharge])
+    app = app_from_env(os.environ, [ShortTimeoutCharge])
     app.ports.provider(STRIPE)  # a first start is slow, and the deadline below is for the job alone
     store: Any = InterruptingPort(app.ports.job_store(), "claim", signal_and_wait)
     clock = app.ports.clock

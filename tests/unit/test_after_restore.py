@@ -275,7 +275,7 @@ def test_repair_saves_lost_reference_first(repair: Repair) -> None:
     job = world.job(KEY)
 
     assert isinstance(first, Repaired)
-    assert "pi_1 was found" in first.summary
+    assert "pi_1 was found" in str(first.details)
     assert (job.status, job.provider_ref) == (Status.NEEDS_REVIEW, "pi_1")
     assert isinstance(repair_job(world, repair), NotAllowed), "it was charged"
 

@@ -25,10 +25,10 @@ def charge_job(what: Status | str) -> Job:
         ([FAILED, "ch_1"], "charged once, 12.50 EUR"),
         (["ch_1", "ch_2"], "charged 2 times: 12.50 EUR, 12.50 EUR"),
         (["ch_1", "ch_1"], "charged once, 12.50 EUR"),  # the second found the order paid
-        ([FAILED, FAILED], "not charged: the provider refused"),
+        ([FAILED, FAILED], "not charged: the provider declined"),
         ([OPEN], "no charge is confirmed yet"),
         ([FAILED, OPEN], "no charge is confirmed yet"),
-        (["ch_1", REVIEW], "charged once, 12.50 EUR; another charge is still open"),
+        (["ch_1", REVIEW], "charged once, 12.50 EUR; another charge is unresolved"),
         ([], None),
     ],
 )
@@ -84,4 +84,4 @@ def test_charge_is_reported_without_recorded_amount(recorded: dict[str, object])
         [make_job(status=Status.FINISHED, provider_ref="pi_1", **recorded)]
     )
 
-    assert charged.summary == "charged once, of an amount that is not recorded"
+    assert charged.summary == "charged once, amount not recorded"

@@ -1,4 +1,4 @@
-"""`oncely archive`: the history of an id, its gaps, and the scan that closes them."""
+"""`oncely archive`: the history of an id, its gaps, and the backfill."""
 
 import json
 from collections.abc import Iterator
@@ -100,7 +100,8 @@ def test_history_of_order_is_shown_oldest_first(bucket: Bucket, place: FakeStack
     assert [line["status"] for line in lines] == ["started", "finished"]
     assert KEY in run_cli("archive", "about", "18452", connection=place).stdout
     assert (
-        run_cli("archive", "about", "18452", "--to", "2020-01-01", connection=place).exit_code == 1
+        run_cli("archive", "about", "18452", "--until", "2020-01-01", connection=place).exit_code
+        == 1
     )
 
 
@@ -112,16 +113,16 @@ def test_unmatched_id_suggests_find_command(place: FakeStackConnection) -> None:
 
 
 def test_dates_in_wrong_order_are_rejected(place: FakeStackConnection) -> None:
-    days = ("--from", "2026-11-18", "--to", "2026-11-17")
+    days = ("--since", "2026-11-18", "--until", "2026-11-17")
 
     said = run_cli("archive", "about", "18452", *days, connection=place)
 
     assert said.exit_code == 2
-    assert "--to (2026-11-17) is before --from (2026-11-18)" in said.stderr
+    assert "--until (2026-11-17) is before --since (2026-11-18)" in said.stderr
 
 
 def test_open_gaps_set_attention_exit_code(bucket: Bucket, place: FakeStackConnection) -> None:
-    assert run_cli("archive", "gaps", connection=place).stdout == "The history has no open gap.\n"
+    assert run_cli("archive", "gaps", connection=place).stdout == "The history has no open gaps.\n"
     add_gap(bucket)
 
     said = run_cli("archive", "gaps", connection=place)
@@ -155,7 +156,7 @@ def test_restored_table_closes_no_gap(
     said = run_cli("archive", "backfill", connection=place)
 
     assert said.exit_code == 1
-    assert "Scan the table that it replaces" in said.stderr
+    assert "Backfill from the table that it replaces" in said.stderr
     assert run_cli("archive", "gaps", connection=place).exit_code == 4, (
         "restore-proofs still refuses"
     )
@@ -167,7 +168,7 @@ def test_gap_older_than_requested_rows_stays_open(
     add_gap(bucket)
 
     said = run_cli(
-        "archive", "backfill", "--from", f"{NOW + timedelta(days=1):%F}", connection=place
+        "archive", "backfill", "--since", f"{NOW + timedelta(days=1):%F}", connection=place
     )
 
     assert said.exit_code == 4

@@ -1,4 +1,4 @@
-"""`oncely contracts`: what a job promises, in plain language."""
+"""`oncely contracts`: what a job type does and guarantees."""
 
 import json
 import re

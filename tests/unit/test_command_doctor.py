@@ -1,4 +1,4 @@
-"""`oncely doctor`: a healthy stack is quiet, and each thing that may break is named."""
+"""`oncely doctor`: a healthy stack has no findings, and each fault is named with its fix."""
 
 import json
 from collections.abc import Callable
@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from oncely.cli.checkup.queues import VISIBILITY_FACTOR as CHECKED_FACTOR
-from oncely.cli.checkup.tables import INDEXES
+from oncely.cli.health_checks.queues import VISIBILITY_FACTOR as CHECKED_FACTOR
+from oncely.cli.health_checks.tables import INDEXES
 from oncely.domain.keys import JobKey
 from oncely.operate.job_queries import MAX_COUNT
 from oncely.provider import ApiKeyCheck
@@ -180,42 +180,48 @@ def paused_mail(account: FakeAwsAccount) -> None:
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (unverified_sender, "SES does not know it, nor its domain, in this region"),
-        (pending_sender, "example.com is not verified yet (PENDING): no receipt is sent"),
-        (paused_mail, "SES does not send for this account: sending is paused"),
+        (unverified_sender, "neither it nor its domain is registered with SES"),
+        (pending_sender, "example.com is not verified yet (PENDING): no receipts are sent"),
+        (paused_mail, "SES sending is paused for this account"),
         (stack_failed, "ROLLBACK_COMPLETE"),
-        (short_visibility, "at least 720 s are needed"),
-        (no_dead_letters, "does not go to the dead letters"),
-        (short_dead_letter_retention, "dead letters are kept 4 days from the first send"),
-        (stopped_source, "its function is not fed: the mapping is off"),
-        (no_source, "no function is fed from it"),
-        (whole_batches, "one bad message brings its whole batch back"),
-        (no_stream, "no function is fed from it"),
-        (no_history, "its function is not fed: the mapping is off"),
-        (no_concurrency, "its reserved concurrency is 0"),
-        (failed_function, "it does not run"),
-        (short_function, "one payment.charge may take 48 s, it is stopped after 20 s"),
+        (short_visibility, "needs at least 720 s"),
+        (no_dead_letters, "does not point to the stack's dead letter queue"),
+        (
+            short_dead_letter_retention,
+            "the dead letter queue keeps messages 4 days from the first send",
+        ),
+        (stopped_source, "event source mapping is disabled"),
+        (no_source, "has no event source mapping"),
+        (whole_batches, "one failure redelivers the whole batch"),
+        (no_stream, "has no event source mapping"),
+        (no_history, "event source mapping is disabled"),
+        (no_concurrency, "reserved concurrency is 0"),
+        (failed_function, "not running"),
+        (
+            short_function,
+            "a payment.charge job may take 48 s, but the function times out after 20 s",
+        ),
         (no_expiry, "rows never expire"),
         (other_expiry, "rows expire by ttl, not by expires_at"),
         (no_index, "is missing"),
-        (index_being_created, "its index charge_requested is CREATING"),
-        (table_without_stream, "its stream does not show old and new rows"),
+        (index_being_created, "index charge_requested is CREATING"),
+        (table_without_stream, "stream does not show old and new rows"),
         (stream_of_new_rows, "so the history is not written"),
-        (history_with_a_gap, "1 gaps since 2026-05-17: changes of jobs are missing"),
-        (rows_expire_early, "rows are kept 18 days, a job could run again for 18"),
-        (empty_key, "it is empty: no job of it can run"),
-        (key_never_set, "it was never put in"),
+        (history_with_a_gap, "1 open gaps since 2026-05-17: job changes are missing"),
+        (rows_expire_early, "rows are kept 18 days, but a job could run again for 18 days"),
+        (empty_key, "not set: its jobs cannot run"),
+        (key_never_set, "not set: its jobs cannot run"),
         (no_recovery, "has no point-in-time recovery"),
         (no_identity, "has no identity item"),
         (restored_table, "names the table id T1, and DynamoDB says T2"),
-        (key_of_two_lines, "a character that no API key has"),
+        (key_of_two_lines, "an invalid character"),
         (invalid_key, "HubSpot rejects it: HTTP 401 INVALID_AUTHENTICATION"),
-        (no_schedule, "it is off: unknown jobs stay unknown"),
-        (failing_reconciler, "the last 3 sweeps did not succeed"),
-        (no_alarms, "there are none"),
-        (alarm_without_action, "tell nobody: oldest"),
+        (no_schedule, "disabled: unknown jobs are not resolved"),
+        (failing_reconciler, "the last 3 sweeps failed"),
+        (no_alarms, "the stack has no alarms"),
+        (alarm_without_action, "send no notification: oldest"),
         (deleted_alarm, "missing: oldest"),
-        (no_subscribers, "nobody hears them"),
+        (no_subscribers, "alerts are not delivered"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -229,7 +235,7 @@ def test_broken_part_is_reported_with_fix(
 
     found = [json.loads(line) for line in said.stdout.splitlines()]
     fault, *_ = (one for one in found if sentence in one["message"])
-    assert (said.exit_code, fault["health"]) == (4, "broken")
+    assert (said.exit_code, fault["status"]) == (4, "broken")
     assert fault["fix"]
 
 
@@ -316,21 +322,21 @@ def small_account(account: FakeAwsAccount) -> None:
     ("spoil", "sentence"),
     [
         (rolled_back, "the last deployment was rolled back"),
-        (mail_on_probation, "AWS reviews this account's mail, and may stop it"),
-        (mail_not_readable, "could not be checked"),
-        (sender_not_readable, "could not be checked"),
+        (mail_on_probation, "AWS is reviewing this account's email and may pause it"),
+        (mail_not_readable, "check failed: Access denied"),
+        (sender_not_readable, "check failed: Access denied"),
         (small_account, "--quota-code L-B99A9384 --desired-value 1000"),
         (no_versions, "versioning is off"),
-        (unread_key, "could not be checked"),
-        (key_in_test_mode, "it is a key for tests, in production"),
-        (ringing_alarm, "in alarm: oldest is bad. To mend: oncely list --status unknown"),
+        (unread_key, "check failed: AWS rejected GetSecretValue (DecryptionFailure)"),
+        (key_in_test_mode, "a test key is used in production"),
+        (ringing_alarm, "in alarm: oldest is bad."),
         (unconfirmed, "new@example.com has not confirmed"),
         (waiting_rejects, "2 messages wait for their function"),
-        (some_sweeps_fail, "1 of the last 2 did not succeed"),
-        (unsharded_orders, "2 of 2000 orders read have charge_requested_at without charge_"),
-        (job_in_review, "a job waits for a person. To mend: oncely list --status needs_review"),
-        (many_jobs_in_review, "1,000+ jobs wait for a person"),
-        (forgotten_job, "without an outcome for 2 hours"),
+        (some_sweeps_fail, "1 of the last 2 sweeps failed"),
+        (unsharded_orders, "2 of 2000 sampled orders have charge_requested_at without charge_"),
+        (job_in_review, "1 job needs review Fix: oncely list --status needs_review"),
+        (many_jobs_in_review, "1,000+ jobs need review"),
+        (forgotten_job, "unresolved for 2 hours"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -354,14 +360,14 @@ def test_doctor_reads_bounded_number_of_orders() -> None:
     said = run_cli("doctor", connection=account.connection())
 
     assert "never read" not in said.stdout
-    assert "each of 5000 orders read" in " ".join(said.stdout.split())
+    assert "5000 sampled" in " ".join(said.stdout.split())
 
 
 @pytest.mark.parametrize(
-    ("stack", "health", "exit_code"),
+    ("stack", "status", "exit_code"),
     [("Oncely-dev", "warning", 0), ("Oncely-prod", "broken", 4)],
 )
-def test_ses_sandbox_is_broken_in_production_only(stack: str, health: str, exit_code: int) -> None:
+def test_ses_sandbox_is_broken_in_production_only(stack: str, status: str, exit_code: int) -> None:
     account = FakeAwsAccount(mail={"SendingEnabled": True, "ProductionAccessEnabled": False})
 
     said = run_cli("doctor", "--json", connection=account.connection(name=stack))
@@ -369,7 +375,7 @@ def test_ses_sandbox_is_broken_in_production_only(stack: str, health: str, exit_
     (finding,) = [
         one for one in map(json.loads, said.stdout.splitlines()) if one["check"] == "mail"
     ]
-    assert finding["health"] == health
+    assert finding["status"] == status
     assert "SES sandbox" in finding["message"]
     assert "request production access" in finding["fix"]
     assert said.exit_code == exit_code
@@ -419,7 +425,7 @@ def test_hubspot_api_key_is_not_broken_when_check_fails() -> None:
     said = run_cli("doctor", connection=account.connection())
 
     assert said.exit_code == 0, said.output
-    assert "HubSpot could not be asked about it: HTTP 503" in " ".join(said.stdout.split())
+    assert "HubSpot could not check it: HTTP 503" in " ".join(said.stdout.split())
 
 
 def test_unreadable_api_key_counts_as_present() -> None:
@@ -427,7 +433,7 @@ def test_unreadable_api_key_counts_as_present() -> None:
     account.secrets["stripe"] = client_error("AccessDeniedException")
 
     assert (
-        "there is one, which you may not read"
+        "set (you do not have permission to read it)"
         in run_cli("doctor", connection=account.connection()).stdout
     )
 

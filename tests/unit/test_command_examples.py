@@ -1,4 +1,4 @@
-"""Every `oncely` line in the docs is one that the command takes."""
+"""Every `oncely` line in the docs is a valid command."""
 
 import re
 import shlex
@@ -18,8 +18,9 @@ _INLINE = re.compile(r"`(oncely [a-z][^`]*)`")
 
 
 def examples(page: Path) -> Iterator[str]:
-    """Lines of code, and code within lines."""
     for line in page.read_text().splitlines():
+        if line.startswith("#"):  # a heading names a command without its arguments
+            continue
         if line.startswith("oncely "):
             yield line
         yield from (found for found in _INLINE.findall(line) if "…" not in found)

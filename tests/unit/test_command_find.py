@@ -1,4 +1,4 @@
-"""`oncely find`, `show` and `list`: one screen that answers the person who asks."""
+"""`oncely find`, `show` and `list`."""
 
 import json
 from dataclasses import replace
@@ -15,7 +15,7 @@ KEY = "payment.charge:order_18452"
 
 @pytest.fixture
 def paid() -> FakeStackConnection:
-    """An order that was paid, and asked for three times."""
+    """A paid order whose message was delivered three times."""
     world = InMemoryStack()
     world.add_order()
     for _ in range(3):
@@ -32,7 +32,7 @@ def test_find_answers_whether_charged_twice_in_first_line(
     assert said.exit_code == 0
     assert said.stdout.splitlines()[0] == "18452: charged once, 12.50 EUR."
     assert KEY in said.stdout
-    assert "the provider said yes" in said.stdout
+    assert "confirmed by the provider" in said.stdout
     assert len(said.stdout.splitlines()) < 24
 
 
@@ -74,30 +74,30 @@ def test_unfinished_charge_is_shown_as_pending() -> None:
     said = run_cli("show", KEY, connection=place)
 
     assert "pending (ready)" in said.stdout
-    assert "You may resend" in said.stdout
+    assert "resend " in said.stdout
 
 
 def test_unmatched_id_has_its_own_exit_code(paid: FakeStackConnection) -> None:
     said = run_cli("find", "99999", connection=paid)
 
     assert said.exit_code == 1
-    assert "No job is known of '99999'" in said.stderr
+    assert "No job found for '99999'" in said.stderr
 
 
 def test_json_output_includes_labels_and_timeline(paid: FakeStackConnection) -> None:
     found = json.loads(run_cli("find", "18452", "--json", connection=paid).stdout)
     shown = json.loads(run_cli("show", KEY, "--json", connection=paid).stdout)
 
-    assert (found["query"], found["jobs"][0]["found_by"]) == ("18452", "order")
+    assert (found["query"], found["jobs"][0]["matched_by"]) == ("18452", "order")
     assert found["jobs"][0]["amount_label"] == "12.50 EUR"
-    assert shown["status_words"] == "done"
+    assert shown["status_label"] == "done"
     assert shown["timeline"][-1]["event"] == "confirm"
 
 
 def test_show_prints_job_with_timeline_and_contract(paid: FakeStackConnection) -> None:
     said = run_cli("show", KEY, connection=paid).stdout
 
-    for part in (KEY, "12.50 EUR", "customer_7", "a worker took it", "oncely contracts payment"):
+    for part in (KEY, "12.50 EUR", "customer_7", "claimed by a worker", "oncely contracts payment"):
         assert part in said
 
 
@@ -105,7 +105,7 @@ def test_missing_job_key_is_reported(paid: FakeStackConnection) -> None:
     said = run_cli("show", "payment.charge:order_1", connection=paid)
 
     assert (said.exit_code, said.stdout) == (1, "")
-    assert "There is no job 'payment.charge:order_1'" in said.stderr
+    assert "No job 'payment.charge:order_1'" in said.stderr
 
 
 def test_list_filters_by_status_type_and_time(paid: FakeStackConnection) -> None:
@@ -127,8 +127,8 @@ def test_list_filters_by_status_type_and_time(paid: FakeStackConnection) -> None
 def test_empty_list_of_done_jobs_suggests_find_command(paid: FakeStackConnection) -> None:
     said = run_cli("list", "--status", "finished", "--type", "sync.push", connection=paid)
 
-    assert "No job is in this list" in said.stdout
-    assert "`oncely find` finds each" in said.stderr
+    assert "No jobs match" in said.stdout
+    assert "use `oncely find`" in said.stderr
 
 
 def test_list_reports_that_there_is_more(paid: FakeStackConnection) -> None:
@@ -137,13 +137,13 @@ def test_list_reports_that_there_is_more(paid: FakeStackConnection) -> None:
 
     said = run_cli("list", "--limit", "1", connection=paid)
 
-    assert "There are more: --limit 4" in said.stderr
+    assert "Pass --limit 4" in said.stderr
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--status", "lost"), "There is no status 'lost'; there are in_progress"),
+        (("--status", "lost"), "Unknown status 'lost'. Valid: in_progress"),
         (("--since", "yesterday"), "write 24h (ago), 2026-11-16"),
     ],
 )
@@ -171,8 +171,8 @@ def test_list_of_rare_type_stops_early_and_suggests_narrowing(
         said = run_cli("list", "--type", "sync.push", *json_or_not, connection=paid)
 
         assert said.exit_code == 0
-        assert "narrow it with --since and --until" in said.stderr
-        assert "No job is in this list" not in said.stdout
+        assert "Narrow the search with --since and --until" in said.stderr
+        assert "No jobs match" not in said.stdout
 
 
 def test_empty_list_of_unknown_type_names_known_ones(
@@ -181,7 +181,7 @@ def test_empty_list_of_unknown_type_names_known_ones(
     said = run_cli("list", "--type", "payment.chrage", connection=paid)
 
     assert said.exit_code == 0
-    assert "'payment.chrage' is not one of payment.charge, " in said.stderr
+    assert "Unknown job type 'payment.chrage'. Known: payment.charge, " in said.stderr
 
 
 def test_printed_command_targets_same_stack(paid: FakeStackConnection) -> None:

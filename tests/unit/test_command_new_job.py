@@ -1,4 +1,4 @@
-"""`oncely new-job`: what it writes is registered, checked and tested as it stands."""
+"""`oncely new-job`: what it writes is registered and passes its tests and the linter."""
 
 import os
 import shutil
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from oncely.cli.exits import CommandError
-from oncely.cli.new_job import SafetyOption
-from oncely.cli.registry_edit import add_to_registry
+from oncely.cli.errors import CommandError
+from oncely.cli.new_job import add_to_registry
+from oncely.domain.profiles import RetrySafety
 from oncely_local.engine import REPOSITORY
 from tests.support.cli import run_cli
 
@@ -30,7 +30,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_new_jobs_of_every_safety_class_pass_tests_and_linter(clone: Path) -> None:
-    for number, safety in enumerate(SafetyOption):
+    for number, safety in enumerate(RetrySafety):
         written = run_cli("new-job", f"refund.number_{'abcd'[number]}", "--safety", safety)
         assert written.exit_code == 0, written.output
 
@@ -62,7 +62,7 @@ def test_existing_job_is_not_overwritten(clone: Path) -> None:
     again = run_cli("new-job", "refund.issue")
 
     assert again.exit_code == 1
-    assert "is there already; nothing was written" in again.stderr
+    assert "already exists. Nothing was written" in again.stderr
     assert (clone / REGISTRY).read_text() == before
 
 

@@ -1,7 +1,6 @@
-"""`oncely reconcile`: what is asked for, what is told, and when someone is needed."""
+"""`oncely reconcile`: its input, its output and its exit codes."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -24,8 +23,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def connection_with(
-    status: str = "SUCCEEDED",
-    **ended: Any,  # noqa: ANN401  # as boto3 says it
+    status: str = "SUCCEEDED", **ended: str
 ) -> tuple[FakeStackConnection, FakeStateMachine]:
     machine = FakeStateMachine({"status": status, **ended})
     return FakeStackConnection(
@@ -37,12 +35,12 @@ def test_sweep_input_matches_options() -> None:
     place, machine = connection_with(output='{"counts": {}, "jobs": []}')
 
     said = run_cli(
-        *("reconcile", "--type", "payment.charge", "--from", "2026-11-16", "--limit", "5"),
+        *("reconcile", "--type", "payment.charge", "--since", "2026-11-16", "--limit", "5"),
         *("--dry-run",),
         connection=place,
     )
 
-    assert (said.exit_code, said.stdout) == (0, "Nothing is due.\n")
+    assert (said.exit_code, said.stdout) == (0, "No jobs are due.\n")
     assert machine.started[0]["stateMachineArn"] == ARN
     assert json.loads(machine.started[0]["input"]) == {
         "limit": 5,
@@ -60,7 +58,7 @@ def test_resolution_of_each_job_is_printed() -> None:
 
     assert said.exit_code == 0
     assert json.loads(machine.started[0]["input"])["key"] == JOB["key"]
-    for part in (JOB["key"], "unknown", "Stripe says that it succeeded", "Looked at: 1 finished"):
+    for part in (JOB["key"], "unknown", "Stripe says that it succeeded", "Checked: 1 finished"):
         assert part in said.stdout
 
 
@@ -92,7 +90,7 @@ def test_missing_job_is_reported() -> None:
     said = run_cli("reconcile", "payment.charge:order_none", connection=place)
 
     assert said.exit_code == 1
-    assert "There is no job 'payment.charge:order_none'" in said.stderr
+    assert "No job 'payment.charge:order_none'" in said.stderr
 
 
 def test_json_output_is_passed_through() -> None:
@@ -117,8 +115,8 @@ def test_reconcile_reports_shards_busy_with_other_sweep() -> None:
     said = run_cli("reconcile", connection=place)
 
     assert said.exit_code == 0
-    assert "at work on 3 shards" in said.stdout
-    assert "Nothing is due" not in said.stdout
+    assert "Skipped 3 shards" in said.stdout
+    assert "No jobs are due" not in said.stdout
 
 
 def test_reconcile_reports_number_of_unlisted_jobs() -> None:
@@ -139,4 +137,4 @@ def test_stack_without_reconciler_names_fix() -> None:
     said = run_cli("reconcile", connection=FakeStackConnection())
 
     assert said.exit_code == 3
-    assert "deploy it again" in said.stderr
+    assert "Deploy it again" in said.stderr

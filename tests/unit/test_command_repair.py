@@ -1,4 +1,4 @@
-"""`oncely repair` and `oncely redrive`: by a person, with a reason, to the job that was shown."""
+"""`oncely repair` and `oncely redrive`: named actor, reason, and only the job as shown."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.cli import repair as repair_command
+from oncely.cli import console
 from oncely.domain.errors import UnavailableError
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
@@ -21,7 +21,7 @@ REASON = ("--reason", "the customer showed me the bank's page")
 
 @pytest.fixture
 def review() -> FakeStackConnection:
-    """A job that a person must decide: its order was missing, and is there now."""
+    """A job in review whose order was missing and exists now."""
     world = InMemoryStack()
     world.run(charge_message())
     world.add_order()
@@ -33,27 +33,36 @@ def test_repair_records_aws_identity_and_reason(
     review: FakeStackConnection,
 ) -> None:
     said = run_cli(
-        "repair", KEY, "finish", *REASON, "--provider-ref", "ch_9", "--yes", connection=review
+        "repair",
+        KEY,
+        "mark-finished",
+        *REASON,
+        "--provider-ref",
+        "ch_9",
+        "--yes",
+        connection=review,
     )
 
     assert said.exit_code == 0, said.output
-    assert "It is now done." in said.stdout
+    assert "The job is now done." in said.stdout
     entry = review.world.job(KEY).evidence[-1]
-    assert entry.actor == "person:ada@example.com"
+    assert entry.actor == "operator:ada@example.com"
     assert "the customer showed me" in entry.reason
     assert review.world.order()["status"] == "paid"
 
 
 def test_given_name_does_not_hide_aws_identity(review: FakeStackConnection) -> None:
-    run_cli("repair", KEY, "fail", *REASON, "--yes", "--as", "grace", connection=review)
+    run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--as", "grace", connection=review)
 
-    assert review.world.job(KEY).evidence[-1].actor == "person:grace (signed in as ada@example.com)"
+    assert (
+        review.world.job(KEY).evidence[-1].actor == "operator:grace (signed in as ada@example.com)"
+    )
 
 
 def test_long_given_name_does_not_displace_aws_identity(review: FakeStackConnection) -> None:
     forged = "boss (signed in as boss)".ljust(200, "_")
 
-    run_cli("repair", KEY, "fail", *REASON, "--yes", "--as", forged, connection=review)
+    run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--as", forged, connection=review)
 
     assert review.world.job(KEY).evidence[-1].actor.endswith("(signed in as ada@example.com)")
 
@@ -61,10 +70,10 @@ def test_long_given_name_does_not_displace_aws_identity(review: FakeStackConnect
 def test_dry_run_shows_result_and_changes_nothing(review: FakeStackConnection) -> None:
     before = review.world.job(KEY)
 
-    said = run_cli("repair", KEY, "fail", *REASON, "--dry-run", connection=review)
+    said = run_cli("repair", KEY, "mark-failed", *REASON, "--dry-run", connection=review)
 
     assert said.exit_code == 0
-    assert "A dry run, nothing was changed. It would be failed." in said.stdout
+    assert "Dry run: nothing was changed. The job would be failed." in said.stdout
     assert review.world.job(KEY) == before
     assert review.world.order()["status"] == "payment_pending"
 
@@ -72,7 +81,7 @@ def test_dry_run_shows_result_and_changes_nothing(review: FakeStackConnection) -
 def test_repair_needs_yes_option_without_terminal(review: FakeStackConnection) -> None:
     before = review.world.job(KEY)
 
-    said = run_cli("repair", KEY, "fail", *REASON, connection=review)
+    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review)
 
     assert said.exit_code == 2
     assert "Pass --yes or --dry-run" in said.stderr
@@ -94,41 +103,41 @@ def test_repair_needs_confirmation_on_terminal(
     code: int,
     status: Status,
 ) -> None:
-    monkeypatch.setattr(repair_command, "_is_terminal", lambda: True)
+    monkeypatch.setattr(console, "_is_terminal", lambda: True)
 
-    said = run_cli("repair", KEY, "fail", *REASON, connection=review, stdin_text=answer)
+    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text=answer)
 
     assert (said.exit_code, review.world.job(KEY).status) == (code, status)
 
 
 def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "again", *REASON, "--yes", connection=review)
+    said = run_cli("repair", KEY, "resubmit", *REASON, "--yes", connection=review)
 
     assert said.exit_code == 1
-    assert "Try again as a new attempt is not possible: only a job that has failed" in said.stderr
-    assert "You may: ask, return, finish, fail." in said.stderr
+    assert "Repair resubmit is not allowed: only a job that has failed" in said.stderr
+    assert "Allowed now: lookup, reopen, mark-finished, mark-failed." in said.stderr
 
 
 def test_job_changed_since_shown_is_not_repaired(
     review: FakeStackConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def changed_while_the_person_is_asked() -> bool:
+    def change_job_during_prompt() -> bool:
         job = review.world.job(KEY)
         review.world.store.jobs[JobKey(KEY)] = replace(job, version=job.version + 1)
         return True
 
-    monkeypatch.setattr(repair_command, "_is_terminal", changed_while_the_person_is_asked)
+    monkeypatch.setattr(console, "_is_terminal", change_job_during_prompt)
 
-    said = run_cli("repair", KEY, "fail", *REASON, connection=review, stdin_text="y\n")
+    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text="y\n")
 
     assert said.exit_code == 1
-    assert "the job has changed, it is needs_review now. Look again: oncely show" in said.stderr
+    assert "the job has changed and is now needs_review. Check it with `oncely show" in said.stderr
     assert review.world.job(KEY).status is Status.NEEDS_REVIEW
 
 
 @pytest.fixture
 def unknown() -> FakeStackConnection:
-    """The customer is charged, and the answer was lost."""
+    """The customer is charged, and the response was lost."""
     world = InMemoryStack()
     world.add_order()
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
@@ -138,26 +147,26 @@ def unknown() -> FakeStackConnection:
 
 
 def test_lookup_prints_provider_outcome_beside_job(unknown: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "ask", *REASON, "--yes", connection=unknown)
+    said = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 
     assert said.exit_code == 0, said.output
-    assert "Stripe says: " in said.stdout
-    assert "It is now done. Charged once: 12.50 EUR" in said.stdout
+    assert "Stripe lookup: " in said.stdout
+    assert "The job is now done. Charged once: 12.50 EUR" in said.stdout
     assert len(unknown.world.payments.charges) == 1
 
 
 def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> None:
     unknown.world.payments.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
 
-    said = run_cli("repair", KEY, "ask", *REASON, "--yes", connection=unknown)
+    said = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 
     assert said.exit_code == 3, said.output
-    assert "The provider could not say" in said.stderr
+    assert "The provider lookup failed" in said.stderr
     assert unknown.world.job(KEY).status is Status.UNKNOWN
 
 
 def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "fail", *REASON, "--yes", "--json", connection=review)
+    said = run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--json", connection=review)
 
     answer = json.loads(said.stdout)
     assert (answer["job"]["status"], answer["dry_run"]) == ("failed", False)
@@ -167,10 +176,10 @@ def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
     ("words", "code"),
     [
         ((KEY, "explode", *REASON), 2),
-        ((KEY, "fail"), 2),
-        (("payment.charge:order_1", "fail", *REASON, "--yes"), 1),
-        ((KEY, "fail", "--reason", " ", "--yes"), 1),
-        ((KEY, "finish", *REASON, "--yes"), 1),  # it needs the provider's reference
+        ((KEY, "mark-failed"), 2),
+        (("payment.charge:order_1", "mark-failed", *REASON, "--yes"), 1),
+        ((KEY, "mark-failed", "--reason", " ", "--yes"), 1),
+        ((KEY, "mark-finished", *REASON, "--yes"), 1),  # it needs the provider's reference
     ],
 )
 def test_incomplete_repair_is_rejected(
@@ -185,7 +194,7 @@ def test_incomplete_repair_is_rejected(
 
 @pytest.fixture
 def stranded() -> FakeStackConnection:
-    """Three jobs from the dead letters, and one that merely waits."""
+    """Three dead-lettered jobs, and one that is ready."""
     place = FakeStackConnection()
     for order in ("1", "2", "3", "4"):
         run_cli("send", "payment.charge", f"order_id={order}", connection=place)
@@ -204,11 +213,11 @@ def test_redrive_sends_all_dead_letters(stranded: FakeStackConnection) -> None:
     assert said.stdout.count("sent ") == 3
     assert len(stranded.world.outbox.sent) == 3
     job = stranded.world.job("payment.charge:order_1")
-    assert job.evidence[-1].reason == "redriven from the dead letters"
+    assert job.evidence[-1].reason == "redriven from the dead letter queue"
 
 
 class _ThrottledOnceSender(FakeMessageSender):
-    """A queue behind a row that met a busy moment once."""
+    """A sender that is throttled once."""
 
     busy = True
 
@@ -255,4 +264,4 @@ def test_empty_redrive_succeeds() -> None:
     said = run_cli("redrive", connection=FakeStackConnection())
 
     assert said.exit_code == 0
-    assert "No job waits after the dead letters." in said.stderr
+    assert "No jobs are stranded." in said.stderr

@@ -1,4 +1,4 @@
-"""`oncely restore-proofs`: what it asks for, says and refuses."""
+"""`oncely restore-proofs`: its options, its output and what it refuses."""
 
 import json
 from dataclasses import dataclass, field
@@ -80,7 +80,7 @@ def test_replacement_keeps_identity_and_says_when_jobs_resume() -> None:
     said = run_cli("restore-proofs", "--replacement", "--yes", connection=make_connection(table))
 
     assert said.exit_code == 0, said.output
-    assert "Read 1 rows, wrote 1, left 1 to ask providers about." in said.stdout
+    assert "Read 1 rows, wrote 1, left 1 to look up at providers." in said.stdout
     assert "The identity is dev." in said.stdout
     assert "Jobs resume at" in said.stdout
     (item,) = table.puts

@@ -1,4 +1,4 @@
-"""`oncely send`: what is sent, what is refused, and what the shell is told."""
+"""`oncely send`: what it sends, rejects and prints."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_same_message_is_duplicate_and_changed_one_conflicts() -> None:
     again = run_cli("send", first, connection=place)
     other = run_cli("send", json.dumps(charge_message(amount=9)), connection=place)
 
-    assert (again.exit_code, again.stdout) == (0, f"duplicate  {KEY}  it is pending\n")
+    assert (again.exit_code, again.stdout) == (0, f"duplicate  {KEY}  the job is pending\n")
     assert other.exit_code == 1
     assert other.stdout.startswith(f"conflict   {KEY}  the message: amount was 1250")
     assert len(place.world.outbox.sent) == 1
@@ -57,7 +57,7 @@ def test_one_invalid_line_stops_whole_file() -> None:
     assert said.exit_code == 1
     assert "line 2: not a valid payment.charge message: order_id is missing" in said.stderr
     assert "line 3: the message is not JSON" in said.stderr
-    assert "2 of 3 are not valid; nothing was sent." in said.stderr
+    assert "2 of 3 messages are invalid. Nothing was sent." in said.stderr
     assert place.world.outbox.sent == []
     assert place.world.store.jobs == {}
 
@@ -66,7 +66,7 @@ def test_json_output_has_one_line_per_message() -> None:
     said = run_cli("send", "--json", json.dumps(charge_message()), connection=FakeStackConnection())
 
     assert [json.loads(line) for line in said.stdout.splitlines()] == [
-        {"job_key": KEY, "fate": "created", "status": "ready", "conflict": None}
+        {"job_key": KEY, "outcome": "created", "status": "ready", "conflict": None}
     ]
 
 
@@ -78,13 +78,13 @@ def test_message_not_queued_is_reported_as_kept() -> None:
 
     assert said.exit_code == 0
     assert "kept" in said.stdout
-    assert "the reconciler sends it" in said.stdout
+    assert "the reconciler will resend the message" in said.stdout
 
 
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        ((), 2, "Give a message"),
+        ((), 2, "Pass a message"),
         (("payment.charge", "order_id"), 2, "write name=value"),
         (("no.such", "a=1"), 1, "Unknown job 'no.such'; known here: "),
         (
@@ -92,7 +92,7 @@ def test_message_not_queued_is_reported_as_kept() -> None:
             1,
             "valid integer. Nothing was sent.",
         ),
-        (("--file", "/nowhere/at/all"), 1, "cannot be read"),
+        (("--file", "/nowhere/at/all"), 1, "Cannot read /nowhere/at/all"),
         (("--unique-for", "soon", "payment.charge", "order_id=1"), 2, "write 30s, 90m, 24h"),
     ],
 )
@@ -118,7 +118,7 @@ def test_hostile_input_cannot_forge_or_color_lines() -> None:
 
     assert said.exit_code == 0
     assert "\x1b" not in said.output
-    assert len(said.stdout.splitlines()) == 3  # two messages and their sum
+    assert len(said.stdout.splitlines()) == 3  # two messages and the summary
 
 
 @pytest.mark.parametrize(

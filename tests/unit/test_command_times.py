@@ -1,11 +1,12 @@
-"""Times as people type and read them."""
+"""Durations and times in options and output."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from oncely.cli.exits import CommandError, ExitCode
-from oncely.cli.time_arguments import format_age, parse_duration, parse_time_argument
+from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.health_checks.jobs import format_age
+from oncely.cli.options import parse_duration, parse_time_argument
 from tests.unit.samples import NOW
 
 
@@ -26,7 +27,7 @@ def test_time_span_is_number_with_unit(text: str, length: timedelta) -> None:
 
 @pytest.mark.parametrize("text", ["", "24", "h", "-1h", "1.5h", "24 h", "1234567s"])
 def test_any_other_text_is_not_time_span(text: str) -> None:
-    with pytest.raises(CommandError, match="is no time span") as caught:
+    with pytest.raises(CommandError, match="Invalid duration") as caught:
         parse_duration(text)
 
     assert caught.value.code is ExitCode.USAGE
@@ -35,7 +36,7 @@ def test_any_other_text_is_not_time_span(text: str) -> None:
 def test_moment_is_utc_and_clamps_huge_time_span() -> None:
     assert parse_time_argument(" 2026-11-16T03:00 ", now=NOW) == NOW
     assert parse_time_argument("999999w", now=NOW) == datetime.min.replace(tzinfo=UTC)
-    with pytest.raises(CommandError, match="is no time: write"):
+    with pytest.raises(CommandError, match="Invalid time"):
         parse_time_argument("yesterday", now=NOW)
 
 

@@ -13,18 +13,18 @@ from oncely.providers.stripe.plugin import PROFILE as STRIPE
 
 PAYMENT_CHARGE = """\
 payment.charge (queue payments)
-  What can happen outside: the order's customer is charged the order's amount, at most once.
-  Which rows change: the order becomes paid (with its charge_id) or payment_failed, with the job.
-  Success is: Stripe says that the payment of this order succeeded.
-  A plain no is: the card was declined, or the bank wants the customer to authenticate; the \
-payment was canceled, so that it cannot succeed later.
-  A second run: returns the first run's answer. While the outcome is unknown the provider is \
-asked; it is sent again only when it certainly did not happen, or under the same key while the \
-provider still remembers it.
-  A person is told:
+  Effect: the order's customer is charged the order's amount, at most once.
+  Business rows: the order becomes paid (with its charge_id) or payment_failed, with the job.
+  Success: Stripe says that the payment of this order succeeded.
+  Failure: the card was declined, or the bank wants the customer to authenticate; the payment \
+was canceled, so that it cannot succeed later.
+  Retry: an ended job returns its first result. While the outcome is unknown, Oncely looks it up \
+at the provider. It resends only if the effect certainly did not happen, or under the same \
+idempotency key while the provider still honors it.
+  Needs review:
     - after 5 timeouts in a row, 8 attempts, or 24 hours without an outcome
     - when the same key comes with other business values
-    - when the outside action is done and our own rows refuse to record it
+    - when the effect is done but the business rows reject the write
     - when the order is missing or cannot be charged as it stands
     - when the payment is found with another amount, or refunded
     - when the saved payment is not this job's: its key, customer, amount or mode differs
@@ -39,7 +39,7 @@ def test_payment_charge_description_matches_snapshot() -> None:
 def test_every_contract_describes_effect_rows_and_outcomes(contract: type[PaymentCharge]) -> None:
     text = contract.describe()
 
-    for question in ("outside: ", "rows change: ", "Success is: ", "plain no is: ", "run: "):
+    for question in ("Effect: ", "Business rows: ", "Success: ", "Failure: ", "Retry: "):
         assert text.split(question)[1].strip()
     assert text.count("\n    - ") >= 3
 
@@ -47,10 +47,10 @@ def test_every_contract_describes_effect_rows_and_outcomes(contract: type[Paymen
 @pytest.mark.parametrize(
     ("safety", "promise"),
     [
-        (RetrySafety.NATURAL, "it is simply run again"),
-        (RetrySafety.KEYED, "while the provider still remembers it"),
-        (RetrySafety.LOOKUP, "only when it certainly did not happen."),
-        (RetrySafety.AT_MOST_ONCE, "a person decides"),
+        (RetrySafety.NATURAL, "before that it runs again"),
+        (RetrySafety.KEYED, "while the provider still honors it"),
+        (RetrySafety.LOOKUP, "only if the effect certainly did not happen."),
+        (RetrySafety.AT_MOST_ONCE, "an operator decides"),
     ],
 )
 def test_description_of_retry_follows_safety_class(safety: RetrySafety, promise: str) -> None:

@@ -117,3 +117,20 @@ def test_export_may_fill_response_size_exactly() -> None:
 
     assert (whole, more) == (text, False)
     assert (cut, less) == (text.partition("\r\n")[0] + "\r\n", True)
+
+
+def test_unreadable_row_is_exported_with_reason() -> None:
+    world = InMemoryStack()
+    for number in ("1", "2"):
+        world.add_order(number)
+        world.run(charge_message(number))
+    world.store.unreadable.add(JobKey("payment.charge:order_1"))
+
+    rows, more = export_csv(world, 10)
+
+    assert [(row["job_key"], row["status"]) for row in rows] == [
+        ("payment.charge:order_2", "finished"),
+        ("payment.charge:order_1", "unreadable"),
+    ]
+    assert "cannot be read" in rows[1]["last_error"]
+    assert not more

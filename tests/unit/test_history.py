@@ -119,7 +119,7 @@ def test_operator_note_is_recorded_without_its_text() -> None:
 
     line = recorded_line(old, new)
 
-    assert (line.event, line.actor, line.status) == ("note", "person:ada", "started")
+    assert (line.event, line.actor, line.status) == ("note", "operator:ada", "started")
     assert "Called" not in json.dumps(line.to_dict())
 
 
@@ -128,7 +128,7 @@ def test_repeated_operator_note_is_recorded() -> None:
     old = make_job(evidence=(note,))
     new = replace(old, evidence=(replace(note, count=2, last_at=LATER),), version=old.version + 1)
 
-    assert recorded_line(old, new).actor == "person:ada"
+    assert recorded_line(old, new).actor == "operator:ada"
 
 
 def test_write_without_change_is_not_recorded() -> None:

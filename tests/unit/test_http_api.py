@@ -18,7 +18,12 @@ from oncely.admin_page.http_api import (
     handle_event,
 )
 from oncely.admin_page.list_query import ListQuery
-from oncely.domain.errors import InvalidRequestError, UnavailableError
+from oncely.domain.errors import (
+    InvalidRequestError,
+    NotConfiguredError,
+    UnavailableError,
+    UnreadableRowError,
+)
 
 
 def make_event(**claims: object) -> dict[str, Any]:
@@ -101,8 +106,10 @@ def failing_route(error: Exception) -> Callable[[ApiRequest], ApiResponse]:
     ("error", "expected", "sentence"),
     [
         (InvalidRequestError("say why"), 400, "say why"),
+        (UnreadableRowError("cannot be read"), 422, "cannot be read"),
+        (NotConfiguredError("no table"), 502, "no table"),
         (UnavailableError("DynamoDB is busy"), 502, "try again in a moment: DynamoDB is busy"),
-        (ZeroDivisionError("secret"), 500, "something unforeseen"),
+        (ZeroDivisionError("secret"), 500, "unexpected error"),
     ],
 )
 def test_error_is_one_sentence_without_trace(
@@ -198,5 +205,5 @@ def test_empty_list_parameter_counts_as_missing() -> None:
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
 def test_time_beyond_utc_range_is_invalid_request(time: str) -> None:
-    with pytest.raises(InvalidRequestError, match="is a time such as"):
+    with pytest.raises(InvalidRequestError, match="must be a time such as"):
         ListQuery.from_query_string({"from": time})

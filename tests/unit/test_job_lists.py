@@ -11,9 +11,10 @@ from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ATTENTION, Event, Status
+from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import job_queries as inspect
 from oncely.operate.page_cursor import ListCursor
-from oncely.ports import JobListEntry
+from oncely.ports import JobListEntry, UnreadableRow
 from oncely.testing.memory import MemoryJobIndex
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -307,13 +308,13 @@ def test_counts_are_serialized_by_name() -> None:
         "pending": 0,
         "failed_today": 0,
         "oldest_unresolved_at": None,
-        "more": [],
+        "truncated": [],
     }
     assert some.to_json() == {
         **none.to_json(),
         "pending": 1,
         "oldest_unresolved_at": "2026-11-16T03:00:00.000Z",
-        "more": ["pending"],
+        "truncated": ["pending"],
     }
 
 
@@ -333,7 +334,7 @@ def test_window_of_one_moment_lists_jobs_changed_then() -> None:
 class _RecordingIndex(MemoryJobIndex):
     """An index that still lists a job whose row was deleted."""
 
-    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
         found = super().get_many(keys)
         found.pop(JobKey("payment.charge:order_1"))
         return found
@@ -362,3 +363,31 @@ def test_cursor_names_only_jobs_shown_at_its_own_time() -> None:
 
 def test_page_has_25_jobs_by_default() -> None:
     assert len(many_reviews(30).inspector().list_page().jobs) == 25
+
+
+def test_unreadable_row_hides_no_other_job_of_page() -> None:
+    world = many_reviews(3)
+    world.store.unreadable.add(JobKey("payment.charge:order_1"))
+    inspector = world.inspector()
+
+    page = inspector.list_page(status="needs_review")
+    (whole,) = inspector.iter_pages(status="needs_review")
+
+    assert whole == page
+    shown: Any = page.to_json()
+    assert [one["job_key"] for one in shown["jobs"]] == [
+        "payment.charge:order_2",
+        "sync.push:order_0",
+    ]
+    (unreadable,) = shown["unreadable"]
+    assert unreadable["job_key"] == "payment.charge:order_1"
+    assert "cannot be read" in unreadable["reason"]
+
+
+def test_contract_that_cannot_describe_row_hides_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_with_paid_job()
+    monkeypatch.setattr(PaymentCharge, "success_summary", lambda job: job.result["no such field"])
+
+    (view,) = world.inspector().list_page(status="finished").jobs
+
+    assert view.headline == "Done."

@@ -10,6 +10,7 @@ from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey
 from oncely.operate.job_queries import SearchResults
+from oncely.ports import UnreadableRow
 from oncely.testing.memory import MemoryJobIndex
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.job_view_fixtures import KEY, world_with_paid_job
@@ -71,7 +72,7 @@ def test_text_that_no_index_can_hold_reads_nothing(text: str) -> None:
 
 
 def test_empty_query_says_what_to_type() -> None:
-    with pytest.raises(InvalidRequestError, match="type an order"):
+    with pytest.raises(InvalidRequestError, match="enter an order"):
         InMemoryStack().inspector().search("  ")
 
 
@@ -119,7 +120,7 @@ class _RecordingIndex(MemoryJobIndex):
 
     requested_keys: tuple[JobKey, ...] = ()
 
-    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
         found = super().get_many(keys)
         self.requested_keys += tuple(found)
         return found
@@ -151,3 +152,14 @@ def test_subject_is_stored_when_key_cannot_be_derived() -> None:
     (view,) = world.inspector().search("hubspot#1").jobs
 
     assert view.job.subject == view.subject == "hubspot#1"
+
+
+def test_unreadable_row_hides_no_other_search_result() -> None:
+    world = world_with_paid_job()
+    world.run(charge_message("18452", attempt=2))
+    world.store.unreadable.add(KEY)
+
+    found = world.inspector().search("18452")
+
+    assert [row.job_key for row in found.unreadable] == [KEY]
+    assert found.to_json()["jobs"] == [view.to_summary_json() for view in found.jobs]

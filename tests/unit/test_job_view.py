@@ -34,8 +34,7 @@ def test_headline_says_whether_customer_was_charged() -> None:
         told.append(view.headline)
 
     assert told[0].startswith("Not charged: ")
-    # What the connection said is told further down: it answers nobody's question.
-    assert told[1] == "Not known yet whether it was charged: the provider is asked."
+    assert told[1] == "Unknown whether it was charged. Oncely is looking it up at the provider."
 
 
 def test_slow_charge_has_one_headline_and_timeline() -> None:
@@ -50,8 +49,8 @@ def test_slow_charge_has_one_headline_and_timeline() -> None:
 
     assert view is not None
     told = view.to_json()
-    assert told["headline"] == "Charged once: 12.50 EUR (ch_pi_1). It took 2 tries."
-    assert (told["status_words"], told["amount_label"]) == ("done", "12.50 EUR")
+    assert told["headline"] == "Charged once: 12.50 EUR (ch_pi_1). It took 2 attempts."
+    assert (told["status_label"], told["amount_label"]) == ("done", "12.50 EUR")
     assert (told["subject"], told["customer_id"]) == ("18452", "customer_7")
     timeline: Any = told["timeline"]
     assert [line["event"] for line in timeline][:3] == ["claim", "checkpoint", "mark_unknown"]
@@ -79,9 +78,10 @@ def test_list_entry_is_short_and_single_job_is_complete() -> None:
 
     short, whole = view.to_summary_json(), view.to_json()
 
-    assert short["found_by"] == "order"
+    assert short["matched_by"] == "order"
     assert set(whole) - set(short) == {"timeline", "repairs", "contract", "message", "result"}
-    assert str(whole["contract"]).startswith("payment.charge (queue payments)")
+    contract: Any = whole["contract"]
+    assert (contract["job_type"], contract["queue"]) == ("payment.charge", "payments")
 
 
 def test_addresses_are_masked_but_actor_names_are_not() -> None:
@@ -143,7 +143,7 @@ def test_view_of_one_job_is_complete() -> None:
         "job_key": KEY,
         "job_type": "payment.charge",
         "status": "failed",
-        "status_words": "failed",
+        "status_label": "failed",
         "headline": "Not charged: declined for e***@x.io",
         "subject": "18452",
         "customer_id": "customer_7",
@@ -156,7 +156,7 @@ def test_view_of_one_job_is_complete() -> None:
         "message": {"job": "payment.charge", "v": 1, "order_id": "18452"},
         "attempts": 1,
         "last_error": "declined for e***@x.io",
-        "last_try": "2026-11-16T03:00:00.000Z",
+        "claimed_at": "2026-11-16T03:00:00.000Z",
         "next_check_at": None,
         "since": "2026-11-16T03:01:00.000Z",
         "created_at": "2026-11-16T03:00:00.000Z",
@@ -166,10 +166,10 @@ def test_view_of_one_job_is_complete() -> None:
     }
     repairs: Any = shown["repairs"]
     assert repairs[-1] == {
-        "repair": "again",
+        "repair": "resubmit",
         "label": "Try again as a new attempt",
         "allowed": True,
-        "why": "a new job is sent; it runs only while this one stays failed",
+        "reason": "a new job is sent; it runs only while this one stays failed",
         "needs_reference": False,
     }
 
@@ -180,10 +180,10 @@ def test_view_shows_null_for_missing_values() -> None:
     view = build_view(job, ContractRegistry(CONTRACTS), now=NOW)
 
     shown = view.to_json()
-    nothing = ("result", "request_id", "last_error", "last_try", "amount_label", "expires_at")
+    nothing = ("result", "request_id", "last_error", "claimed_at", "amount_label", "expires_at")
     assert [shown[name] for name in nothing] == [None] * len(nothing)
     assert shown["next_check_at"] == "2026-11-16T03:00:00.000Z"
-    assert "found_by" not in view.to_summary_json()
+    assert "matched_by" not in view.to_summary_json()
 
 
 @pytest.mark.parametrize("recorded", [{"amount": 1250}, {"currency": "eur"}])
@@ -203,22 +203,25 @@ def test_non_text_request_id_is_not_shown() -> None:
     ("job", "headline"),
     [
         (make_job(status=Status.FINISHED), "Done."),
-        (make_job(status=Status.FINISHED, attempts=2), "Done. It took 2 tries."),
+        (make_job(status=Status.FINISHED, attempts=2), "Done. It took 2 attempts."),
         (make_job(status=Status.FAILED), "Not done: no reason was recorded"),
         (
             make_job(status=Status.NEEDS_REVIEW, last_error="two were found"),
-            "A person must decide: two were found",
+            "Needs review: two were found",
         ),
-        (make_job(lease_until=NOW + TICK), "A worker has it until 2026-11-16 03:00 UTC."),
+        (
+            make_job(lease_until=NOW + TICK),
+            "Running. The worker's lease ends at 2026-11-16 03:00 UTC.",
+        ),
         (
             make_job(lease_until=NOW),
-            "Its worker is gone; the provider is asked what became of it.",
+            "The worker's lease expired. Oncely is looking up the outcome at the provider.",
         ),
         (
             make_job(status=Status.READY, last_error="timeout"),
-            "Not done yet: it is tried again by itself.",
+            "Not done yet. It will be retried automatically.",
         ),
-        (make_job(status=Status.READY), "Not done yet: it waits for a worker."),
+        (make_job(status=Status.READY), "Not done yet. It is waiting for a worker."),
     ],
 )
 def test_headline_follows_status_in_one_sentence(job: Job, headline: str) -> None:

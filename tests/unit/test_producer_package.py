@@ -24,9 +24,7 @@ def test_package_ships_type_marker() -> None:
 
 
 def test_producer_imports_nothing_of_command_or_worker() -> None:
-    look = (
-        f"import sys, oncely.aws.producer; print(*({NOT_FOR_PRODUCERS} & set(sys.modules)), sep='')"
-    )
+    look = f"import sys, oncely.producer; print(*({NOT_FOR_PRODUCERS} & set(sys.modules)), sep='')"
 
     told = run_python(look)
 
@@ -39,7 +37,7 @@ def test_command_names_missing_package_and_extra() -> None:
     )
 
     assert told.returncode == 1
-    assert told.stderr.startswith("The package typer is not installed")
+    assert told.stderr.startswith("Package typer is not installed")
     assert '".[command]"' in told.stderr
 
 

@@ -44,7 +44,7 @@ def test_lookup_finishes_unknown_charge_as_operator() -> None:
     outcome = repair_job(world, Repair.LOOK_UP)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.summary == "Stripe says: succeeded, charged 12.50 EUR as ch_pi_1"
+    assert str(outcome.details) == "Stripe lookup: succeeded, charged 12.50 EUR as ch_pi_1"
     assert outcome.after == world.job(KEY)
     assert world.order()["status"] == "paid"
     *_, asked, ended = world.job(KEY).evidence
@@ -95,7 +95,7 @@ def test_lookup_reports_unreachable_provider() -> None:
 
     outcome = repair_job(world, Repair.LOOK_UP)
 
-    assert outcome == ProviderUnavailable("Stripe says: no answer, timeout")
+    assert outcome == ProviderUnavailable("Stripe lookup: no answer, timeout")
     assert world.job(KEY).status is Status.UNKNOWN
 
 
@@ -105,7 +105,7 @@ def test_lookup_of_review_notes_outcome_and_keeps_status() -> None:
     outcome = repair_job(world, Repair.LOOK_UP)
 
     assert isinstance(outcome, Repaired)
-    assert "charged 12.50 EUR" in outcome.summary
+    assert "charged 12.50 EUR" in str(outcome.details)
     job = world.job(KEY)
     assert (job.status, job.evidence[-1].event) == (Status.NEEDS_REVIEW, Event.NOTE)
     assert "charged 12.50 EUR" in job.evidence[-1].reason
@@ -118,7 +118,7 @@ def test_review_without_charge_is_reopened_and_charged_once() -> None:
     outcome = repair_job(world, Repair.REOPEN)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.summary.startswith("Stripe says: ")
+    assert str(outcome.details).startswith("Stripe lookup: ")
     job = world.job(KEY)
     assert (job.status, job.key_number, job.reopened_at) == (Status.READY, 2, world.clock.now())
     (body,) = world.outbox.sent
@@ -138,7 +138,7 @@ def test_unclaimed_review_reopens_without_lookup() -> None:
     outcome = repair_job(world, Repair.REOPEN)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.summary == "the row is proof enough"
+    assert str(outcome.details) == "no lookup needed: the row proves that nothing was sent"
     assert (outcome.after.status, outcome.after.key_number) == (Status.READY, 1)
     assert world.payments.calls == []
     assert len(world.outbox.sent) == 1
@@ -204,7 +204,7 @@ def test_lost_message_is_resent_by_operator() -> None:
     outcome = repair_job(world, Repair.RESEND)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.summary == "its message is sent again"
+    assert str(outcome.details) == "message resent"
     assert [json.loads(body)["order_id"] for body in world.outbox.sent] == ["18452"]
     assert world.job(KEY).evidence[-1].actor == operator_actor(OPERATOR)
 
@@ -216,7 +216,7 @@ def test_declined_order_is_resubmitted_as_new_job() -> None:
     outcome = repair_job(world, Repair.RESUBMIT)
 
     assert isinstance(outcome, Repaired)
-    assert outcome.summary == f"{KEY}:2 is sent"
+    assert str(outcome.details) == f"{KEY}:2 is sent"
     assert world.job(KEY).status is Status.FAILED
     assert world.job(KEY).evidence[-1].reason == f"tried again as {KEY}:2: {REASON}"
     (body,) = world.outbox.sent
@@ -247,7 +247,7 @@ def test_repair_reports_message_that_was_not_sent(world: InMemoryStack, what: Re
     outcome = repair_job(world, what)
 
     assert isinstance(outcome, Repaired)
-    assert "its queue did not take the message" in outcome.summary
+    assert "the queue rejected the message" in str(outcome.details)
 
 
 @pytest.mark.parametrize("name", ["worker", "reconciler", "producer", "publisher", "dead letters"])
@@ -257,8 +257,8 @@ def test_operator_named_like_component_is_distinguished(name: str) -> None:
     repair_job(world, Repair.RESUBMIT, actor=name)
 
     told = timeline(world.job(KEY))
-    assert (told[0].actor_name, told[-1].actor_name) == ("worker", f"{name} (person)")
-    assert timeline(world.job(JobKey(f"{KEY}:2")))[0].actor_name == f"{name} (person)"
+    assert (told[0].actor_name, told[-1].actor_name) == ("worker", f"{name} (operator)")
+    assert timeline(world.job(JobKey(f"{KEY}:2")))[0].actor_name == f"{name} (operator)"
 
 
 def test_second_resubmission_is_not_allowed() -> None:
@@ -349,7 +349,7 @@ def test_lookup_dry_run_stays_unknown_while_charge_is_pending() -> None:
     outcome = repair_job(world, Repair.LOOK_UP, dry_run=True)
 
     assert isinstance(outcome, WouldRepair)
-    assert "our own rows" not in outcome.summary
+    assert "business rows" not in str(outcome.details)
     assert outcome.after.status is Status.UNKNOWN
 
 

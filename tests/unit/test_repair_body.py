@@ -11,7 +11,7 @@ from oncely.domain.repairs import Repair
 from oncely.operate.repair_request import RepairRequest
 from tests.unit.samples import KEY
 
-BODY = {"key": KEY, "repair": "fail", "version": 3, "reason": "the customer called"}
+BODY = {"key": KEY, "repair": "mark-failed", "version": 3, "reason": "the customer called"}
 
 
 def parse_request(**more: object) -> RepairRequest:
@@ -40,11 +40,17 @@ def test_reference_is_stripped_and_none_when_blank(reference: str | None, kept: 
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("not JSON", "not a repair: body: Invalid JSON"),
-        (json.dumps({**BODY, "version": "3"}), "not a repair: version: Input should be a valid"),
-        (json.dumps({**BODY, "dry_run": "no"}), "not a repair: dry_run: Input should be a valid"),
-        (json.dumps({**BODY, "actor": "eve"}), "not a repair: actor: Extra inputs"),
-        (json.dumps({**BODY, "repair": "charge"}), "there is no such repair; there are ask"),
+        ("not JSON", "invalid repair request: body: Invalid JSON"),
+        (
+            json.dumps({**BODY, "version": "3"}),
+            "invalid repair request: version: Input",
+        ),
+        (
+            json.dumps({**BODY, "dry_run": "no"}),
+            "invalid repair request: dry_run: Input",
+        ),
+        (json.dumps({**BODY, "actor": "eve"}), "invalid repair request: actor: Extra inputs"),
+        (json.dumps({**BODY, "repair": "charge"}), "unknown repair: use one of lookup"),
     ],
 )
 def test_invalid_body_names_wrong_field(body: str, why: str) -> None:

@@ -74,7 +74,7 @@ def test_reopen_does_not_overwrite_row_changed_during_lookup() -> None:
         (world_with_review_job(PaymentFault.TIMEOUT_BEFORE), Repair.MARK_FAILED),
         (world_with_declined_job(), Repair.RESUBMIT),
     ],
-    ids=["ask", "ask in review", "return", "finish", "fail", "again"],
+    ids=["lookup", "lookup in review", "reopen", "mark-finished", "mark-failed", "resubmit"],
 )
 def test_dry_run_shows_result_and_writes_nothing(world: InMemoryStack, what: Repair) -> None:
     before, order = world.job(KEY), world.order()
@@ -165,4 +165,4 @@ def test_lookup_dry_run_says_business_rows_are_unchecked() -> None:
     outcome = repair_job(world_with_unknown_job(), Repair.LOOK_UP, dry_run=True)
 
     assert isinstance(outcome, WouldRepair)
-    assert outcome.summary.endswith("whether our own rows take it is seen when it is done")
+    assert str(outcome.details).endswith("the business rows are checked only when the repair runs")

@@ -1,4 +1,4 @@
-"""An alert says what is known, what is not, and which command to run next."""
+"""Alerts state the impact first, then the facts and the next command."""
 
 import shlex
 from collections.abc import Callable
@@ -31,11 +31,14 @@ def make_review(**changes: object) -> Job:
 @pytest.mark.parametrize(
     ("job", "question"),
     [
-        (make_review(fence=0), "why no worker takes it"),
-        (make_review(provider_ref=None), "whether anything happened outside"),
-        (make_review(provider_ref="pi_1"), "what became of pi_1"),
+        (make_review(fence=0), "why no worker claims it"),
+        (make_review(provider_ref=None), "whether the effect happened"),
+        (make_review(provider_ref="pi_1"), "the outcome of pi_1"),
         (make_review(provider_ref="pi_1", result={"charge_id": "ch_1"}), "should stand"),
-        (make_review(result={"charge_id": "ch_1"}, evidence=(CONTRADICTED,)), "which is true"),
+        (
+            make_review(result={"charge_id": "ch_1"}, evidence=(CONTRADICTED,)),
+            "later evidence is correct",
+        ),
         (
             make_review(result={"charge_id": "ch_1"}, evidence=(CONTRADICTED, MANUALLY_RESOLVED)),
             "should stand",
@@ -57,8 +60,8 @@ def test_known_facts_exclude_missing_fields() -> None:
     facts = known_facts(make_review(provider_ref=None, customer_id=None, result=None))
 
     assert facts == (
-        "workers claimed it 1 times, and 1 of them may have called",
-        "the reference at the provider: none was saved",
+        "claimed 1 times; 1 of these runs may have called the provider",
+        "provider reference: none saved",
     )
 
 
@@ -72,12 +75,12 @@ def test_known_facts_exclude_missing_fields() -> None:
     ],
     ids=lambda alert: alert.subject,
 )
-def test_each_alert_lists_known_not_known_and_next(
+def test_each_alert_lists_known_unknown_and_next(
     alert: Alert,
 ) -> None:
     begins = [line.partition(":")[0] for line in alert.text.splitlines()]
 
-    assert {"Known", "Not known", "Next"} <= set(begins)
+    assert {"Known", "Unknown", "Next"} <= set(begins)
     assert str(KEY) in alert.text
 
 
@@ -91,7 +94,7 @@ def test_subject_names_job_or_counts_dead_letters() -> None:
         alert_texts.orphaned_outcome_alert(KEY, "x", stack="").subject
         == f"Oncely: {KEY} has no row"
     )
-    assert alert_texts.dead_letter_alert([letter], stack="").subject == "Oncely: a dead letter"
+    assert alert_texts.dead_letter_alert([letter], stack="").subject == "Oncely: 1 dead letter"
     assert alert_texts.dead_letter_alert([letter] * 2, stack="").subject == "Oncely: 2 dead letters"
 
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.domain.errors import NotConfiguredError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
@@ -63,7 +63,7 @@ def test_missing_or_empty_variable_is_named(variable: str, *, empty: bool) -> No
         del environment[variable]
 
     with pytest.raises(NotConfiguredError, match=f"{variable}: missing") as caught:
-        _ = App.from_env(environment, CONTRACTS).batch_processor
+        _ = app_from_env(environment, CONTRACTS).batch_processor
 
     assert "\n" not in str(caught.value)
 
@@ -71,7 +71,7 @@ def test_missing_or_empty_variable_is_named(variable: str, *, empty: bool) -> No
 @pytest.mark.parametrize("queue", ["", "elsewhere"])
 def test_worker_without_contracts_is_not_built(queue: str) -> None:
     with pytest.raises(NotConfiguredError, match="QUEUE_NAME"):
-        _ = App.from_env({**PAYMENTS, "QUEUE_NAME": queue}, CONTRACTS).batch_processor
+        _ = app_from_env({**PAYMENTS, "QUEUE_NAME": queue}, CONTRACTS).batch_processor
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from oncely.domain.lifecycle import Status
-from oncely.jobs.sync_push import VERSION_PROPERTY
-from oncely.providers.interfaces import CrmConflict
+from oncely.providers.interfaces import VERSION_PROPERTY, CrmConflict
 from oncely.run.outcomes import Finished, NeedsReview, NotAttempted, RunOutcome
 from tests.support.crash_points import InterruptingPort
 from tests.support.crm import FakeCrm

@@ -89,7 +89,7 @@ def test_operator_closes_unreadable_job_without_business_rows(
     outcome = repair_job(world, what)
 
     assert isinstance(outcome, Repaired)
-    assert "our own rows are not changed" in outcome.summary
+    assert "business rows are not changed" in str(outcome.details)
     ended = get_job(world)
     assert (ended.status, ended.evidence[-1].event) == (status, event)
     assert "closed without our own rows: seen at Stripe" in ended.evidence[-1].reason
@@ -131,7 +131,7 @@ def test_dry_run_reports_repair_and_writes_nothing(world: InMemoryStack) -> None
     outcome = repair_job(world, Repair.MARK_FAILED, dry_run=True)
 
     assert isinstance(outcome, WouldRepair)
-    assert "our own rows are not changed" in outcome.summary
+    assert "business rows are not changed" in str(outcome.details)
     assert get_job(world) == before
 
 
@@ -157,10 +157,16 @@ def test_view_and_command_offer_only_closing(world: InMemoryStack) -> None:
     }
     assert [found.job.job_key for found in world.inspector().search(key).jobs] == [key]
     said = run_cli(
-        "repair", key, "fail", "--reason", "x", "--yes", connection=FakeStackConnection(world)
+        "repair",
+        key,
+        "mark-failed",
+        "--reason",
+        "x",
+        "--yes",
+        connection=FakeStackConnection(world),
     )
     assert said.exit_code == 0, said.output
-    assert "our own rows are not changed" in said.stdout
+    assert "business rows are not changed" in said.stdout
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.NEEDS_REVIEW}))

@@ -119,17 +119,17 @@ def test_result_and_business_rows_are_written_together(harness: DecisionHarness)
     assert harness.alerts.sent == []
 
 
-def test_escalation_alert_says_known_not_known_and_next(harness: DecisionHarness) -> None:
+def test_escalation_alert_says_known_unknown_and_next(harness: DecisionHarness) -> None:
     harness.write_decision(Anomalous("two were found", "pi_1"))
 
     (alert,) = harness.alerts.sent
     assert alert.job_key == KEY
     assert alert.subject == f"Oncely: {KEY} needs review"
     lines = alert.text.splitlines()
-    assert "Why: two were found" in lines
-    assert "Known: the reference at the provider: pi_1" in lines
-    assert "Known: the customer: customer_7" in lines
-    assert "Not known: what became of pi_1 at the provider" in lines
+    assert "Reason: two were found" in lines
+    assert "Known: provider reference: pi_1" in lines
+    assert "Known: customer: customer_7" in lines
+    assert "Unknown: the outcome of pi_1 at the provider" in lines
     assert f"Next: oncely show '{KEY}' --stack Oncely-prod" in lines
 
 

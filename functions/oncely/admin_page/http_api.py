@@ -1,4 +1,4 @@
-"""The HTTP side of the support view: who asks, what may be asked, and how it is answered."""
+"""HTTP for the admin page: routes, users and their groups, responses and security headers."""
 
 import base64
 import json
@@ -8,13 +8,19 @@ from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 from oncely.domain.effect_outcomes import Json
-from oncely.domain.errors import InvalidInputError, OncelyError
+from oncely.domain.errors import (
+    InvalidInputError,
+    OncelyError,
+    UnavailableError,
+    UnreadableRowError,
+)
+from oncely.domain.text import mask_emails
 from oncely.telemetry import telemetry
 
 SUPPORT_GROUP: Final = "support"  # reads
 OPERATOR_GROUP: Final = "operator"  # reads, repairs and exports
 
-# What a browser must be told with every answer, whatever it is; the page has a policy of its own.
+# Sent with every response. The page's own files have a wider content security policy.
 _SECURITY_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-opener-policy": "same-origin",
@@ -23,26 +29,26 @@ _SECURITY_HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "strict-transport-security": "max-age=31536000",
 }
-# Answers about jobs are nobody else's, and old the moment that they are given.
+# Responses about jobs are private and change at any time.
 _NO_STORE: Final = {"cache-control": "no-store"}
 
 
 @dataclass(frozen=True)
 class User:
-    """Who signed in, as API Gateway verified it."""
+    """The signed-in user, as verified by API Gateway."""
 
     name: str
     groups: frozenset[str]
 
     @property
     def can_repair(self) -> bool:
-        """Whether this person may change anything."""
+        """Whether this user is an operator."""
         return OPERATOR_GROUP in self.groups
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApiRequest:
-    """One call of a route."""
+    """One request to a route."""
 
     user: User | None
     query: Mapping[str, str] = field(default_factory=dict)
@@ -51,15 +57,15 @@ class ApiRequest:
 
     @property
     def require_user(self) -> User:
-        """The person; a route that names groups is never called without one."""
+        """The user. A route that requires groups always has one."""
         if self.user is None:
-            raise LookupError("a public route knows nobody")
+            raise LookupError("this route has no authenticated user")
         return self.user
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApiResponse:
-    """What a route answers."""
+    """The response of a route."""
 
     status: HTTPStatus = HTTPStatus.OK
     body: str = ""
@@ -67,7 +73,7 @@ class ApiResponse:
 
     @classmethod
     def json(cls, content: Json, status: HTTPStatus = HTTPStatus.OK) -> "ApiResponse":
-        """An answer about jobs."""
+        """A JSON response, never cached."""
         return cls(
             status=status,
             body=json.dumps(content, ensure_ascii=False),
@@ -75,7 +81,7 @@ class ApiResponse:
         )
 
     def not_modified_if(self, tags: str) -> "ApiResponse":
-        """The same without its body, for a browser that has this very version."""
+        """An empty 304 if the browser already has this version."""
         known = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
         if self.headers.get("etag") not in known:
             return self
@@ -83,13 +89,13 @@ class ApiResponse:
 
     @classmethod
     def error(cls, status: HTTPStatus, message: str, **more: Json) -> "ApiResponse":
-        """A refusal that says what to do."""
+        """An error that says what to do next."""
         return cls.json({"error": message, **more}, status)
 
 
 @dataclass(frozen=True)
 class Route:
-    """What answers, and who may ask: one of these groups; none: anybody."""
+    """A handler and the groups that may call it. No groups: the route is public."""
 
     handler: Callable[[ApiRequest], ApiResponse]
     groups: frozenset[str] = frozenset()
@@ -101,13 +107,13 @@ REPAIRER_GROUPS: Final = frozenset({OPERATOR_GROUP})
 
 
 def handle_event(event: Mapping[str, Any], routes: Routes) -> dict[str, Any]:
-    """Answer a call of API Gateway's; what goes wrong is a sentence, never a trace."""
+    """Handle an API Gateway event. Errors become a message; the log has the stack trace."""
     route_key = str(event.get("routeKey"))
     response = _respond(event, routes.get(route_key)).not_modified_if(
         _header(event, "if-none-match")
     )
     telemetry().logger.info(
-        "request answered", extra={"route": route_key, "status": int(response.status)}
+        "request handled", extra={"route": route_key, "status": int(response.status)}
     )
     return {
         "statusCode": int(response.status),
@@ -118,27 +124,32 @@ def handle_event(event: Mapping[str, Any], routes: Routes) -> dict[str, Any]:
 
 def _respond(event: Mapping[str, Any], route: Route | None) -> ApiResponse:
     if route is None:
-        return ApiResponse.error(HTTPStatus.NOT_FOUND, "there is no such address")
+        return ApiResponse.error(HTTPStatus.NOT_FOUND, "unknown route: reload the page")
     user = _parse_user(event)
-    # API Gateway has verified the token; what it allows is decided here, for every route.
+    # API Gateway has verified the token. The groups are checked here, for every route.
     if route.groups and user is None:
-        return ApiResponse.error(HTTPStatus.UNAUTHORIZED, "sign in first")
+        return ApiResponse.error(HTTPStatus.UNAUTHORIZED, "not signed in: sign in and try again")
     if route.groups and user is not None and not route.groups & user.groups:
-        wanted = " or ".join(sorted(route.groups))
+        groups = " or ".join(sorted(route.groups))
         return ApiResponse.error(
-            HTTPStatus.FORBIDDEN, f"this needs the group {wanted}: ask whoever runs this stack"
+            HTTPStatus.FORBIDDEN,
+            f"access denied: this requires the group {groups}. Ask an administrator to add you.",
         )
     try:
         return route.handler(_parse_request(event, user))
     except InvalidInputError as error:
         return ApiResponse.error(HTTPStatus.BAD_REQUEST, str(error))
+    except UnreadableRowError as error:
+        telemetry().logger.exception("row unreadable")
+        return ApiResponse.error(HTTPStatus.UNPROCESSABLE_ENTITY, mask_emails(str(error)))
     except OncelyError as error:
-        telemetry().logger.exception("request not answered")
-        return ApiResponse.error(HTTPStatus.BAD_GATEWAY, f"try again in a moment: {error}")
-    except Exception:  # noqa: BLE001  # a person gets a sentence, and the log the trace
-        telemetry().logger.exception("request broke")
+        telemetry().logger.exception("request failed")
+        retry = "try again in a moment: " if isinstance(error, UnavailableError) else ""
+        return ApiResponse.error(HTTPStatus.BAD_GATEWAY, f"{retry}{error}")
+    except Exception:  # noqa: BLE001  # the user gets a message, the log the stack trace
+        telemetry().logger.exception("request raised an unexpected error")
         return ApiResponse.error(
-            HTTPStatus.INTERNAL_SERVER_ERROR, "something unforeseen went wrong; the log tells more"
+            HTTPStatus.INTERNAL_SERVER_ERROR, "unexpected error: the stack trace is in the logs"
         )
 
 
@@ -155,7 +166,7 @@ def _parse_request(event: Mapping[str, Any], user: User | None) -> ApiRequest:
 
 
 def _header(event: Mapping[str, Any], name: str) -> str:
-    """A header of the request; API Gateway writes their names in lower case."""
+    # API Gateway lowercases header names.
     return str((event.get("headers") or {}).get(name, ""))
 
 
@@ -163,16 +174,16 @@ def _parse_user(event: Mapping[str, Any]) -> User | None:
     claims = event.get("requestContext", {}).get("authorizer", {}).get("jwt", {}).get("claims")
     if not claims:
         return None
-    # The user's name, as either kind of token spells it: nobody can change their own.
+    # ID tokens and access tokens name the user differently. Users cannot change either claim.
     names = (claims.get(name) for name in ("cognito:username", "username"))
     name = next((str(name) for name in names if name), "")
     return User(name, _parse_groups(claims.get("cognito:groups"))) if name else None
 
 
 def _parse_groups(claim: object) -> frozenset[str]:
-    """API Gateway hands a list on as text: `[support operator]`.
+    """API Gateway passes a list as text: `[support operator]`.
 
-    Only a blank parts two groups: the name of one may hold commas and brackets.
+    Only spaces separate groups, because a group name may contain commas and brackets.
     """
     if isinstance(claim, list):
         return frozenset(map(str, claim))

@@ -1,4 +1,4 @@
-"""Reads what a list or an export is asked for from an address."""
+"""The query string of a list or an export."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from oncely.domain.text import parse_time
 
 @dataclass(frozen=True, kw_only=True)
 class ListQuery:
-    """Which jobs, and how many."""
+    """Which jobs to list, and how many."""
 
     status: str | None
     job_type: str | None
@@ -22,7 +22,7 @@ class ListQuery:
 
     @classmethod
     def from_query_string(cls, query: Mapping[str, str]) -> Self:
-        """An empty value is none at all; a wrong one is refused with a sentence."""
+        """Parse it. An empty value counts as missing."""
         return cls(
             status=query.get("status") or None,
             job_type=query.get("type") or None,
@@ -41,11 +41,11 @@ def _parse_time(query: Mapping[str, str], name: str) -> datetime | None:
         return parse_time(text)
     except ValueError:
         raise InvalidRequestError(
-            f"{name!r} is a time such as 2026-11-16T03:00:00Z, not {text[:40]!r}"
+            f"{name!r} must be a time such as 2026-11-16T03:00:00Z, not {text[:40]!r}"
         ) from None
 
 
 def _parse_limit(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise InvalidRequestError("'limit' is a whole number")
+        raise InvalidRequestError("'limit' must be a whole number")
     return int(text[:9])

@@ -1,4 +1,4 @@
-"""The files of the page as they are served: named one by one, with a strict content policy."""
+"""The static files of the page, with a strict content security policy."""
 
 import hashlib
 import json
@@ -12,9 +12,9 @@ from oncely.admin_page.http_api import ApiResponse
 
 FOLDER: Final = Path(__file__).with_name("static")
 INDEX: Final = "index.html"
-# A browser asks each time whether its copy is still the one.
+# The browser revalidates each time.
 _REVALIDATE: Final = "no-cache"
-# The address changes with the content, so a browser that has it never asks again.
+# The URL changes with the content, so the browser never revalidates.
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
 
 _CONTENT_TYPES: Final[Mapping[str, str]] = {
@@ -28,7 +28,7 @@ _CONTENT_TYPES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class PageFiles:
-    """What is in the folder, and nothing else: a name is looked up, never opened."""
+    """The files of the folder, in memory. A requested name is looked up, never opened."""
 
     index: ApiResponse
     config: ApiResponse
@@ -37,7 +37,7 @@ class PageFiles:
 
     @classmethod
     def load(cls, *, sign_in: str, client_id: str, stack: str, folder: Path = FOLDER) -> Self:
-        """Read every file once; together they are one version, which is a folder to a browser."""
+        """Read every file once. Their common version is a path segment of their URLs."""
         texts = {
             path.name: path.read_text(encoding="utf-8")
             for path in sorted(folder.glob("*"))
@@ -59,13 +59,13 @@ class PageFiles:
         )
 
     def file(self, *, version: str, file: str) -> ApiResponse:
-        """One file of this version by its name; a page of another version loads itself anew."""
+        """One file of this version. A page of another version has to reload."""
         found = self.files.get(file) if version == self.version else None
-        return found or ApiResponse.error(HTTPStatus.NOT_FOUND, "there is no such file")
+        return found or ApiResponse.error(HTTPStatus.NOT_FOUND, "file not found: reload the page")
 
 
 def content_security_policy(sign_in: str) -> str:
-    """Scripts and styles of our own only; nobody frames the page; tokens go to the sign-in only."""
+    """Allow only our own scripts and styles, no framing, and requests to us and the sign-in."""
     return "; ".join(
         (
             "default-src 'none'",
@@ -74,10 +74,10 @@ def content_security_policy(sign_in: str) -> str:
             "img-src 'self'",
             f"connect-src 'self' {sign_in}",
             "base-uri 'none'",
-            # Scripts take every form; none is ever sent by the browser itself.
+            # Scripts handle every form. The browser never submits one.
             "form-action 'none'",
             "frame-ancestors 'none'",
-            # Text can never become markup or script by way of the page's own code.
+            # The page's own code cannot turn text into markup or script.
             "require-trusted-types-for 'script'",
             "trusted-types 'none'",
         )

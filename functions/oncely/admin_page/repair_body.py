@@ -1,4 +1,4 @@
-"""The body of a repair as a page sends it, checked."""
+"""The JSON body of a repair request, validated."""
 
 from typing import Self
 
@@ -11,7 +11,7 @@ from oncely.operate.repair_request import RepairRequest
 
 
 class RepairBody(BaseModel):
-    """Which job, as it was seen, what to do, and why."""
+    """The job and the version the operator saw, the repair, and the reason."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -24,21 +24,23 @@ class RepairBody(BaseModel):
 
     @classmethod
     def parse(cls, body: str) -> Self:
-        """Read a body; what is wrong is said without repeating it."""
+        """Parse a body. Errors name the field but never repeat its value."""
         try:
             return cls.model_validate_json(body)
         except ValidationError as error:
-            faults = (
+            errors = (
                 f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}"
                 for fault in error.errors(include_url=False, include_input=False)
             )
-            raise InvalidRequestError(f"not a repair: {'; '.join(faults)}"[:500]) from None
+            raise InvalidRequestError(
+                f"invalid repair request: {'; '.join(errors)}"[:500]
+            ) from None
 
     def to_request(self, *, actor: str) -> RepairRequest:
-        """The order of this person."""
+        """The request of this operator."""
         if self.repair not in set(Repair):
             known = ", ".join(Repair)
-            raise InvalidRequestError(f"there is no such repair; there are {known}")
+            raise InvalidRequestError(f"unknown repair: use one of {known}")
         return RepairRequest(
             key=JobKey(self.key),
             repair=Repair(self.repair),

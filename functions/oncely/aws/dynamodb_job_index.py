@@ -1,8 +1,9 @@
-"""Finds jobs for people through the indexes of the job table; never scans it."""
+"""Finds jobs through the indexes of the job table. Never scans it."""
 
 import heapq
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -13,15 +14,17 @@ from oncely.aws.job_rows import (
     ATTENTION,
     ATTENTION_SHARDS,
     deserialize_job,
-    deserialize_row,
     serialize_field,
 )
-from oncely.domain.errors import UnavailableError
+from oncely.domain.errors import (
+    UnavailableError,
+    UnreadableRowError,
+)
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.text import format_time, parse_time
-from oncely.ports import JobListEntry
+from oncely.ports import JobListEntry, UnreadableRow
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -31,38 +34,36 @@ BY_CUSTOMER: Final = "by_customer"
 BY_REFERENCE: Final = "by_reference"
 ATTENTION_INDEX: Final = "attention"
 
-# A page of a list shows 25 jobs out of four shards or more; each is read a little at a time.
+# A page shows 25 jobs from at least 4 shards, so each shard is read in small steps.
 _PAGE_SIZE: Final = 10
-_MAX_PAGE_SIZE: Final = 500  # for who reads on and on: an export, a count
+_MAX_PAGE_SIZE: Final = 500  # for exports and counts
 _MAX_BATCH_GET: Final = 100  # BatchGetItem takes no more
-_RETRY_DELAYS_SECONDS: Final = (
-    0.05,
-    0.1,
-    0.2,
-    0.4,
-)  # seconds, for rows that DynamoDB was too busy to give
+_RETRY_DELAYS_SECONDS: Final = (0.05, 0.1, 0.2, 0.4)  # for unprocessed keys
 _MIN_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MAX_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
+# Beyond every time, so that a `since` that was edited by hand stays in the list.
+_MIN_TEXT: Final = " "
+_MAX_TEXT: Final = "\U0010ffff"
 
 
 @dataclass(frozen=True)
 class DynamoJobIndex:
-    """Index entries hold keys and little more; whole rows are read by their keys."""
+    """Index entries hold little more than keys. Rows are then read by key."""
 
     client: "DynamoDBClient"
     table: str
     sleep: Callable[[float], None] = time.sleep
 
     def by_subject(self, subject: str, *, limit: int) -> list[JobKey]:
-        """The jobs about a business id, the newest first."""
+        """The jobs of a subject, newest first."""
         return self._keys(BY_SUBJECT, "subject", subject, limit)
 
     def by_customer(self, customer_id: str, *, limit: int) -> list[JobKey]:
-        """The jobs of a customer, the newest first."""
+        """The jobs of a customer, newest first."""
         return self._keys(BY_CUSTOMER, "customer_id", customer_id, limit)
 
     def by_reference(self, ref: str, *, limit: int) -> list[JobKey]:
-        """The jobs that carry a provider's reference."""
+        """The jobs with this provider reference."""
         return self._keys(BY_REFERENCE, "provider_ref", ref, limit)
 
     def by_status(
@@ -73,7 +74,7 @@ class DynamoJobIndex:
         until: datetime | None = None,
         oldest_first: bool = False,
     ) -> Iterator[JobListEntry]:
-        """The jobs of these that operators act on, by when each got there, read as taken."""
+        """The jobs that operators act on, by when each entered its status, read lazily."""
         parts = (
             self._query_partition(name, since, until, oldest_first=oldest_first)
             for name in _partition_names(statuses)
@@ -81,7 +82,7 @@ class DynamoJobIndex:
         return heapq.merge(*parts, key=lambda one: one.at, reverse=not oldest_first)
 
     def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
-        """How many jobs of these statuses got there since then; counting ends at `most`."""
+        """How many jobs entered these statuses since then, at most `limit`."""
         counted = 0
         for name in _partition_names(statuses):
             start: dict[str, Any] = {}
@@ -98,13 +99,13 @@ class DynamoJobIndex:
                 start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
         return counted
 
-    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
-        """Read these rows, consistently; one that is gone is left out."""
-        found: dict[JobKey, Job] = {}
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
+        """Read these rows, consistently. Missing rows are left out; unreadable ones say why."""
+        found: dict[JobKey, Job | UnreadableRow] = {}
         distinct = list(dict.fromkeys(keys))
         for first in range(0, len(distinct), _MAX_BATCH_GET):
             batch = distinct[first : first + _MAX_BATCH_GET]
-            found |= {job.job_key: job for job in self._get_batch(batch)}
+            found |= {row.job_key: row for row in self._get_batch(batch)}
         return found
 
     def _keys(self, index: str, name: str, value: str, limit: int) -> list[JobKey]:
@@ -123,6 +124,7 @@ class DynamoJobIndex:
     ) -> Iterator[JobListEntry]:
         start: dict[str, Any] = {}
         size = _PAGE_SIZE
+        at = (since or _MIN_TIME) if oldest_first else (until or _MAX_TIME)
         while True:
             answer = self._query(
                 **_partition_query(name, since, until),
@@ -130,31 +132,36 @@ class DynamoJobIndex:
                 ScanIndexForward=oldest_first,
                 Limit=size,
             )
-            yield from (_to_status_entry(deserialize_row(row)) for row in answer["Items"])
+            for row in answer["Items"]:
+                # A `since` that was edited into no time keeps its place in the index.
+                with suppress(ValueError):
+                    at = parse_time(row["since"]["S"])
+                yield JobListEntry(JobKey(row["job_key"]["S"]), at)
             size = min(size * 2, _MAX_PAGE_SIZE)
             if "LastEvaluatedKey" not in answer:
                 return
             start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
-    def _get_batch(self, keys: Sequence[JobKey]) -> Iterator[Job]:
-        """Rows that DynamoDB gives later are asked for again, a few times."""
+    def _get_batch(self, keys: Sequence[JobKey]) -> Iterator[Job | UnreadableRow]:
+        """Read up to 100 rows; what DynamoDB leaves unprocessed is retried."""
         wanted: Any = [{"job_key": serialize_field("job_key", key)} for key in keys]
         for pause in (*_RETRY_DELAYS_SECONDS, None):
             request: Any = {self.table: {"Keys": wanted, "ConsistentRead": True}}
             answer = self._call(partial(self.client.batch_get_item, RequestItems=request))
-            yield from map(deserialize_job, answer["Responses"].get(self.table, []))
+            yield from map(_to_job, answer["Responses"].get(self.table, []))
             wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
             if not wanted:
                 return
             if pause is not None:
                 self.sleep(pause)
-        raise UnavailableError(f"DynamoDB was too busy to give {len(wanted)} rows; try again")
+        raise UnavailableError(f"DynamoDB is throttling ({len(wanted)} rows missing)")
 
     def _query(self, **query: Any) -> Mapping[str, Any]:  # noqa: ANN401  # the SDK's own form
         return self._call(lambda: self.client.query(TableName=self.table, **query))
 
     def _call(self, send: Callable[[], Any]) -> Mapping[str, Any]:
-        with translated(f"table {self.table!r}", check="its name, its indexes and the grants"):
+        check = "its name, its indexes and the function's permissions"
+        with translated(f"table {self.table!r}", check=check):
             answer: Mapping[str, Any] = send()
         return answer
 
@@ -170,11 +177,14 @@ def _partition_query(name: str, since: datetime | None, until: datetime | None) 
         "ExpressionAttributeNames": {"#part": ATTENTION, "#since": "since"},
         "ExpressionAttributeValues": {
             ":part": {"S": name},
-            ":since": {"S": format_time(since or _MIN_TIME)},
-            ":until": {"S": format_time(until or _MAX_TIME)},
+            ":since": {"S": _MIN_TEXT if since is None else format_time(since)},
+            ":until": {"S": _MAX_TEXT if until is None else format_time(until)},
         },
     }
 
 
-def _to_status_entry(row: dict[str, Any]) -> JobListEntry:
-    return JobListEntry(JobKey(row["job_key"]), parse_time(row["since"]))
+def _to_job(row: Mapping[str, Any]) -> Job | UnreadableRow:
+    try:
+        return deserialize_job(row)
+    except UnreadableRowError as error:
+        return UnreadableRow(JobKey(row["job_key"]["S"]), str(error))

@@ -249,6 +249,8 @@ def _evidence_from_list(  # noqa: PLR0917  # the parts of a line, in their order
 ) -> EvidenceEntry:
     last_at = more.get("last_at")
     new = more["new"] if "new" in more else _TRANSITIONS.get((old, event), _UNKNOWN_STATUS)
+    for text in (event, actor, reason, new, old or ""):
+        _check_type("evidence", text, str)
     return EvidenceEntry(
         at=parse_time(at),
         event=_EVENTS.get(event, event),

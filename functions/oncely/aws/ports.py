@@ -1,17 +1,20 @@
 """Every port on AWS, each built on first use from the settings."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from oncely.app import App
 from oncely.aws.clients import AwsClients
 from oncely.aws.dynamodb_job_store import DynamoJobStore
 from oncely.aws.system import SystemClock, new_owner_token, random_jitter
+from oncely.contract import AnyContract
 from oncely.domain.errors import NotConfiguredError
 from oncely.http.pace import RateLimiter
 from oncely.provider import AnyProvider, Provider, ProviderAccess
+from oncely.registry import ContractRegistry
 from oncely.settings import Settings
 
 if TYPE_CHECKING:
@@ -261,3 +264,10 @@ class AwsPorts:
     def _get(self, field: str) -> str:
         self.settings.require(field)
         return str(getattr(self.settings, field))
+
+
+def app_from_env(environ: Mapping[str, str], jobs: Iterable[type[AnyContract]]) -> App:
+    """The app on AWS with the settings of this environment."""
+    jobs = tuple(jobs)
+    settings = Settings.from_env(environ, jobs)
+    return App(settings, ContractRegistry(jobs), AwsPorts(settings))

@@ -1,1 +1,1 @@
-"""Tools for people; never shipped to Lambda."""
+"""The `oncely` command. Never deployed to Lambda."""

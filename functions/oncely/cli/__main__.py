@@ -1,16 +1,16 @@
-"""Where `oncely` and `python -m oncely.cli` begin."""
+"""The entry point of `oncely` and `python -m oncely.cli`."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command; where only a producer's packages are installed, say what is missing."""
+    """Run the command. Without its packages, print how to install them."""
     try:
         from oncely.cli.main import run
     except ModuleNotFoundError as error:
         sys.exit(
-            f"The package {error.name} is not installed beside this command: install it from a "
-            'clone, with `pipx install --force ".[command]"`.'
+            f"Package {error.name} is not installed. Install the command from a clone with "
+            '`pipx install --force ".[command]"`.'
         )
     run()
 

@@ -1,28 +1,25 @@
-"""`oncely archive`: read the history of jobs, show its gaps and close them."""
+"""`oncely archive`: the history of jobs, its gaps, and the backfill that closes them."""
 
 from datetime import UTC, datetime
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from oncely.cli import console as screen
-from oncely.cli.exits import CommandError, ExitCode
-from oncely.cli.find import shell_quote
-from oncely.cli.options import DryRunOption, JsonOption, with_stack
-from oncely.cli.stack_connection import StackConnection
-from oncely.cli.time_arguments import parse_time_argument
+from oncely.cli import console
+from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.options import DryRunOption, JsonOption, parse_time_argument, with_stack
+from oncely.cli.stack_connection import StackConnection, required_output
 
 if TYPE_CHECKING:
     from oncely.aws.deployment_identity import DynamoTableIdentity
     from oncely.aws.s3_history_reader import S3HistoryReader
     from oncely.domain.gaps import BackfillProgress, HistoryGap
 
-app: Final = typer.Typer(
-    help="Read the history of jobs, show its gaps and close them.", no_args_is_help=True
-)
+app: Final = typer.Typer(help="Read job history, find and close gaps.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(epilog="Examples:\n\n- `oncely archive about 18452 --since 30d`")
 @with_stack
 def about(
     stack: StackConnection,
@@ -32,32 +29,32 @@ def about(
     *,
     since: Annotated[
         str | None,
-        typer.Option("--from", help="First day: 30d (ago), or a date (default: the first)."),
+        typer.Option(help="First day: a duration (30d) or a date (default: the first recorded)."),
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", help="Last day (default: today).")] = None,
+    until: Annotated[str | None, typer.Option(help="Last day (default: today).")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show every recorded change about one id, oldest first."""
+    """Show every recorded change of an id."""
     now = datetime.now(UTC)
     days = [
         None if one is None else parse_time_argument(one, now=now).date() for one in (since, until)
     ]
     first, last = days
     if first is not None and last is not None and last < first:
-        raise CommandError(f"--to ({last}) is before --from ({first}).", ExitCode.USAGE)
+        raise CommandError(f"--until ({last}) is before --since ({first}).", ExitCode.USAGE)
     lines = _reader(stack).about(business_id, since=first, until=last)
     if not lines:
-        period = " in these days" if first or last else ""
+        period = " for these days" if first or last else ""
         raise CommandError(
-            f"The history has nothing about {business_id!r}{period}. It is a few minutes behind "
-            f"the job table, which `oncely find {shell_quote(business_id)}` reads."
+            f"No changes of {business_id!r} are recorded{period}. The history is a few minutes "
+            f"behind the job table, which `oncely find {quote(business_id)}` reads."
         )
     if json:
         for line in lines:
-            screen.print_json(line.to_dict())
+            console.print_json(line.to_dict())
         return
-    screen.print_table(
-        ("at (UTC)", "job", "status", "event", "by", "reference"),
+    console.print_table(
+        ("time (UTC)", "job", "status", "event", "actor", "reference"),
         (
             (
                 f"{line.at:%Y-%m-%d %H:%M:%S}",
@@ -75,34 +72,37 @@ def about(
 @app.command()
 @with_stack
 def gaps(stack: StackConnection, *, json: JsonOption = False) -> None:
-    """Show the gaps in the history; `backfill` closes them."""
+    """Show open gaps in the history.
+
+    Close them with `oncely archive backfill`.
+    """
     found = _reader(stack).open_gaps()
     if json:
         for gap in found:
-            screen.print_json(gap.to_dict())
+            console.print_json(gap.to_dict())
     elif not found:
-        screen.print_line("The history has no open gap.")
+        console.print_line("The history has no open gaps.")
     else:
         _print_gaps(found)
     if found:
         raise typer.Exit(ExitCode.ACTION_NEEDED)
 
 
-@app.command()
+@app.command(epilog="Examples:\n\n- `oncely archive backfill --since 2026-05-01 --dry-run`")
 @with_stack
 def backfill(
     stack: StackConnection,
     *,
     since: Annotated[
         str | None,
-        typer.Option("--from", help="Only rows changed since then: 7d (ago), or a date."),
+        typer.Option(help="Only rows changed after this time: a duration (7d) or a date."),
     ] = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Scan the job table, write a line for each row, close the gaps.
+    """Close gaps by scanning the job table.
 
-    Run it again after an interruption: it continues where it stopped.
+    Writes one history line per row. After an interruption, run it again to continue.
     """
     from oncely.aws.deployment_identity import DynamoTableIdentity
     from oncely.aws.row_scan import DynamoRowScan
@@ -111,7 +111,7 @@ def backfill(
     from oncely.aws.table_generation import TableGenerationReader
     from oncely.publish.archive_history import Backfill
 
-    reader, table = _reader(stack), _output(stack, "JobsTableName")
+    reader, table = _reader(stack), required_output(stack, "JobsTableName")
     dynamodb = stack.client("dynamodb")
     _require_declared_table(DynamoTableIdentity(dynamodb, table))
     service = Backfill(
@@ -121,7 +121,7 @@ def backfill(
         clock=SystemClock(),
     )
     rows_from = None if since is None else parse_time_argument(since, now=datetime.now(UTC))
-    with screen.stderr_console().status("scanning…") as status:
+    with console.stderr_console().status("scanning…") as status:
 
         def report(progress: "BackfillProgress") -> None:
             status.update(f"{progress.rows:,} rows read, {progress.lines:,} lines…")
@@ -135,28 +135,26 @@ def backfill(
     progress = done.progress
     if json:
         closed = {"closed": [gap.name for gap in done.closed], "dry_run": dry_run}
-        screen.print_json({**progress.to_dict(), **closed, "open": len(done.still_open)})
+        console.print_json({**progress.to_dict(), **closed, "open": len(done.still_open)})
     else:
         wrote = "would write" if dry_run else "wrote"
-        screen.print_line(f"Read {progress.rows:,} rows, {wrote} {progress.lines:,} lines.")
-        screen.print_line(
-            f"Gaps {'that it would close' if dry_run else 'closed'}: {len(done.closed)}."
-        )
+        console.print_line(f"Read {progress.rows:,} rows, {wrote} {progress.lines:,} lines.")
+        console.print_line(f"{'Would close' if dry_run else 'Closed'} {len(done.closed)} gaps.")
     if done.still_open:
-        screen.print_error(
+        console.print_error(
             f"{len(done.still_open)} gaps are still open: they are newer than this scan, or began "
-            "before --from. Run `oncely archive backfill` again, without --from."
+            "before --since. Run `oncely archive backfill` again without --since."
         )
         raise typer.Exit(ExitCode.ACTION_NEEDED)
 
 
 def _require_declared_table(table: "DynamoTableIdentity") -> None:
-    """A restored table lacks what a gap lost: its scan would close the gap that must stop it."""
+    # A restored table lacks the changes that a gap lost, so scanning it must not close the gap.
     item, facts = table.identity(), table.facts()
     if item is None or item.table_id != facts.table_id:
         raise CommandError(
-            f"{facts.name} is not the table of its identity item, so a scan of it does not show "
-            "what a gap lost. Nothing was written. Scan the table that it replaces.",
+            f"Refused: {facts.name} is not the table of its identity item, so its rows do not show "
+            "what a gap lost. Nothing was written. Backfill from the table that it replaces.",
             ExitCode.REFUSED,
         )
 
@@ -164,21 +162,12 @@ def _require_declared_table(table: "DynamoTableIdentity") -> None:
 def _reader(stack: StackConnection) -> "S3HistoryReader":
     from oncely.aws.s3_history_reader import S3HistoryReader
 
-    return S3HistoryReader(stack.client("s3"), _output(stack, "ArchiveBucketName"))
-
-
-def _output(stack: StackConnection, name: str) -> str:
-    found = stack.outputs.get(name)
-    if found is None:
-        raise CommandError(
-            f"The stack {stack.name} has no output {name}: deploy it again.", ExitCode.UNREACHABLE
-        )
-    return found
+    return S3HistoryReader(stack.client("s3"), required_output(stack, "ArchiveBucketName"))
 
 
 def _print_gaps(found: "list[HistoryGap]") -> None:
-    screen.print_table(
-        ("recorded (UTC)", "changes", "from", "to", "why"),
+    console.print_table(
+        ("recorded (UTC)", "changes", "from", "to", "reason"),
         (
             (
                 f"{gap.recorded_at:%Y-%m-%d %H:%M}",

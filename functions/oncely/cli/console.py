@@ -1,28 +1,31 @@
-"""What people see and programs read; what others wrote can neither colour nor forge a line."""
+"""Output for operators and programs. Values from elsewhere can neither color nor forge a line."""
 
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import IO, TYPE_CHECKING, Final
 
+import typer
+
+from oncely.cli.errors import CommandError, ExitCode
 from oncely.domain.text import single_line
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-# Wide enough that a key is never cut when a program or a file takes the place of a terminal.
+# Wide enough that a job key is never cut in a file or a pipe.
 _NON_TERMINAL_WIDTH: Final = 160
 _MAX_CELL_LENGTH: Final = 500
 
 
 def stdout_console() -> "Console":
-    """Where answers go."""
+    """Return the console for results."""
     return _console(sys.stdout)
 
 
 def stderr_console() -> "Console":
-    """Where progress, questions and complaints go: never into a pipe."""
+    """Return the console for progress, prompts and errors, which must not reach a pipe."""
     return _console(sys.stderr)
 
 
@@ -34,44 +37,58 @@ def _console(file: IO[str]) -> "Console":
 
 
 def safe_text(value: object, style: str = "", max_length: int = _MAX_CELL_LENGTH) -> "Text":
-    """A value as one printable line: an escape sequence or `[red]` in it is only text."""
+    """Return a value as one printable line. Escape sequences and `[red]` are only text."""
     from rich.text import Text
 
     return Text("" if value is None else single_line(str(value), max_length), style=style)
 
 
 def print_line(*parts: object, style: str = "", to: "Console | None" = None) -> None:
-    """One line; it wraps on a terminal and stays one line in a pipe."""
+    """Print one line. It wraps on a terminal and stays one line in a pipe."""
     console = to or stdout_console()
     text = safe_text(" ".join(str(part) for part in parts if part not in ("", None)), style)
     console.print(text, soft_wrap=not console.is_terminal)
 
 
 def capitalize_sentence(text: str) -> str:
-    """What a service says, as a person would write it."""
+    """Return the text with a capital and a full stop."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?', '…')) else '.'}"
 
 
 def print_error(message: str) -> None:
-    """What went wrong, in one sentence."""
+    """Print an error to stderr."""
     print_line(message, style="bold red", to=stderr_console())
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence["object | Text"]]) -> None:
-    """Rows under headings; long values are folded, never cut."""
+    """Print rows under headings. Long values are folded, never cut."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for name in columns:
-        shown.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold")
     for row in rows:
-        shown.add_row(*(cell if isinstance(cell, Text) else safe_text(cell) for cell in row))
-    stdout_console().print(shown)
+        table.add_row(*(cell if isinstance(cell, Text) else safe_text(cell) for cell in row))
+    stdout_console().print(table)
 
 
 def print_json(value: object) -> None:
-    """One line of JSON, in ASCII: no terminal and no log can be tricked by it."""
+    """Print one line of ASCII JSON, which no terminal or log can misread."""
     # Not through rich, which would wrap it.
     sys.stdout.write(json.dumps(value, default=str) + "\n")
+
+
+def confirm(question: str) -> None:
+    """Prompt for confirmation. Without a terminal, fail instead of assuming yes."""
+    if not _is_terminal():
+        raise CommandError(
+            "Cannot prompt for confirmation: stdin is not a terminal. Pass --yes or --dry-run.",
+            ExitCode.USAGE,
+        )
+    typer.confirm(question, abort=True, err=True)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()

@@ -1,16 +1,16 @@
-"""`oncely contracts`: what each job type promises, in plain language."""
+"""`oncely contracts`: what each job type does and guarantees."""
 
 import json as json_text
 from typing import Annotated
 
 import typer
 
-from oncely.cli import console as screen
+from oncely.cli import console
 from oncely.cli.options import JsonOption
 
 
 def known_job_types() -> list[str]:
-    """Those of this version of the code."""
+    """Return the job types of this version of the code."""
     from oncely.jobs import CONTRACTS
 
     return [contract_type.job_type for contract_type in CONTRACTS]
@@ -23,12 +23,17 @@ def _complete_job_type(incomplete: str) -> list[str]:
 def contracts(
     name: Annotated[
         str | None,
-        typer.Argument(help="A job type; none: all of them.", autocompletion=_complete_job_type),
+        typer.Argument(
+            help="Job type to describe (default: all).", autocompletion=_complete_job_type
+        ),
     ] = None,
     *,
     json: JsonOption = False,
 ) -> None:
-    """Tell what a job does outside, which rows it changes, and when a person is asked."""
+    """Describe a job type.
+
+    Prints its effect, the rows it changes, and when it needs review.
+    """
     from oncely.jobs import CONTRACTS
     from oncely.registry import ContractRegistry
 
@@ -37,23 +42,20 @@ def contracts(
     for number, contract_type in enumerate(wanted):
         example = contract_type.example.model_dump(exclude_unset=True)
         if json:
-            screen.print_json(
+            console.print_json(
                 {
                     "job_type": contract_type.job_type,
                     "queue": contract_type.resources.queue,
                     "safety": contract_type.policy.safety,
-                    "words": contract_type.describe(),
+                    "description": contract_type.describe_fields().to_json(),
                     "example": example,
                     "schema": contract_type.message.model_json_schema(),
                 }
             )
             continue
         if number:
-            screen.print_line("")
+            console.print_line("")
         title, *lines = contract_type.describe().split("\n")
-        screen.print_line(title, style="bold")
-        for line in lines:
-            screen.stdout_console().print(screen.safe_text(line), soft_wrap=True)
-        screen.stdout_console().print(
-            screen.safe_text(f"  An example: {json_text.dumps(example)}"), soft_wrap=True
-        )
+        console.print_line(title, style="bold")
+        for line in (*lines, f"  Example: {json_text.dumps(example)}"):
+            console.stdout_console().print(console.safe_text(line), soft_wrap=True)

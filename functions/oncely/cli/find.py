@@ -1,12 +1,12 @@
-"""`oncely find` and `oncely show`: what happened, for the person who is asked."""
+"""`oncely find` and `oncely show`: jobs with their timelines."""
 
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from oncely.cli import console as screen
-from oncely.cli import job_output as job_lines
-from oncely.cli.exits import CommandError
+from oncely.cli import console, job_output
+from oncely.cli.errors import CommandError
 from oncely.cli.options import JsonOption, with_stack
 from oncely.cli.stack_connection import StackConnection
 
@@ -15,100 +15,93 @@ if TYPE_CHECKING:
 
     from oncely.operate.job_view import JobView
 
-# One screen: of more, the list shows each, and `oncely show` the rest.
+# Fits one screen. `oncely show` prints the rest.
 _MAX_TIMELINES: Final = 2
-_MAX_ANSWERS: Final = 5
+_MAX_CHARGE_SUMMARIES: Final = 5
 _ACTOR: Final = "command"
 
 
 @with_stack
 def find(
     stack: StackConnection,
-    text: Annotated[
-        str, typer.Argument(help="An order, a customer, a provider's reference or a job key.")
-    ],
+    text: Annotated[str, typer.Argument(help="Order, customer, provider reference or job key.")],
     *,
     json: JsonOption = False,
 ) -> None:
-    """Answer "was I charged twice?": every job about an order, a customer or a reference."""
-    inspector = stack.services(actor=_ACTOR).job_queries
-    found = inspector.search(text)
+    """Find jobs by order, customer or reference.
+
+    The first line answers "was I charged twice?".
+    """
+    queries = stack.services(actor=_ACTOR).job_queries
+    found = queries.search(text)
     if json:
-        jobs = [view.to_summary_json() for view in found.jobs]
-        screen.print_json({"query": found.query, "jobs": jobs})
+        console.print_json(found.to_json())
     elif found.jobs:
         charging = {
             contract_type.job_type
-            for contract_type in inspector.registry
+            for contract_type in queries.registry
             if contract_type.takes_money
         }
-        _print_answer(found.jobs, [view for view in found.jobs if view.job.job_type in charging])
-    if not found.jobs:
+        _print_jobs(found.jobs, [view for view in found.jobs if view.job.job_type in charging])
+    for row in found.unreadable:
+        console.print_line(row.reason, to=console.stderr_console())
+    if not found.jobs and not found.unreadable:
         raise CommandError(
-            f"No job is known of {found.query!r}: give the order, the customer, the provider's "
-            "reference or the job key as it is written there."
+            f"No job found for {found.query!r}. Pass a complete order, customer, provider "
+            "reference or job key."
         )
 
 
-def _print_answer(views: "Sequence[JobView]", charging: "Sequence[JobView]") -> None:
+def _print_jobs(views: "Sequence[JobView]", charging: "Sequence[JobView]") -> None:
     _print_charges(charging)
-    job_lines.print_jobs(view.to_json() for view in views)
+    job_output.print_jobs(view.to_json() for view in views)
     for view in (charging or views)[:_MAX_TIMELINES]:
-        screen.print_line("")
-        screen.print_line(view.job.job_key, style="bold")
-        screen.print_line(view.headline)
-        job_lines.print_timeline(view.to_json())
+        console.print_line("")
+        console.print_line(view.job.job_key, style="bold")
+        console.print_line(view.headline)
+        job_output.print_timeline(view.to_json())
 
 
 def _print_charges(charging: "Sequence[JobView]") -> None:
-    """The answer itself, before everything else."""
     from oncely.domain.charges import ChargeSummary
 
     subjects = dict.fromkeys(view.subject for view in charging)
-    for subject in list(subjects)[:_MAX_ANSWERS]:
+    for subject in list(subjects)[:_MAX_CHARGE_SUMMARIES]:
         charges = ChargeSummary.from_jobs(view.job for view in charging if view.subject == subject)
         style = "bold red" if charges.is_duplicate else "bold"
-        screen.print_line(f"{subject or 'This'}: {charges.summary}.", style=style)
+        console.print_line(f"{subject or 'This'}: {charges.summary}.", style=style)
     if subjects:
-        screen.print_line("")
+        console.print_line("")
 
 
 @with_stack
 def show(
     stack: StackConnection,
-    key: Annotated[str, typer.Argument(help="The job key, such as payment.charge:order_18452.")],
+    key: Annotated[str, typer.Argument(help="Job key, such as payment.charge:order_18452.")],
     *,
     json: JsonOption = False,
 ) -> None:
-    """Show one job: its status in plain words, its history, and what may be done about it."""
+    """Show one job: details, timeline, repairs."""
     view = stack.services(actor=_ACTOR).job_queries.get(key)
     if view is None:
         raise job_not_found(key)
-    if json:
-        screen.print_json(view.to_json())
-        return
     shown = view.to_json()
-    job_lines.print_details(shown)
-    screen.print_line("")
-    job_lines.print_timeline(shown)
-    screen.print_line("")
-    for offer in view.repairs:
-        if offer.allowed:
-            screen.print_line(f"You may {offer.repair}: {offer.reason}.")
-    if any(offer.allowed for offer in view.repairs):
-        screen.print_line(
-            f"  oncely repair {shell_quote(key)} ACTION --reason …{stack.cli_options}"
+    if json:
+        console.print_json(shown)
+        return
+    job_output.print_details(shown)
+    console.print_line("")
+    job_output.print_timeline(shown)
+    console.print_line("")
+    if allowed := [option for option in view.repairs if option.allowed]:
+        console.print_line(
+            f"Repair it with: oncely repair {quote(key)} ACTION --reason …{stack.cli_options}"
         )
-    screen.print_line(f"What this kind of job promises: oncely contracts {view.job.job_type}")
+        for option in allowed:
+            console.print_line(f"  {option.repair:<14}{option.reason}.")
+    console.print_line(f"About this job type: oncely contracts {view.job.job_type}")
 
 
 def job_not_found(key: str) -> CommandError:
-    """There is none, and how to find one."""
-    return CommandError(f"There is no job {key!r}: `oncely find` takes an order or a customer.")
-
-
-def shell_quote(key: str) -> str:
-    """A key as a shell takes it."""
-    from shlex import quote
-
-    return quote(key)
+    """Return the error for a key without a job."""
+    return CommandError(f"No job {key!r}. Search by order or customer with `oncely find`.")

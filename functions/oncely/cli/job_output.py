@@ -1,9 +1,9 @@
-"""A job on the screen: a row of a list, its facts, its history."""
+"""Prints jobs: as rows of a list, with their details, and with their timeline."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from oncely.cli import console as screen
+from oncely.cli import console
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -15,31 +15,31 @@ _COLUMNS: Final = ("job", "status", "amount", "customer", "reference", "since (U
 _DETAILS: Final = {
     "amount": "amount_label",
     "customer": "customer_id",
-    "about": "subject",
+    "subject": "subject",
     "reference": "provider_ref",
     "request id": "request_id",
-    "tries": "attempts",
+    "attempts": "attempts",
     "last error": "last_error",
 }
 _TIMES: Final = {
     "since": "since",
     "created": "created_at",
-    "last try": "last_try",
-    "next look": "next_check_at",
-    "kept until": "expires_at",
+    "last claim": "claimed_at",
+    "next check": "next_check_at",
+    "expires": "expires_at",
 }
 
 
 def format_status(view: JobJson) -> "Text":
-    """The plain word, in its colour; the exact status beside it where that says more."""
-    words, exact = str(view["status_words"]), str(view["status"])
+    """Return the status label in its color, with the exact status if it says more."""
+    words, exact = str(view["status_label"]), str(view["status"])
     text = f"{words} ({exact})" if words == "pending" else words
-    return screen.safe_text(text, _STYLES.get(words, "yellow"))
+    return console.safe_text(text, _STYLES.get(words, "yellow"))
 
 
 def print_jobs(views: Iterable[JobJson]) -> None:
-    """A list of jobs."""
-    screen.print_table(
+    """Print a list of jobs."""
+    console.print_table(
         _COLUMNS,
         (
             (
@@ -56,24 +56,24 @@ def print_jobs(views: Iterable[JobJson]) -> None:
 
 
 def print_details(view: JobJson) -> None:
-    """What is known of one job."""
-    screen.print_line(view["job_key"], style="bold")
-    screen.stdout_console().print(
-        format_status(view), screen.safe_text(view["headline"], max_length=1000), sep=": "
+    """Print the fields of one job."""
+    console.print_line(view["job_key"], style="bold")
+    console.stdout_console().print(
+        format_status(view), console.safe_text(view["headline"], max_length=1000), sep=": "
     )
     details = {label: view.get(name) for label, name in _DETAILS.items()}
     details |= {label: format_time(view.get(name)) for label, name in _TIMES.items()}
     for label, value in details.items():
         if value not in (None, ""):
-            screen.print_line(f"  {label:<11}", value)
+            console.print_line(f"  {label:<12}", value)
 
 
 def print_timeline(view: JobJson) -> None:
-    """What happened, the oldest first."""
-    screen.print_table(
-        ("time (UTC)", "who", "what", "why"),
+    """Print the timeline of one job, oldest entry first."""
+    console.print_table(
+        ("time (UTC)", "actor", "event", "reason"),
         (
-            (_format_when(line), line["who"], line["words"], line["reason"])
+            (_format_when(line), line["actor"], line["event_label"], line["reason"])
             for line in view["timeline"]
         ),
     )
@@ -81,13 +81,11 @@ def print_timeline(view: JobJson) -> None:
 
 def _format_when(line: JobJson) -> str:
     at = format_time(line["at"])
-    return (
-        at
-        if line.get("count", 1) == 1
-        else f"{at} (x{line['count']}, last {format_time(line['last_at'])})"
-    )
+    if line.get("count", 1) == 1:
+        return at
+    return f"{at} (x{line['count']}, last {format_time(line['last_at'])})"
 
 
 def format_time(text: object) -> str:
-    """A time to the second; nobody reads microseconds."""
+    """Return a time to the second."""
     return "" if text is None else str(text)[:19].replace("T", " ")

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from oncely.cli import console as screen
-from oncely.cli import job_output as job_lines
+from oncely.cli import console, job_output
 from oncely.cli.contracts import known_job_types
-from oncely.cli.exits import CommandError, ExitCode
-from oncely.cli.options import JsonOption, with_stack
+from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.options import JobTypeOption, JsonOption, parse_time_argument, with_stack
 from oncely.cli.stack_connection import StackConnection
-from oncely.cli.time_arguments import parse_time_argument
 from oncely.domain.lifecycle import Status
 
 if TYPE_CHECKING:
@@ -38,16 +36,22 @@ def list_jobs(
             autocompletion=_complete_status,
         ),
     ] = None,
-    job_type: Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")] = None,
+    job_type: JobTypeOption = None,
     since: Annotated[
         str | None,
-        typer.Option(help="In this status (or due) since then: 24h (ago), or a date."),
+        typer.Option(
+            help="Only jobs that entered this status (or are due) after this time: "
+            "a duration (24h) or a date."
+        ),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Until then.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many jobs.")] = 25,
+    until: Annotated[str | None, typer.Option(help="The same, before this time.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of jobs to show.")] = 25,
     json: JsonOption = False,
 ) -> None:
-    """List jobs, those that changed last first; in progress, the longest due first."""
+    """List jobs, most recently changed first.
+
+    With `--status in_progress`, longest due first.
+    """
     now = datetime.now(UTC)
     wanted = {
         "status": _validate_status(status),
@@ -58,42 +62,42 @@ def list_jobs(
     views, hint = _collect_jobs(stack.services(actor="command").job_queries, limit=limit, **wanted)
     if json:
         for view in views:
-            screen.print_json(view.to_summary_json())
+            console.print_json(view.to_summary_json())
     elif views:
-        job_lines.print_jobs(view.to_json() for view in views)
+        job_output.print_jobs(view.to_json() for view in views)
     else:
-        screen.print_line("No job is in this list." if hint is None else "No such job was found.")
+        console.print_line("No jobs match." if hint is None else "No matches yet.")
         if status == Status.FINISHED:
-            screen.print_line(
-                "Done jobs are listed from the history, of the last 24 hours unless --since says "
-                "more; `oncely find` finds each by its order, customer or reference.",
-                to=screen.stderr_console(),
+            console.print_line(
+                "Finished jobs are listed from the history, by default of the last 24 hours. Pass "
+                "--since for more, or use `oncely find` with an order, customer or reference.",
+                to=console.stderr_console(),
             )
-        # Not refused: a stack of another version may know more types than this command.
+        # Not an error: a stack of another version may have other job types.
         if job_type and job_type not in (known := known_job_types()):
-            screen.print_line(
-                f"{job_type!r} is not one of {', '.join(known)}.", to=screen.stderr_console()
+            console.print_line(
+                f"Unknown job type {job_type!r}. Known: {', '.join(known)}.",
+                to=console.stderr_console(),
             )
     if hint is not None:
-        screen.print_line(hint, to=screen.stderr_console())
+        console.print_line(hint, to=console.stderr_console())
 
 
 def _validate_status(status: str | None) -> str | None:
-    """A status that there is; said before AWS is asked anything."""
     if status is None or status in _LIST_NAMES:
         return status
     raise CommandError(
-        f"There is no status {status!r}; there are {', '.join(_LIST_NAMES)}.", ExitCode.USAGE
+        f"Unknown status {status!r}. Valid: {', '.join(_LIST_NAMES)}.", ExitCode.USAGE
     )
 
 
 def iterate_pages(
-    inspector: "JobQueries", *, size: int = _PAGE_SIZE, **wanted: object
+    queries: "JobQueries", *, size: int = _PAGE_SIZE, **wanted: object
 ) -> "Iterator[JobPage]":
-    """A list to its end, page by page."""
+    """Yield every page of a list."""
     cursor: str | None = None
     while True:
-        page = inspector.list_page(cursor=cursor, limit=size, **wanted)  # type: ignore[arg-type]  # by name
+        page = queries.list_page(cursor=cursor, limit=size, **wanted)  # type: ignore[arg-type]  # by name
         yield page
         if page.cursor is None:
             return
@@ -101,22 +105,26 @@ def iterate_pages(
 
 
 def _collect_jobs(
-    inspector: "JobQueries", *, limit: int, **wanted: object
+    queries: "JobQueries", *, limit: int, **wanted: object
 ) -> "tuple[list[JobView], str | None]":
-    """The jobs, and how to see the rest of them."""
+    """Return the jobs, and how to see more of them if there are any."""
     from oncely.operate.job_queries import MAX_ENTRIES_SCANNED, MAX_ROWS_READ
 
     taken: list[JobView] = []
-    # One more than is wanted tells whether there are more.
+    # One more than wanted shows whether there are more.
     size = min(limit + 1, _PAGE_SIZE)
-    looks = MAX_ENTRIES_SCANNED // MAX_ROWS_READ
-    for page in iterate_pages(inspector, size=size, **wanted):
+    scans = MAX_ENTRIES_SCANNED // MAX_ROWS_READ
+    for page in iterate_pages(queries, size=size, **wanted):
         taken += page.jobs
+        for row in page.unreadable:
+            console.print_line(row.reason, to=console.stderr_console())
         if len(taken) > limit:
-            return taken[:limit], f"There are more: --limit {limit * 4}"
-        # A page that is not full went past as many jobs of other types as it may.
-        looks -= len(page.jobs) < size
-        if looks == 0 and page.cursor is not None:
-            stopped = f"Stopped after {MAX_ENTRIES_SCANNED:,} jobs of other types or states"
-            return taken, f"{stopped}: narrow it with --since and --until."
+            return taken[:limit], f"More jobs match. Pass --limit {limit * 4} to see them."
+        # A page that is not full skipped as many other jobs as one page may.
+        scans -= len(page.jobs) < size
+        if scans == 0 and page.cursor is not None:
+            return taken, (
+                f"Stopped after {MAX_ENTRIES_SCANNED:,} jobs that do not match. "
+                "Narrow the search with --since and --until."
+            )
     return taken, None

@@ -1,6 +1,6 @@
-"""The `oncely` command: what it can do, and how it ends when something is wrong."""
+"""The `oncely` command: its subcommands, and how it reports errors."""
 
-import sys
+from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated, Any, Final
 
@@ -13,6 +13,7 @@ from oncely.cli import (
     doctor,
     find,
     list_jobs,
+    local_stack,
     new_job,
     reconcile,
     redrive,
@@ -20,19 +21,19 @@ from oncely.cli import (
     restore_proofs,
     send,
 )
-from oncely.cli import local_commands as this_machine
 from oncely.cli.console import capitalize_sentence, print_error
-from oncely.cli.exits import DESCRIPTIONS, CommandError, ExitCode
+from oncely.cli.errors import DESCRIPTIONS, CommandError, ExitCode, describe_aws_error
 from oncely.domain.errors import InvalidInputError, OncelyError
 
-_EPILOG: Final = "Exit codes: " + " · ".join(f"{code:d} {DESCRIPTIONS[code]}" for code in ExitCode)
+_EPILOG: Final = "Exit codes:\n\n" + "\n".join(
+    f"- {code:d}: {DESCRIPTIONS[code]}" for code in ExitCode
+)
 
 
 class ErrorHandlingGroup(TyperGroup):
-    """A command that cannot go on ends with one sentence and a code, never with a trace."""
+    """Ends a failed command with one message and an exit code, never with a stack trace."""
 
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  # typer's own
-        """Run the command that was asked for."""
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  # typer's signature
         try:
             return super().invoke(ctx)
         except CommandError as error:
@@ -44,34 +45,21 @@ class ErrorHandlingGroup(TyperGroup):
             raise typer.Exit(ExitCode.REFUSED if refused else ExitCode.UNREACHABLE) from error
         except ModuleNotFoundError as error:
             print_error(
-                f"The package {error.name} is not installed beside this command: install it again "
-                'from a clone, with `pipx install --force ".[command]"`.'
+                f"Package {error.name} is not installed. Install the command again from a clone "
+                'with `pipx install --force ".[command]"`.'
             )
             raise typer.Exit(ExitCode.UNREACHABLE) from error
         except Exception as error:
-            # Whoever met AWS has imported it; the others need not wait for it.
-            if "botocore" not in sys.modules or (message := _aws_error_message(error)) is None:
+            if (message := describe_aws_error(error)) is None:
                 raise
             print_error(message)
             raise typer.Exit(ExitCode.UNREACHABLE) from error
 
 
-def _aws_error_message(error: Exception) -> str | None:
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    from oncely.cli import aws_errors as trouble
-
-    return (
-        trouble.describe_aws_error(error)
-        if isinstance(error, BotoCoreError | ClientError)
-        else None
-    )
-
-
 app: Final = typer.Typer(
     name="oncely",
     cls=ErrorHandlingGroup,
-    help="Background jobs that run once: send them, look them up, repair them.",
+    help="Send, find and repair background jobs.",
     epilog=_EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -91,38 +79,75 @@ def _options(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", is_eager=True, callback=_print_version, help="Show the version and end."
+            "--version", is_eager=True, callback=_print_version, help="Show the version and exit."
         ),
     ] = False,
 ) -> None:
     pass
 
 
-_INSPECT_PANEL: Final = "Look"
-_OPERATE_PANEL: Final = "Act"
-_DEVELOP_PANEL: Final = "Build"
+_INSPECT: Final = "Inspect"
+_OPERATE: Final = "Operate"
+_DEVELOP: Final = "Develop"
+# Each command with the examples that end its help.
+_COMMANDS: Final[tuple[tuple[str, str, Callable[..., None], tuple[str, ...]], ...]] = (
+    (_INSPECT, "find", find.find, ("18452", "customer_7 --json")),
+    (_INSPECT, "show", find.show, ("payment.charge:order_18452",)),
+    (
+        _INSPECT,
+        "list",
+        list_jobs.list_jobs,
+        ("--status needs_review", "--type payment.charge --since 24h --limit 100 --json"),
+    ),
+    (_INSPECT, "contracts", contracts.contracts, ("payment.charge",)),
+    (_INSPECT, "doctor", doctor.doctor, ("--stack Oncely-prod",)),
+    (
+        _OPERATE,
+        "send",
+        send.send,
+        (
+            "payment.charge order_id=18452",
+            """'{"job": "payment.charge", "v": 1, "order_id": "18452"}'""",
+            "--file jobs.jsonl",
+        ),
+    ),
+    (
+        _OPERATE,
+        "repair",
+        repair.repair,
+        (
+            "payment.charge:order_18452 lookup --reason 'customer asked'",
+            "payment.charge:order_18452 mark-failed --reason declined --dry-run",
+        ),
+    ),
+    (_OPERATE, "redrive", redrive.redrive, ("--dry-run", "--type payment.charge --yes")),
+    (
+        _OPERATE,
+        "reconcile",
+        reconcile.reconcile,
+        ("--dry-run", "payment.charge:order_18452", "--type payment.charge --since 24h"),
+    ),
+    (
+        _OPERATE,
+        "restore-proofs",
+        restore_proofs.restore_proofs,
+        ("--replacement --dry-run", "--replacement", "--copy"),
+    ),
+    (_DEVELOP, "new-job", new_job.new_job, ("refund.issue --safety keyed",)),
+)
 
-app.command(rich_help_panel=_INSPECT_PANEL)(find.find)
-app.command(rich_help_panel=_INSPECT_PANEL)(find.show)
-app.command("list", rich_help_panel=_INSPECT_PANEL)(list_jobs.list_jobs)
-app.command(rich_help_panel=_INSPECT_PANEL)(contracts.contracts)
-app.command(rich_help_panel=_INSPECT_PANEL)(doctor.doctor)
-app.add_typer(archive.app, name="archive", rich_help_panel=_INSPECT_PANEL)
-app.command(rich_help_panel=_OPERATE_PANEL)(send.send)
-app.command(rich_help_panel=_OPERATE_PANEL)(repair.repair)
-app.command(rich_help_panel=_OPERATE_PANEL)(redrive.redrive)
-app.command(rich_help_panel=_OPERATE_PANEL)(reconcile.reconcile)
-app.command("restore-proofs", rich_help_panel=_OPERATE_PANEL)(restore_proofs.restore_proofs)
-app.command("new-job", rich_help_panel=_DEVELOP_PANEL)(new_job.new_job)
-for command in (this_machine.demo, this_machine.local):
-    # Their options, and so their help, are told by what they run.
+for panel, name, command, examples in _COMMANDS:
+    lines = "\n".join(f"- `oncely {name} {example}`" for example in examples)
+    app.command(name, rich_help_panel=panel, epilog=f"Examples:\n\n{lines}")(command)
+app.add_typer(archive.app, name="archive", rich_help_panel=_INSPECT)
+for command in (local_stack.demo, local_stack.local):
     app.command(
-        rich_help_panel=_DEVELOP_PANEL,
-        context_settings=this_machine.PASS_THROUGH,
+        rich_help_panel=_DEVELOP,
+        context_settings=local_stack.PASS_THROUGH,
         add_help_option=False,
     )(command)
 
 
 def run() -> None:
-    """Where the installed command begins."""
+    """Run the installed command."""
     app(prog_name="oncely")

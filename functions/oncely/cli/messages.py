@@ -1,19 +1,19 @@
-"""Messages as people write them: JSON, lines of JSON, or `payment.charge order_id=18452`."""
+"""Messages as a producer types them: JSON, JSON lines, or `payment.charge order_id=18452`."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oncely.cli.exits import CommandError, ExitCode
-from oncely.contract import AnyContract, Message
+from oncely.cli.errors import CommandError, ExitCode
+from oncely.contract import AnyContract
 from oncely.domain.errors import InvalidInputError
 from oncely.registry import ContractRegistry
 
 
 @dataclass(frozen=True)
 class InputMessage:
-    """A message, and where it was written."""
+    """A valid message and where it was read."""
 
     body: Mapping[str, object]
     source: str
@@ -28,7 +28,7 @@ class MessageError:
 
 
 def parse_arguments(words: Sequence[str], registry: ContractRegistry) -> list[str]:
-    """JSON texts as they are, or one message from a job type and its fields."""
+    """Return JSON arguments unchanged, or build one message from a job type and its fields."""
     if words[0].lstrip().startswith("{"):
         return list(words)
     contract = registry.contract(words[0])
@@ -38,7 +38,7 @@ def parse_arguments(words: Sequence[str], registry: ContractRegistry) -> list[st
 def validate_messages(
     bodies: Iterable[tuple[str, str]], registry: ContractRegistry
 ) -> Iterator[InputMessage | MessageError]:
-    """Each message read as a queue's worker would read it."""
+    """Parse each message as its worker would."""
     for source, body in bodies:
         try:
             contract, message = registry.parse_body(body)
@@ -46,11 +46,7 @@ def validate_messages(
         except InvalidInputError as error:
             yield MessageError(source, str(error))
         else:
-            yield InputMessage(_message_json(message), source)
-
-
-def _message_json(message: Message) -> Mapping[str, object]:
-    return message.to_dict()
+            yield InputMessage(message.to_dict(), source)
 
 
 def _message(contract: type[AnyContract], fields: Sequence[str]) -> dict[str, object]:
@@ -64,7 +60,7 @@ def _message(contract: type[AnyContract], fields: Sequence[str]) -> dict[str, ob
         name, equals, value = field.partition("=")
         if not equals:
             raise CommandError(
-                f"{field!r} is no field of a message: write name=value, such as order_id=18452.",
+                f"Invalid field {field!r}: write name=value, such as order_id=18452.",
                 ExitCode.USAGE,
             )
         message[name] = _parse_value(value, known.get(name, {}))
@@ -72,11 +68,11 @@ def _message(contract: type[AnyContract], fields: Sequence[str]) -> dict[str, ob
 
 
 def _parse_value(value: str, field: Mapping[str, Any]) -> object:
-    """The value as its contract wants it: an order id stays text, an amount is a number."""
+    """Convert to the contract's type: an order id stays text, an amount becomes a number."""
     json_types = {one.get("type") for one in (field, *field.get("anyOf", ()))}
     if "string" in json_types or not json_types - {None, "null"}:
         return value
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
-        return value  # its contract says what is wrong with it
+        return value  # the contract's validation reports it

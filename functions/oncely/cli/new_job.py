@@ -1,61 +1,57 @@
-"""`oncely new-job`: the starting file of a team's own job, its line in the registry, its test."""
+"""`oncely new-job`: writes a contract, its test and its registry line."""
 
-from enum import StrEnum
+import ast
 from importlib.resources import files
 from string import Template
 from typing import Annotated, Final
 
 import typer
 
-from oncely.cli import console as screen
-from oncely.cli.exits import CommandError, ExitCode
-from oncely.cli.registry_edit import add_to_registry
-from oncely.cli.repository import find_repository
+from oncely.cli import console
+from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.local_stack import find_repository
 from oncely.domain.keys import is_job_type
 from oncely.domain.profiles import RetrySafety
 
-
-class SafetyOption(StrEnum):
-    """What a second send would do; the same names as in the domain, with their help."""
-
-    KEYED = RetrySafety.KEYED.value
-    LOOKUP = RetrySafety.LOOKUP.value
-    NATURAL = RetrySafety.NATURAL.value
-    AT_MOST_ONCE = RetrySafety.AT_MOST_ONCE.value
-
-
-# Which lines of the starting files belong to which safety class.
+# The template lines that each safety class needs.
 _LINE_MARKS: Final = {
-    SafetyOption.KEYED: {"keyed", "asks"},
-    SafetyOption.LOOKUP: {"plain", "asks"},
-    SafetyOption.NATURAL: {"natural", "mute"},
-    SafetyOption.AT_MOST_ONCE: {"plain", "mute"},
+    RetrySafety.KEYED: {"keyed", "asks"},
+    RetrySafety.LOOKUP: {"plain", "asks"},
+    RetrySafety.NATURAL: {"natural", "mute"},
+    RetrySafety.AT_MOST_ONCE: {"plain", "mute"},
 }
 
 
 def new_job(
-    name: Annotated[str, typer.Argument(help="The job type, such as refund.issue.")],
+    name: Annotated[str, typer.Argument(help="Job type, such as refund.issue.")],
     safety: Annotated[
-        SafetyOption,
+        RetrySafety,
         typer.Option(
-            help="What a second send would do: natural, nothing; keyed, nothing while the "
-            "provider remembers our key; lookup, harm, but the provider can be asked; "
-            "at_most_once, harm, and nobody can be asked."
+            help="natural: safe to repeat. "
+            "keyed: safe to repeat while the provider remembers the idempotency key. "
+            "lookup: not safe to repeat, but can be looked up. "
+            "at_most_once: not safe to repeat and cannot be looked up."
         ),
-    ] = SafetyOption.KEYED,
+    ] = RetrySafety.KEYED,
     queue: Annotated[
-        str | None, typer.Option(help="The queue that carries it; none: one of its own.")
+        str | None, typer.Option(help="Queue that carries it (default: a new one).")
     ] = None,
 ) -> None:
-    """Write a contract to start from, its line in the registry, and a test that is green."""
+    """Create a contract with a passing test.
+
+    Also adds the contract to the registry.
+    """
     if not is_job_type(name):
-        raise CommandError(f"{name!r} is no job type: write it like refund.issue.", ExitCode.USAGE)
+        raise CommandError(
+            f"Invalid job type {name!r}: write it like refund.issue.", ExitCode.USAGE
+        )
     module = name.replace(".", "_")
     words = {
         "job_type": name,
         "module": module,
         "name": module.title().replace("_", ""),
         "provider": name.split(".")[0].title(),
+        "provider_name": name.split(".")[0],
         "id": f"{name.split('.')[0]}_id",
         "queue": queue or name.split(".")[0],
         "SAFETY": safety.name,
@@ -68,16 +64,15 @@ def new_job(
     }
     for path in written:
         if path.exists():
-            raise CommandError(f"{path.relative_to(root)} is there already; nothing was written.")
+            raise CommandError(f"{path.relative_to(root)} already exists. Nothing was written.")
     listed = add_to_registry(registry.read_text(), module=module, name=words["name"])
     for path, text in {**written, registry: listed}.items():
         path.write_text(text)
-        screen.print_line("wrote", path.relative_to(root))
+        console.print_line("wrote", path.relative_to(root))
     _print_next_steps(module)
 
 
-def _render_template(file: str, safety: SafetyOption, words: dict[str, str]) -> str:
-    """A starting file without the lines that another safety class needs."""
+def _render_template(file: str, safety: RetrySafety, words: dict[str, str]) -> str:
     lines = (files("oncely.cli") / "templates" / file).read_text().split("\n")
     kept_lines = []
     for line in lines:
@@ -87,13 +82,42 @@ def _render_template(file: str, safety: SafetyOption, words: dict[str, str]) -> 
     return Template("\n".join(kept_lines)).substitute(words)
 
 
+def add_to_registry(text: str, *, module: str, name: str) -> str:
+    """Return the registry's source with one more import and one more entry, both sorted."""
+    wanted = f"from oncely.jobs.{module} import {name}"
+    lines = text.split("\n")
+    if wanted in lines:
+        raise CommandError(f"{name} is already in the registry.")
+    by_hand = CommandError(
+        f"Cannot edit the registry. Add `{wanted}`, and {name} to CONTRACTS, by hand."
+    )
+    imports = [at for at, line in enumerate(lines) if line.startswith("from oncely.jobs.")]
+    try:
+        begin = next(at for at, line in enumerate(lines) if line.startswith("CONTRACTS"))
+        end = lines.index(")", begin)
+    except (StopIteration, ValueError):
+        raise by_hand from None
+    if not imports:
+        raise by_hand
+    entries = lines[begin + 1 : end]
+    lines[begin + 1 : end] = sorted((*entries, f"    {name},"))
+    first, last = imports[0], imports[-1]
+    lines[first : last + 1] = sorted((*lines[first : last + 1], wanted))
+    new = "\n".join(lines)
+    try:
+        ast.parse(new)
+    except SyntaxError:
+        raise by_hand from None
+    return new
+
+
 def _print_next_steps(module: str) -> None:
-    screen.print_line("")
-    screen.print_line("Next:")
+    console.print_line("")
+    console.print_line("Next:")
     for step in (
-        f"fill in functions/oncely/jobs/{module}.py: the message, the check, the provider",
-        "make docs                          # the pages that the contracts tell",
+        f"edit functions/oncely/jobs/{module}.py: message, precheck, provider",
+        "make docs                                       # update the generated pages",
         f'make test ARGS="-k {module}"',
-        "UPDATE_SNAPSHOTS=1 make test ARGS=tests/infra   # its queue and permissions, to review",
+        "UPDATE_SNAPSHOTS=1 make test ARGS=tests/infra   # review its queue and permissions",
     ):
-        screen.print_line(f"  {step}")
+        console.print_line(f"  {step}")

@@ -1,44 +1,57 @@
-"""The options that many commands share, and the decorator that gives a command its place."""
+"""Options that many commands share, and how their values are parsed."""
 
 import inspect
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeAlias
 
 import typer
 
+from oncely.cli.errors import CommandError, ExitCode
 from oncely.cli.stack_connection import (
     DEFAULT_STACK,
     AwsStackConnection,
     StackConnection,
     StackSelector,
 )
+from oncely.domain.text import parse_time
 
-_TARGET_PANEL: Final = "Where"
+_TARGET_PANEL: Final = "Target stack"
 
 StackOption: TypeAlias = Annotated[
     str,
-    typer.Option(help="The stack's name.", envvar="ONCELY_STACK", rich_help_panel=_TARGET_PANEL),
+    typer.Option(help="Stack name.", envvar="ONCELY_STACK", rich_help_panel=_TARGET_PANEL),
 ]
 ProfileOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="An AWS profile.", rich_help_panel=_TARGET_PANEL)
+    str | None,
+    typer.Option(help="AWS profile (default: AWS_PROFILE).", rich_help_panel=_TARGET_PANEL),
 ]
 RegionOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="An AWS region.", rich_help_panel=_TARGET_PANEL)
+    str | None,
+    typer.Option(help="AWS region (default: AWS_REGION).", rich_help_panel=_TARGET_PANEL),
 ]
 LocalOption: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--local", help="The stack that `make local` runs.", rich_help_panel=_TARGET_PANEL
+        "--local", help="Use the stack that `make local` runs.", rich_help_panel=_TARGET_PANEL
     ),
 ]
-JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON for programs.")]
-DryRunOption: TypeAlias = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
+JsonOption: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print JSON, one object per line.")
 ]
-YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRunOption: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would happen without changing anything.")
+]
+YesOption: TypeAlias = Annotated[
+    bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")
+]
 ActorOption: TypeAlias = Annotated[
-    str | None, typer.Option("--as", help="Your name, if AWS knows you by another.")
+    str | None, typer.Option("--as", help="Your name, recorded with your AWS identity.")
+]
+JobTypeOption: TypeAlias = Annotated[
+    str | None, typer.Option("--type", help="Only jobs of this type.")
 ]
 
 P = ParamSpec("P")
@@ -46,14 +59,14 @@ StackOpener: TypeAlias = Callable[[StackSelector], StackConnection]
 
 
 def with_stack(command: Callable[Concatenate[StackConnection, P], None]) -> Callable[..., None]:
-    """Give a command the options that say where, and hand it the place that they mean."""
+    """Add the options that select a stack, and pass the command a connection to it."""
 
     @wraps(command)
     def wrapper(ctx: typer.Context, **given: Any) -> None:  # noqa: ANN401  # what typer parsed
         selector = StackSelector(**{name: given.pop(name) for name in _OPTIONS})
-        # A test hands in a place of its own.
+        # A test passes its own opener.
         open_stack: StackOpener = ctx.obj or AwsStackConnection
-        command(open_stack(selector), **given)  # type: ignore[call-arg]  # typer knows them by name
+        command(open_stack(selector), **given)  # type: ignore[call-arg]  # typer passes them by name
 
     own = list(inspect.signature(command).parameters.values())[1:]
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -76,3 +89,32 @@ _OPTIONS: Final = {
     "region": _option("region", RegionOption, None),
     "local": _option("local", LocalOption, default=False),
 }
+
+_DURATION: Final = re.compile(r"(\d{1,6})([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def parse_duration(text: str) -> timedelta:
+    """Parse a duration such as `90m`."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise CommandError(
+            f"Invalid duration {text!r}: write 30s, 90m, 24h, 7d or 2w.", ExitCode.USAGE
+        )
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def parse_time_argument(text: str, *, now: datetime) -> datetime:
+    """Parse `24h` as that long ago, and anything else as a time in UTC (2026-11-16T03:00)."""
+    if _DURATION.fullmatch(text.strip()):
+        try:
+            return now - parse_duration(text)
+        except OverflowError:
+            return datetime.min.replace(tzinfo=UTC)
+    try:
+        return parse_time(text.strip())
+    except ValueError:
+        raise CommandError(
+            f"Invalid time {text!r}: write 24h (ago), 2026-11-16 or 2026-11-16T03:00.",
+            ExitCode.USAGE,
+        ) from None

@@ -1,4 +1,4 @@
-"""`oncely reconcile`: run the reconciler now, and tell what it did for each job."""
+"""`oncely reconcile`: runs a reconciler sweep now and prints the result for each job."""
 
 import json as json_text
 import time
@@ -8,39 +8,48 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from oncely.cli import console as screen
-from oncely.cli.exits import CommandError, ExitCode
+from oncely.cli import console
+from oncely.cli.errors import CommandError, ExitCode
 from oncely.cli.find import job_not_found
-from oncely.cli.options import DryRunOption, JsonOption, with_stack
-from oncely.cli.stack_connection import StackConnection
-from oncely.cli.time_arguments import parse_time_argument
+from oncely.cli.options import (
+    DryRunOption,
+    JobTypeOption,
+    JsonOption,
+    parse_time_argument,
+    with_stack,
+)
+from oncely.cli.stack_connection import StackConnection, required_output
 from oncely.domain.lifecycle import Status
 from oncely.domain.text import format_time
 
 _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
-_POLL_SECONDS: Final = 0.5  # seconds
+_POLL_SECONDS: Final = 0.5
 
 
 @with_stack
 def reconcile(
     stack: StackConnection,
     key: Annotated[
-        str | None, typer.Argument(help="One job, due or not (default: what is due).")
+        str | None, typer.Argument(help="Job key, due or not (default: all due jobs).")
     ] = None,
     *,
-    job_type: Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")] = None,
+    job_type: JobTypeOption = None,
     since: Annotated[
-        str | None, typer.Option("--from", help="Due since then: 24h (ago), or a date.")
+        str | None,
+        typer.Option(help="Only jobs due after this time: a duration (24h) or a date."),
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", help="Due until then.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only jobs due before this time.")] = None,
     limit: Annotated[
         int, typer.Option(min=1, max=200, help="Maximum number of jobs to check.")
     ] = 200,
     dry_run: DryRunOption = False,
-    wait: Annotated[bool, typer.Option(help="Wait until it is done.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait for the sweep to end.")] = True,
     json: JsonOption = False,
 ) -> None:
-    """Ask the providers now what became of jobs; it never acts by itself."""
+    """Run a reconciler sweep now.
+
+    Looks up outcomes at the providers. Never executes effects.
+    """
     now = datetime.now(UTC)
     sweep: dict[str, object] = {"limit": limit, "dry_run": dry_run}
     given = {"job_type": job_type, "key": key, "from": since, "to": until}
@@ -48,20 +57,20 @@ def reconcile(
         if value is not None:
             is_time = name in {"from", "to"}
             sweep[name] = format_time(parse_time_argument(value, now=now)) if is_time else value
-    machine = _state_machine_arn(stack)
+    machine = required_output(stack, "ReconcilerArn")
     states = stack.client("stepfunctions")
     arn = states.start_execution(stateMachineArn=machine, input=json_text.dumps(sweep))[
         "executionArn"
     ]
     if not wait:
-        screen.print_json({"execution": arn}) if json else screen.print_line("started:", arn)
+        console.print_json({"execution": arn}) if json else console.print_line("started:", arn)
         return
     from oncely.reconcile.reconciler import ROW_MISSING
 
     ended = _wait(states, arn)
     done = _read(ended)
     if json:
-        screen.print_json({"execution": arn, "status": ended["status"], **done})
+        console.print_json({"execution": arn, "status": ended["status"], **done})
     else:
         _print_sweep(done, dry_run=dry_run)
     _raise_if_unresolved(stack, ended, done)
@@ -69,18 +78,9 @@ def reconcile(
         raise job_not_found(key)
 
 
-def _state_machine_arn(stack: StackConnection) -> str:
-    try:
-        return stack.outputs["ReconcilerArn"]
-    except KeyError:
-        raise CommandError(
-            f"The stack {stack.name} names no reconciler: deploy it again.", ExitCode.UNREACHABLE
-        ) from None
-
-
 def _wait(states: Any, arn: str) -> Mapping[str, Any]:  # noqa: ANN401  # boto3's client
-    """Until it has ended; the state machine itself gives up after half an hour."""
-    with screen.stderr_console().status("asking the providers…"):
+    # No limit here: the state machine times out after 30 minutes.
+    with console.stderr_console().status("sweeping…"):
         while True:
             found: Mapping[str, Any] = states.describe_execution(executionArn=arn)
             if found["status"] not in _RUNNING:
@@ -89,42 +89,35 @@ def _wait(states: Any, arn: str) -> Mapping[str, Any]:  # noqa: ANN401  # boto3'
 
 
 def _read(ended: Mapping[str, Any]) -> dict[str, Any]:
-    """What it says it did: its output, or the cause of its failure."""
+    """Return the sweep's report: its output, or the cause of its failure."""
     for text in (ended.get("output"), ended.get("cause")):
         try:
             found = json_text.loads(text or "")
         except ValueError:
             continue
         if isinstance(found, dict):
-            # A failed one tells its counts alone.
+            # A failed sweep reports its counts alone.
             return found if "counts" in found else {"counts": found, "jobs": []}
     return {"counts": {}, "jobs": []}
 
 
 def _print_sweep(done: Mapping[str, Any], *, dry_run: bool) -> None:
-    jobs, counts = _jobs(done), done.get("counts") or {}
-    if jobs:
-        screen.print_table(
-            ("job", "was", "would become" if dry_run else "is now", "why"),
+    listed, counts = done.get("jobs"), done.get("counts") or {}
+    if jobs := [one for one in listed or () if isinstance(one, dict)]:
+        console.print_table(
+            ("job", "was", "would become" if dry_run else "is now", "reason"),
             ((one.get("key"), one.get("old"), one.get("new"), one.get("reason")) for one in jobs),
         )
     if busy := done.get("busy_shards"):
-        screen.print_line(
-            f"Another sweep is at work on {busy} shards; what is due there was left to it."
-        )
+        console.print_line(f"Skipped {busy} shards: another sweep is processing them.")
     if not counts:
         if not busy:
-            screen.print_line("Nothing is due.")
+            console.print_line("No jobs are due.")
         return
     if more := done.get("not_listed"):
-        screen.print_line(f"{more} more jobs are not listed.")
+        console.print_line(f"{more} more jobs are not listed.")
     summary = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    screen.print_line("A dry run, nothing was changed:" if dry_run else "Looked at:", summary)
-
-
-def _jobs(done: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    listed = done.get("jobs")
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    console.print_line("Dry run, nothing was changed:" if dry_run else "Checked:", summary)
 
 
 def _raise_if_unresolved(
@@ -134,13 +127,15 @@ def _raise_if_unresolved(
 
     if ended["status"] != "SUCCEEDED":
         raise CommandError(
-            f"The reconciler did not succeed ({ended['status']} {ended.get('error', '')}): "
-            f"see `oncely doctor{stack.cli_options}` and docs/operations.md#reconciler-failing.",
+            f"The sweep did not succeed ({ended['status']} {ended.get('error', '')}). "
+            f"Run `oncely doctor{stack.cli_options}` and see "
+            "docs/operations.md#reconciler-failing.",
             ExitCode.ACTION_NEEDED,
         )
     counts = done.get("counts") or {}
     if ERROR in counts or Status.NEEDS_REVIEW in counts:
         raise CommandError(
-            f"Some of these need someone: `oncely list --status needs_review{stack.cli_options}`.",
+            "Some jobs need action. List them with "
+            f"`oncely list --status needs_review{stack.cli_options}`.",
             ExitCode.ACTION_NEEDED,
         )

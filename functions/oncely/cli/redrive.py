@@ -1,18 +1,24 @@
-"""`oncely redrive`: send the messages of jobs again that came to the dead letters."""
+"""`oncely redrive`: resends the messages of jobs that were dead-lettered."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oncely.cli import console as screen
-from oncely.cli.caller_identity import caller_name
-from oncely.cli.exits import CommandError, ExitCode
+from oncely.cli import console
+from oncely.cli.errors import CommandError, ExitCode
 from oncely.cli.find import job_not_found
 from oncely.cli.list_jobs import iterate_pages
-from oncely.cli.options import ActorOption, DryRunOption, JsonOption, YesOption, with_stack
-from oncely.cli.repair import confirm, unwrap_outcome
-from oncely.cli.stack_connection import StackConnection
+from oncely.cli.options import (
+    ActorOption,
+    DryRunOption,
+    JobTypeOption,
+    JsonOption,
+    YesOption,
+    with_stack,
+)
+from oncely.cli.repair import unwrap_outcome
+from oncely.cli.stack_connection import StackConnection, caller_name
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
 
@@ -26,32 +32,35 @@ if TYPE_CHECKING:
 def redrive(
     stack: StackConnection,
     key: Annotated[
-        str | None, typer.Argument(help="One job that is ready; none: all from dead letters.")
+        str | None, typer.Argument(help="Job key of a ready job (default: all stranded jobs).")
     ] = None,
     *,
-    job_type: Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")] = None,
+    job_type: JobTypeOption = None,
     reason: Annotated[
-        str, typer.Option(help="Why; it is kept with each job.")
-    ] = "redriven from the dead letters",
+        str, typer.Option(help="Reason, recorded in the timeline.")
+    ] = "redriven from the dead letter queue",
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     name: ActorOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Send the messages of waiting jobs again, now; a second message does no harm."""
+    """Resend the messages of stranded jobs now.
+
+    A job is stranded after its message was dead-lettered. Duplicates are harmless.
+    """
     actor = caller_name(stack, name)
     services = stack.services(actor=actor)
     views = list(_select_jobs(services, key, job_type))
     if not views:
-        screen.print_line("No job waits after the dead letters.", to=screen.stderr_console())
+        console.print_line("No jobs are stranded.", to=console.stderr_console())
         return
     if not (yes or dry_run):
-        confirm(f"Send {len(views)} messages again, as {actor}?")
+        console.confirm(f"Resend {len(views)} messages as {actor}?")
     from oncely.operate.repair_request import RepairRequest
 
     failed = 0
     for view in _with_progress(views):
-        order = RepairRequest(
+        request = RepairRequest(
             key=view.job.job_key,
             repair=Repair.RESEND,
             version=view.job.version,
@@ -59,30 +68,30 @@ def redrive(
             actor=actor,
             dry_run=dry_run,
         )
-        failed += not _redrive_one(services, order, as_json=json)
+        failed += not _redrive_one(services, request, as_json=json)
     if failed:
         raise typer.Exit(ExitCode.REFUSED)
 
 
-def _redrive_one(services: "OperatorServices", order: "RepairRequest", *, as_json: bool) -> bool:
-    """One of them; what is refused, or meets a busy moment, must not stop the others."""
+def _redrive_one(services: "OperatorServices", request: "RepairRequest", *, as_json: bool) -> bool:
+    """Resend one message. A failure is printed and does not stop the others."""
     from oncely.domain.errors import UnavailableError
 
     try:
-        _, message = unwrap_outcome(services.repairer.repair(order), order.key)
+        _, details = unwrap_outcome(services.repairer.repair(request), request.key)
     except CommandError as error:
         sent, message = False, error.message
     except UnavailableError as error:
         sent, message = False, str(error)
     else:
-        sent = True
+        sent, message = True, str(details)
     if as_json:
-        screen.print_json(
-            {"job_key": order.key, "sent": sent, "said": message, "dry_run": order.dry_run}
+        console.print_json(
+            {"job_key": request.key, "sent": sent, "message": message, "dry_run": request.dry_run}
         )
     else:
-        word = ("would send" if order.dry_run else "sent") if sent else "not sent"
-        screen.print_line(f"{word:<10}", order.key, "" if sent else message)
+        word = ("would send" if request.dry_run else "sent") if sent else "not sent"
+        console.print_line(f"{word:<10}", request.key, "" if sent else message)
     return sent
 
 
@@ -102,7 +111,7 @@ def _select_jobs(
 def _with_progress(views: "list[JobView]") -> "Iterator[JobView]":
     from rich.progress import track
 
-    quiet = len(views) == 1 or not screen.stderr_console().is_terminal
+    quiet = len(views) == 1 or not console.stderr_console().is_terminal
     yield from track(
-        views, "sending", console=screen.stderr_console(), transient=True, disable=quiet
+        views, "sending", console=console.stderr_console(), transient=True, disable=quiet
     )

@@ -1,4 +1,4 @@
-"""Writes the pages that the code itself can tell: messages, schemas, providers, the command."""
+"""Writes the docs pages that are built from code: messages, schemas, providers, the command."""
 
 import json
 import sys
@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from oncely.cli import command_docs as command_page
+import typer
+import typer.cli
+import typer.main
+
+from oncely.cli.main import app
 from oncely.contract import AnyContract
 from oncely.domain.keys import MAX_KEY_LENGTH
 from oncely.domain.profiles import ProviderProfile
@@ -15,12 +19,29 @@ from oncely.registry import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 
 DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
 _NONE: Final = "none"
-_COMMAND_NOTICE: Final = "<!-- Written by `make docs` from the command itself. -->"
-_GENERATED_NOTICE: Final = "<!-- Written by `make docs`; change the contracts instead. -->"
+_NOTICE: Final = "<!-- Written by `make docs` from the code. -->"
+_COMMAND_INTRO: Final = """\
+# The `oncely` command
+
+{notice}
+
+`make setup` installs it into `.venv/bin`. Add that to your path with
+`export PATH="$PWD/.venv/bin:$PATH"`. To install it for every folder, run
+`pipx install ".[command]"` in a clone: this includes the provider SDKs that repairs need.
+`oncely --install-completion` completes commands, job types and statuses in your shell.
+
+Commands find everything through the stack's outputs. `AWS_ENDPOINT_URL` is honored.
+A command that changes jobs prompts for confirmation. Without a terminal it needs `--yes`.
+
+`--json` prints one ASCII JSON object per line to stdout. Progress and errors go to stderr.
+A job has the same fields in every command and in the admin page's API. Fields may be added,
+but none is renamed.
+
+"""
 
 
 def generated_files() -> dict[Path, str]:
-    """Every generated file and what it should hold."""
+    """Return the content of every generated file."""
     schemas = {
         Path("schemas") / f"{contract_type.job_type}.v1.json": _json(
             contract_type.message.model_json_schema()
@@ -30,13 +51,13 @@ def generated_files() -> dict[Path, str]:
     return {
         Path("messages.md"): "\n".join(_messages()),
         Path("providers.md"): "\n".join(_providers()),
-        Path("command.md"): "\n".join(command_page.render_command_docs(_COMMAND_NOTICE)),
+        Path("command.md"): _command(),
         **schemas,
     }
 
 
 def find_stale(folder: Path = DOCS) -> list[Path]:
-    """The generated files that do not say what the code says."""
+    """Return the generated files that do not match the code."""
     return [
         name
         for name, text in generated_files().items()
@@ -51,27 +72,35 @@ def write_all(folder: Path = DOCS) -> None:
         (folder / name).write_text(text)
 
 
+def _command() -> str:
+    group = typer.main.get_command(app)
+    docs = typer.cli.get_docs_for_click(
+        obj=group, ctx=typer.Context(group, info_name="oncely"), name="oncely", indent=1
+    )
+    return _COMMAND_INTRO.format(notice=_NOTICE) + docs.strip() + "\n"
+
+
 def _messages() -> Iterator[str]:
     yield "# Messages"
     yield ""
-    yield _GENERATED_NOTICE
+    yield _NOTICE
     yield ""
     yield "A message is one JSON object of at most 64 kB."
     yield (
         f"DynamoDB must be able to store it: at most {MAX_DIGITS} digits in a number, numbers from "
-        f"1E{MIN_EXPONENT} up to 9.99E+{MAX_EXPONENT}, at most {MAX_DEPTH} levels of nesting, "
-        "and no name that is empty."
+        f"1E{MIN_EXPONENT} to 9.99E+{MAX_EXPONENT}, at most {MAX_DEPTH} levels of nesting, "
+        "and no empty names."
     )
-    yield "`job` and `v` are always there; a field that is not listed is refused."
-    yield "A message that cannot be worked goes to the rejects queue with the reason."
-    yield "Sending the same job twice is always safe: it runs once."
+    yield "`job` and `v` are required. Fields that are not listed are rejected."
+    yield "An invalid message goes to the rejects queue with the reason."
+    yield "Duplicates are safe: a job runs once."
     yield ""
-    yield "Three things that a JSON schema cannot say, or that its readers differ on:"
+    yield "Three rules that a JSON schema cannot express, or that validators disagree on:"
     yield ""
-    yield '- A whole number is written as one: `5`, not `5.0` and not `"5"`.'
-    yield f"- A job key has at most {MAX_KEY_LENGTH} characters. ASCII letters, digits and `_.@#+-`"
-    yield "  take one, every byte of another character takes three: such an id must be shorter."
-    yield "- An id of blanks alone is refused, and so is half of a character (a lone surrogate)."
+    yield '- An integer is written as one: `5`, not `5.0` and not `"5"`.'
+    yield f"- A job key has at most {MAX_KEY_LENGTH} characters. ASCII letters, digits and"
+    yield "  `_.@#+-` take one. Every byte of another character takes three."
+    yield "- An id that is blank or contains a lone surrogate is rejected."
     for contract_type in CONTRACTS:
         yield from _message(contract_type)
 
@@ -87,7 +116,7 @@ def _message(contract_type: type[AnyContract]) -> Iterator[str]:
     yield "| field | type | |"
     yield "|---|---|---|"
     for name, field in schema["properties"].items():
-        needed = "always" if name in schema["required"] else "optional"
+        needed = "required" if name in schema["required"] else "optional"
         yield f"| `{name}` | {_type(field)} | {needed} |"
     yield ""
     yield "```sh"
@@ -106,9 +135,9 @@ def _message(contract_type: type[AnyContract]) -> Iterator[str]:
 def _providers() -> Iterator[str]:
     yield "# Providers"
     yield ""
-    yield _GENERATED_NOTICE
+    yield _NOTICE
     yield ""
-    yield "What decisions rest on, for each provider."
+    yield "The facts about each provider that decisions rest on."
     yield ""
     profiles = {
         contract_type.policy.profile.name: contract_type.policy.profile
@@ -127,17 +156,17 @@ def _providers() -> Iterator[str]:
 
 
 def _rows(profiles: list[ProviderProfile]) -> Iterator[tuple[str, list[str]]]:
-    yield "a request is waited for", [f"{p.request_timeout.seconds} s" for p in profiles]
-    yield "requests in one run, at most", [str(p.max_calls + p.max_closing_calls) for p in profiles]
-    yield "a key is safe for", [_hours(p) for p in profiles]
-    yield "a key is unique within", [p.key_scope for p in profiles]
-    yield "longest key", [str(p.max_key_length) if p.key_ttl else _NONE for p in profiles]
-    yield "“not there” may be stale for", [_lag(p) for p in profiles]
+    yield "request timeout", [f"{p.request_timeout.seconds} s" for p in profiles]
+    yield "maximum requests in one run", [str(p.max_calls + p.max_closing_calls) for p in profiles]
+    yield "idempotency key is safe for", [_hours(p) for p in profiles]
+    yield "idempotency key is unique within", [p.key_scope for p in profiles]
+    yield "maximum key length", [str(p.max_key_length) if p.key_ttl else _NONE for p in profiles]
+    yield "a lookup may miss a new effect for", [_lag(p) for p in profiles]
 
 
 def _lag(profile: ProviderProfile) -> str:
     lag = profile.lookup_lag
-    return "cannot be asked" if lag is None else f"{lag.seconds} s"
+    return "no lookup" if lag is None else f"{lag.seconds} s"
 
 
 def _hours(profile: ProviderProfile) -> str:

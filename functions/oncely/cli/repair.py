@@ -1,49 +1,52 @@
-"""`oncely repair`: one change to one job, by a person, with a reason, to the job as it was seen."""
+"""`oncely repair`: one change to one job, with a reason, if the job is still as shown."""
 
-import sys
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from oncely.cli import console as screen
-from oncely.cli import job_output as job_lines
-from oncely.cli.caller_identity import caller_name
-from oncely.cli.exits import CommandError, ExitCode
-from oncely.cli.find import job_not_found, shell_quote
+from oncely.cli import console, job_output
+from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.find import job_not_found
 from oncely.cli.options import ActorOption, DryRunOption, JsonOption, YesOption, with_stack
-from oncely.cli.stack_connection import StackConnection
+from oncely.cli.stack_connection import StackConnection, caller_name
 from oncely.domain.repairs import Repair
 
 if TYPE_CHECKING:
     from oncely.aws.operator_services import OperatorServices
     from oncely.domain.jobs import Job
     from oncely.operate.job_view import JobView
-    from oncely.operate.repair_request import RepairOutcome
+    from oncely.operate.repair_request import RepairDetails, RepairOutcome
 
 
 @with_stack
 def repair(
     stack: StackConnection,
-    key: Annotated[str, typer.Argument(help="The job key.")],
+    key: Annotated[str, typer.Argument(help="Job key.")],
     action: Annotated[
         Repair,
         typer.Argument(
-            help="ask the provider now; return to ready (with proof that nothing was done); "
-            "finish or fail, as you have seen it outside; resend its message; "
-            "try again as a new attempt."
+            help="lookup: look up the outcome at the provider. "
+            "reopen: run it again, if the provider shows that nothing happened. "
+            "mark-finished, mark-failed: record what you saw at the provider. "
+            "resend: resend its message. "
+            "resubmit: start a new job after a failure."
         ),
     ],
     *,
-    reason: Annotated[str, typer.Option(help="Why; it is kept with the job.")],
+    reason: Annotated[str, typer.Option(help="Reason, recorded in the timeline.")],
     provider_ref: Annotated[
-        str | None, typer.Option(help="The provider's reference that shows it.")
+        str | None, typer.Option(help="Provider reference that proves the outcome.")
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     name: ActorOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Repair one job; refused if it is no longer the job that was shown."""
+    """Repair one job.
+
+    Fails if the job changed since it was shown.
+    """
     from oncely.domain.keys import JobKey
     from oncely.operate.repair_request import RepairRequest
 
@@ -53,11 +56,11 @@ def repair(
     if view is None:
         raise job_not_found(key)
     if not json:
-        _print_offer(view, action)
-    _require_offered(view, action)
+        job_output.print_details(view.to_json())
+    _require_allowed(view, action, as_json=json)
     if not (yes or dry_run):
-        confirm(f"Do this as {actor}?")
-    order = RepairRequest(
+        console.confirm(f"Repair this job as {actor}?")
+    request = RepairRequest(
         key=JobKey(key),
         repair=action,
         version=view.job.version,
@@ -66,26 +69,12 @@ def repair(
         actor=actor,
         dry_run=dry_run,
     )
-    after, message = unwrap_outcome(services.repairer.repair(order), key)
-    _print_result(services, after, message, dry_run=dry_run, as_json=json)
+    after, details = unwrap_outcome(services.repairer.repair(request), key)
+    _print_result(services, after, details, dry_run=dry_run, as_json=json)
 
 
-def confirm(question: str) -> None:
-    """Ask on a terminal; elsewhere nobody can answer, and silence is no yes."""
-    if not _is_terminal():
-        raise CommandError(
-            "Cannot prompt for confirmation: stdin is not a terminal. Pass --yes or --dry-run.",
-            ExitCode.USAGE,
-        )
-    typer.confirm(question, abort=True, err=True)
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty()
-
-
-def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, str]":
-    """What the job is, or would be, and what was heard; or the sentence that ends the command."""
+def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, RepairDetails]":
+    """Return the repaired job and the details, or raise the error that ends the command."""
     from oncely.operate.repair_request import (
         BusinessRowConflict,
         JobNotFound,
@@ -97,53 +86,54 @@ def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[Job, str]":
     )
 
     match outcome:
-        case Repaired(after=after, summary=message) | WouldRepair(after=after, summary=message):
-            return after, message
+        case Repaired(after=after, details=details) | WouldRepair(after=after, details=details):
+            return after, details
         case NotAllowed(reason=reason):
-            raise CommandError(f"Not done: {reason}.")
+            raise CommandError(f"Not repaired: {reason}.")
         case StaleVersion(current=now):
             raise CommandError(
-                f"Not done: the job has changed, it is {now.status} now. Look again: "
-                f"oncely show {shell_quote(key)}"
+                f"Not repaired: the job has changed and is now {now.status}. Check it with "
+                f"`oncely show {quote(key)}`."
             )
         case JobNotFound():
             raise job_not_found(key)
         case BusinessRowConflict(reason=reason):
-            raise CommandError(f"Not done, our own rows refuse: {reason}.")
+            raise CommandError(f"Not repaired, the business rows conflict: {reason}.")
         case ProviderUnavailable(reason=reason):
-            raise CommandError(f"The provider could not say: {reason}.", ExitCode.UNREACHABLE)
+            raise CommandError(f"The provider lookup failed: {reason}.", ExitCode.UNREACHABLE)
         case _:
             assert_never(outcome)
 
 
-def _require_offered(view: "JobView", action: Repair) -> None:
+def _require_allowed(view: "JobView", action: Repair, *, as_json: bool) -> None:
     wanted = next(one for one in view.repairs if one.repair is action)
-    if wanted.allowed:
-        return
-    others = [one.repair for one in view.repairs if one.allowed]
-    open_ = f" You may: {', '.join(others)}." if others else ""
-    raise CommandError(f"{action.label} is not possible: {wanted.reason}.{open_}")
-
-
-def _print_offer(view: "JobView", action: Repair) -> None:
-    job_lines.print_details(view.to_json())
-    offered = next(one for one in view.repairs if one.repair is action)
-    if offered.allowed:
-        screen.print_line("")
-        screen.print_line(f"{action.label}: {offered.reason}.", style="bold")
+    if not wanted.allowed:
+        others = ", ".join(one.repair for one in view.repairs if one.allowed)
+        raise CommandError(
+            f"Repair {action} is not allowed: {wanted.reason}."
+            f"{f' Allowed now: {others}.' if others else ''}"
+        )
+    if not as_json:
+        console.print_line("")
+        console.print_line(f"{action.label}: {wanted.reason}.", style="bold")
 
 
 def _print_result(
-    services: "OperatorServices", after: "Job", message: str, *, dry_run: bool, as_json: bool
+    services: "OperatorServices",
+    after: "Job",
+    details: "RepairDetails",
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     from oncely.operate.job_view import build_view
 
-    inspector = services.job_queries
-    view = build_view(after, inspector.registry, now=inspector.clock.now())
+    queries = services.job_queries
+    view = build_view(after, queries.registry, now=queries.clock.now())
     if as_json:
-        screen.print_json({"job": view.to_json(), "said": message, "dry_run": dry_run})
+        console.print_json({"job": view.to_json(), **details.to_json(), "dry_run": dry_run})
         return
-    screen.print_line("")
-    screen.print_line(message)
-    became = "A dry run, nothing was changed. It would be" if dry_run else "It is now"
-    screen.print_line(f"{became} {after.status.label}. {view.headline}")
+    console.print_line("")
+    console.print_line(str(details))
+    became = "Dry run: nothing was changed. The job would be" if dry_run else "The job is now"
+    console.print_line(f"{became} {after.status.label}. {view.headline}")

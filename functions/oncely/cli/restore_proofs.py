@@ -1,15 +1,14 @@
-"""`oncely restore-proofs`: open a job table that was restored, copied or made anew."""
+"""`oncely restore-proofs`: opens a job table that was restored, copied or recreated."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oncely.cli import console as screen
-from oncely.cli.exits import CommandError, ExitCode
+from oncely.cli import console
+from oncely.cli.errors import CommandError, ExitCode
 from oncely.cli.options import DryRunOption, JsonOption, YesOption, with_stack
-from oncely.cli.repair import confirm
-from oncely.cli.stack_connection import StackConnection
+from oncely.cli.stack_connection import StackConnection, required_output
 
 if TYPE_CHECKING:
     from oncely.operate.restore_proofs import Declaration, ProofRestorer, ReportProgress
@@ -21,11 +20,13 @@ def restore_proofs(
     *,
     replacement: Annotated[
         bool,
-        typer.Option("--replacement", help="The table replaces a lost one: keep the identity."),
+        typer.Option(
+            "--replacement", help="Declare a replacement of a lost table: keep its identity."
+        ),
     ] = False,
     copy: Annotated[
         bool,
-        typer.Option("--copy", help="The table is a copy: new identity, open jobs are parked."),
+        typer.Option("--copy", help="Declare a copy: create a new identity and park open jobs."),
     ] = False,
     identity: Annotated[
         str | None,
@@ -35,56 +36,62 @@ def restore_proofs(
     yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Restore proofs from the history, then open the job table.
+    """Restore proofs, then open the job table.
 
-    Run it again after an interruption.
+    Reads the history. After an interruption, run it again.
     """
     from oncely.domain.text import format_minute
     from oncely.operate.restore_proofs import RestoreRefused
 
     if replacement == copy:
         raise CommandError(
-            "Pass either --replacement (this table takes the place of a lost one) or --copy "
-            "(this table is for another stage).",
+            "Pass either --replacement (this table replaces a lost one) or --copy (this table is "
+            "for another stage).",
             ExitCode.USAGE,
         )
     if copy and identity is not None:
         raise CommandError(
-            "--identity goes with --replacement: a copy gets a new identity.", ExitCode.USAGE
+            "--identity needs --replacement: a copy gets a new identity.", ExitCode.USAGE
         )
     service, table = _service(stack)
     if not (yes or dry_run):
         kind = "a replacement" if replacement else "a copy"
-        confirm(f"Declare {table} {kind}? No job runs on it until this is done.")
-    with screen.stderr_console().status("reading the history…") as status:
+        console.confirm(
+            f"Declare {table} {kind}? No job runs on it until the command has finished."
+        )
+    with console.stderr_console().status("reading the history…") as status:
 
         def report(done: "Declaration") -> None:
             status.update(f"{done.rows_read:,} rows read, {done.rows_written:,} written…")
 
         done = _run(stack, service, copy=copy, identity=identity, dry_run=dry_run, report=report)
     if isinstance(done, RestoreRefused):
-        raise CommandError(f"Not restored: {done.reason}.")
+        raise CommandError(f"Restore refused: {done.reason}.")
     if json:
         facts = {"identity": done.identity.deployment, "table_id": done.identity.table_id}
-        counts = {"read": done.rows_read, "written": done.rows_written}
-        unresolved = {"unresolved": done.unresolved, "dry_run": dry_run}
-        screen.print_json({**facts, **counts, **unresolved})
+        counts = {
+            "read": done.rows_read,
+            "written": done.rows_written,
+            "unresolved": done.unresolved,
+        }
+        console.print_json({**facts, **counts, "dry_run": dry_run})
         return
     wrote, left = ("would write", "would leave") if dry_run else ("wrote", "left")
-    parked = "parked for review" if copy else "to ask providers about"
-    screen.print_line(
+    parked = "parked for review" if copy else "to look up at providers"
+    console.print_line(
         f"Read {done.rows_read:,} rows, {wrote} {done.rows_written:,}, "
         f"{left} {done.unresolved:,} {parked}."
     )
-    screen.print_line(f"The identity {'would be' if dry_run else 'is'} {done.identity.deployment}.")
+    console.print_line(
+        f"The identity {'would be' if dry_run else 'is'} {done.identity.deployment}."
+    )
     if done.identity.opens_at is not None and not dry_run:
-        screen.print_line(
-            f"Jobs resume at {format_minute(done.identity.opens_at)}, "
-            "when no earlier worker can run."
+        console.print_line(
+            f"Jobs resume at {format_minute(done.identity.opens_at)}, after earlier workers end."
         )
 
 
-def _run(  # what the options say
+def _run(
     stack: StackConnection,
     service: "ProofRestorer",
     *,
@@ -92,7 +99,7 @@ def _run(  # what the options say
     identity: str | None,
     dry_run: bool,
     report: "ReportProgress",
-) -> Any:  # noqa: ANN401  # either of the service's outcomes
+) -> Any:  # noqa: ANN401  # one of the service's outcomes
     if copy:
         return service.declare_copy(dry_run=dry_run, report=report)
     return service.replace_table(
@@ -108,12 +115,12 @@ def _service(stack: StackConnection) -> "tuple[ProofRestorer, str]":
     from oncely.aws.system import SystemClock
     from oncely.operate.restore_proofs import ProofRestorer
 
-    table, client = _output(stack, "JobsTableName"), stack.client("dynamodb")
+    table, client = required_output(stack, "JobsTableName"), stack.client("dynamodb")
     service = ProofRestorer(
         table=DynamoTableIdentity(client, table),
         store=DynamoJobStore(client=client, table=table, tables={}),
         scan=DynamoRowScan(client, table),
-        history=S3HistoryReader(stack.client("s3"), _output(stack, "ArchiveBucketName")),
+        history=S3HistoryReader(stack.client("s3"), required_output(stack, "ArchiveBucketName")),
         clock=SystemClock(),
         new_identity=new_identity,
     )
@@ -121,7 +128,7 @@ def _service(stack: StackConnection) -> "tuple[ProofRestorer, str]":
 
 
 def _replay_window(stack: StackConnection) -> timedelta:
-    """How long a message from before the restore may still arrive: in its queue, then as dead."""
+    """Return how long a message from before the restore may arrive: both retentions added."""
     dead = stack.outputs.get("DeadLetterQueueUrl")
     queues = [
         url
@@ -130,7 +137,7 @@ def _replay_window(stack: StackConnection) -> timedelta:
     ]
     if dead is None or not queues:
         raise CommandError(
-            f"The stack {stack.name} does not name its queues: deploy it again.",
+            f"Stack {stack.name} has no queue outputs. Deploy it again.",
             ExitCode.UNREACHABLE,
         )
     return max(_retention(stack, url) for url in queues) + _retention(stack, dead)

@@ -1,4 +1,4 @@
-"""`oncely send`: each message becomes one job, however often it is sent."""
+"""`oncely send`: one job per message, however often it is sent."""
 
 import sys
 from collections import Counter
@@ -9,29 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from oncely.cli import console as screen
-from oncely.cli.exits import CommandError, ExitCode
-from oncely.cli.options import JsonOption, with_stack
+from oncely.cli import console
+from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.options import JsonOption, parse_duration, with_stack
 from oncely.cli.stack_connection import StackConnection
-from oncely.cli.time_arguments import parse_duration
 
 if TYPE_CHECKING:
     from oncely.cli.messages import InputMessage
     from oncely.enqueue.enqueuer import EnqueueResult
 
-# Rows are written side by side; a chunk is what is lost from sight when the command is stopped.
+# The rows of a chunk are written concurrently. An interrupted command prints no result for one.
 _CHUNK_SIZE: Final = 100
-# So many complaints are read; of more, only the number matters.
 _MAX_ERRORS_SHOWN: Final = 10
 
 
 class SendOutcome(StrEnum):
-    """What became of a message."""
+    """What happened to a message."""
 
     CREATED = "created"  # a new job
-    QUEUED_LATER = "kept"  # a new job whose message the queue did not take: the reconciler sends it
-    DUPLICATE = "duplicate"  # the job was there: this is the same one
-    CONFLICT = "conflict"  # the job was there, and says something else
+    QUEUED_LATER = "kept"  # a new job whose message was not queued: the reconciler resends it
+    DUPLICATE = "duplicate"  # the job exists with the same values
+    CONFLICT = "conflict"  # the job exists with other values
 
 
 _STYLES: Final = {
@@ -46,20 +44,25 @@ def send(
     stack: StackConnection,
     message: Annotated[
         list[str] | None,
-        typer.Argument(help="JSON, or a job type and fields: payment.charge order_id=18452."),
+        typer.Argument(help="JSON, or a job type and its fields: payment.charge order_id=18452."),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option(help="A file with one JSON message a line; - is the standard input."),
+        typer.Option(help="File with one JSON message per line (- for stdin)."),
     ] = None,
     unique_for: Annotated[
         str | None,
-        typer.Option(help="One job in this time, such as 10m, for jobs that may run again."),
+        typer.Option(
+            help="Create at most one job in this time (10m), for jobs that may run again."
+        ),
     ] = None,
     *,
     json: JsonOption = False,
 ) -> None:
-    """Send jobs. Sending one twice is safe: the second answer is the first job's."""
+    """Send messages, one job each.
+
+    Duplicates are safe: they return the existing job.
+    """
     messages = _read(message or [], file)
     window = None if unique_for is None else parse_duration(unique_for)
     enqueuer = stack.services(actor="producer").enqueuer
@@ -73,20 +76,22 @@ def send(
             outcomes[outcome] += 1
             _print_outcome(one, enqueued, outcome, as_json=json)
     if len(messages) > 1 and not json:
-        screen.print_line(", ".join(f"{count} {fate}" for fate, count in sorted(outcomes.items())))
+        console.print_line(
+            ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+        )
     if outcomes[SendOutcome.CONFLICT]:
         raise typer.Exit(ExitCode.REFUSED)
 
 
 def _read(words: Sequence[str], file: Path | None) -> "list[InputMessage]":
-    """Every message, or a complaint about each bad one: then none is sent."""
+    """Return every message. If one is invalid, print the errors and send none."""
     from oncely.cli.messages import MessageError, parse_arguments, validate_messages
     from oncely.jobs import CONTRACTS
     from oncely.registry import ContractRegistry
 
     if bool(words) == (file is not None):
         raise CommandError(
-            "Give a message (`oncely send payment.charge order_id=18452`) or a --file.",
+            "Pass a message (`oncely send payment.charge order_id=18452`) or --file.",
             ExitCode.USAGE,
         )
     registry = ContractRegistry(CONTRACTS)
@@ -102,11 +107,11 @@ def _read(words: Sequence[str], file: Path | None) -> "list[InputMessage]":
     found = list(validate_messages(bodies, registry))
     errors = [one for one in found if isinstance(one, MessageError)]
     if errors and len(found) == 1:
-        raise CommandError(f"{screen.capitalize_sentence(errors[0].reason)} Nothing was sent.")
+        raise CommandError(f"{console.capitalize_sentence(errors[0].reason)} Nothing was sent.")
     for error in errors[:_MAX_ERRORS_SHOWN]:
-        screen.print_error(f"{error.source}: {error.reason}")
+        console.print_error(f"{error.source}: {error.reason}")
     if errors:
-        raise CommandError(f"{len(errors)} of {len(found)} are not valid; nothing was sent.")
+        raise CommandError(f"{len(errors)} of {len(found)} messages are invalid. Nothing was sent.")
     return [one for one in found if not isinstance(one, MessageError)]
 
 
@@ -114,10 +119,10 @@ def _lines(file: Path) -> Iterator[tuple[str, str]]:
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except OSError as error:
-        raise CommandError(f"{file} cannot be read: {error.strerror}.") from error
+        raise CommandError(f"Cannot read {file}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"{file} cannot be read: it is not UTF-8.") from error
-    # Not splitlines: a JSON text may hold U+2028, which is no end of a line here.
+        raise CommandError(f"Cannot read {file}: it is not UTF-8.") from error
+    # Not splitlines, which also splits at a U+2028 inside a JSON string.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield f"line {number}", line
@@ -127,8 +132,8 @@ def _with_progress(messages: "Sequence[InputMessage]") -> "Iterator[Sequence[Inp
     from rich.progress import Progress
 
     chunks = [messages[at : at + _CHUNK_SIZE] for at in range(0, len(messages), _CHUNK_SIZE)]
-    quiet = len(chunks) < 2 or not screen.stderr_console().is_terminal  # noqa: PLR2004  # one needs no bar
-    with Progress(console=screen.stderr_console(), transient=True, disable=quiet) as progress:
+    quiet = len(chunks) < 2 or not console.stderr_console().is_terminal  # noqa: PLR2004  # one chunk needs no bar
+    with Progress(console=console.stderr_console(), transient=True, disable=quiet) as progress:
         task = progress.add_task("sending", total=len(messages))
         for chunk in chunks:
             yield chunk
@@ -147,20 +152,20 @@ def _print_outcome(
     message: "InputMessage", enqueued: "EnqueueResult", outcome: SendOutcome, *, as_json: bool
 ) -> None:
     if as_json:
-        screen.print_json(
+        console.print_json(
             {
                 "job_key": enqueued.job_key,
-                "fate": outcome,
+                "outcome": outcome,
                 "status": enqueued.status,
                 "conflict": enqueued.conflict,
             }
         )
         return
-    line = screen.safe_text(f"{outcome:<9}", _STYLES.get(outcome, ""))
+    line = console.safe_text(f"{outcome:<9}", _STYLES.get(outcome, ""))
     line.append_text(
-        screen.safe_text(f"  {enqueued.job_key}  {_explain(message, enqueued, outcome)}".rstrip())
+        console.safe_text(f"  {enqueued.job_key}  {_explain(message, enqueued, outcome)}".rstrip())
     )
-    screen.stdout_console().print(line, soft_wrap=True)
+    console.stdout_console().print(line, soft_wrap=True)
 
 
 def _explain(message: "InputMessage", enqueued: "EnqueueResult", outcome: SendOutcome) -> str:
@@ -168,8 +173,8 @@ def _explain(message: "InputMessage", enqueued: "EnqueueResult", outcome: SendOu
         case SendOutcome.CREATED:
             return ""
         case SendOutcome.QUEUED_LATER:
-            return "its queue did not take the message; the reconciler sends it"
+            return "not queued: the reconciler will resend the message"
         case SendOutcome.DUPLICATE:
-            return f"it is {enqueued.status.label}"
+            return f"the job is {enqueued.status.label}"
         case SendOutcome.CONFLICT:
             return f"{message.source}: {enqueued.conflict}"

@@ -1,4 +1,4 @@
-"""Where a command works: a stack in an AWS account, or the one on this machine."""
+"""The stack that a command works on: in an AWS account, or on this machine."""
 
 import os
 from collections.abc import Mapping
@@ -7,8 +7,9 @@ from functools import cached_property
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from oncely.cli.exits import CommandError, ExitCode
-from oncely.cli.local_state import LocalState
+from oncely.cli.errors import CommandError, ExitCode
+from oncely.cli.local_stack import LocalState
+from oncely.domain.text import single_line
 
 if TYPE_CHECKING:
     import boto3
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
     from oncely.provider import ApiKeyCheck
 
 DEFAULT_STACK: Final = "Oncely-dev"
+# A stored actor has at most 128 characters, and an AWS session name up to 64 of them.
+_MAX_GIVEN_NAME_LENGTH: Final = 45
 
 
 @dataclass(frozen=True, kw_only=True)
 class StackSelector:
-    """What the options say."""
+    """The options that select a stack."""
 
     stack: str = DEFAULT_STACK
     profile: str | None = None
@@ -30,36 +33,36 @@ class StackSelector:
 
 
 class StackConnection(Protocol):
-    """What commands need of the place that they work at."""
+    """What commands need of a stack."""
 
     @property
     def name(self) -> str:
-        """What to call it: the stack's name."""
+        """The stack's name."""
 
     @property
     def cli_options(self) -> str:
-        """What lets another command mean this place, such as ` --local`; empty if nothing must."""
+        """The options for a printed command to reach this stack, such as ` --local`, or ``."""
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on this machine."""
+        """Whether this is the local stack."""
 
     @property
     def outputs(self) -> Mapping[str, str]:
-        """The outputs of the stack."""
+        """The stack's outputs."""
 
     def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
-        """A client of an AWS service."""
+        """Create a client of an AWS service."""
 
     def services(self, actor: str) -> "OperatorServices":
-        """The services that find, send and repair jobs."""
+        """Create the services that find, send and repair jobs."""
 
     def check_api_key(self, provider: str, key: str) -> "ApiKeyCheck | None":
-        """Ask a provider whether it accepts a key. Returns None if it cannot be asked."""
+        """Check an API key with its provider. Returns None if the provider has no check."""
 
 
 class AwsStackConnection:
-    """A deployed stack; everything is read on first use, and once."""
+    """A deployed stack. Everything is read once, on first use."""
 
     def __init__(self, selector: StackSelector) -> None:
         self.selector = selector
@@ -67,12 +70,10 @@ class AwsStackConnection:
 
     @property
     def name(self) -> str:
-        """The stack's name."""
         return self.selector.stack if self._local is None else self._local.stack
 
     @property
     def cli_options(self) -> str:
-        """The options that a command which is printed here needs, to mean the same place."""
         if self._local is not None:
             return " --local"
         selector = self.selector
@@ -82,27 +83,26 @@ class AwsStackConnection:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is the stage of one machine, however it was named."""
-        return self.name.endswith("-local")
+        return self.name.endswith("-local")  # with or without --local
 
     @cached_property
     def session(self) -> "boto3.Session":
-        """Signed in as the options and the environment say."""
+        """The session for the options and the environment."""
         import boto3
 
         if self._local is not None:
-            # boto3 takes an address for all services from the environment only.
+            # boto3 reads an endpoint for all services from the environment only.
             os.environ.update(self._local.boto3_env())
             os.environ.pop("AWS_PROFILE", None)
             return boto3.Session()
-        # boto3 alone reads AWS_DEFAULT_REGION only; the AWS CLI and people say AWS_REGION.
+        # boto3 reads AWS_DEFAULT_REGION only, the AWS CLI reads AWS_REGION too.
         region = self.selector.region or os.environ.get("AWS_REGION")
         return boto3.Session(profile_name=self.selector.profile, region_name=region)
 
     def client(self, service: str) -> Any:  # noqa: ANN401  # each service has its own
-        """A client of an AWS service, for a person who waits: it gives up within seconds."""
         from botocore.config import Config
 
+        # Fail within seconds: an operator is waiting.
         config = Config(
             connect_timeout=3, read_timeout=15, retries={"mode": "standard", "max_attempts": 2}
         )
@@ -110,21 +110,19 @@ class AwsStackConnection:
 
     @cached_property
     def outputs(self) -> Mapping[str, str]:
-        """The outputs of the stack, as CloudFormation knows them."""
         from botocore.exceptions import ClientError
 
         try:
             found = self.client("cloudformation").describe_stacks(StackName=self.name)
         except ClientError as error:
             if "does not exist" in str(error):
-                raise self._no_stack() from None
+                raise self._stack_not_found() from None
             raise
         return {
             one["OutputKey"]: one["OutputValue"] for one in found["Stacks"][0].get("Outputs", [])
         }
 
     def services(self, actor: str) -> "OperatorServices":
-        """The services that find, send and repair jobs."""
         from oncely.aws.operator_services import services_for_stack
         from oncely.jobs import CONTRACTS
 
@@ -133,22 +131,40 @@ class AwsStackConnection:
         )
 
     def check_api_key(self, provider: str, key: str) -> "ApiKeyCheck | None":
-        """Ask HubSpot, at the address that the stack's jobs use."""
         from oncely.providers.hubspot.api_key import check_api_key
 
         if provider != "hubspot":
             return None
         return check_api_key(key, api_base=self.outputs.get("HubspotApiBase"))
 
-    def _no_stack(self) -> CommandError:
+    def _stack_not_found(self) -> CommandError:
         if self._local is not None:
             return CommandError(
-                f"The stack {self.name} is not on this machine's AWS: `make local` deploys it.",
+                f"Stack {self.name} is not deployed on this machine. Deploy it with `make local`.",
                 ExitCode.UNREACHABLE,
             )
-        region = self.session.region_name
         return CommandError(
-            f"There is no stack {self.name} in {region}: name yours with --stack (or set "
-            "ONCELY_STACK) and --region, or make one with `make deploy STAGE=dev`.",
+            f"Stack {self.name} not found in {self.session.region_name}. Name yours with --stack "
+            "(or ONCELY_STACK) and --region, or deploy one with `make deploy STAGE=dev`.",
             ExitCode.UNREACHABLE,
         )
+
+
+def required_output(stack: StackConnection, name: str) -> str:
+    """Return an output of the stack, or fail if the stack is too old to have it."""
+    found = stack.outputs.get(name)
+    if found is None:
+        raise CommandError(
+            f"Stack {stack.name} has no output {name}. Deploy it again.", ExitCode.UNREACHABLE
+        )
+    return found
+
+
+def caller_name(stack: StackConnection, given_name: str | None) -> str:
+    """Return the AWS identity to record. A given name comes first and never hides it."""
+    arn = str(stack.client("sts").get_caller_identity()["Arn"])
+    # arn:aws:iam::1:user/ada, arn:aws:sts::1:assumed-role/Operator/ada@example.com, …:root
+    known = arn.rpartition("/")[2] if "/" in arn else arn.rpartition(":")[2]
+    if given_name is None:
+        return known
+    return f"{single_line(given_name, _MAX_GIVEN_NAME_LENGTH)} (signed in as {known})"

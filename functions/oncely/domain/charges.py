@@ -11,15 +11,15 @@ from oncely.domain.money import Money
 
 @dataclass(frozen=True, kw_only=True)
 class ChargeSummary:
-    """The jobs about one business id that take money, by what came of them."""
+    """The charges of one subject: succeeded, declined and unresolved."""
 
-    succeeded: Mapping[str, str] = field(default_factory=dict)  # what each charge took, by its id
+    succeeded: Mapping[str, str] = field(default_factory=dict)  # amounts by charge id
     declined: int = 0
-    unresolved: int = 0  # nobody can say yet that it was charged, or that it was not
+    unresolved: int = 0  # may or may not have been charged
 
     @classmethod
     def from_jobs(cls, jobs: Iterable[Job]) -> Self:
-        """Count them; two jobs that found the same charge are one charge."""
+        """Count them. Two jobs with the same charge id are one charge."""
         succeeded: dict[str, str] = {}
         found_paid: dict[str, str] = {}
         declined = unresolved = 0
@@ -31,44 +31,41 @@ class ChargeSummary:
                 declined += 1
             else:
                 unresolved += 1
-        # A payment without a name is one of those that have one, if there are any.
+        # A job that found its order paid without a charge id is no additional charge.
         return cls(succeeded=succeeded or found_paid, declined=declined, unresolved=unresolved)
 
     @property
     def is_duplicate(self) -> bool:
-        """Whether there is more than one charge."""
+        """Whether the customer was charged more than once."""
         return len(self.succeeded) > 1
 
     @property
     def summary(self) -> str | None:
-        """What to tell the person who asks; None: nobody was to be charged."""
+        """The answer for the customer. Returns None if there was nothing to charge."""
         amounts = ", ".join(self.succeeded.values())
         match len(self.succeeded):
             case 0 if self.unresolved:
                 return "no charge is confirmed yet"
             case 0 if self.declined:
-                return "not charged: the provider refused"
+                return "not charged: the provider declined"
             case 0:
                 return None
             case 1:
                 text = f"charged once, {amounts}"
             case times:
                 text = f"charged {times} times: {amounts}"
-        return f"{text}; another charge is still open" if self.unresolved else text
+        return f"{text}; another charge is unresolved" if self.unresolved else text
 
 
 def _charge_id(job: Job) -> str | None:
-    """The provider's id of the charge; a job that found an order paid names the same one.
-
-    None: it found an order that was paid, and nobody noted by which charge.
-    """
+    """The provider's charge id. Returns None if the order was found paid without one."""
     result = job.result or {}
-    # What a person gave as the reference is what stands on the order.
+    # A reference that an operator gave is also what the order stores.
     named = result.get("charge_id") or result.get("reference") or job.provider_ref
     return None if named is None else str(named)
 
 
 def _amount(job: Job) -> str:
     if job.amount is None or job.currency is None:
-        return "of an amount that is not recorded"
+        return "amount not recorded"
     return str(Money(job.amount, job.currency))

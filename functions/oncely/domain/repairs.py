@@ -21,12 +21,12 @@ from oncely.domain.text import format_minute, single_line
 class Repair(StrEnum):
     """What a person can ask for. Pages and commands name these values."""
 
-    LOOK_UP = "ask"  # ask the provider now
-    REOPEN = "return"  # back to ready, with proof that nothing happened
-    MARK_FINISHED = "finish"  # it is done outside: say so
-    MARK_FAILED = "fail"  # it is not done outside and will not be: say so
+    LOOK_UP = "lookup"  # ask the provider now
+    REOPEN = "reopen"  # back to ready, with proof that nothing happened
+    MARK_FINISHED = "mark-finished"  # it is done outside: say so
+    MARK_FAILED = "mark-failed"  # it is not done outside and will not be: say so
     RESEND = "resend"  # send its message again, as after dead letters
-    RESUBMIT = "again"  # a new business attempt after a plain no
+    RESUBMIT = "resubmit"  # a new business attempt after a plain no
 
     @property
     def label(self) -> str:

@@ -1,4 +1,4 @@
-"""What is known about a job that needs a person, and what is not, in plain words."""
+"""What is known about a job that needs review, and what the operator has to find out."""
 
 import json
 
@@ -7,34 +7,44 @@ from oncely.domain.lifecycle import Event
 from oncely.domain.text import redacted_line
 
 
+def impact(job: Job) -> str:
+    """Whether money or data is at risk, in one sentence."""
+    if _was_contradicted(job):
+        return "The recorded result may be wrong: later evidence contradicts it."
+    if job.result:
+        return "The provider and our business rows may disagree."
+    if job.was_claimed:
+        return "The effect may or may not have happened. It will not be retried automatically."
+    return "Nothing was sent to the provider: no worker ever claimed this job."
+
+
 def known_facts(job: Job) -> tuple[str, ...]:
     """What the row proves."""
     facts = [
-        f"workers claimed it {job.fence} times, and {job.attempts} of them may have called",
-        f"the reference at the provider: {job.provider_ref or 'none was saved'}",
+        f"claimed {job.fence} times; {job.attempts} of these runs may have called the provider",
+        f"provider reference: {job.provider_ref or 'none saved'}",
     ]
     if job.result:
-        recorded = redacted_line(json.dumps(dict(job.result)))
-        facts.append(f"what is recorded of its outcome: {recorded}")
+        facts.append(f"recorded result: {redacted_line(json.dumps(dict(job.result)))}")
     if job.customer_id:
-        facts.append(f"the customer: {job.customer_id}")
+        facts.append(f"customer: {job.customer_id}")
     return tuple(facts)
 
 
 def open_question(job: Job) -> str:
-    """The question that a person has to answer."""
+    """What the operator has to find out."""
     if _was_contradicted(job):
-        return "which is true: the end that was recorded, or the answer that came after it"
+        return "whether the recorded result or the later evidence is correct"
     if job.result:
-        return "whether what was done outside should stand, and what our own rows should say"
+        return "whether the effect should stand, and what the business rows should say"
     if job.provider_ref:
-        return f"what became of {job.provider_ref} at the provider"
+        return f"the outcome of {job.provider_ref} at the provider"
     if job.was_claimed:
-        return "whether anything happened outside: no answer of the provider is recorded"
-    return "why no worker takes it; no worker ever did, so nothing happened outside"
+        return "whether the effect happened: no response of the provider is recorded"
+    return "why no worker claims it"
 
 
 def _was_contradicted(job: Job) -> bool:
-    """Whether the last move took a recorded end back."""
-    moves = [entry.event for entry in job.evidence if entry.from_status != entry.to_status]
-    return moves[-1:] == [Event.CONTRADICT]
+    """Whether the last status change took back a recorded result."""
+    changes = [entry.event for entry in job.evidence if entry.from_status != entry.to_status]
+    return changes[-1:] == [Event.CONTRADICT]

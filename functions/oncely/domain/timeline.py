@@ -1,4 +1,4 @@
-"""A job's history as lines that people read, from its evidence and the times on its row."""
+"""A job's timeline, from its evidence and the times on its row."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,18 +10,18 @@ from oncely.domain.lifecycle import NO_ROW, Event, Status
 
 
 def timeline(job: Job) -> tuple[EvidenceEntry, ...]:
-    """The job's history, the oldest first."""
-    # A stable sort: what happened in the same moment stays in its order.
+    """The job's history, oldest first."""
+    # The sort is stable, so entries of the same time keep their order.
     return tuple(sorted([*_claim_entries(job), *job.evidence], key=lambda line: line.at))
 
 
 def describe_event(event: str) -> str:
-    """What an event means; one of a newer version speaks for itself."""
+    """What an event means. An event of a newer version is shown by its name."""
     return _DESCRIPTIONS.get(event, event)
 
 
 def _claim_entries(job: Job) -> list[EvidenceEntry]:
-    """A claim leaves no entry, since it must cost one write; the row's own times tell of two."""
+    """A claim is one write and adds no evidence. The row's times show the first and the last."""
     if job.claimed_at is None:
         return []
     began = not job.evidence or job.evidence[0].event is not Event.ENQUEUE
@@ -47,25 +47,25 @@ def _claim_entry(at: datetime, old: Status | None, number: int) -> EvidenceEntry
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        Event.ENQUEUE: "it was asked for",
-        Event.RESEND: "its message was sent again",
-        Event.DEFER: "its message was given up; it is tried again later",
-        Event.CLAIM: "a worker took it",
-        Event.CHECKPOINT: "something was saved on the way",
-        Event.CONFIRM: "the provider said yes",
-        Event.DECLINE: "the provider said no",
-        Event.RELEASE: "nothing was done; it waits for its next try",
-        Event.MARK_UNKNOWN: "it is not known whether it was done",
-        Event.RECHECK: "asked, and not known yet",
-        Event.REQUEUE: "it was certainly not done; it is tried again",
-        Event.ESCALATE: "no rule may decide; a person must look",
-        Event.ALERT: "a person was told",
-        Event.CONTRADICT: "something speaks against its end; a person must look",
-        Event.RESTORE: "the job table was restored; its provider is asked",
-        Event.NOTE: "noted",
-        Event.RESOLVE_FINISHED: "a person marked it as done",
-        Event.RESOLVE_FAILED: "a person marked it as failed",
-        Event.REOPEN: "a person returned it to ready",
-        Event.CLOSE_AND_FAIL: "a person wants it failed; a worker closes what is open first",
+        Event.ENQUEUE: "enqueued",
+        Event.RESEND: "message resent",
+        Event.DEFER: "message dead-lettered; retried later",
+        Event.CLAIM: "claimed by a worker",
+        Event.CHECKPOINT: "progress saved",
+        Event.CONFIRM: "confirmed by the provider",
+        Event.DECLINE: "declined by the provider",
+        Event.RELEASE: "nothing was done; waiting for a retry",
+        Event.MARK_UNKNOWN: "outcome unknown",
+        Event.RECHECK: "looked up; outcome still unknown",
+        Event.REQUEUE: "certainly not done; ready for a retry",
+        Event.ESCALATE: "needs review: the outcome could not be determined automatically",
+        Event.ALERT: "operators alerted",
+        Event.CONTRADICT: "new evidence contradicts the recorded result; needs review",
+        Event.RESTORE: "job table restored; the outcome is looked up at the provider",
+        Event.NOTE: "note added",
+        Event.RESOLVE_FINISHED: "marked as done by an operator",
+        Event.RESOLVE_FAILED: "marked as failed by an operator",
+        Event.REOPEN: "returned to ready by an operator",
+        Event.CLOSE_AND_FAIL: "marked as failed by an operator; a worker closes the payment first",
     }
 )

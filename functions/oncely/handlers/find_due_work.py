@@ -6,6 +6,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
 from oncely.reconcile.find_due_work import SweepRequest
@@ -17,7 +18,7 @@ from oncely.telemetry import instrumented, telemetry
 @once
 def get_app() -> App:
     """Built once per execution environment."""
-    app = App.from_env(os.environ, CONTRACTS)
+    app = app_from_env(os.environ, CONTRACTS)
     _ = app.due_work_finder, app.ports.sweeps
     return app
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.aws.system import SystemClock
 from oncely.domain.text import parse_time
 from oncely.lambda_init import once
@@ -16,7 +16,7 @@ from oncely.telemetry import instrumented, telemetry
 @once
 def get_finisher() -> SweepFinisher:
     """Built once per execution environment."""
-    return App.from_env(os.environ, ()).sweep_finisher
+    return app_from_env(os.environ, ()).sweep_finisher
 
 
 @instrumented

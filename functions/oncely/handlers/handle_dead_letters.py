@@ -6,7 +6,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
 from oncely.run.dead_letters import DeadLetterHandler, DeadLetterOutcome
@@ -16,7 +16,7 @@ from oncely.telemetry import instrumented, telemetry
 @once
 def get_dead_letter_handler() -> DeadLetterHandler:
     """Built once per execution environment."""
-    return App.from_env(os.environ, CONTRACTS).dead_letter_handler
+    return app_from_env(os.environ, CONTRACTS).dead_letter_handler
 
 
 @instrumented

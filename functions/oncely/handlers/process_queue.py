@@ -7,7 +7,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
 from oncely.run.process_batch import BatchProcessor, Delivery
@@ -17,7 +17,7 @@ from oncely.telemetry import instrumented, telemetry
 @once
 def get_worker() -> BatchProcessor:
     """Built once per execution environment."""
-    return App.from_env(os.environ, CONTRACTS).batch_processor
+    return app_from_env(os.environ, CONTRACTS).batch_processor
 
 
 @instrumented

@@ -5,7 +5,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.domain.errors import UnreadableRowError
 from oncely.domain.keys import JobKey
 from oncely.jobs import CONTRACTS
@@ -17,7 +17,7 @@ from oncely.telemetry import instrumented, telemetry
 @once
 def get_publisher() -> EndedJobPublisher:
     """Built once per execution environment."""
-    return App.from_env(os.environ, CONTRACTS).publisher
+    return app_from_env(os.environ, CONTRACTS).publisher
 
 
 @instrumented

@@ -1,4 +1,4 @@
-"""Lambda: the page of the support view, and everything that it reads."""
+"""Lambda: serves the admin page and its read-only API."""
 
 import os
 from http import HTTPStatus
@@ -17,6 +17,7 @@ from oncely.admin_page.http_api import (
 from oncely.admin_page.list_query import ListQuery
 from oncely.admin_page.page_files import PageFiles
 from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.jobs import CONTRACTS
 from oncely.lambda_init import once
 from oncely.telemetry import instrumented
@@ -25,14 +26,14 @@ from oncely.telemetry import instrumented
 @once
 def get_app() -> App:
     """Built once per execution environment."""
-    app = App.from_env(os.environ, CONTRACTS)
+    app = app_from_env(os.environ, CONTRACTS)
     _ = app.job_queries
     return app
 
 
 @once
 def get_page_files() -> PageFiles:
-    """The page's files, with what they must know of this stack."""
+    """Load once per execution environment."""
     settings = get_app().settings
     settings.require("sign_in_url", "sign_in_client_id", "stack_name")
     return PageFiles.load(
@@ -43,45 +44,41 @@ def get_page_files() -> PageFiles:
 
 
 def current_user(request: ApiRequest) -> ApiResponse:
-    """Who is signed in, what that allows, and which kinds of job there are to choose from."""
+    """The signed-in user, their permissions, and the deployed job types."""
     user = request.require_user
     return ApiResponse.json(
         {
             "name": user.name,
             "groups": [*sorted(user.groups)],
             "can_repair": user.can_repair,
-            "job_types": [*sorted(kind.job_type for kind in CONTRACTS)],
+            "job_types": [*sorted(contract.job_type for contract in CONTRACTS)],
         }
     )
 
 
 def search_jobs(request: ApiRequest) -> ApiResponse:
-    """One box: an order, a customer, a reference, a job key."""
-    found = get_app().job_queries.search(request.query.get("q", ""))
-    views = [view.to_summary_json() for view in found.jobs]
-    return ApiResponse.json({"query": found.query, "jobs": [*views]})
+    """Search by order, customer, provider reference or job key."""
+    return ApiResponse.json(get_app().job_queries.search(request.query.get("q", "")).to_json())
 
 
 def list_jobs(request: ApiRequest) -> ApiResponse:
-    """A list with pages."""
+    """One page of a list."""
     listed = get_app().job_queries.list_page(**vars(ListQuery.from_query_string(request.query)))
-    return ApiResponse.json(
-        {"jobs": [view.to_summary_json() for view in listed.jobs], "cursor": listed.cursor}
-    )
+    return ApiResponse.json(listed.to_json())
 
 
 def get_job(request: ApiRequest) -> ApiResponse:
-    """One job."""
+    """One job with its timeline, repairs and contract."""
     view = get_app().job_queries.get(request.query.get("key", ""))
     if view is None:
         return ApiResponse.error(
-            HTTPStatus.NOT_FOUND, "there is no such job; search for it instead"
+            HTTPStatus.NOT_FOUND, "job not found: check the key, or search by order or customer"
         )
     return ApiResponse.json(view.to_json())
 
 
 def get_counts(_request: ApiRequest) -> ApiResponse:
-    """How things stand."""
+    """Counts of what needs attention."""
     return ApiResponse.json(get_app().job_queries.counts().to_json())
 
 
@@ -99,5 +96,5 @@ ROUTES: Routes = {
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Answer one request."""
+    """Handle one request."""
     return handle_event(event, ROUTES)

@@ -1,8 +1,8 @@
-"""Lambda: what an operator changes, and takes out in bulk."""
+"""Lambda: repairs and exports, for operators only."""
 
 import os
 from http import HTTPStatus
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
@@ -18,6 +18,7 @@ from oncely.admin_page.http_api import (
 from oncely.admin_page.list_query import ListQuery
 from oncely.admin_page.repair_body import RepairBody
 from oncely.app import App
+from oncely.aws.ports import app_from_env
 from oncely.domain.effect_outcomes import Json
 from oncely.domain.jobs import Job
 from oncely.jobs import CONTRACTS
@@ -34,41 +35,51 @@ from oncely.operate.repair_request import (
 )
 from oncely.telemetry import instrumented, telemetry
 
+_STALE: Final = "the job changed since you opened it: reload and check again"
+
 
 @once
 def get_app() -> App:
     """Built once per execution environment."""
-    app = App.from_env(os.environ, CONTRACTS)
+    app = app_from_env(os.environ, CONTRACTS)
     _ = app.repairer, app.job_queries
     return app
 
 
 def repair(request: ApiRequest) -> ApiResponse:
-    """One repair, in the name of the person who signed in."""
+    """Apply one repair as the signed-in operator."""
     repair_request = RepairBody.parse(request.body).to_request(actor=request.require_user.name)
     outcome = get_app().repairer.repair(repair_request)
     telemetry().repair_attempted(repair_request, outcome)
     match outcome:
-        case Repaired(after=after, summary=said):
-            return ApiResponse.json({"job": _view_json(after), "said": said})
-        case WouldRepair(after=after, summary=said):
-            return ApiResponse.json({"job": _view_json(after), "said": said, "dry_run": True})
+        case Repaired(after=after, details=details) | WouldRepair(after=after, details=details):
+            return ApiResponse.json(
+                {
+                    "job": _view_json(after),
+                    **details.to_json(),
+                    "dry_run": repair_request.dry_run,
+                }
+            )
         case StaleVersion(current=now):
-            return ApiResponse.error(HTTPStatus.CONFLICT, "changed, reload", job=_view_json(now))
-        case NotAllowed(reason=why) | BusinessRowConflict(reason=why):
-            return ApiResponse.error(HTTPStatus.CONFLICT, why)
+            return ApiResponse.error(
+                HTTPStatus.CONFLICT,
+                _STALE,
+                job=_view_json(now),
+            )
+        case NotAllowed(reason=reason) | BusinessRowConflict(reason=reason):
+            return ApiResponse.error(HTTPStatus.CONFLICT, reason)
         case JobNotFound():
             return ApiResponse.error(
-                HTTPStatus.NOT_FOUND, "there is no such job; search for it instead"
+                HTTPStatus.NOT_FOUND, "job not found: check the key, or search by order or customer"
             )
-        case ProviderUnavailable(reason=why):
-            return ApiResponse.error(HTTPStatus.BAD_GATEWAY, why)
+        case ProviderUnavailable(reason=reason):
+            return ApiResponse.error(HTTPStatus.BAD_GATEWAY, reason)
         case unreachable:
             assert_never(unreachable)
 
 
 def export(request: ApiRequest) -> ApiResponse:
-    """A list as a file that a spreadsheet opens."""
+    """A list as a CSV file."""
     list_query = ListQuery.from_query_string(request.query)
     pages = get_app().job_queries.iter_pages(
         status=list_query.status,
@@ -76,7 +87,7 @@ def export(request: ApiRequest) -> ApiResponse:
         since=list_query.since,
         until=list_query.until,
     )
-    text, more = to_csv(pages, max_jobs=MAX_EXPORTED_JOBS)
+    text, truncated = to_csv(pages, max_jobs=MAX_EXPORTED_JOBS)
     telemetry().jobs_exported(request.require_user.name, dict(request.query))
     return ApiResponse(
         body=text,
@@ -84,7 +95,7 @@ def export(request: ApiRequest) -> ApiResponse:
             "content-type": "text/csv; charset=utf-8",
             "content-disposition": 'attachment; filename="oncely-jobs.csv"',
             "cache-control": "no-store",
-            **({"x-oncely-more": "true"} if more else {}),
+            **({"x-oncely-truncated": "true"} if truncated else {}),
         },
     )
 
@@ -102,5 +113,5 @@ ROUTES: Routes = {
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    """Answer one request."""
+    """Handle one request."""
     return handle_event(event, ROUTES)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 
-@dataclass
+@dataclass(eq=False)
 class RateLimiter:
     """Each request waits for its turn; a rate of None lets all of them through."""
 

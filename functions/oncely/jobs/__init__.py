@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncely.contract import AnyContract
+from oncely import AnyContract
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.sync_contact import SyncContact

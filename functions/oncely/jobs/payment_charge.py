@@ -9,34 +9,35 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from oncely.contract import (
+from oncely import (
+    MAX_ID_LENGTH,
     AlreadyResolved,
-    Contract,
-    Description,
-    EffectCall,
-    Message,
-    Mismatch,
-    PrecheckResult,
-    Proceed,
-    Resources,
-)
-from oncely.domain.effect_outcomes import (
     Anomalous,
     BusinessWrite,
+    Contract,
     Declined,
+    Description,
+    EffectCall,
     EffectOutcome,
+    InvalidMoneyError,
+    Job,
+    JobKey,
+    Message,
+    Mismatch,
+    Money,
     NotFound,
+    PrecheckResult,
     Precondition,
     Prepared,
+    Proceed,
+    Resources,
+    RetryPolicy,
+    RetrySafety,
+    Status,
     Succeeded,
+    format_time,
+    job_key,
 )
-from oncely.domain.errors import InvalidMoneyError
-from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
-from oncely.domain.lifecycle import Status
-from oncely.domain.money import Money
-from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.text import format_time
 from oncely.jobs.receipt_send import ReceiptMessage
 from oncely.providers.interfaces import Payment
 from oncely.providers.ses import SES

@@ -6,22 +6,29 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from oncely.contract import (
+from oncely import (
+    MAX_ID_LENGTH,
     AlreadyResolved,
+    Anomalous,
     Contract,
     Description,
     EffectCall,
+    EffectOutcome,
+    InvalidMoneyError,
+    Job,
+    JobKey,
     Message,
+    Money,
+    NotSent,
     PrecheckResult,
     Proceed,
     Resources,
+    RetryPolicy,
+    RetrySafety,
+    Succeeded,
+    claim_tag,
+    job_key,
 )
-from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, NotSent, Succeeded
-from oncely.domain.errors import InvalidMoneyError
-from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_ID_LENGTH, JobKey, claim_tag, job_key
-from oncely.domain.money import Money
-from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.providers.interfaces import Email
 from oncely.providers.ses import SES
 

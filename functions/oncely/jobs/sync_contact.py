@@ -9,28 +9,30 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from oncely.contract import (
+from oncely import (
+    MAX_ID_LENGTH,
+    Anomalous,
+    BusinessWrite,
     Contract,
     Description,
     EffectCall,
+    EffectOutcome,
+    Job,
+    JobKey,
+    Json,
     Message,
+    NotSent,
     PrecheckResult,
+    Precondition,
     Proceed,
     Resources,
-)
-from oncely.domain.effect_outcomes import (
-    Anomalous,
-    BusinessWrite,
-    EffectOutcome,
-    Json,
-    NotSent,
-    Precondition,
+    RetryPolicy,
+    RetrySafety,
     Succeeded,
+    format_time,
+    job_key,
+    parse_time,
 )
-from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
-from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.text import format_time, parse_time
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmRecord, RecordNotFound
 

@@ -7,29 +7,31 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field
 
-from oncely.contract import (
+from oncely import (
+    MAX_ID_LENGTH,
     MAX_MESSAGE_BYTES,
+    Anomalous,
     Contract,
     Description,
     EffectCall,
+    EffectOutcome,
+    InProgress,
+    Job,
+    JobKey,
+    Json,
     Message,
+    NotSent,
     PrecheckResult,
     Proceed,
     Resources,
-    encode_message,
-)
-from oncely.domain.effect_outcomes import (
-    Anomalous,
-    EffectOutcome,
-    InProgress,
-    Json,
-    NotSent,
+    RetryPolicy,
+    RetrySafety,
     Succeeded,
+    encode_message,
+    format_time,
+    job_key,
+    parse_time,
 )
-from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
-from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.text import format_time, parse_time
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmPage, CrmRecord
 

@@ -7,42 +7,47 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from oncely.contract import (
+from oncely import (
+    MAX_ID_LENGTH,
     AlreadyResolved,
-    Contract,
-    Description,
-    EffectCall,
-    Message,
-    PrecheckResult,
-    Proceed,
-    Resources,
-)
-from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
     BusinessWrite,
+    Contract,
+    Description,
+    EffectCall,
     EffectOutcome,
+    Job,
+    JobKey,
     Json,
     LookupFailed,
+    Message,
     NotFound,
     NotSent,
+    PrecheckResult,
     Precondition,
     Prepared,
+    Proceed,
+    Resources,
+    RetryLimits,
+    RetryPolicy,
+    RetrySafety,
     Succeeded,
+    format_time,
+    job_key,
+    parse_time,
 )
-from oncely.domain.jobs import Job
-from oncely.domain.keys import MAX_ID_LENGTH, JobKey, job_key
-from oncely.domain.profiles import RetryLimits, RetryPolicy, RetrySafety
-from oncely.domain.text import format_time, parse_time
 from oncely.providers.hubspot import HUBSPOT
-from oncely.providers.interfaces import CrmConflict, CrmRecord, RecordNotFound
+from oncely.providers.interfaces import (
+    EMAIL_PROPERTY,
+    VERSION_PROPERTY,
+    CrmConflict,
+    CrmRecord,
+    RecordNotFound,
+)
 
 _BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
-# Two properties of our own on the CRM's contacts: the unique one, and which version it holds.
-VERSION_PROPERTY: Final = "oncely_version"
-# The property by which an existing contact is proved to be the same person.
-EMAIL_PROPERTY: Final = "email"
 _OUT_OF_TIME: Final = NotSent(
     "too little time was left for the next request; nothing was written",
     retry_after=timedelta(0),

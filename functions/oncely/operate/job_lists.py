@@ -1,4 +1,4 @@
-"""Where each list of jobs comes from: what operators act on, what is in progress, what is done."""
+"""Where each list of jobs comes from: an index for each status, the history for done jobs."""
 
 import heapq
 from collections.abc import Iterator, Mapping
@@ -19,21 +19,21 @@ LISTS: Final[Mapping[str, tuple[Status, ...]]] = MappingProxyType(
         **{status.value: (status,) for status in Status},
     }
 )
-# The history is read day by day, so a list of what is done has a beginning.
+# The history is read day by day, so the list of done jobs needs a start.
 FINISHED_WINDOW: Final = timedelta(days=1)
 _MAX_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def statuses_for_list(name: str | None) -> tuple[Status, ...]:
-    """The statuses of a list; None: of everything that operators act on."""
+    """The statuses of a list (default: all that operators act on)."""
     if name is not None and name not in LISTS:
-        raise InvalidRequestError(f"there is no list {name[:40]!r}; there are {', '.join(LISTS)}")
+        raise InvalidRequestError(f"unknown status {name[:40]!r}: use one of {', '.join(LISTS)}")
     return tuple(sorted(ATTENTION)) if name is None else LISTS[name]
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobLists:
-    """Reads the indexes and the history; never the table."""
+    """Reads the indexes and the history. Never scans the table."""
 
     job_index: JobIndex
     due_index: DueIndex
@@ -50,10 +50,10 @@ class JobLists:
         job_type: str | None = None,
         limit: int,
     ) -> Iterator[JobListEntry]:
-        """The jobs of a list, read as they are taken; `behind` goes on where a page ended.
+        """The jobs of a list, read lazily. `resume_at` continues where a page ended.
 
-        What operators act on and what is done go by when each got there, the newest first. What
-        is in progress goes by when each is due, the longest due first.
+        Jobs in progress are sorted by due time, oldest first. All others are sorted by when they
+        entered their status, newest first.
         """
         if statuses == (Status.FINISHED,):
             end = until or self.clock.now()
@@ -73,9 +73,10 @@ class JobLists:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Iterator[JobListEntry]:
-        """What is in progress by when it is due, the longest due first.
+        """The jobs in progress by due time, oldest first.
 
-        Among them are a few of other statuses, such as ends that still owe something: rows tell.
+        A few have other statuses, such as ended jobs that are not published yet. The caller reads
+        the rows and drops them.
         """
         rows = heapq.merge(
             *(

@@ -1,4 +1,4 @@
-"""Answers people's questions about jobs: one search box, lists, one job, counts; it only reads."""
+"""Read-only queries for operators and support agents: search, lists, one job, counts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,57 +12,75 @@ from oncely.domain.errors import InvalidInputError, InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_KEY_LENGTH, JobKey, is_job_type
 from oncely.domain.lifecycle import Status
-from oncely.domain.text import format_time
+from oncely.domain.text import format_time, mask_emails
 from oncely.operate.job_lists import IN_PROGRESS, LISTS, JobLists, statuses_for_list
 from oncely.operate.job_view import JobView, build_view
 from oncely.operate.page_cursor import ListCursor
-from oncely.ports import Clock, DueIndex, FinishedJobs, JobIndex, JobListEntry, JobStore
+from oncely.ports import (
+    Clock,
+    DueIndex,
+    FinishedJobs,
+    JobIndex,
+    JobListEntry,
+    JobStore,
+    UnreadableRow,
+)
 from oncely.registry import ContractRegistry
 
-# A customer of ten years may have more; the newest are what is asked for.
+# A customer of ten years may have more. The newest are the ones people ask about.
 MAX_SEARCH_RESULTS: Final = 50
 MAX_PAGE_SIZE: Final = 100
-# A list of one job type may have to go past many others: then it goes on with the next page.
+# A list of a rare job type may skip many others. The next page continues from there.
 MAX_ROWS_READ: Final = 1000
-# Every view of a list counts. Beyond this a count says "more": nobody needs to know
-# whether there are 1,000 or 40,000, and it must cost the same however many there are.
+# Every list view counts. Beyond this the page shows "1,000+", so that a count costs the same
+# however many jobs there are.
 MAX_COUNT: Final = 1_000
-# Keys of one business id that are looked for at once; few have more than a first one.
+# Keys of one subject that are read at once. Few subjects have more than the first one.
 _KEYS_PER_LOOKUP: Final = 2
-# Who takes a whole list goes past this many index entries at most, also of a rare job type.
+# The most index entries that an export reads, also when the job type is rare.
 MAX_ENTRIES_SCANNED: Final = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResults:
-    """What a search gave, the newest first."""
+    """The jobs that match a text, newest first."""
 
     query: str
     jobs: tuple[JobView, ...]
+    unreadable: tuple[UnreadableRow, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields for the admin page and `--json`."""
+        return {"query": self.query, **_rows_json(self.jobs, self.unreadable)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobPage:
-    """Some jobs of a list; `cursor` goes on, None: that was all."""
+    """Some jobs of a list. `cursor` is None if there are no more."""
 
     jobs: tuple[JobView, ...]
     cursor: str | None
+    unreadable: tuple[UnreadableRow, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields for the admin page."""
+        return {**_rows_json(self.jobs, self.unreadable), "cursor": self.cursor}
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobCounts:
-    """How things stand; a name in `more` was counted up to MAX_COUNT only."""
+    """Counts for the top of the page. Names in `truncated` were counted only up to MAX_COUNT."""
 
     needs_review: int
     unknown: int
     pending: int
     failed_today: int
-    # Since when an outcome is unknown, or a job is due, for the longest time.
+    # When the longest unknown, or longest overdue, job got there.
     oldest_unresolved_at: datetime | None
     truncated: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """What the page and the command show."""
+        """The fields for the admin page."""
         oldest = self.oldest_unresolved_at
         return {
             "needs_review": self.needs_review,
@@ -70,13 +88,13 @@ class JobCounts:
             "pending": self.pending,
             "failed_today": self.failed_today,
             "oldest_unresolved_at": None if oldest is None else format_time(oldest),
-            "more": list(self.truncated),
+            "truncated": list(self.truncated),
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobQueries:
-    """Reads through indexes and by key; never the table."""
+    """Reads indexes and single rows. Never scans the table."""
 
     registry: ContractRegistry
     store: JobStore
@@ -86,20 +104,24 @@ class JobQueries:
     clock: Clock
 
     def search(self, text: str) -> SearchResults:
-        """Every job that a text may mean: a job key, an order, a customer, a reference."""
+        """Find jobs by job key, subject, customer or provider reference."""
         query = text.strip()
         if not query:
             raise InvalidRequestError(
-                "type an order, a customer, a provider's reference or a job key"
+                "enter an order, a customer, a provider reference or a job key"
             )
         if not _is_indexable(query):
             return SearchResults(query=query, jobs=())
         derived = self._jobs_by_derived_key(_spellings(query))
         matches = self._matches(query, derived)
         rows = derived | self.job_index.get_many([key for key in matches if key not in derived])
-        views = [self._view(job).with_match(matches[key]) for key, job in rows.items()]
+        views = [
+            self._view(row).with_match(matches[key])
+            for key, row in rows.items()
+            if isinstance(row, Job)
+        ]
         newest = sorted(views, key=lambda view: view.job.created_at, reverse=True)
-        return SearchResults(query=query, jobs=tuple(newest))
+        return SearchResults(query=query, jobs=tuple(newest), unreadable=_unreadable(rows.values()))
 
     def list_page(
         self,
@@ -111,9 +133,9 @@ class JobQueries:
         cursor: str | None = None,
         limit: int = 25,
     ) -> JobPage:
-        """Some jobs of a list; `since` and `until` are of the times that it goes by."""
+        """One page of a list. `since` and `until` bound the time that the list is sorted by."""
         if not 1 <= limit <= MAX_PAGE_SIZE:
-            raise InvalidRequestError(f"a page holds 1 to {MAX_PAGE_SIZE} jobs, not {limit}")
+            raise InvalidRequestError(f"limit must be 1 to {MAX_PAGE_SIZE}, not {limit}")
         position = ListCursor.parse(cursor)
         statuses = statuses_for_list(status)
         _check_time_window(since, until)
@@ -126,10 +148,7 @@ class JobQueries:
             limit=len(position.shown) + limit + 1,
         )
         taken, further = _take_page(entries, position, job_type=job_type, limit=limit)
-        return JobPage(
-            jobs=tuple(self._current_rows(taken, statuses)),
-            cursor=None if further is None else str(further),
-        )
+        return self._page(taken, statuses, None if further is None else str(further))
 
     def iter_pages(
         self,
@@ -139,7 +158,7 @@ class JobQueries:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Iterator[JobPage]:
-        """All jobs of a list, read as they are taken; the last page goes on if looking was cut."""
+        """All pages of a list, read lazily. The last has a cursor if the scan limit was reached."""
         statuses = statuses_for_list(status)
         _check_time_window(since, until)
         position, taken = ListCursor(), list[JobKey]()
@@ -148,25 +167,25 @@ class JobQueries:
         )
         for scanned, one in enumerate(entries):
             if scanned == MAX_ENTRIES_SCANNED:
-                yield JobPage(jobs=tuple(self._current_rows(taken, statuses)), cursor=str(position))
+                yield self._page(taken, statuses, str(position))
                 return
             position = position.after(one)
             if job_type in {None, one.job_type}:
                 taken.append(one.job_key)
             if len(taken) == MAX_PAGE_SIZE:
-                yield JobPage(jobs=tuple(self._current_rows(taken, statuses)), cursor=None)
+                yield self._page(taken, statuses)
                 taken = []
-        yield JobPage(jobs=tuple(self._current_rows(taken, statuses)), cursor=None)
+        yield self._page(taken, statuses)
 
     def get(self, key: str) -> JobView | None:
-        """One job; None: there is no row of it."""
+        """One job. Returns None if it has no row."""
         if not _is_indexable(key) or not _is_job_key(key):
             return None
         job = self.store.get(JobKey(key))
         return None if job is None else self._view(job)
 
     def counts(self) -> JobCounts:
-        """How things stand; today is the day in UTC."""
+        """Count what needs attention. Today is the day in UTC."""
         midnight = self.clock.now().astimezone(UTC).replace(hour=0, minute=0, second=0)
         today = midnight.replace(microsecond=0)
         pending, oldest = self._pending()
@@ -182,16 +201,19 @@ class JobQueries:
             truncated=tuple(name for name, number in counted.items() if number >= MAX_COUNT),
         )
 
-    def _current_rows(
-        self, keys: Sequence[JobKey], statuses: tuple[Status, ...]
-    ) -> Iterator[JobView]:
-        """The rows of a list; an index lags, and a row that has moved on is no longer in it."""
+    def _page(
+        self, keys: Sequence[JobKey], statuses: tuple[Status, ...], cursor: str | None = None
+    ) -> JobPage:
+        """Read the rows. The index lags: a row that has left the list since is dropped."""
         rows = self.job_index.get_many(keys)
-        found = (rows[key] for key in keys if key in rows)
-        return (self._view(job) for job in found if job.status in statuses)
+        found = [rows[key] for key in keys if key in rows]
+        current = (row for row in found if isinstance(row, Job) and row.status in statuses)
+        return JobPage(
+            jobs=tuple(map(self._view, current)), cursor=cursor, unreadable=_unreadable(found)
+        )
 
     def _matches(self, query: str, derived: Iterable[JobKey]) -> dict[JobKey, str]:
-        """The keys that a text leads to, each with the first way it was found."""
+        """The keys that match, each with the first field that matched."""
         finder = self.job_index
         matches: dict[JobKey, str] = {}
         if _is_job_key(query):
@@ -207,9 +229,9 @@ class JobQueries:
             matches.setdefault(key, "provider reference")
         return matches
 
-    def _jobs_by_derived_key(self, subjects: Iterable[str]) -> dict[JobKey, Job]:
-        """The jobs whose keys follow from a business id, as long as each has a row."""
-        found: dict[JobKey, Job] = {}
+    def _jobs_by_derived_key(self, subjects: Iterable[str]) -> dict[JobKey, Job | UnreadableRow]:
+        """The rows whose keys are derived from a subject. Stops at the first missing row."""
+        found: dict[JobKey, Job | UnreadableRow] = {}
         remaining = [
             _keys_for_subject(contract_type, subject)
             for contract_type in self.registry
@@ -229,10 +251,7 @@ class JobQueries:
         return self.job_index.count((status,), since=since, limit=MAX_COUNT)
 
     def _pending(self) -> tuple[int, datetime | None]:
-        """How many jobs are in progress, and since when the oldest of them waits for its outcome.
-
-        One that is not due yet waits for nobody, unless its outcome is unknown.
-        """
+        """The number of jobs in progress, and when the oldest overdue or unknown one got there."""
         due = [one.at for one in islice(self._lists.due(LISTS[IN_PROGRESS]), MAX_COUNT)]
         unknown = self.job_index.by_status((Status.UNKNOWN,), oldest_first=True)
         late = [at for at in due[:1] if at <= self.clock.now()]
@@ -249,16 +268,29 @@ class JobQueries:
         )
 
 
+def _unreadable(rows: Iterable[Job | UnreadableRow]) -> tuple[UnreadableRow, ...]:
+    return tuple(row for row in rows if isinstance(row, UnreadableRow))
+
+
+def _rows_json(jobs: Iterable[JobView], unreadable: Iterable[UnreadableRow]) -> dict[str, Json]:
+    return {
+        "jobs": [view.to_summary_json() for view in jobs],
+        "unreadable": [
+            {"job_key": row.job_key, "reason": mask_emails(row.reason)} for row in unreadable
+        ],
+    }
+
+
 def _check_time_window(since: datetime | None, until: datetime | None) -> None:
-    """DynamoDB would refuse the other way round, in words that nobody understands."""
+    # DynamoDB rejects a reversed window too, but its error does not say what to change.
     if since is not None and until is not None and until < since:
-        raise InvalidRequestError("the time window ends before it begins: swap the two times")
+        raise InvalidRequestError("the time range ends before it begins: swap the two times")
 
 
 def _take_page(
     entries: Iterator[JobListEntry], start: ListCursor, *, job_type: str | None, limit: int
 ) -> tuple[list[JobKey], ListCursor | None]:
-    """The next keys of a list, and where it goes on; None: it has ended."""
+    """The next keys of a list and the cursor behind them. The cursor is None at the end."""
     taken: list[JobKey] = []
     new = (one for one in entries if not start.already_shown(one))
     position = start
@@ -272,7 +304,7 @@ def _take_page(
 
 
 def _spellings(query: str) -> tuple[str, ...]:
-    """`order_18452`, `#18452` and `18452` mean the same, however the shop writes its ids."""
+    """`order_18452`, `#18452` and `18452` mean the same order."""
     bare = _strip_prefix(query)
     return tuple(dict.fromkeys((query, bare, f"order_{bare}", f"#{bare}")))
 
@@ -282,7 +314,7 @@ def _strip_prefix(query: str) -> str:
 
 
 def _keys_for_subject(contract_type: type[AnyContract], subject: str) -> Iterator[JobKey]:
-    """The keys of a business id; none, if it cannot be part of one."""
+    """The keys derived from a subject. None if it cannot be part of a key."""
     try:
         yield from contract_type.keys_for_subject(subject)
     except InvalidInputError:
@@ -290,13 +322,13 @@ def _keys_for_subject(contract_type: type[AnyContract], subject: str) -> Iterato
 
 
 def _is_job_key(text: str) -> bool:
-    """Whether it is written like a key, also of a job type that is not deployed any more."""
+    """Whether it looks like a job key, also of a job type that is no longer deployed."""
     job_type, separator, rest = text.partition(":")
     return bool(separator and rest) and is_job_type(job_type)
 
 
 def _is_indexable(text: str) -> bool:
-    """Whether any index could hold it; half a character cannot even be sent."""
+    """Whether any index could hold it. A lone surrogate cannot even be sent."""
     return len(text) <= MAX_KEY_LENGTH and not any(
         "\ud800" <= character <= "\udfff" for character in text
     )

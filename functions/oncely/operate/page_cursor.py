@@ -1,4 +1,4 @@
-"""Where a list goes on: a time, and what was shown of that very moment."""
+"""Where the next page of a list starts: a time, and the jobs of that time already shown."""
 
 import base64
 import binascii
@@ -15,21 +15,21 @@ from oncely.ports import JobListEntry
 
 @dataclass(frozen=True)
 class ListCursor:
-    """The order of equal times is an index's own affair, so what was shown of one is named."""
+    """An index may order equal times differently each time, so shown jobs are listed by key."""
 
     at: datetime | None = None
     shown: frozenset[JobKey] = frozenset()
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """Read what a page gave; anything else is a mistake of the sender's."""
+        """Read a cursor that a page returned."""
         if not text:
             return cls()
         try:
             at, shown = json.loads(base64.urlsafe_b64decode(text.encode()))
             return cls(parse_time(at), frozenset(JobKey(str(key)) for key in shown))
         except (ValueError, TypeError, RecursionError, binascii.Error):
-            raise InvalidRequestError("this page is not known; begin with the first") from None
+            raise InvalidRequestError("invalid cursor: start from the first page") from None
 
     def __str__(self) -> str:
         at = None if self.at is None else format_time(self.at)
@@ -37,10 +37,10 @@ class ListCursor:
         return base64.urlsafe_b64encode(plain.encode()).decode()
 
     def already_shown(self, entry: JobListEntry) -> bool:
-        """Whether an earlier page held it."""
+        """Whether an earlier page showed it."""
         return entry.at == self.at and entry.job_key in self.shown
 
     def after(self, entry: JobListEntry) -> "ListCursor":
-        """Behind this one."""
+        """The cursor behind this entry."""
         same = self.shown if entry.at == self.at else frozenset()
         return ListCursor(entry.at, same | {entry.job_key})

@@ -1,8 +1,9 @@
 """What a person wants done about a job, and everything that can come of it."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
@@ -37,26 +38,55 @@ class RepairRequest:
             ref.strip() and ref.isprintable() and len(ref) <= MAX_ID_LENGTH
         ):
             raise InvalidRequestError(
-                "a reference is the provider's id, printable, of at most "
-                f"{MAX_ID_LENGTH} characters"
+                f"a reference is the provider's id: printable, at most {MAX_ID_LENGTH} characters"
             )
 
 
 @dataclass(frozen=True)
+class LookupAnswer:
+    """What a provider answered when a repair looked up the effect."""
+
+    provider: str
+    outcome: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.provider} lookup: {self.outcome}, {self.detail}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairDetails:
+    """What a repair did, and what the provider answered if it was looked up."""
+
+    lookup: LookupAnswer | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        return "; ".join(str(part) for part in (self.lookup, self.note) if part)
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields for the admin page and `--json`."""
+        return {"lookup": None if self.lookup is None else {**vars(self.lookup)}, "note": self.note}
+
+
+NO_DETAILS: Final = RepairDetails()
+
+
+@dataclass(frozen=True)
 class Repaired:
-    """It is done; `said` is what was heard outside, in words."""
+    """The repair was applied."""
 
     before: Job
     after: Job
-    summary: str
+    details: RepairDetails = NO_DETAILS
 
 
 @dataclass(frozen=True)
 class WouldRepair:
-    """A dry run: what the job would be, and what was heard."""
+    """A dry run: the job as the repair would leave it."""
 
     after: Job
-    summary: str
+    details: RepairDetails = NO_DETAILS
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from oncely.domain.jobs import Job
 from oncely.domain.keys import fingerprint
 from oncely.domain.repairs import Repair, resolve_manually, resolved_elsewhere
 from oncely.operate.repair_request import (
+    NO_DETAILS,
     BusinessRowConflict,
+    RepairDetails,
     Repaired,
     RepairOutcome,
     RepairRequest,
@@ -41,7 +43,7 @@ class RepairWriter:
         self,
         row: Job,
         decision: Decision,
-        summary: str = "",
+        details: RepairDetails = NO_DETAILS,
         *,
         business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
         contract: AnyContract | None = None,
@@ -56,12 +58,12 @@ class RepairWriter:
             now=now,
         )
         if self.request.dry_run:
-            return self._dry_run(after, summary, business_writes(after))
+            return self._dry_run(after, details, business_writes(after))
         match self.reconciler.store.compare_and_swap(
             row, after, business_writes=business_writes(after)
         ):
             case Swapped(job=job):
-                return Repaired(row, job, summary)
+                return Repaired(row, job, details)
             case VersionConflict(row=newer):
                 return StaleVersion(newer or row)
             case BusinessWriteConflict(reason=why):
@@ -70,7 +72,7 @@ class RepairWriter:
                 assert_never(unreachable)
 
     def _dry_run(
-        self, after: Job, summary: str, business_writes: Sequence[BusinessWrite]
+        self, after: Job, details: RepairDetails, business_writes: Sequence[BusinessWrite]
     ) -> WouldRepair | BusinessRowConflict:
         """Read the rows that would go along: what they refuse now must not be promised."""
         table = self.reconciler.dependencies.table
@@ -78,7 +80,7 @@ class RepairWriter:
             str(one) for one in business_writes if not one.applies_to(table(one.table).get(one.key))
         ]
         return (
-            BusinessRowConflict(", ".join(conflicts)) if conflicts else WouldRepair(after, summary)
+            BusinessRowConflict(", ".join(conflicts)) if conflicts else WouldRepair(after, details)
         )
 
 
@@ -97,14 +99,18 @@ class ManualResolution:
         if isinstance(local, str):
             return BusinessRowConflict(local)
         return self.writer.write(
-            row, decision, "a person's word", business_writes=local, contract=contract
+            row,
+            decision,
+            RepairDetails(note="resolved by the operator"),
+            business_writes=local,
+            contract=contract,
         )
 
     def resolve_job_only(self, row: Job) -> RepairOutcome:
         """A job whose message cannot be read here ends by that word, and nothing else changes."""
         decision = self._decision(row, f"closed without our own rows: {self.writer.request.reason}")
-        summary = "a person's word; our own rows are not changed, mend them by hand"
-        return self.writer.write(row, decision, summary)
+        note = "resolved by the operator; business rows are not changed, fix them by hand"
+        return self.writer.write(row, decision, RepairDetails(note=note))
 
     def _decision(self, row: Job, reason: str) -> Decision:
         request = self.writer.request

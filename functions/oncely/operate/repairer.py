@@ -44,8 +44,10 @@ from oncely.operate.job_view import contract_for
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     JobNotFound,
+    LookupAnswer,
     NotAllowed,
     ProviderUnavailable,
+    RepairDetails,
     Repaired,
     RepairOutcome,
     RepairRequest,
@@ -171,14 +173,14 @@ class _RepairRun:
                     "provider_ref": ref,
                     "deployment": row.deployment or self.table.deployment,
                 }
-                summary = (
-                    f"{ref} was found, and is saved with the job: look at it, and repair again"
+                details = RepairDetails(
+                    note=f"{ref} was found and saved with the job: check it, then repair again"
                 )
-                return self._writer.write(row, replace(saved, changes=named), summary)
+                return self._writer.write(row, replace(saved, changes=named), details)
             case LookupFailed(reason=reason):
-                return ProviderUnavailable(self._describe_lookup("no answer", reason))
+                return ProviderUnavailable(str(self._lookup_answer("no answer", reason)))
             case answer:
-                return NotAllowed(self._describe_lookup(short_label(answer), answer.reason))
+                return NotAllowed(str(self._lookup_answer(short_label(answer), answer.reason)))
 
     def _resolve(self, row: Job) -> RepairOutcome:
         """What the reconciler does with a job that was asked for, in the person's name."""
@@ -192,9 +194,9 @@ class _RepairRun:
         if done.job is None:
             return StaleVersion(reconciler.store.get(row.job_key) or row)
         if done.lookup_failed:
-            return ProviderUnavailable(self._describe_lookup("no answer", done.reason))
+            return ProviderUnavailable(str(self._lookup_answer("no answer", done.reason)))
         return self._to_outcome(
-            row, done.job, self._describe_lookup(lookup_summary(done.job), done.reason)
+            row, done.job, self._lookup_answer(lookup_summary(done.job), done.reason)
         )
 
     def _note_lookup(self, row: Job) -> RepairOutcome:
@@ -202,9 +204,11 @@ class _RepairRun:
         lookup = lookup_effect(row, self.contract, self.message, self.table)
         if refusal := self._check_lookup(lookup):
             return refusal
-        summary = self._describe_lookup(short_label(lookup.outcome), lookup.outcome.reason)
+        answer = self._lookup_answer(short_label(lookup.outcome), lookup.outcome.reason)
         return self._writer.write(
-            row, note(f"asked the provider: {self.request.reason}; {summary}"), summary
+            row,
+            note(f"asked the provider: {self.request.reason}; {answer}"),
+            RepairDetails(lookup=answer),
         )
 
     def _reopen(self, row: Job) -> RepairOutcome:
@@ -226,10 +230,10 @@ class _RepairRun:
         )
         if isinstance(decision, str):
             return NotAllowed(decision)
-        summary = "the row is proof enough"
+        details = RepairDetails(note="no lookup needed: the row proves that nothing was sent")
         if answer is not None:
-            summary = self._describe_lookup(short_label(answer), answer.reason)
-        return self._write_and_send(row, decision, summary)
+            details = RepairDetails(lookup=self._lookup_answer(short_label(answer), answer.reason))
+        return self._write_and_send(row, decision, details)
 
     def _fail_if_closed(self, row: Job) -> RepairOutcome:
         """A job never fails while a payment of its own is open: that is closed first."""
@@ -242,7 +246,7 @@ class _RepairRun:
             case StillOpen():
                 return self._close_first(row, answer)
             case LookupFailed() | LookupUnsupported():
-                return ProviderUnavailable(self._describe_lookup("no answer", answer.reason))
+                return ProviderUnavailable(str(self._lookup_answer("no answer", answer.reason)))
             case (
                 Succeeded()
                 | NotSent()
@@ -254,7 +258,7 @@ class _RepairRun:
                 | NotFound()
             ):
                 return NotAllowed(
-                    f"{self._describe_lookup(short_label(answer), answer.reason)}; "
+                    f"{self._lookup_answer(short_label(answer), answer.reason)}; "
                     "it has failed only when nothing was taken, or when all of it was returned"
                 )
             case unreachable:
@@ -275,13 +279,16 @@ class _RepairRun:
             reference=self.request.reference,
             now=self.repairer.reconciler.clock.now(),
         )
-        summary = self._describe_lookup(short_label(outcome), outcome.reason)
-        return self._write_and_send(row, decision, f"{summary}; a worker closes it first")
+        details = RepairDetails(
+            lookup=self._lookup_answer(short_label(outcome), outcome.reason),
+            note="a worker closes it first",
+        )
+        return self._write_and_send(row, decision, details)
 
     def _resend(self, row: Job) -> RepairOutcome:
         now = self.repairer.reconciler.clock.now()
         decision = operator_resend(row, self.contract.policy, reason=self.request.reason, now=now)
-        return self._write_and_send(row, decision, "its message is sent again")
+        return self._write_and_send(row, decision, RepairDetails(note="message resent"))
 
     def _resubmit(self, row: Job) -> RepairOutcome:
         """The first job stays as it is; the new one runs only while it does."""
@@ -298,7 +305,7 @@ class _RepairRun:
             reason=self.request.reason,
             now=self.repairer.reconciler.clock.now(),
         )
-        written = self._writer.write(row, decision, f"{key} is sent")
+        written = self._writer.write(row, decision, RepairDetails(note=f"{key} is sent"))
         if not isinstance(written, Repaired):
             return written
         # The note above expires with its row; the new job keeps who decided on it.
@@ -309,8 +316,10 @@ class _RepairRun:
         )
         return _with_send_failure(written) if made.created and not made.sent else written
 
-    def _write_and_send(self, row: Job, decision: Decision, summary: str) -> RepairOutcome:
-        outcome = self._writer.write(row, decision, summary)
+    def _write_and_send(
+        self, row: Job, decision: Decision, details: RepairDetails
+    ) -> RepairOutcome:
+        outcome = self._writer.write(row, decision, details)
         if not isinstance(outcome, Repaired):
             return outcome
         # If this fails, the row falls due, and is sent then.
@@ -326,26 +335,25 @@ class _RepairRun:
         if lookup.facts is None and isinstance(outcome, Anomalous):
             return BusinessRowConflict(f"{outcome.reason}: mend our own rows first")
         if isinstance(outcome, LookupFailed | LookupUnsupported):
-            return ProviderUnavailable(self._describe_lookup("no answer", outcome.reason))
+            return ProviderUnavailable(str(self._lookup_answer("no answer", outcome.reason)))
         return None
 
-    def _to_outcome(self, row: Job, job: Job, summary: str) -> Repaired | WouldRepair:
+    def _to_outcome(self, row: Job, job: Job, answer: LookupAnswer) -> Repaired | WouldRepair:
         if not self.request.dry_run:
-            return Repaired(row, job, summary)
-        unchecked = "; whether our own rows take it is seen when it is done" if job.ended else ""
-        return WouldRepair(job, summary + unchecked)
+            return Repaired(row, job, RepairDetails(lookup=answer))
+        unchecked = "the business rows are checked only when the repair runs" if job.ended else ""
+        return WouldRepair(job, RepairDetails(lookup=answer, note=unchecked))
 
     @property
     def _writer(self) -> RepairWriter:
         return RepairWriter(self.repairer.reconciler, self.request)
 
-    def _describe_lookup(self, label: str, reason: str) -> str:
-        return f"{self.contract.policy.profile.name} says: {label}, {mask_emails(reason)}"
+    def _lookup_answer(self, outcome: str, reason: str) -> LookupAnswer:
+        return LookupAnswer(self.contract.policy.profile.name, outcome, mask_emails(reason))
 
 
 def _with_send_failure(done: Repaired) -> Repaired:
     """The row is written, and carries the job; a person must not wait for a worker meanwhile."""
-    later = (
-        f"{done.summary}; its queue did not take the message, so it is sent when the row falls due"
-    )
-    return replace(done, summary=later)
+    failed = "the queue rejected the message; the next sweep sends it"
+    both = "; ".join(filter(None, (done.details.note, failed)))
+    return replace(done, details=replace(done.details, note=both))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from oncely.domain.effect_outcomes import (
     Anomalous,
@@ -15,6 +15,11 @@ from oncely.domain.effect_outcomes import (
 )
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
+
+# The version of our record that a contact holds.
+VERSION_PROPERTY: Final = "oncely_version"
+# Proves that an existing contact is the same person.
+EMAIL_PROPERTY: Final = "email"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,22 +1,24 @@
-"""What people are told: what is known, what is not, and which command to run next."""
+"""Alert texts: impact first, then what is known and unknown, and the command to run next."""
 
 from collections.abc import Iterable
 
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
-from oncely.domain.review import known_facts, open_question
+from oncely.domain.repairs import Repair
+from oncely.domain.review import impact, known_facts, open_question
 from oncely.domain.text import redacted_line
 from oncely.ports import Alert
 
 
 def review_alert(job: Job, *, stack: str) -> Alert:
-    """A job that no rule may decide about."""
+    """The alert for a job that needs review."""
     lines = [
+        impact(job),
         f"Job: {job.job_key}",
         f"Status: {job.status.label} ({job.status})",
-        f"Why: {redacted_line(job.last_error or 'no reason was recorded')}",
+        f"Reason: {redacted_line(job.last_error or 'no reason was recorded')}",
         *(f"Known: {fact}" for fact in known_facts(job)),
-        f"Not known: {open_question(job)}",
+        f"Unknown: {open_question(job)}",
         f"Next: {show_command(job.job_key, stack)}",
         f"Then: {lookup_command(job.job_key, stack)}",
     ]
@@ -28,12 +30,13 @@ def review_alert(job: Job, *, stack: str) -> Alert:
 
 
 def conflict_alert(key: JobKey, reason: str, *, stack: str) -> Alert:
-    """A message for a job that stands for something else."""
+    """The alert for a message whose key belongs to a job with other business values."""
     lines = [
+        "A message was rejected and nothing was sent for it. The existing job is unchanged.",
         f"Job: {key}",
-        f"Why: {redacted_line(reason)}",
-        "Known: the job itself is untouched; the message is among the rejects, with this reason",
-        "Not known: which of the two its producer meant",
+        f"Reason: {redacted_line(reason)}",
+        "Known: the message is in the rejects queue, with this reason",
+        "Unknown: which of the two messages is correct",
         f"Next: {show_command(key, stack)}",
     ]
     return Alert(
@@ -42,39 +45,41 @@ def conflict_alert(key: JobKey, reason: str, *, stack: str) -> Alert:
 
 
 def orphaned_outcome_alert(key: JobKey, outcome: str, *, stack: str) -> Alert:
-    """An answer of the provider's for a job whose row was deleted meanwhile."""
+    """The alert for an outcome of a job whose row was deleted."""
     lines = [
+        "The provider reported an outcome that could not be recorded: the job's row was deleted.",
         f"Job: {key}",
-        f"Why: {redacted_line(outcome)}",
-        "Known: the provider gave this answer, and no row was made for it",
-        "Not known: who deleted the row, and what our own rows should say",
+        f"Outcome: {redacted_line(outcome)}",
+        "Known: no new row was created, and no business row was changed",
+        "Unknown: who deleted the row, and what the business rows should say",
         f"Next: {show_command(key, stack)}",
     ]
     return Alert(subject=f"Oncely: {key} has no row", text="\n".join(lines), job_key=key)
 
 
 def dead_letter_alert(dead_letters: Iterable[tuple[str, str]], *, stack: str) -> Alert:
-    """Messages that workers gave up on, each by its job's key or its own id, with what is so."""
+    """The alert for dead letters, each with its job key or message id and what happens to it."""
     lines = [f"{name}: {redacted_line(reason)}" for name, reason in dead_letters]
     text = [
+        "No jobs are lost. Each is tracked in its row, and ready jobs are resent automatically.",
         *lines,
-        "Known: no job is lost; the rows carry them on, and what is ready is sent again",
-        "Not known: why the workers failed or were killed",
+        "Known: the workers failed or timed out on these messages",
+        "Unknown: why the workers failed",
         "Next: look for errors and timeouts in the log of that queue's worker",
         f"Then: oncely redrive{_stack_option(stack)}",
     ]
-    count = "a dead letter" if len(lines) == 1 else f"{len(lines)} dead letters"
+    count = "1 dead letter" if len(lines) == 1 else f"{len(lines)} dead letters"
     return Alert(subject=f"Oncely: {count}", text="\n".join(text))
 
 
 def show_command(key: JobKey, stack: str) -> str:
-    """The command that shows a job; its key holds no character that a shell would take."""
+    """The command that shows a job. A job key needs no shell escapes inside quotes."""
     return f"oncely show '{key}'{_stack_option(stack)}"
 
 
 def lookup_command(key: JobKey, stack: str) -> str:
-    """The command that puts the provider's answer beside ours, and changes nothing else."""
-    return f"oncely repair '{key}' ask --reason 'an alert'{_stack_option(stack)}"
+    """The command that looks up the outcome at the provider and notes it."""
+    return f"oncely repair '{key}' {Repair.LOOK_UP} --reason 'an alert'{_stack_option(stack)}"
 
 
 def _stack_option(stack: str) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from oncely.domain.claims import Claim, apply_claim
 from oncely.domain.due import DUE_SHARDS, DueAction, due_action, due_shard
 from oncely.domain.effect_outcomes import BusinessWrite
-from oncely.domain.errors import InvariantError
+from oncely.domain.errors import InvariantError, UnreadableRowError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import ATTENTION, Status
@@ -28,6 +28,7 @@ from oncely.ports import (
     TableOpen,
     TableState,
     UniqueWindow,
+    UnreadableRow,
     VersionConflict,
     WindowTaken,
 )
@@ -91,9 +92,12 @@ class MemoryJobStore:
     windows: dict[str, tuple[JobKey, UniqueWindow]] = field(default_factory=dict)
     # In which part of the due index each row is: a write that leaves `due_at` alone leaves it.
     actions: dict[JobKey, DueAction] = field(default_factory=dict)
+    unreadable: set[JobKey] = field(default_factory=set)  # rows edited into nonsense
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def get(self, key: JobKey) -> Job | None:
+        if key in self.unreadable:
+            raise UnreadableRowError(f"the row of {key} cannot be read")
         return self.jobs.get(key)
 
     def create(self, job: Job) -> CreateResult:
@@ -258,8 +262,14 @@ class MemoryJobIndex:
     def count(self, statuses: Sequence[Status], *, since: datetime | None, limit: int) -> int:
         return min(limit, len(list(self.by_status(statuses, since=since))))
 
-    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
-        return {key: job for key in keys if (job := self.store.get(key)) is not None}
+    def get_many(self, keys: Sequence[JobKey]) -> dict[JobKey, Job | UnreadableRow]:
+        return {key: row for key in keys if (row := self._row(key)) is not None}
+
+    def _row(self, key: JobKey) -> Job | UnreadableRow | None:
+        try:
+            return self.store.get(key)
+        except UnreadableRowError as error:
+            return UnreadableRow(key, str(error))
 
     def _newest(self, wanted: Callable[[Job], bool], limit: int) -> list[JobKey]:
         found = [job for job in self.store.jobs.values() if wanted(job)]

@@ -1,23 +1,23 @@
-// Starts the page: signs in, follows the address to a view, and keeps keyboard and focus in order.
-import { me, SignedOutError } from "./api.js";
-import { announce, button, el, problem } from "./elements.js";
+// Starts the page: sign-in, routing, keyboard and focus.
+import { currentUser, SignedOutError } from "./api.js";
+import { announce, button, el, errorBox } from "./elements.js";
+import { capitalizeSentence, searchHref } from "./format.js";
 import { showJob } from "./job.js";
-import { showFound, showList } from "./lists.js";
-import { restore, signedIn, signIn, signOut, stack, wasSignedIn } from "./session.js";
-import { findPlace } from "./words.js";
+import { showList, showSearchResults } from "./lists.js";
+import { restoreSession, signedIn, signIn, signOut, stack, wasSignedIn } from "./session.js";
 
 const HOME = { view: "list", name: "needs_review", query: new URLSearchParams() };
-const VIEWS = { list: showList, find: showFound, job: showJob };
-// Only what takes longer than this is worth saying aloud.
+const VIEWS = { list: showList, find: showSearchResults, job: showJob };
+// Announce loading to screen readers only when it takes longer than this.
 const SLOW_MS = 800;
 
 const at = (id) => document.getElementById(id);
 const main = at("main");
-let person = null;
+let user = null;
 let shown = null;
-let underWay = new AbortController();
+let pendingLoad = new AbortController();
 
-/** The view that an address names: #/list/failed?type=…, #/find/18452, #/job/<key>. */
+/** The view of the URL: #/list/failed?type=…, #/find/18452, #/job/<key>. */
 function route() {
   const [path, query] = location.hash.slice(2).split("?");
   const [view, name] = path.split("/");
@@ -25,107 +25,113 @@ function route() {
     if (Object.hasOwn(VIEWS, view) && name)
       return { view, name: decodeURIComponent(name), query: new URLSearchParams(query) };
   } catch {
-    // A half-copied address: begin at the beginning.
+    // An incomplete URL opens the home view.
   }
   return HOME;
 }
 
-/** Load the view of the present address; the old one stays until the new one is there. */
-async function open() {
-  underWay.abort();
-  const turn = (underWay = new AbortController());
-  const wanted = route();
-  mark(wanted);
+/** Load the view of the current URL. The old view stays until the new one is ready. */
+async function loadRoute() {
+  pendingLoad.abort();
+  const load = (pendingLoad = new AbortController());
+  const target = route();
+  highlightNav(target);
   main.setAttribute("aria-busy", "true");
   const slow = setTimeout(() => announce("Loading…"), SLOW_MS);
   try {
-    person ??= await me();
-    const view = await VIEWS[wanted.view](wanted, {
-      person,
-      signal: turn.signal,
-      reload: open,
+    user ??= await currentUser();
+    const view = await VIEWS[target.view](target, {
+      user,
+      signal: load.signal,
+      reload: loadRoute,
     });
-    if (!turn.signal.aborted) show(view, wanted);
+    if (!load.signal.aborted) renderView(view, target);
   } catch (error) {
-    if (!turn.signal.aborted)
-      show(error instanceof SignedOutError ? signedOut() : broken(error), wanted);
+    if (!load.signal.aborted)
+      renderView(
+        error instanceof SignedOutError ? renderSignedOut() : renderError(error),
+        target,
+      );
   } finally {
     clearTimeout(slow);
-    if (turn === underWay) main.removeAttribute("aria-busy");
+    if (load === pendingLoad) main.removeAttribute("aria-busy");
   }
 }
 
-function show(view, wanted) {
-  const same = shown && shown.view === wanted.view && shown.name === wanted.name;
-  const focused = main.contains(document.activeElement) ? document.activeElement.id : "";
-  frame();
+function renderView(view, target) {
+  const same = shown && shown.view === target.view && shown.name === target.name;
+  const focusedId = main.contains(document.activeElement) ? document.activeElement.id : "";
+  updateChrome();
   document.title = `${view.title} · Oncely`;
   main.replaceChildren(...view.nodes.filter(Boolean));
-  // The first view is read from its top by itself; a refresh keeps its place; else to the heading.
-  const target = (same && focused && at(focused)) || (shown && main.querySelector("h1"));
+  // Screen readers read the first view from its top. A refresh keeps the focus; otherwise the
+  // heading gets it.
+  const focus = (same && focusedId && at(focusedId)) || (shown && main.querySelector("h1"));
   if (!same) scrollTo(0, 0);
-  target?.focus({ preventScroll: same });
-  shown = wanted;
-  announce(view.said ?? "");
+  focus?.focus({ preventScroll: same });
+  shown = target;
+  announce(view.announcement ?? "");
 }
 
-/** What stands around the view: for those who are signed in only. */
-function frame() {
+/** Show search, lists and account to signed-in users only. */
+function updateChrome() {
   const known = signedIn();
-  for (const id of ["search", "lists"]) at(id).hidden = !known || person === null;
-  // Also for someone in no group: they may have another name to sign in with.
+  for (const id of ["search", "lists"]) at(id).hidden = !known || user === null;
+  // A user in no group can still sign out and use another account.
   at("account").hidden = !known;
-  at("person").textContent = person?.name ?? "";
+  at("user").textContent = user?.name ?? "";
 }
 
-function mark(wanted) {
-  // What was looked for stays beside what was found, and is in nobody's way elsewhere.
-  if (wanted.view === "find") at("query").value = wanted.name;
-  else if (wanted.view === "list" || shown?.view !== "find") at("query").value = "";
+function highlightNav(target) {
+  // The search text stays beside its results and is cleared elsewhere.
+  if (target.view === "find") at("query").value = target.name;
+  else if (target.view === "list" || shown?.view !== "find") at("query").value = "";
   for (const link of at("lists").children) {
-    const here = wanted.view === "list" && link.getAttribute("href") === `#/list/${wanted.name}`;
-    if (here) link.setAttribute("aria-current", "page");
+    const current =
+      target.view === "list" && link.getAttribute("href") === `#/list/${target.name}`;
+    if (current) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }
 
-function signedOut(trouble = null) {
-  const ended = wasSignedIn();
+function renderSignedOut(error = null) {
+  const expired = wasSignedIn();
   const nodes = el(
     "div.welcome",
     {},
-    el("h1", { tabindex: "-1" }, ended ? "Your sign-in has ended" : "Look up a job"),
+    el("h1", { tabindex: "-1" }, expired ? "Your session has expired" : "Look up a job"),
     el(
       "p",
       {},
-      ended
-        ? "Sign in again to go on where you were. What you have typed is kept."
-        : "Find out what became of a payment, a sync or an e-mail: by order, customer, provider reference or job key.",
+      expired
+        ? "Sign in again to continue where you were. What you typed is kept."
+        : "Find the status of a payment, a sync or an email by order, customer, provider reference or job key.",
     ),
-    trouble
-      ? problem(`You are not signed in: ${trouble}. Try again, or ask whoever runs this stack.`)
+    error
+      ? errorBox(`Sign-in failed: ${error}. Try again, or contact your administrator.`)
       : null,
-    button(ended ? "Sign in again" : "Sign in", signIn, "button.button.primary"),
+    button(expired ? "Sign in again" : "Sign in", signIn, "button.button.primary"),
   );
   return { title: "Sign in", nodes: [nodes] };
 }
 
-function broken(error) {
-  const heading = el("h1", { tabindex: "-1" }, "This could not be loaded");
-  const nodes = [heading, problem(error.message, button("Try again", open))];
-  return { title: "Not loaded", nodes };
+function renderError(error) {
+  const heading = el("h1", { tabindex: "-1" }, "Loading failed");
+  const message = capitalizeSentence(error.message);
+  const nodes = [heading, errorBox(message, button("Try again", loadRoute))];
+  return { title: "Loading failed", nodes };
 }
 
 function search(event) {
   event.preventDefault();
   const text = at("query").value.trim();
   if (!text) return at("query").focus();
-  // The same search again is a refresh: the address does not change, so nothing would be heard.
-  if (location.hash === findPlace(text)) return open();
-  location.hash = findPlace(text);
+  // Repeating a search does not change the URL, so no hashchange event would reload it.
+  if (location.hash === searchHref(text)) return loadRoute();
+  location.hash = searchHref(text);
 }
 
-function keys(event) {
+function handleShortcut(event) {
   const typing = event.target.closest("input, textarea, select, dialog");
   if (
     event.key !== "/" ||
@@ -148,21 +154,21 @@ async function start() {
     event.preventDefault();
     main.focus();
   });
-  document.addEventListener("keydown", keys);
+  document.addEventListener("keydown", handleShortcut);
   try {
-    const trouble = await restore();
+    const error = await restoreSession();
     at("stack").textContent = stack();
-    addEventListener("hashchange", open);
-    if (trouble || !signedIn()) show(signedOut(trouble), route());
-    else await open();
+    addEventListener("hashchange", loadRoute);
+    if (error || !signedIn()) renderView(renderSignedOut(error), route());
+    else await loadRoute();
   } catch {
-    show(
+    renderView(
       {
-        title: "Not loaded",
+        title: "Loading failed",
         nodes: [
           el("h1", {}, "Oncely"),
-          problem(
-            "The page could not start. Reload it; if that does not help, ask whoever runs this stack.",
+          errorBox(
+            "The page could not start. Reload it. If the error persists, contact your administrator.",
           ),
         ],
       },

@@ -1,82 +1,85 @@
-// The API, and what its refusals mean for the page.
+// Calls the API and translates its errors.
 import { expire, token } from "./session.js";
 
-/** The token is missing or over: sign in, and ask again. */
+/** The token is missing or expired. */
 export class SignedOutError extends Error {
   constructor() {
-    super("Your sign-in has ended: sign in again.");
+    super("Your session has expired. Sign in again.");
   }
 }
 
-/** A refusal, with the sentence that says what to do; status 0 means that no answer came. */
+/** An error response. Status 0 means that no response arrived. */
 export class ApiError extends Error {
   constructor(status, body) {
-    super(body.error ?? (status ? `The server answered ${status}.` : UNREACHABLE));
+    super(body.error ?? (status ? `The server returned status ${status}.` : UNREACHABLE));
     this.status = status;
     this.job = body.job ?? null;
-    // A plain no leaves all as it was. After anything else it may have been done all the same.
-    this.plainNo = status >= 400 && status < 500;
+    // After a 4xx nothing was written. After anything else the change may have been applied.
+    this.isDefinitive = status >= 400 && status < 500;
   }
 }
 
-const UNREACHABLE = "The server could not be reached. Check the connection.";
+const UNREACHABLE = "Cannot reach the server. Check your connection.";
 
-export const me = () => get("/api/me");
+export const currentUser = () => get("/api/me");
 export const counts = (signal) => get("/api/counts", {}, signal);
 export const find = (q, signal) => get("/api/find", { q }, signal);
 export const jobs = (query, signal) => get("/api/jobs", query, signal);
 export const job = (key, signal) => get("/api/job", { key }, signal);
-export const repair = (order) =>
+export const repair = (request) =>
   call("/api/repair", {
     method: "POST",
-    body: JSON.stringify(order),
+    body: JSON.stringify(request),
     headers: { "content-type": "application/json" },
   });
 
-/** A list as a file whose cells are safe to open in a spreadsheet; `more`: it is full. */
-export async function exported(query) {
-  const answer = await request(`/api/export?${given(query)}`);
-  return { file: await answer.blob(), more: answer.headers.get("x-oncely-more") === "true" };
+/** A list as a CSV file. `truncated` means that it may be incomplete. */
+export async function exportJobs(query) {
+  const response = await send(`/api/export?${toParams(query)}`);
+  return {
+    file: await response.blob(),
+    truncated: response.headers.get("x-oncely-truncated") === "true",
+  };
 }
 
-const get = (path, query = {}, signal) => call(`${path}?${given(query)}`, { signal });
+const get = (path, query = {}, signal) => call(`${path}?${toParams(query)}`, { signal });
 
-const call = async (path, options) => (await request(path, options)).json();
+const call = async (path, options) => (await send(path, options)).json();
 
-async function request(path, options = {}) {
-  const shown = await token().catch(unreachable);
-  if (!shown) throw new SignedOutError();
-  const headers = { ...options.headers, authorization: `Bearer ${shown}` };
-  const answer = await reach(path, { ...options, headers });
-  if (answer.status === 401) {
+async function send(path, options = {}) {
+  const bearer = await token().catch(failUnreachable);
+  if (!bearer) throw new SignedOutError();
+  const headers = { ...options.headers, authorization: `Bearer ${bearer}` };
+  const response = await fetchOrFail(path, { ...options, headers });
+  if (response.status === 401) {
     expire();
     throw new SignedOutError();
   }
-  if (!answer.ok) throw new ApiError(answer.status, await body(answer));
-  return answer;
+  if (!response.ok) throw new ApiError(response.status, await readBody(response));
+  return response;
 }
 
-async function reach(path, options) {
+async function fetchOrFail(path, options) {
   try {
     return await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    unreachable();
+    failUnreachable();
   }
 }
 
-function unreachable() {
+function failUnreachable() {
   throw new ApiError(0, {});
 }
 
-async function body(answer) {
+async function readBody(response) {
   try {
-    return await answer.json();
+    return await response.json();
   } catch {
     return {};
   }
 }
 
-function given(query) {
+function toParams(query) {
   return new URLSearchParams(Object.entries(query).filter(([, value]) => value));
 }

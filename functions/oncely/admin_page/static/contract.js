@@ -1,22 +1,24 @@
-// The contract's own words, set as a list of terms; a line it does not know stays a paragraph.
+// Renders a contract's description.
 import { el } from "./elements.js";
 
-export function contractInWords(text) {
-  const [first, ...lines] = text.split("\n").filter((line) => line.trim());
-  const terms = el("dl");
-  let open = null;
-  for (const line of lines) {
-    const item = line.match(/^\s+- (.*)$/);
-    const term = line.match(/^\s+([^:]+):\s*(.*)$/);
-    if (item && open) {
-      if (open.lastElementChild?.tagName !== "UL") open.append(el("ul"));
-      open.lastElementChild.append(el("li", {}, item[1]));
-    } else if (term) {
-      open = el("dd", {}, term[2]);
-      terms.append(el("dt", {}, term[1]), open);
-    } else {
-      (open ?? terms.appendChild(el("dd"))).append(el("p", {}, line.trim()));
-    }
-  }
-  return el("div", {}, el("p.meta", {}, first), terms);
+const LABELS = {
+  effect: "Effect",
+  business_rows: "Business rows",
+  success: "Success",
+  failure: "Failure",
+  retry: "Retry",
+};
+
+export function renderContract(contract) {
+  const fields = Object.entries(LABELS).flatMap(([name, label]) => [
+    el("dt", {}, label),
+    el("dd", {}, contract[name]),
+  ]);
+  const cases = contract.review_when.map((text) => el("li", {}, text));
+  return el(
+    "div",
+    {},
+    el("p.meta", {}, `${contract.job_type} (queue ${contract.queue})`),
+    el("dl", {}, fields, el("dt", {}, "Needs review"), el("dd", {}, el("ul", {}, cases))),
+  );
 }

@@ -1,48 +1,48 @@
-// The strip above the lists: how things stand now.
+// The counts above the lists.
 import { counts } from "./api.js";
 import { el } from "./elements.js";
-import { age } from "./words.js";
+import { ageElement } from "./format.js";
 
-// The last figures stand until newer ones come, so that nothing jumps.
-let figures = null;
+// The last counts stay until newer ones arrive, so that the layout does not jump.
+let latest = null;
 
-/** The strip, with what is known; it fills itself when the figures come. */
+/** The strip with the last known counts. It updates itself when new ones arrive. */
 export function countsStrip(signal) {
-  const strip = el("section.counts", { "aria-label": "Now" }, drawn());
+  const strip = el("section.counts", { "aria-label": "Now" }, renderCounts());
   counts(signal).then(
     (fresh) => {
-      figures = fresh;
-      strip.replaceChildren(drawn());
+      latest = fresh;
+      strip.replaceChildren(renderCounts());
     },
-    () => {}, // The list below says what is wrong; the strip keeps what it knew.
+    () => {}, // The list below shows the error. The strip keeps its last counts.
   );
   return strip;
 }
 
-function drawn() {
-  const oldest = figures?.oldest_unresolved_at;
+function renderCounts() {
+  const oldest = latest?.oldest_unresolved_at;
   return el(
     "dl",
     {},
-    one("Needs review", linked("needs_review", "needs_review")),
-    one("Outcome unknown", linked("unknown", "unknown")),
-    one("Pending", linked("pending", "in_progress")),
-    one("Oldest unresolved", oldest ? age(oldest) : noneOverdue()),
-    one("Failed today", linked("failed_today", "failed?when=today")),
+    renderCount("Needs review", countLink("needs_review", "needs_review")),
+    renderCount("Outcome unknown", countLink("unknown", "unknown")),
+    renderCount("Pending", countLink("pending", "in_progress")),
+    renderCount("Oldest unresolved", oldest ? ageElement(oldest) : noneOverdueText()),
+    renderCount("Failed today", countLink("failed_today", "failed?when=today")),
   );
 }
 
-function noneOverdue() {
-  if (!figures) return "–";
-  // A job that waits for its next try is pending, and nobody has to look at it.
-  return figures.pending ? "none overdue" : "none";
+function noneOverdueText() {
+  if (!latest) return "–";
+  // A job that waits for its retry is pending but not overdue.
+  return latest.pending ? "none overdue" : "none";
 }
 
-const one = (label, value) => el("div", {}, el("dt", {}, label), el("dd", {}, value));
+const renderCount = (label, value) => el("div", {}, el("dt", {}, label), el("dd", {}, value));
 
-const linked = (name, place) => el("a", { href: `#/list/${place}` }, figure(name));
+const countLink = (name, list) => el("a", { href: `#/list/${list}` }, countText(name));
 
-function figure(name) {
-  if (!figures) return "–";
-  return figures[name].toLocaleString() + (figures.more.includes(name) ? "+" : "");
+function countText(name) {
+  if (!latest) return "–";
+  return latest[name].toLocaleString() + (latest.truncated.includes(name) ? "+" : "");
 }

@@ -1,8 +1,8 @@
-// Makes elements. Strings become text, never markup, whatever a person typed into them.
+// Creates elements. Strings become text nodes, never markup.
 
 /** An element: el("p.note", {id: "x", onclick: f}, "text", child, null). */
-export function el(kind, attributes = {}, ...children) {
-  const [tag, ...classes] = kind.split(".");
+export function el(selector, attributes = {}, ...children) {
+  const [tag, ...classes] = selector.split(".");
   const node = document.createElement(tag);
   if (classes.length) node.classList.add(...classes);
   for (const [name, value] of Object.entries(attributes)) {
@@ -14,23 +14,22 @@ export function el(kind, attributes = {}, ...children) {
   return node;
 }
 
-/** Values of other people, side by side; none can turn the direction of its neighbours. */
-export function joined(...values) {
+/** Values side by side, each isolated so that it cannot reverse the direction of the next. */
+export function joinWithDots(...values) {
   const parts = values.filter((value) => value).map((value) => el("bdi", {}, value));
   return parts.flatMap((part, index) => (index ? [" · ", part] : [part]));
 }
 
-/** Says something to a screen reader. */
+/** Announce a text to screen readers. */
 export function announce(text) {
   document.getElementById("live").textContent = text;
 }
 
-/** A box that says what went wrong, and what to do next. */
-export function problem(text, ...actions) {
-  return el("div.problem", { role: "alert" }, el("p", {}, text), ...actions);
+/** A box that says what went wrong and what to do next. */
+export function errorBox(text, ...actions) {
+  return el("div.error", { role: "alert" }, el("p", {}, text), ...actions);
 }
 
-/** A button of the page. */
-export function button(label, onclick, kind = "button.button", attributes = {}) {
-  return el(kind, { type: "button", onclick, ...attributes }, label);
+export function button(label, onclick, selector = "button.button", attributes = {}) {
+  return el(selector, { type: "button", onclick, ...attributes }, label);
 }

@@ -1,20 +1,20 @@
-// Which jobs of a list are wanted: of one type, of a time; both stand in the address.
+// The filters of a list: job type and time range. Both are kept in the URL.
 import { el } from "./elements.js";
 
-const WINDOWS = {
+const TIME_RANGES = {
   "": "Any time",
   hour: "Last hour",
   today: "Today (UTC)",
   day: "Last 24 hours",
   week: "Last 7 days",
-  dates: "Between two days",
+  dates: "Between two dates",
 };
-// Done jobs are listed from the history, which is read day by day: never all of it.
-const OF_DONE = { ...WINDOWS, "": WINDOWS.day };
-delete OF_DONE.day;
+// Done jobs are read from the history day by day, so "any time" is not offered.
+const DONE_TIME_RANGES = { ...TIME_RANGES, "": TIME_RANGES.day };
+delete DONE_TIME_RANGES.day;
 const HOURS = { hour: 1, day: 24, week: 168 };
 
-/** The filters of a list, as the address has them; a change goes to the address. */
+/** The filters of a list, from the URL. A change updates the URL. */
 export function filters(status, query, types) {
   const type = query.get("type") ?? "";
   const when = query.get("when") ?? "";
@@ -22,22 +22,22 @@ export function filters(status, query, types) {
   const dates = el(
     "div.dates",
     { hidden: when !== "dates" },
-    labelled(
+    withLabel(
       "From",
       el("input", { id: "from", name: "from", type: "date", value: query.get("from") }),
     ),
-    labelled("To", el("input", { id: "to", name: "to", type: "date", value: query.get("to") })),
+    withLabel("To", el("input", { id: "to", name: "to", type: "date", value: query.get("to") })),
     el("button.button", { id: "show" }, "Show"),
   );
   const choices = {
     type: [["", "All"], ...known.map((name) => [name, name])],
-    when: Object.entries(status === "finished" ? OF_DONE : WINDOWS),
+    when: Object.entries(status === "finished" ? DONE_TIME_RANGES : TIME_RANGES),
   };
   const form = el(
     "form.filters",
     { "aria-label": "Filters" },
-    labelled("Job type", select("type", choices.type, type)),
-    labelled("When", select("when", choices.when, when)),
+    withLabel("Job type", select("type", choices.type, type)),
+    withLabel("When", select("when", choices.when, when)),
     dates,
   );
   const apply = () => {
@@ -51,7 +51,7 @@ export function filters(status, query, types) {
     apply();
   });
   form.addEventListener("change", ({ target }) => {
-    // Two days are complete only when someone says so.
+    // Dates are applied by the button, when both are complete.
     if (isDay(target.name)) return;
     dates.hidden = form.when.value !== "dates";
     if (dates.hidden) apply();
@@ -59,12 +59,12 @@ export function filters(status, query, types) {
   return form;
 }
 
-/** The filter's window as instants; days are the reader's own. */
+/** The filter's time range as timestamps. Dates are in the reader's time zone. */
 export function timeWindow(query) {
   const when = query.get("when");
   if (Object.hasOwn(HOURS, when))
     return { from: new Date(Date.now() - HOURS[when] * 3_600_000).toISOString() };
-  // The counts are of the day in UTC, so that two readers see the same; this is that day.
+  // The counts use the UTC day, so that all readers see the same. This is that day.
   if (when === "today") return { from: `${new Date().toISOString().slice(0, 10)}T00:00:00Z` };
   if (when !== "dates") return {};
   return { from: midnight(query.get("from"), 0), to: midnight(query.get("to"), 1) };
@@ -79,7 +79,7 @@ function midnight(day, later) {
 
 const isDay = (name) => name === "from" || name === "to";
 
-const labelled = (label, field) => el("label", {}, el("span", {}, label), field);
+const withLabel = (label, field) => el("label", {}, el("span", {}, label), field);
 
 const select = (name, choices, chosen) =>
   el(

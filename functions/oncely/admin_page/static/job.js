@@ -1,59 +1,59 @@
-// One job: the answer in words, its facts, what can be done, what happened, and its contract.
+// One job: headline, facts, repairs, timeline and contract.
 import { ApiError, job as load } from "./api.js";
-import { contractInWords } from "./contract.js";
-import { announce, button, el, joined } from "./elements.js";
-import { answers, openRepair } from "./repair.js";
-import { badge, findPlace, sentence, time } from "./words.js";
+import { renderContract } from "./contract.js";
+import { announce, button, el, joinWithDots } from "./elements.js";
+import { capitalizeSentence, searchHref, statusBadge, timeElement } from "./format.js";
+import { comparison, openRepairDialog } from "./repair-dialog.js";
 
 const WIDE = matchMedia("(min-width: 60rem)");
-const READS_ONLY =
-  "You can look, and not repair: that takes the group operator. Ask one of them, and give them the key above.";
+const READ_ONLY_NOTICE =
+  "You have read-only access. To repair this job, give its key to an operator.";
 
 export async function showJob({ name: key }, context) {
   try {
     const job = await load(key, context.signal);
-    return { title: `${job.status_words}: ${job.job_key}`, nodes: [whole(job, context)] };
+    return { title: `${job.status_label}: ${job.job_key}`, nodes: [renderJob(job, context)] };
   } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return noSuchJob(key);
+    if (error instanceof ApiError && error.status === 404) return renderNotFound(key);
     throw error;
   }
 }
 
-function noSuchJob(key) {
+function renderNotFound(key) {
   const nodes = [
-    el("h1", { tabindex: "-1" }, "There is no such job"),
+    el("h1", { tabindex: "-1" }, "Job not found"),
     el("p", {}, "No job has the key ", el("bdi.code", {}, key), "."),
-    el("p", {}, "Check it for a typing mistake, or search by order or customer above."),
+    el("p", {}, "Check the key for typos, or search by order or customer above."),
   ];
-  return { title: "No such job", nodes };
+  return { title: "Job not found", nodes };
 }
 
-/** The whole view; a repair draws it again, with what came of it. */
-function whole(job, context, outcome = null) {
-  const redraw = (answer, label) => {
-    const next = whole(answer.job, context, { ...answer, label });
+/** The view of a job. After a repair it is rendered again, with the result. */
+function renderJob(job, context, result = null) {
+  const rerender = (response, label) => {
+    const next = renderJob(response.job, context, { ...response, label });
     article.replaceWith(next);
     next.querySelector(".outcome h2").focus();
   };
   const article = el(
     "article.job",
     {},
-    head(job, context, outcome),
-    facts(job),
+    renderHeader(job, context, result),
+    renderFacts(job),
     el(
-      "section.story",
+      "section.history",
       {},
-      el("h2", {}, "What happened"),
-      el("ol.timeline", {}, job.timeline.map(moment)),
+      el("h2", {}, "Timeline"),
+      el("ol.timeline", {}, job.timeline.map(renderEntry)),
     ),
-    el("div.side", {}, repairs(job, context, redraw), job.contract ? contract(job) : null),
-    stored(job),
+    el("div.side", {}, renderRepairs(job, context, rerender), job.contract ? renderContractSection(job) : null),
+    renderStored(job),
   );
   return article;
 }
 
-function head(job, { reload }, outcome) {
-  const standing = el("span", {}, badge(job), " since ", time(job.since));
+function renderHeader(job, { reload }, result) {
+  const status = el("span", {}, statusBadge(job), " since ", timeElement(job.since));
   const refresh = button("Refresh", reload, "button.plain", { id: "refresh" });
   return el(
     "header",
@@ -62,125 +62,135 @@ function head(job, { reload }, outcome) {
       "div.heading",
       {},
       el("p.key", {}, el("bdi", {}, job.job_key)),
-      el("div.actions", {}, copy("Copy key", job.job_key), refresh),
+      el("div.actions", {}, copyButton("Copy key", job.job_key), refresh),
     ),
     el("h1", { tabindex: "-1" }, job.headline),
-    el("p.standing", {}, standing),
-    outcome ? beside(outcome) : null,
+    el("p.standing", {}, status),
+    result ? renderRepairResult(result) : null,
   );
 }
 
-/** What the provider said, beside what our own record says now. */
-function beside({ label, said, job }) {
+function renderRepairResult({ label, job, ...details }) {
   return el(
     "section.outcome",
     {},
-    el("h2", { tabindex: "-1" }, `${label}: recorded`),
-    answers(said, job),
+    el("h2", { tabindex: "-1" }, `${label}: done`),
+    comparison(details, job, "Recorded status"),
   );
 }
 
-function facts(job) {
+function renderFacts(job) {
   const reference = job.provider_ref && [
     el("span.code", {}, job.provider_ref),
     " ",
-    copy("Copy", job.provider_ref, "Copy the provider reference"),
+    copyButton("Copy", job.provider_ref, "Copy provider reference"),
   ];
-  const exactly = (stamp) => stamp && time(stamp, { exact: true });
+  const exactTime = (stamp) => stamp && timeElement(stamp, { exact: true });
   const rows = [
-    ["Order or record", job.subject && el("a", { href: findPlace(job.subject) }, job.subject)],
-    ["Customer", job.customer_id && el("a", { href: findPlace(job.customer_id) }, job.customer_id)],
+    ["Order or record", job.subject && searchLink(job.subject)],
+    ["Customer", job.customer_id && searchLink(job.customer_id)],
     ["Provider reference", reference],
-    ["Request id", job.request_id && el("span.code", {}, job.request_id)],
+    ["Request ID", job.request_id && el("span.code", {}, job.request_id)],
     ["Attempts", String(job.attempts)],
     ["Last error", job.last_error],
-    ["Last try", exactly(job.last_try)],
-    ["Next look", exactly(job.next_look)],
-    ["Created", exactly(job.created_at)],
+    ["Last claimed", exactTime(job.claimed_at)],
+    ["Next check", exactTime(job.next_check_at)],
+    ["Created", exactTime(job.created_at)],
   ];
-  if (job.amount_words) rows.unshift(["Amount", job.amount_words]);
-  if (job.expires_at) rows.push(["Expires", time(job.expires_at)]);
-  return el("section.facts", {}, el("h2", {}, "The job"), el("dl", {}, rows.map(fact)));
+  if (job.amount_label) rows.unshift(["Amount", job.amount_label]);
+  if (job.expires_at) rows.push(["Expires", timeElement(job.expires_at)]);
+  return el("section.facts", {}, el("h2", {}, "Details"), el("dl", {}, rows.map(renderFact)));
 }
 
-const fact = ([label, value]) =>
+const searchLink = (text) => el("a", { href: searchHref(text) }, text);
+
+const renderFact = ([label, value]) =>
   el("div", {}, el("dt", {}, label), value ? el("dd", {}, value) : el("dd.none", {}, "none"));
 
-function repairs(job, { person, reload }, redraw) {
-  const can = el(
+function renderRepairs(job, { user, reload }, rerender) {
+  const options = el(
     "ul",
     {},
-    // What can be done comes first; the order is the server's otherwise.
+    // Allowed repairs first, otherwise in the server's order.
     job.repairs
       .toSorted((one, other) => Number(other.allowed) - Number(one.allowed))
-      .map((offer) => repairOffer(offer, () => openRepair({ job, offer, reload, done: redraw }))),
+      .map((option) =>
+        renderOption(option, () => openRepairDialog({ job, option, reload, done: rerender })),
+      ),
   );
   return el(
     "section.repairs",
     {},
     el("h2", {}, "Repairs"),
-    person.may_repair ? can : el("p", {}, READS_ONLY),
+    user.can_repair ? options : el("p", {}, READ_ONLY_NOTICE),
   );
 }
 
-function repairOffer(offer, begin) {
-  const [id, why] = [`repair-${offer.repair}`, `why-${offer.repair}`];
-  const more = { id, disabled: !offer.allowed, "aria-describedby": why };
+function renderOption(option, open) {
+  const [id, reasonId] = [`repair-${option.repair}`, `reason-${option.repair}`];
+  const attributes = { id, disabled: !option.allowed, "aria-describedby": reasonId };
+  const reason = capitalizeSentence(option.reason);
   return el(
     "li",
     {},
-    button(offer.label, begin, "button.button", more),
-    el("p.why", { id: why }, offer.allowed ? sentence(offer.why) : `Not now: ${offer.why}`),
+    button(option.label, open, "button.button", attributes),
+    el("p.reason", { id: reasonId }, option.allowed ? reason : `Not available. ${reason}`),
   );
 }
 
-function moment(entry) {
-  const moved = entry.old && entry.old !== entry.new;
-  const status = moved ? `${plain(entry.old)} → ${plain(entry.new)}` : plain(entry.new);
-  const often = [
+function renderEntry(entry) {
+  const { from_status: before, to_status: after } = entry;
+  const changed = before && before !== after;
+  const status = changed ? `${statusText(before)} → ${statusText(after)}` : statusText(after);
+  const repeated = [
     ` ${entry.count} times, last `,
-    entry.last_at && time(entry.last_at, { exact: true }),
+    entry.last_at && timeElement(entry.last_at, { exact: true }),
   ];
   return el(
     "li",
     {},
-    time(entry.at, { exact: true }),
+    timeElement(entry.at, { exact: true }),
     el(
       "div",
       {},
-      el("p", {}, el("strong", {}, sentence(entry.words)), entry.count > 1 ? often : null),
+      el(
+        "p",
+        {},
+        el("strong", {}, capitalizeSentence(entry.event_label)),
+        entry.count > 1 ? repeated : null,
+      ),
       entry.reason ? el("p.reason", {}, entry.reason) : null,
-      el("p.meta", {}, joined(entry.who, status)),
+      el("p.meta", {}, joinWithDots(entry.actor, status)),
     ),
   );
 }
 
-const plain = (status) => status.replaceAll("_", " ");
+const statusText = (status) => status.replaceAll("_", " ");
 
-function contract(job) {
-  const summary = el("summary", {}, el("h2", {}, "The contract in plain language"));
-  return el("details.contract", { open: WIDE.matches }, summary, contractInWords(job.contract));
+function renderContractSection(job) {
+  const summary = el("summary", {}, el("h2", {}, "Contract"));
+  return el("details.contract", { open: WIDE.matches }, summary, renderContract(job.contract));
 }
 
-function stored(job) {
-  const text = (value) => el("pre", { tabindex: "0" }, JSON.stringify(value, null, 2));
+function renderStored(job) {
+  const jsonBlock = (value) => el("pre", { tabindex: "0" }, JSON.stringify(value, null, 2));
   return el(
     "details.stored",
     {},
-    el("summary", {}, el("h2", {}, "The message and the result, as stored")),
+    el("summary", {}, el("h2", {}, "Stored message and result")),
     el("h3", {}, "Message"),
-    text(job.message),
+    jsonBlock(job.message),
     el("h3", {}, "Result"),
-    job.result ? text(job.result) : el("p.none", {}, "none"),
+    job.result ? jsonBlock(job.result) : el("p.none", {}, "none"),
   );
 }
 
-function copy(label, text, spoken = null) {
-  async function take({ currentTarget: pressed }) {
+function copyButton(label, text, ariaLabel = null) {
+  async function copy({ currentTarget: pressed }) {
     await navigator.clipboard.writeText(text);
     pressed.textContent = "Copied";
     announce("Copied");
     setTimeout(() => (pressed.textContent = label), 1500);
   }
-  return button(label, take, "button.plain", { "aria-label": spoken });
+  return button(label, copy, "button.plain", { "aria-label": ariaLabel });
 }

@@ -1,94 +1,114 @@
-// Lists of jobs: by status, page by page, and what a search found.
-import { exported, find, jobs } from "./api.js";
+// Lists of jobs by status, page by page, and search results.
+import { exportJobs, find, jobs } from "./api.js";
 import { countsStrip } from "./counts.js";
-import { announce, button, el, joined, problem } from "./elements.js";
+import { announce, button, el, errorBox, joinWithDots } from "./elements.js";
 import { filters, timeWindow } from "./filters.js";
-import { badge, jobPlace, time } from "./words.js";
+import { capitalizeSentence, jobHref, statusBadge, timeElement } from "./format.js";
 
 const LISTS = {
   needs_review: {
     title: "Needs review",
     empty:
-      "Nothing needs review. A job comes here when no rule may decide; someone is alerted then.",
+      "Nothing needs review. Jobs appear here when their outcome cannot be determined automatically. Operators are alerted then.",
   },
   unknown: {
     title: "Outcome unknown",
     empty:
-      "No outcome is unknown. A job comes here when a provider gave no clear answer; the reconciler then asks the provider again.",
+      "No outcome is unknown. Jobs appear here when a provider’s response was ambiguous. The reconciler then looks up the outcome.",
   },
   failed: {
     title: "Failed",
     empty:
-      "Nothing has failed. A job comes here when the provider said a plain no, such as a declined card.",
+      "Nothing has failed. Jobs appear here when the provider declines them, such as a declined card.",
   },
   in_progress: {
     title: "In progress",
     empty:
-      "Nothing is in progress. Jobs are here from their first message until their outcome is known.",
+      "Nothing is in progress. Jobs appear here from their first message until their outcome is known.",
   },
   finished: {
     title: "Done",
     empty:
-      "No job ended well in the last 24 hours. A job appears here a few minutes after it ended. To see older jobs, choose another time. Search finds any job at once.",
+      "No job finished in the last 24 hours. Jobs appear here a few minutes after they finish. For older jobs, choose another time range. Search finds any job immediately.",
   },
 };
 const NO_MATCH = "No job matches these filters. Widen them, or search by order or customer.";
-const PAGE = 25;
+const PAGE_SIZE = 25;
 
-export async function showList({ name, query }, { person, signal, reload }) {
+export async function showList({ name, query }, { user, signal, reload }) {
   const status = Object.hasOwn(LISTS, name) ? name : "needs_review";
   const { title, empty } = LISTS[status];
-  const wanted = { status, type: query.get("type"), ...timeWindow(query) };
+  const filter = { status, type: query.get("type"), ...timeWindow(query) };
   const strip = countsStrip(signal);
-  const page = await jobs({ ...wanted, limit: PAGE }, signal);
-  // A page may be empty and go on: the server stops looking after many of another type.
-  const some = page.jobs.length || page.cursor;
-  const nothing = wanted.type || wanted.from || wanted.to ? NO_MATCH : empty;
+  const page = await jobs({ ...filter, limit: PAGE_SIZE }, signal);
+  // A page may be empty and have a cursor: the server stops after many jobs of another type.
+  const hasJobs = page.jobs.length || page.cursor;
+  const emptyText = filter.type || filter.from || filter.to ? NO_MATCH : empty;
   const nodes = [
     strip,
-    heading(title, reload, person.may_repair ? download(wanted) : null),
-    filters(status, query, person.job_types),
-    some ? statement(page, wanted) : el("p.empty", {}, nothing),
+    renderHeading(title, reload, user.can_repair ? exportButton(filter) : null),
+    filters(status, query, user.job_types),
+    renderUnreadable(page.unreadable),
+    hasJobs ? renderList(page, filter) : page.unreadable.length ? null : el("p.empty", {}, emptyText),
   ];
-  const said = some ? shownSoFar(page.jobs.length, page.cursor) : nothing;
-  return { title, nodes, said };
+  const announcement = hasJobs ? countShown(page.jobs.length, page.cursor) : emptyText;
+  return { title, nodes, announcement };
 }
 
-export async function showFound({ name: text }, { signal, reload }) {
-  const { jobs: found } = await find(text, signal);
+export async function showSearchResults({ name: text }, { signal, reload }) {
+  const { jobs: found, unreadable } = await find(text, signal);
   const title = `Results for “${text}”`;
+  const nothing = !found.length && !unreadable.length;
   const nodes = [
-    heading(title, reload),
-    found.length ? statement({ jobs: found, cursor: null }) : whatToTry(),
+    renderHeading(title, reload),
+    renderUnreadable(unreadable),
+    nothing ? renderSearchTips() : renderList({ jobs: found, cursor: null }),
   ];
   return {
     title,
     nodes,
-    said: found.length ? `${count(found.length)} found` : "Nothing was found",
+    announcement: nothing ? "No jobs found" : `${countJobs(found.length)} found`,
   };
 }
 
-function whatToTry() {
-  const ways = [
+/** Rows that the server cannot read, each with the reason. */
+function renderUnreadable(rows) {
+  if (!rows.length) return null;
+  return el(
+    "div.error.unreadable",
+    { role: "alert" },
+    el("p", {}, `${countJobs(rows.length)} cannot be shown. An operator has to fix the row.`),
+    el(
+      "ul",
+      {},
+      rows.map((row) =>
+        el("li", {}, el("bdi.code", {}, row.job_key), " ", capitalizeSentence(row.reason)),
+      ),
+    ),
+  );
+}
+
+function renderSearchTips() {
+  const tips = [
     "the order, with or without its prefix: 18452 or order_18452",
     "the customer, as your own system names it",
-    "the provider’s reference, such as pi_… from Stripe",
-    "the whole job key: payment.charge:order_18452",
+    "the provider reference, such as pi_… from Stripe",
+    "the complete job key: payment.charge:order_18452",
   ];
   return el(
     "div.empty",
     {},
-    el("p", {}, "Nothing was found. Check it for a typing mistake, or try another way:"),
+    el("p", {}, "No jobs found. Check the text for typos, or search by:"),
     el(
       "ul",
       {},
-      ways.map((way) => el("li", {}, way)),
+      tips.map((tip) => el("li", {}, tip)),
     ),
-    el("p", {}, "A job that was never sent has left no trace here."),
+    el("p", {}, "A job whose message was never sent does not appear here."),
   );
 }
 
-function heading(title, reload, ...actions) {
+function renderHeading(title, reload, ...actions) {
   const refresh = button("Refresh", reload, "button.plain", { id: "refresh" });
   return el(
     "div.heading",
@@ -98,26 +118,28 @@ function heading(title, reload, ...actions) {
   );
 }
 
-function statement(page, wanted) {
-  const list = el("ol.statement", {}, page.jobs.map(entry));
+function renderList(page, filter) {
+  const list = el("ol.jobs", {}, page.jobs.map(renderListItem));
   const more = el("div.more");
-  const offer = (cursor) => {
+  const renderMore = (cursor) => {
     const label = list.children.length ? "Show more" : "No matches yet. Keep searching";
     more.replaceChildren(...(cursor ? [button(label, () => next(cursor))] : []));
   };
   async function next(cursor) {
     more.setAttribute("aria-busy", "true");
     try {
-      const rest = await jobs({ ...wanted, limit: PAGE, cursor });
-      const added = rest.jobs.map(entry);
+      const rest = await jobs({ ...filter, limit: PAGE_SIZE, cursor });
+      const added = rest.jobs.map(renderListItem);
+      const unreadable = renderUnreadable(rest.unreadable);
       list.append(...added);
-      offer(rest.cursor);
+      if (unreadable) list.after(unreadable);
+      renderMore(rest.cursor);
       (added[0]?.querySelector("a") ?? more.querySelector("button"))?.focus();
-      announce(shownSoFar(list.children.length, rest.cursor));
+      announce(countShown(list.children.length, rest.cursor));
     } catch (error) {
       more.replaceChildren(
-        problem(
-          error.message,
+        errorBox(
+          capitalizeSentence(error.message),
           button("Try again", () => next(cursor)),
         ),
       );
@@ -125,48 +147,49 @@ function statement(page, wanted) {
       more.removeAttribute("aria-busy");
     }
   }
-  offer(page.cursor);
+  renderMore(page.cursor);
   return el("div", {}, list, more);
 }
 
-function entry(job) {
-  const found = job.found_by ? `found by ${job.found_by}` : null;
+function renderListItem(job) {
+  const match = job.matched_by ? `found by ${job.matched_by}` : null;
   return el(
     "li.entry",
     {},
-    time(job.since),
+    timeElement(job.since),
     el(
       "div.what",
       {},
-      el("a", { href: jobPlace(job.job_key) }, job.headline),
-      el("p.meta", {}, joined(job.job_key, job.customer_id, found)),
+      el("a", { href: jobHref(job.job_key) }, job.headline),
+      el("p.meta", {}, joinWithDots(job.job_key, job.customer_id, match)),
     ),
     el(
       "div.sum",
       {},
-      job.amount_words ? el("span.amount", {}, job.amount_words) : null,
-      badge(job),
+      job.amount_label ? el("span.amount", {}, job.amount_label) : null,
+      statusBadge(job),
     ),
   );
 }
 
-function download(wanted) {
+function exportButton(filter) {
   async function save({ currentTarget: pressed }) {
     try {
-      const { file, more } = await exported(wanted);
-      const address = URL.createObjectURL(file);
-      el("a", { href: address, download: `oncely-${wanted.status}.csv` }).click();
-      URL.revokeObjectURL(address);
-      const full =
+      const { file, truncated } = await exportJobs(filter);
+      const url = URL.createObjectURL(file);
+      el("a", { href: url, download: `oncely-${filter.status}.csv` }).click();
+      URL.revokeObjectURL(url);
+      const incomplete =
         "The export may be incomplete: it hit the size or scan limit. Narrow the filters.";
-      if (more) pressed.after(problem(full));
-      announce("The list was downloaded");
+      if (truncated) pressed.after(errorBox(incomplete));
+      announce("List downloaded");
     } catch (error) {
-      pressed.after(problem(error.message));
+      pressed.after(errorBox(capitalizeSentence(error.message)));
     }
   }
   return button("Download CSV", save, "button.plain", { id: "download" });
 }
 
-const count = (number) => `${number} ${number === 1 ? "job" : "jobs"}`;
-const shownSoFar = (number, more) => `${count(number)} shown${more ? ", there are more" : ""}`;
+const countJobs = (number) => `${number} ${number === 1 ? "job" : "jobs"}`;
+const countShown = (number, more) =>
+  `${countJobs(number)} shown${more ? ", there are more" : ""}`;

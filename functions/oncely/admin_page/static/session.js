@@ -1,67 +1,70 @@
-// Who is signed in: Cognito's hosted page, authorization code with PKCE, tokens in this tab only.
+// Sign-in: Cognito's hosted page, authorization code with PKCE, tokens in this tab only.
 
 const TOKENS = "oncely.tokens";
-const UNDER_WAY = "oncely.sign-in";
-// A token is renewed this long before its end, so that no request arrives with a dead one.
+const SIGN_IN_STATE = "oncely.sign-in";
+// Renew a token this long before it expires, so that no request arrives with an expired one.
 const MARGIN_MS = 30_000;
 
 let config;
 let renewal = null;
 
-const here = () => `${location.origin}/`;
-const held = () => JSON.parse(sessionStorage.getItem(TOKENS) ?? "null");
+const redirectUri = () => `${location.origin}/`;
+const storedTokens = () => JSON.parse(sessionStorage.getItem(TOKENS) ?? "null");
 
-/** Read the settings, and finish a sign-in that comes back; gives what went wrong, or null. */
-export async function restore() {
-  const answer = await fetch("/config.json");
-  if (!answer.ok) throw new Error("config.json did not load");
-  config = await answer.json();
-  const back = new URLSearchParams(location.search);
-  if (!back.has("code") && !back.has("error")) return null;
-  const underWay = JSON.parse(sessionStorage.getItem(UNDER_WAY) ?? "{}");
-  history.replaceState(null, "", here() + (underWay.place ?? ""));
-  // A code that this tab did not ask for is somebody else's, and so are the words of an error.
-  const ours = underWay.state && back.get("state") === underWay.state;
-  if (!ours) return "this tab did not ask for that sign-in";
-  sessionStorage.removeItem(UNDER_WAY);
-  if (back.has("error")) return back.get("error_description") ?? back.get("error");
+/** Load the settings and complete a sign-in that returned. Returns the error, or null. */
+export async function restoreSession() {
+  const response = await fetch("/config.json");
+  if (!response.ok) throw new Error("config.json did not load");
+  config = await response.json();
+  const returned = new URLSearchParams(location.search);
+  if (!returned.has("code") && !returned.has("error")) return null;
+  const pending = JSON.parse(sessionStorage.getItem(SIGN_IN_STATE) ?? "{}");
+  history.replaceState(null, "", redirectUri() + (pending.hash ?? ""));
+  // A code or an error text that this tab did not request may be forged.
+  const requested = pending.state && returned.get("state") === pending.state;
+  if (!requested) return "this tab did not start that sign-in";
+  sessionStorage.removeItem(SIGN_IN_STATE);
+  if (returned.has("error")) return returned.get("error_description") ?? returned.get("error");
   const fetched = await fetchTokens({
     grant_type: "authorization_code",
-    code: back.get("code"),
-    redirect_uri: here(),
-    code_verifier: underWay.verifier,
+    code: returned.get("code"),
+    redirect_uri: redirectUri(),
+    code_verifier: pending.verifier,
   });
-  return fetched ? null : "the sign-in page gave no token";
+  return fetched ? null : "the sign-in page returned no token";
 }
 
 export const stack = () => config.stack;
 
-/** Whether there is a token, or the right to a new one. */
-export const signedIn = () => Boolean(held()?.token);
+/** Whether there is a token, or a refresh token for a new one. */
+export const signedIn = () => Boolean(storedTokens()?.token);
 
 /** Whether this tab was signed in before. */
-export const wasSignedIn = () => held() !== null;
+export const wasSignedIn = () => storedTokens() !== null;
 
-/** The token to show with a request, renewed when its time is over; null: sign in. */
+/** The token for a request, renewed if it expired. Returns null if a new sign-in is needed. */
 export async function token() {
-  const { token: value, until, refresh } = held() ?? {};
+  const { token: value, until, refresh } = storedTokens() ?? {};
   if (!value || Date.now() < until) return value ?? null;
-  // Several requests may want it at once; one renews it for all.
+  // Concurrent requests share one renewal.
   renewal ??= renew(refresh).finally(() => (renewal = null));
   await renewal;
-  return held().token;
+  return storedTokens().token;
 }
 
-/** Go to the sign-in page; the way back leads to the place that is open now. */
+/** Go to the sign-in page. It returns to the current view. */
 export async function signIn() {
   const verifier = random();
   const state = random();
-  sessionStorage.setItem(UNDER_WAY, JSON.stringify({ verifier, state, place: location.hash }));
+  sessionStorage.setItem(
+    SIGN_IN_STATE,
+    JSON.stringify({ verifier, state, hash: location.hash }),
+  );
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
-  go("/oauth2/authorize", {
+  redirectTo("/oauth2/authorize", {
     response_type: "code",
     client_id: config.client_id,
-    redirect_uri: here(),
+    redirect_uri: redirectUri(),
     scope: "openid email",
     state,
     code_challenge: base64url(new Uint8Array(digest)),
@@ -69,16 +72,16 @@ export async function signIn() {
   });
 }
 
-/** Forget the tokens here, take back the right to new ones, and end the session there. */
+/** Delete the tokens, revoke the refresh token, and end the session at Cognito. */
 export async function signOut() {
-  const refresh = held()?.refresh;
+  const refresh = storedTokens()?.refresh;
   sessionStorage.clear();
-  // Signing out must not hang on it: the right to new tokens ends by itself within a day.
+  // Signing out must not wait for this. The refresh token expires within a day anyway.
   if (refresh) await post("/oauth2/revoke", { token: refresh }).catch(() => null);
-  go("/logout", { client_id: config.client_id, logout_uri: here() });
+  redirectTo("/logout", { client_id: config.client_id, logout_uri: redirectUri() });
 }
 
-/** The server did not take the token: only a new sign-in helps. */
+/** The server rejected the token. Only a new sign-in helps. */
 export function expire() {
   sessionStorage.setItem(TOKENS, JSON.stringify({ token: null }));
 }
@@ -93,13 +96,13 @@ async function renew(refresh) {
 }
 
 async function fetchTokens(grant, refresh = null) {
-  const answer = await post("/oauth2/token", grant);
-  if (!answer.ok) return false;
-  // The ID token, not the access token: it names the person who signs a repair.
-  const { id_token, expires_in, refresh_token } = await answer.json();
+  const response = await post("/oauth2/token", grant);
+  if (!response.ok) return false;
+  // The ID token, not the access token: it names the user who applies a repair.
+  const { id_token, expires_in, refresh_token } = await response.json();
   const until = Date.now() + expires_in * 1000 - MARGIN_MS;
-  const kept = { token: id_token, until, refresh: refresh_token ?? refresh };
-  sessionStorage.setItem(TOKENS, JSON.stringify(kept));
+  const tokens = { token: id_token, until, refresh: refresh_token ?? refresh };
+  sessionStorage.setItem(TOKENS, JSON.stringify(tokens));
   return true;
 }
 
@@ -108,7 +111,7 @@ function post(path, form) {
   return fetch(config.sign_in + path, { method: "POST", body });
 }
 
-function go(path, query) {
+function redirectTo(path, query) {
   location.assign(`${config.sign_in}${path}?${new URLSearchParams(query)}`);
 }
 

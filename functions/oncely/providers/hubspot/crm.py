@@ -15,7 +15,6 @@ from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LookupFailed
 from oncely.http.fresh_connections import FreshConnectionPool
 from oncely.http.pace import UNLIMITED
 from oncely.http.request_deadline import request_deadline
-from oncely.jobs.sync_push import EMAIL_PROPERTY, VERSION_PROPERTY
 from oncely.providers.hubspot.paths import (
     CONTACTS,
     SEARCH,
@@ -36,7 +35,14 @@ from oncely.providers.hubspot.responses import (
     write_error,
     write_outcome,
 )
-from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound
+from oncely.providers.interfaces import (
+    EMAIL_PROPERTY,
+    VERSION_PROPERTY,
+    CrmConflict,
+    CrmPage,
+    CrmRecord,
+    RecordNotFound,
+)
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # Until it is connected, and until each part of the answer: in seconds, as the SDK wants them.

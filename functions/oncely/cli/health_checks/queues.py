@@ -1,19 +1,19 @@
-"""Whether a message can wait, come back and be given up on without being lost."""
+"""Checks that queues redeliver, keep and dead-letter messages without losing any."""
 
 import json
 from collections.abc import Iterator
 from typing import Final
 
-from oncely.cli.checkup.deployed import AwsDescription, DeployedStack
-from oncely.cli.checkup.findings import Finding, failed, passed, warned
+from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
+from oncely.cli.health_checks.findings import Finding, failed, passed, warned
 
-# Lambda's own advice: a batch may be tried again and throttled before its messages come back.
+# AWS's advice: a batch may be throttled and retried before its messages become visible again.
 VISIBILITY_FACTOR: Final = 6
-_DEPLOY: Final = "deploy the stack again; someone changed the queue by hand"
+_DEPLOY: Final = "deploy the stack again: the queue was changed by hand"
 
 
 def check_queues(deployed: DeployedStack) -> Iterator[Finding]:
-    """Each queue that carries jobs, and the two at the end of the line."""
+    """Check each job queue, the dead letter queue and the rejects queue."""
     dead_letters = deployed.connection.outputs.get("DeadLetterQueueUrl")
     last = None if dead_letters is None else deployed.queue(dead_letters)
     for name in deployed.queue_names:
@@ -35,7 +35,7 @@ def _check_queue(
     if faults:
         return failed(check, "; ".join(faults), _DEPLOY)
     waiting = int(queue.get("ApproximateNumberOfMessages", 0))
-    return passed(check, f"visibility, retention and dead letters fit; {waiting} waiting")
+    return passed(check, f"settings are correct, {waiting} messages waiting")
 
 
 def _visibility(deployed: DeployedStack, queue: AwsDescription) -> Iterator[str]:
@@ -46,22 +46,22 @@ def _visibility(deployed: DeployedStack, queue: AwsDescription) -> Iterator[str]
     visible, timeout = int(queue["VisibilityTimeout"]), int(function["Timeout"])
     if visible < VISIBILITY_FACTOR * timeout:
         yield (
-            f"a message comes back after {visible} s while its function may run {timeout} s: "
-            f"at least {VISIBILITY_FACTOR * timeout} s are needed"
+            f"visibility timeout is {visible} s, but a function timeout of {timeout} s needs at "
+            f"least {VISIBILITY_FACTOR * timeout} s"
         )
 
 
 def _dead_letters(queue: AwsDescription, last: AwsDescription | None) -> Iterator[str]:
     policy = json.loads(queue.get("RedrivePolicy") or "{}")
     if last is None or policy.get("deadLetterTargetArn") != last["QueueArn"]:
-        yield "what a worker gives up on does not go to the dead letters"
+        yield "its redrive policy does not point to the stack's dead letter queue"
         return
     kept, kept_after = int(queue["MessageRetentionPeriod"]), int(last["MessageRetentionPeriod"])
     # SQS counts a dead letter's age from its first send.
     if kept_after <= kept:
         yield (
-            f"dead letters are kept {_days(kept_after)} from the first send, and this queue "
-            f"keeps {_days(kept)} already"
+            f"the dead letter queue keeps messages {_days(kept_after)} from the first send, and "
+            f"this queue already keeps them {_days(kept)}"
         )
 
 
@@ -71,7 +71,7 @@ def _check_last_queue(name: str, queue: AwsDescription) -> Finding:
         return warned(
             name,
             f"{waiting} messages wait for their function",
-            "look at its log; see docs/operations.md#queue-backlog",
+            "check the function's log; see docs/operations.md#queue-backlog",
         )
     return passed(name, "empty")
 

@@ -1,4 +1,4 @@
-"""A deployed stack as AWS describes it; each part is asked for once."""
+"""A deployed stack as AWS describes it. Each part is read once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ AwsDescription = Mapping[str, Any]
 
 @dataclass
 class DeployedStack:
-    """What the checks look at."""
+    """The stack that the checks read."""
 
     connection: StackConnection
     now: datetime
@@ -24,7 +24,6 @@ class DeployedStack:
 
     @cached_property
     def stack(self) -> AwsDescription:
-        """The stack itself."""
         found = self.connection.client("cloudformation").describe_stacks(
             StackName=self.connection.name
         )
@@ -33,7 +32,6 @@ class DeployedStack:
 
     @cached_property
     def resources(self) -> list[AwsDescription]:
-        """Everything that the stack made."""
         cloudformation = self.connection.client("cloudformation")
         pages = cloudformation.get_paginator("list_stack_resources").paginate(
             StackName=self.connection.name
@@ -41,7 +39,6 @@ class DeployedStack:
         return [one for page in pages for one in page["StackResourceSummaries"]]
 
     def physical_ids(self, resource_type: str) -> list[str]:
-        """The physical names of the stack's resources of one kind."""
         return [
             one["PhysicalResourceId"]
             for one in self.resources
@@ -50,26 +47,22 @@ class DeployedStack:
 
     @cached_property
     def functions(self) -> list[AwsDescription]:
-        """The configuration of each function."""
         client = self.connection.client("lambda")
         names = self.physical_ids("AWS::Lambda::Function")
         return [client.get_function_configuration(FunctionName=name) for name in names]
 
     @cached_property
     def event_source_mappings(self) -> list[AwsDescription]:
-        """What feeds the functions."""
         client = self.connection.client("lambda")
         ids = self.physical_ids("AWS::Lambda::EventSourceMapping")
         return [client.get_event_source_mapping(UUID=one) for one in ids]
 
     @cached_property
     def queue_names(self) -> tuple[str, ...]:
-        """The short names of the queues that carry jobs."""
         return tuple(sorted({contract_type.resources.queue for contract_type in self.contracts}))
 
     @cached_property
     def secret_names(self) -> tuple[str, ...]:
-        """The short names of the secrets that jobs use."""
         return tuple(
             sorted(
                 {
@@ -82,16 +75,13 @@ class DeployedStack:
 
     @cached_property
     def table_names(self) -> tuple[str, ...]:
-        """The short names of all tables."""
         used = {name for contract_type in self.contracts for name in contract_type.resources.tables}
         return ("jobs", *sorted(used))
 
     def queue_url(self, name: str) -> str | None:
-        """Where a queue is, if the stack says so."""
         return self.connection.outputs.get(f"{pascal_case(name)}QueueUrl")
 
     def queue(self, url: str) -> AwsDescription:
-        """The attributes of a queue."""
         if url not in self._queues:
             found = self.connection.client("sqs").get_queue_attributes(
                 QueueUrl=url, AttributeNames=["All"]
@@ -104,16 +94,14 @@ class DeployedStack:
         return {}
 
     def function_for(self, mapping: AwsDescription) -> AwsDescription | None:
-        """The function that a mapping feeds."""
         arn = mapping["FunctionArn"]
         return next(
-            # A qualifier may follow; the name of another function may begin alike.
+            # The ARN may have a qualifier. The colon keeps a longer function name from matching.
             (one for one in self.functions if f"{arn}:".startswith(f"{one['FunctionArn']}:")),
             None,
         )
 
     def mapping_for(self, queue_arn: str) -> AwsDescription | None:
-        """What feeds a function from a queue."""
         return next(
             (one for one in self.event_source_mappings if one.get("EventSourceArn") == queue_arn),
             None,

@@ -1,22 +1,23 @@
-"""Whether the proof that a job ran outlives everything that could run it again."""
+"""Checks that proofs outlive every redelivery, and that archive and history are complete."""
 
 from collections.abc import Iterator
 from datetime import timedelta
 
-from oncely.cli.checkup.deployed import DeployedStack
-from oncely.cli.checkup.findings import Finding, failed, passed, warned
+from oncely.aws.s3_history_reader import S3HistoryReader
+from oncely.cli.health_checks.deployed import DeployedStack
+from oncely.cli.health_checks.findings import Finding, failed, passed, warned
 
 
 def check_retention(deployed: DeployedStack) -> Iterator[Finding]:
-    """Rows against queues, dead letters and the providers' memories; and the archive."""
+    """Compare row retention with queues, dead letters and idempotency keys; check the archive."""
     days = [
         int(variables["RETENTION_DAYS"])
         for function in deployed.functions
         if "RETENTION_DAYS" in (variables := function.get("Environment", {}).get("Variables", {}))
     ]
-    check = "retention of rows"
+    check = "row retention"
     if not days:
-        yield failed(check, "no function says how long rows are kept", "deploy the stack again")
+        yield failed(check, "no function sets RETENTION_DAYS", "deploy the stack again")
         return
     row_retention, least = timedelta(days=min(days)), _min_retention(deployed)
     kept = min(
@@ -25,12 +26,12 @@ def check_retention(deployed: DeployedStack) -> Iterator[Finding]:
     if kept <= least:
         yield failed(
             check,
-            f"rows are kept {kept.days} days, a job could run again for {least.days}",
-            "set a larger row_retention_days: `make deploy ARGS='-c row_retention_days=…'`, "
-            "or a larger proof_retention of the contract",
+            f"rows are kept {kept.days} days, but a job could run again for {least.days} days",
+            "raise row_retention_days (`make deploy ARGS='-c row_retention_days=…'`) or the "
+            "contract's proof_retention",
         )
     else:
-        yield passed(check, f"{kept.days} days; a message may come back for {least.days}")
+        yield passed(check, f"{kept.days} days; a job could run again for {least.days} days")
     yield from _check_archive(deployed)
 
 
@@ -57,11 +58,28 @@ def _check_archive(deployed: DeployedStack) -> Iterator[Finding]:
     client = deployed.connection.client("s3")
     client.head_bucket(Bucket=name)
     if client.get_bucket_versioning(Bucket=name).get("Status") == "Enabled":
-        yield passed("archive", f"{name} keeps every version")
+        yield passed("archive", f"{name} is versioned")
     else:
         yield warned(
             "archive",
-            "versioning is off: an archived message could be overwritten for good",
+            "versioning is off: an archived message could be overwritten",
             f"aws s3api put-bucket-versioning --bucket {name} "
             "--versioning-configuration Status=Enabled",
         )
+
+
+def check_history(deployed: DeployedStack) -> Iterator[Finding]:
+    """Check for open gaps in the history."""
+    bucket = deployed.connection.outputs.get("ArchiveBucketName")
+    if bucket is None:
+        return
+    gaps = S3HistoryReader(deployed.connection.client("s3"), bucket).open_gaps()
+    if not gaps:
+        yield passed("history", "no open gaps")
+        return
+    yield failed(
+        "history",
+        f"{len(gaps)} open gaps since {gaps[0].recorded_at:%Y-%m-%d}: job changes are missing, "
+        "and a restore is refused",
+        f"oncely archive backfill{deployed.connection.cli_options}",
+    )

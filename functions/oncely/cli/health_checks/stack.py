@@ -1,31 +1,35 @@
-"""Whether the stack stands as it was last deployed, and names all that tools rely on."""
+"""Checks that the last deployment succeeded and that the stack has every output."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from oncely.cli.checkup.deployed import DeployedStack
-from oncely.cli.checkup.findings import Finding, failed, passed, warned
+from oncely.cli.health_checks.deployed import DeployedStack
+from oncely.cli.health_checks.findings import Finding, failed, passed, warned
 from oncely.settings import pascal_case
 
-_DEPLOY: Final = "deploy it again: `make deploy STAGE=…`"
+_DEPLOY: Final = "deploy it again with `make deploy STAGE=…`"
 _ROLLED_BACK: Final = "UPDATE_ROLLBACK_COMPLETE"
 
 
 def check_stack(deployed: DeployedStack) -> Iterator[Finding]:
-    """Its status."""
+    """Check the stack's status."""
     check, status = f"stack {deployed.connection.name}", str(deployed.stack["StackStatus"])
     if status == _ROLLED_BACK:
-        yield warned(check, "the last deployment was rolled back", f"see why, then {_DEPLOY}")
+        yield warned(
+            check,
+            "the last deployment was rolled back",
+            f"read its events in CloudFormation, then {_DEPLOY}",
+        )
     elif status.endswith("_IN_PROGRESS"):
-        yield warned(check, f"a deployment is under way ({status})", "look again when it is over")
+        yield warned(check, f"a deployment is running ({status})", "check again when it has ended")
     elif status in {"CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"}:
         yield passed(check, status)
     else:
-        yield failed(check, status, f"see its events in CloudFormation, then {_DEPLOY}")
+        yield failed(check, status, f"read its events in CloudFormation, then {_DEPLOY}")
 
 
 def check_outputs(deployed: DeployedStack) -> Iterator[Finding]:
-    """Everything that this version of the code needs a name for."""
+    """Check for every output that this version of the code needs."""
     wanted = {
         *(
             f"{pascal_case(name)}QueueUrl"
@@ -46,4 +50,4 @@ def check_outputs(deployed: DeployedStack) -> Iterator[Finding]:
     if missing:
         yield failed("outputs", f"missing: {', '.join(missing)}", _DEPLOY)
     else:
-        yield passed("outputs", f"all {len(wanted)} are there")
+        yield passed("outputs", f"all {len(wanted)} exist")

@@ -1,4 +1,4 @@
-"""Whether SES sends receipts: the account's state, and whether the sender is verified."""
+"""Checks that SES can send receipts: the account's state and the sender's verification."""
 
 from collections.abc import Iterator
 from email.utils import parseaddr
@@ -7,8 +7,8 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from oncely.aws.errors import error_code
-from oncely.cli.checkup.deployed import AwsDescription, DeployedStack
-from oncely.cli.checkup.findings import Finding, failed, passed, warned
+from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
+from oncely.cli.health_checks.findings import Finding, failed, passed, warned
 
 _PRODUCTION_ACCESS: Final = (
     "request production access in the SES console (Account dashboard); until then verify each "
@@ -17,7 +17,7 @@ _PRODUCTION_ACCESS: Final = (
 
 
 def check_mail_account(deployed: DeployedStack) -> Iterator[Finding]:
-    """The account: whether it may send, and to whom."""
+    """Check whether the account can send, and to whom."""
     if _sender_address(deployed) is None:
         return
     check = "mail"
@@ -25,31 +25,31 @@ def check_mail_account(deployed: DeployedStack) -> Iterator[Finding]:
     if not account.get("SendingEnabled", True):
         yield failed(
             check,
-            "SES does not send for this account: sending is paused",
-            "see why in the SES console (Account dashboard), then: "
+            "SES sending is paused for this account",
+            "read why in the SES console (Account dashboard), then run: "
             "aws sesv2 put-account-sending-attributes --sending-enabled",
         )
     elif account.get("EnforcementStatus") == "PROBATION":
         yield warned(
             check,
-            "AWS reviews this account's mail, and may stop it",
+            "AWS is reviewing this account's email and may pause it",
             "read the case in the SES console (Reputation metrics)",
         )
     if account.get("ProductionAccessEnabled"):
-        yield passed(check, "the account may send to any address")
+        yield passed(check, "the account can send to any address")
         return
-    # A production stack mails customers, whose addresses nobody verified.
+    # A production stack sends to customers, whose addresses are not verified.
     finding = failed if deployed.connection.name.endswith("-prod") else warned
     yield finding(
         check,
         "the account is in the SES sandbox: it sends only to verified addresses, and other "
-        "receipts wait",
+        "receipts are on hold",
         _PRODUCTION_ACCESS,
     )
 
 
 def check_sender(deployed: DeployedStack) -> Iterator[Finding]:
-    """The address that receipts come from: verified itself, or through a domain above it."""
+    """Check that the sender address, its domain or a parent domain is verified."""
     address = _sender_address(deployed)
     if address is None:
         return
@@ -66,22 +66,22 @@ def check_sender(deployed: DeployedStack) -> Iterator[Finding]:
         yield failed(
             check,
             f"{identity} is not verified yet ({found.get('VerificationStatus', 'unknown')}): "
-            "no receipt is sent",
-            "open the link in the mail that AWS sent there"
+            "no receipts are sent",
+            "open the link in the email from AWS"
             if "@" in identity
             else "publish the DNS records that the SES console shows for it",
         )
     if not known:
         yield failed(
             check,
-            "SES does not know it, nor its domain, in this region: no receipt is sent",
+            "neither it nor its domain is registered with SES in this region: no receipts are sent",
             f"aws sesv2 create-email-identity --email-identity {address}, "
-            "then open the link in the mail that AWS sends there",
+            "then open the link in the email from AWS",
         )
 
 
 def _sender_address(deployed: DeployedStack) -> str | None:
-    """The address without its display name. None if receipts are off, or SES is a sandbox here."""
+    """Return the address without its display name. Returns None if no email is sent."""
     if deployed.connection.is_local:
         return None
     for function in deployed.functions:
@@ -92,7 +92,7 @@ def _sender_address(deployed: DeployedStack) -> str | None:
 
 
 def _identities(address: str) -> Iterator[str]:
-    """What SES may know the sender as: its address, its domain, and the domains above that."""
+    """Yield the identities that can verify the sender: address, domain, parent domains."""
     yield address
     domain = address.rpartition("@")[2]
     while "." in domain:
