@@ -9,10 +9,9 @@ import pytest
 from oncely.contract import AnyContract, PrecheckResult
 from oncely.domain import decide
 from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import MONEY_RETENTION, Job, awaits_publishing, mark_published
 from oncely.domain.keys import JobKey
 from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.proof import MONEY_RETENTION, awaits_publishing, mark_published
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.run import write_decision
 from oncely.testing import Scenario, SearchLimits, explore

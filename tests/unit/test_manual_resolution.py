@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from oncely.contract import AlreadyResolved, Mismatch, PrecheckResult, Proceed
-from oncely.domain.decide import on_late_outcome
+from oncely.domain.decisions import on_late_outcome
 from oncely.domain.effect_outcomes import Anomalous, BusinessWrite, Declined, Succeeded
 from oncely.domain.keys import fingerprint
 from oncely.domain.lifecycle import Status

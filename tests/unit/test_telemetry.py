@@ -18,8 +18,7 @@ from oncely.run.outcomes import (
     RunOutcome,
 )
 from oncely.run.process_batch import Ack, Delivery, ProcessedDelivery
-from oncely.signals import signal_for
-from oncely.telemetry import Telemetry
+from oncely.telemetry import Telemetry, signal_for
 from tests.unit.samples import KEY, OUTCOMES
 
 BY_NAME = {type(outcome).__name__: outcome for outcome in OUTCOMES}

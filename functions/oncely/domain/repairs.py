@@ -7,11 +7,15 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from oncely.domain.decide import absence_conclusive_at
-from oncely.domain.decisions import MESSAGE_GRACE, Decision, ended_fields, max_age_exceeded, requeue
+from oncely.domain.decisions import (
+    MESSAGE_GRACE,
+    absence_conclusive_at,
+    ended_fields,
+    requeue,
+)
 from oncely.domain.due import resend
 from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
@@ -305,7 +309,7 @@ def _check_mark_failed(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
 def _check_resend(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
     if not job.allows(Event.RESEND):
         return False, "only a job that is ready is sent: " + _not_allowed_reason(job.status)
-    if age_reason := max_age_exceeded(job, policy, now):
+    if age_reason := job.past_max_age(policy.limits.max_age, now):
         return False, f"{age_reason}: the next sweep brings it to review, where it can be returned"
     return True, "its message is sent once more; a second one does no harm"
 

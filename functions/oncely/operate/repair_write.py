@@ -6,10 +6,9 @@ from typing import Any, assert_never
 
 from oncely.contract import AlreadyResolved, AnyContract, Message, Mismatch, PrecheckResult
 from oncely.domain.actors import operator_actor
-from oncely.domain.decisions import Decision
 from oncely.domain.due import escalate_if_values_changed
 from oncely.domain.effect_outcomes import Anomalous, BusinessWrite, Succeeded
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import fingerprint
 from oncely.domain.repairs import Repair, resolve_manually, resolved_elsewhere
 from oncely.operate.repair_request import (

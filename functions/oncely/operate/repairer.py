@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from oncely.contract import AnyContract, Message, encode_message
-from oncely.domain.decide import restore_reference
-from oncely.domain.decisions import Decision
+from oncely.domain.decisions import restore_reference
 from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
@@ -23,7 +22,7 @@ from oncely.domain.effect_outcomes import (
     short_label,
 )
 from oncely.domain.errors import InvalidInputError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.repairs import (
     Repair,
     RepairOption,

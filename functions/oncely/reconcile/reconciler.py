@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias, assert_never
 
 from oncely.contract import AnyContract, Message, Mismatch, encode_message
-from oncely.domain.decide import decide, escalate_if_other_deployment
-from oncely.domain.decisions import MESSAGE_GRACE, Decision, escalate
+from oncely.domain.decide import decide
+from oncely.domain.decisions import MESSAGE_GRACE, escalate, escalate_if_other_deployment
 from oncely.domain.due import (
     SweepStep,
     escalate_if_values_changed,
@@ -26,7 +26,7 @@ from oncely.domain.effect_outcomes import (
     LookupFailed,
 )
 from oncely.domain.errors import InvalidInputError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey, fingerprint
 from oncely.domain.lifecycle import Event, Status
 from oncely.enqueue.enqueuer import row_from_message

@@ -79,7 +79,7 @@ class GroupResolver:
 
     def _max_duration(self, key: JobKey) -> timedelta:
         try:
-            return self.reconciler.registry.contract(job_type_of(key)).max_duration()
+            return self.reconciler.registry.contract(job_type_of(key)).policy.max_duration
         except InvalidInputError:
             return _UNKNOWN_TYPE_DURATION
 

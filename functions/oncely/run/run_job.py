@@ -14,7 +14,6 @@ from oncely.domain.claims import (
     on_prerequisite_not_met,
 )
 from oncely.domain.decide import decide, guard_before_effect
-from oncely.domain.decisions import Decision
 from oncely.domain.effect_outcomes import (
     Anomalous,
     BusinessWrite,
@@ -23,7 +22,7 @@ from oncely.domain.effect_outcomes import (
     NotFound,
 )
 from oncely.domain.errors import InvalidInputError, InvariantError
-from oncely.domain.jobs import CLOCK_SKEW, Job
+from oncely.domain.jobs import CLOCK_SKEW, Decision, Job
 from oncely.domain.keys import JobKey, fingerprint, indexable_id
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
@@ -89,7 +88,7 @@ class JobRunner:
             key = contract_type.key(message)
         except InvalidInputError as error:
             return InvalidMessage(str(error))
-        if self.clock.now() + contract_type.max_duration() > deadline:
+        if self.clock.now() + contract_type.policy.max_duration > deadline:
             return NotStarted(job_key=key, job_type=contract_type.job_type)
         table = self.guard.check()
         if isinstance(table, TableBlocked):

@@ -6,13 +6,11 @@ from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from oncely.contract import AnyContract
-from oncely.domain.decide import on_business_conflict, on_late_outcome
-from oncely.domain.decisions import Decision
+from oncely.domain.decisions import on_business_conflict, on_late_outcome
 from oncely.domain.due import reserve_alert
 from oncely.domain.effect_outcomes import BusinessWrite, Declined, EffectOutcome, Succeeded
 from oncely.domain.errors import InvariantError, UnavailableError
-from oncely.domain.jobs import Job
-from oncely.domain.proof import MONEY_RETENTION, finalize_if_ended
+from oncely.domain.jobs import MONEY_RETENTION, Decision, Job, finalize_if_ended
 from oncely.ports import BusinessWriteConflict, Clock, JobStore, Swapped, VersionConflict
 from oncely.run.review_alerts import ReviewAlerter
 
@@ -137,7 +135,7 @@ def apply_retention(
 
     A job of a contract that is not known here owes nothing that we know, and stays the longest.
     """
-    if before.ended or not after.ended:
+    if not after.ended:
         return after
     retention = MONEY_RETENTION if contract is None else contract.effective_retention(row_retention)
     owes = contract is not None and _has_follow_ups(contract, after)

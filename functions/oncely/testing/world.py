@@ -8,10 +8,9 @@ from typing import Final
 from oncely.app import App
 from oncely.contract import encode_message
 from oncely.domain.errors import UnavailableError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Job, awaits_publishing
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Status
-from oncely.domain.proof import awaits_publishing
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.registry import ContractRegistry
 from oncely.run.dead_letters import DeadLetterOutcome
