@@ -253,10 +253,8 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         "a decline fails the job while its payment is open",
         ACTING,
         "return self._close_declined(outcome) if isinstance(outcome, StillOpen) else outcome",
-        (
-            "return Declined(outcome.reason, outcome.code) if isinstance(outcome, StillOpen) "
-            "else outcome"
-        ),
+        "return Declined(outcome.reason, outcome.code) if isinstance(outcome, "
+        "StillOpen) else outcome",
         ("tests/unit/test_declined_charges.py",),
     ),
     Mutation(
