@@ -123,7 +123,7 @@ CRM: Final = (
     ),
     Mutation(
         "a message whose row sends the next one is handed back",
-        "functions/oncely/run/message_actions.py",
+        "functions/oncely/run/process_batch.py",
         "        case NotAttempted(row_resends=True):\n            return Ack()\n",
         "",
         ("tests/unit/test_message_actions.py",),
