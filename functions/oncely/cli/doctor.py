@@ -26,6 +26,9 @@ def doctor(stack: StackConnection, *, json: JsonOption = False) -> None:
     """Check a deployed stack and suggest fixes.
 
     Exits with code 4 if something is broken: jobs are blocked, or alerts are not delivered.
+
+    Examples:
+    - `oncely doctor --stack Oncely-prod`
     """
     found: list[Finding] = []
     _ = stack.outputs  # fail here if there is no stack
