@@ -20,8 +20,8 @@ from oncely.domain.errors import UnreadableRowError
 from oncely.domain.jobs import EvidenceEntry, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
+from oncely.domain.text import truncate_to_milliseconds
 from oncely.domain.timeline import describe_event
-from oncely.domain.times import truncate_to_milliseconds
 from tests.unit.samples import NOW, make_entry, make_job
 
 ZONES = st.sampled_from(

@@ -6,19 +6,18 @@ from collections.abc import Callable
 import pytest
 
 from oncely.contract import AlreadyResolved, Mismatch, PrecheckResult, Proceed
-from oncely.domain.decide import on_late_outcome
-from oncely.domain.effect_outcomes import Anomalous, Declined, Succeeded
-from oncely.domain.fingerprint import fingerprint
+from oncely.domain.decisions import on_late_outcome
+from oncely.domain.effect_outcomes import Anomalous, BusinessWrite, Declined, Succeeded
+from oncely.domain.keys import fingerprint
 from oncely.domain.lifecycle import Status
 from oncely.domain.repairs import Repair
-from oncely.domain.writes import BusinessWrite
-from oncely.operate.manual_resolution import values_changed_since
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     NotAllowed,
     ProviderUnavailable,
     Repaired,
 )
+from oncely.operate.repair_write import values_changed_since
 from oncely.run.outcomes import Failed, Finished, NeedsReview, Unknown
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import FakeIntent, PaymentFault

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.domain.decide import absence_conclusive_at
-from oncely.domain.decisions import MESSAGE_GRACE, Decision
+from oncely.domain.decisions import MESSAGE_GRACE, absence_conclusive_at
 from oncely.domain.effect_outcomes import Anomalous, Declined, NotFound, Pending, Succeeded
+from oncely.domain.jobs import Decision
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.domain.repairs import (

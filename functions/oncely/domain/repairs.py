@@ -7,16 +7,19 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from oncely.domain.decide import absence_conclusive_at
-from oncely.domain.decisions import MESSAGE_GRACE, Decision, ended_fields, max_age_exceeded, requeue
+from oncely.domain.decisions import (
+    MESSAGE_GRACE,
+    absence_conclusive_at,
+    ended_fields,
+    requeue,
+)
 from oncely.domain.due import resend
 from oncely.domain.effect_outcomes import EffectOutcome, NotFound, Succeeded
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy, RetrySafety
-from oncely.domain.text import single_line
-from oncely.domain.times import format_minute
+from oncely.domain.text import format_minute, single_line
 
 
 class Repair(StrEnum):
@@ -319,7 +322,7 @@ def _check_mark_failed(job: Job, policy: RetryPolicy) -> tuple[bool, str]:
 def _check_resend(job: Job, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
     if not job.allows(Event.RESEND):
         return False, "only a ready job can be resent: " + _not_allowed_reason(job.status)
-    if age_reason := max_age_exceeded(job, policy, now):
+    if age_reason := job.past_max_age(policy.limits.max_age, now):
         return False, f"{age_reason}: the next sweep escalates it; then you can return it to ready"
     return True, "resends its message; duplicates are harmless"
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.errors import InvalidRequestError
 from oncely.domain.jobs import Job
 from oncely.domain.keys import MAX_ID_LENGTH, MAX_KEY_LENGTH, JobKey
 from oncely.domain.repairs import Repair
 from oncely.domain.text import MAX_REASON_LENGTH
-from oncely.domain.writes import Json
 
 
 @dataclass(frozen=True, kw_only=True)

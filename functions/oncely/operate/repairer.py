@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from oncely.contract import AnyContract, Message, encode_message
-from oncely.domain.decide import restore_reference
-from oncely.domain.decisions import Decision
+from oncely.domain.decisions import restore_reference
 from oncely.domain.effect_outcomes import (
     Ambiguous,
     Anomalous,
@@ -23,7 +22,7 @@ from oncely.domain.effect_outcomes import (
     short_label,
 )
 from oncely.domain.errors import InvalidInputError
-from oncely.domain.jobs import Job
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.repairs import (
     Repair,
     RepairOption,
@@ -41,7 +40,6 @@ from oncely.domain.repairs import (
 from oncely.domain.text import mask_emails
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.operate.job_view import contract_for
-from oncely.operate.manual_resolution import ManualResolution, claim_obstacle, values_changed_since
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     JobNotFound,
@@ -55,7 +53,12 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.operate.repair_write import RepairWriter
+from oncely.operate.repair_write import (
+    ManualResolution,
+    RepairWriter,
+    claim_obstacle,
+    values_changed_since,
+)
 from oncely.ports import TableBlocked, TableOpen
 from oncely.reconcile.lookup_effect import (
     LookupResult,
