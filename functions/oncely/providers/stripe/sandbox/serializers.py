@@ -5,13 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from oncely.providers.stripe.sandbox.errors import StripeApiError
-from oncely.testing.sandbox.ledger import (
-    Charge,
-    ChargeStatus,
-    IntentStatus,
-    PaymentIntent,
-    Refund,
-)
+from oncely.testing.sandbox.ledger import Charge, ChargeStatus, IntentStatus, PaymentIntent, Refund
 
 
 def _seconds(moment: datetime | None) -> int | None:
