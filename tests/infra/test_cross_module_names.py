@@ -52,6 +52,7 @@ LAMBDA = {
 }
 # Imported on first use by functions with this layer.
 LAZY_IMPORTS = {
+    "runtime": "botocore.httpsession",
     "payments": "oncely.providers.stripe.payments",
     "sync": "oncely.providers.hubspot.crm",
 }
@@ -87,7 +88,7 @@ def find_imports(function: FunctionResource, unpacked: dict[str, Path]) -> Impor
     paths = [function.folder, *(unpacked[name] for name in function.layers)]
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", IMPORTS, function.properties["Handler"], *paths],
-        input=json.dumps([LAZY_IMPORTS[name] for name in function.layers if name in LAZY_IMPORTS]),
+        input=json.dumps([LAZY_IMPORTS[name] for name in function.layers]),
         cwd="/",
         env={},
         capture_output=True,
