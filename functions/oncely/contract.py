@@ -34,6 +34,7 @@ from oncely.domain.money import Money
 from oncely.domain.profiles import RetryPolicy, RetrySafety
 from oncely.ports import Dependencies
 from oncely.provider import AnyProvider
+from oncely.table_schema import TableSchema
 
 # Far above any job that names things instead of carrying them, far below a row's 400 kB.
 MAX_MESSAGE_BYTES: Final = 64 * 1024
@@ -130,10 +131,16 @@ class Resources:
     """What a job type needs around it; the stack is derived from this."""
 
     queue: str
-    tables: tuple[str, ...] = ()
+    # Business tables; one that another stack owns is named by its short name alone.
+    tables: tuple[TableSchema | str, ...] = ()
     providers: tuple[AnyProvider, ...] = ()
     secrets: tuple[str, ...] = ()  # beyond the API keys of its providers
     sends_to: tuple[str, ...] = ()  # other queues that its effect or its follow-ups feed
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The short names of its business tables."""
+        return tuple(one if isinstance(one, str) else one.name for one in self.tables)
 
     @cached_property
     def secret_names(self) -> tuple[str, ...]:

@@ -77,8 +77,8 @@ def _lease(stage: Stage, contract_type: type[AnyContract]) -> Iterator[str]:
             f"visibility_timeout_seconds is {stage.visibility_timeout_seconds} s but must be more "
             f"than {lease:g} s, the lease of {contract_type.job_type}: worker_timeout_seconds + "
             f"the request timeout of {contract_type.policy.profile.name} + "
-            f"{_seconds(CLOCK_SKEW)} s of clock skew. Otherwise a message "
-            "reappears before the lease expires."
+            f"{_seconds(CLOCK_SKEW)} s of clock skew. Otherwise a message reappears before the "
+            "lease expires."
         )
 
 

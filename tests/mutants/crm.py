@@ -73,7 +73,7 @@ CRM: Final = (
     Mutation(
         "a contact is linked after the time is up",
         PUSH,
-        "        if not call.has_time_for(HUBSPOT.request_timeout):\n"
+        "        if not call.has_time_for(HUBSPOT.profile.request_timeout):\n"
         "            return _OUT_OF_TIME\n"
         "        match self._push(call, existing):",
         "        match self._push(call, existing):",

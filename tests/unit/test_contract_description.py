@@ -1,4 +1,4 @@
-"""The contract in plain language: what support staff and managers read."""
+"""The contract in plain language."""
 
 from dataclasses import replace
 from datetime import timedelta

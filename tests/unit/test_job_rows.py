@@ -183,9 +183,11 @@ def test_unreadable_row_error_names_job_and_fix(spoiled: Any) -> None:  # noqa: 
         {"updated_at": {"N": "20260101"}},
         {"expires_at": {"N": "1E+60"}},
         {"evidence": {"S": '[["2026-01-01T00:00:00Z","claim",null,"worker","","x"]]'}},
+        {"evidence": {"S": '[["2026-01-01T00:00:00Z","claim",null,5,""]]'}},
+        {"evidence": {"S": '[["2026-01-01T00:00:00Z","claim",null,"worker",null]]'}},
         {"message": {"S": "[" * 200_000}},
     ],
-    ids=lambda spoiled: f"{next(iter(spoiled))}-{next(iter(spoiled.values()))}"[:40],
+    ids=lambda spoiled: f"{next(iter(spoiled))}-{next(iter(spoiled.values()))}"[:70],
 )
 def test_row_with_wrong_attribute_type_is_unreadable(spoiled: Any) -> None:  # noqa: ANN401  # the SDK's own form
     with pytest.raises(UnreadableRowError, match="order_18452"):

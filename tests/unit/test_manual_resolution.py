@@ -1,4 +1,4 @@
-"""Marking a job as done or as failed: a person's word, and true to our own rows."""
+"""Marking a job as done or failed, in agreement with the business rows."""
 
 import json
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def test_mark_failed_fails_order_after_payment_is_closed() -> None:
     outcome = world.run(world.outbox.sent.pop())
 
     assert isinstance(outcome, Failed)
-    assert outcome.result["code"] == "ruled_by_a_person"
+    assert outcome.result["code"] == "resolved_by_operator"
     assert world.payments.intents["pi_1"].status == "canceled"
     assert (world.job(KEY).status, world.order()["status"]) == (Status.FAILED, "payment_failed")
 
@@ -198,7 +198,7 @@ def test_mark_finished_applies_writes_of_resolved_precheck() -> None:
         (lambda: Mismatch("another errand"), "another errand"),
         (
             lambda: Proceed(facts=None, values=PROCEED.values),
-            "our own rows do not tell any more what was asked for",
+            "the business rows no longer say what the job should do",
         ),
     ],
 )
@@ -210,7 +210,7 @@ def test_mark_finished_conflicts_without_matching_rows(
     )
 
     assert outcome == BusinessRowConflict(
-        f"{why}: mend them, or undo it outside and mark it as failed"
+        f"{why}: fix them, or undo it at the provider and mark it as failed"
     )
 
 

@@ -91,7 +91,7 @@ def test_operator_closes_unreadable_job_without_business_rows(
     assert "business rows are not changed" in str(outcome.details)
     ended = get_job(world)
     assert (ended.status, ended.evidence[-1].event) == (status, event)
-    assert "closed without our own rows: seen at Stripe" in ended.evidence[-1].reason
+    assert "closed without business rows: seen at Stripe" in ended.evidence[-1].reason
     assert world.order() == order
 
 

@@ -1,4 +1,4 @@
-"""Writes what a repair changes: over exactly the row that the person saw, and in their name."""
+"""Writes a repair over exactly the row that the operator saw, in the operator's name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ from oncely.run.attempt import row_after
 
 @dataclass(frozen=True)
 class RepairWriter:
-    """One order's right to write: each write is over the row as it was seen, or it is none."""
+    """Writes for one request. Fails if the row changed since the operator saw it."""
 
     reconciler: Reconciler
     request: RepairRequest
 
     @property
     def actor(self) -> str:
-        """Who it is written for."""
+        """The operator, as evidence stores the name."""
         return operator_actor(self.request.actor)
 
     def write(
@@ -47,7 +47,7 @@ class RepairWriter:
         business_writes: Callable[[Job], Sequence[BusinessWrite]] = lambda _: (),
         contract: AnyContract | None = None,
     ) -> Repaired | WouldRepair | StaleVersion | BusinessRowConflict:
-        """Write a decision and the rows that go along; a dry run only says what would be."""
+        """Write a decision with its business rows. A dry run only returns the result."""
         now = self.reconciler.clock.now()
         after = row_after(
             decision,
@@ -74,7 +74,7 @@ class RepairWriter:
     def _dry_run(
         self, after: Job, details: RepairDetails, business_writes: Sequence[BusinessWrite]
     ) -> WouldRepair | BusinessRowConflict:
-        """Read the rows that would go along: what they refuse now must not be promised."""
+        # Check the business rows, so that a preview promises nothing that they reject now.
         table = self.reconciler.dependencies.table
         conflicts = [
             str(one) for one in business_writes if not one.applies_to(table(one.table).get(one.key))
