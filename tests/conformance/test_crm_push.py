@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oncely.domain.effect_outcomes import Ambiguous, Anomalous, Declined, Succeeded
-from oncely.jobs.sync_push import VERSION_PROPERTY
-from oncely.providers.interfaces import CrmConflict, CrmRecord, RecordNotFound
+from oncely.providers.interfaces import VERSION_PROPERTY, CrmConflict, CrmRecord, RecordNotFound
 from tests.conformance.crm_harnesses import CRMS, CrmHarness, crm_harness
 from tests.support.payments import PaymentFault
 

@@ -110,9 +110,10 @@ def _python_hits(path: Path) -> Iterator[Hit]:
     for node in ast.walk(tree):
         for name in _public_names(node):
             yield from _search(path, getattr(node, "lineno", 1), name)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if help_texts or id(node) not in docstrings:
-                yield from _search(path, node.lineno, node.value)
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        if help_texts or id(node) not in docstrings:
+            yield from _search(path, node.lineno, node.value)
 
 
 def _public_names(node: ast.AST) -> Iterator[str]:

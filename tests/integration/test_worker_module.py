@@ -163,7 +163,7 @@ def test_missing_variable_is_named_and_no_job_is_claimed(
     event = harness.deliver(BODY)
     monkeypatch.delenv(variable)
 
-    with pytest.raises(NotConfiguredError, match=f"deploy the stack again: {variable}:"):
+    with pytest.raises(NotConfiguredError, match=rf"incomplete \({variable}: missing\): deploy"):
         invoke_handler(event)
 
     assert harness.dynamo.row(KEY) is None

@@ -162,7 +162,9 @@ FENCE: Final = (
         "what cannot be asked after a restore is sent",
         ACTING,
         "    if isinstance(outcome, LookupUnsupported):\n        return Anomalous(",
-        "    if isinstance(outcome, LookupUnsupported):\n        from oncely.domain.effect_outcomes import NotFound\n        return NotFound(",
+        "    if isinstance(outcome, LookupUnsupported):\n"
+        "        from oncely.domain.effect_outcomes import NotFound\n"
+        "        return NotFound(",
         AFTER,
     ),
     Mutation(

@@ -86,7 +86,11 @@ OWNERSHIP: Final = (
         "a worker that lost its row goes on and confirms",
         ACTING,
         "                    if not self._save(save_reference(ref)):\n",
-        "                    mine = save_reference(ref).apply_to(self.job, now=self.job.updated_at, actor='late')\n                    if not self._save(save_reference(ref)):\n                        self.job = mine\n                    if not self.job:\n",
+        "                    mine = save_reference(ref).apply_to(self.job, "
+        "now=self.job.updated_at, actor='late')\n"
+        "                    if not self._save(save_reference(ref)):\n"
+        "                        self.job = mine\n"
+        "                    if not self.job:\n",
         ("tests/unit/test_late_workers.py",),
     ),
     Mutation(
@@ -129,7 +133,11 @@ OWNERSHIP: Final = (
         "the payment is confirmed before its reference is saved",
         ACTING,
         "                    if not self._save(save_reference(ref)):\n",
-        "                    mine = save_reference(ref).apply_to(self.job, now=self.job.updated_at, actor='early')\n                    early = replace(self._call(), job=mine)\n                    self._guarded_call(self.contract.execute, early)\n                    if not self._save(save_reference(ref)):\n",
+        "                    mine = save_reference(ref).apply_to(self.job, "
+        "now=self.job.updated_at, actor='early')\n"
+        "                    early = replace(self._call(), job=mine)\n"
+        "                    self._guarded_call(self.contract.execute, early)\n"
+        "                    if not self._save(save_reference(ref)):\n",
         ("tests/unit/test_charge_once.py",),
     ),
     Mutation(
