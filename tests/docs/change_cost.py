@@ -1,6 +1,6 @@
 """Which files a change touches: `python -m tests.docs.change_cost` writes the table.
 
-An example of each kind of change is searched in the code, without comments and docstrings. A new status is
+An example of each kind is searched in the code, without comments and docstrings. A new status is
 different: every `match` over `Status` that ends in `assert_never` must handle it. `--mypy` adds a
 status to a copy of the code and checks that the type checker names the same places; it takes
 minutes.

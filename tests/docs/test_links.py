@@ -11,7 +11,7 @@ from tests.docs.pages import REPOSITORY, DocPage, checked_pages
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<to>[^)\s]+)\)|<img[^>]+src=\"(?P<image>[^\"]+)\"")
 # A file with a suffix, or a folder that ends in a slash.
 _FILE = re.compile(
-    r"`((?:[\w.-]+/)*[\w-]+\.(?:py|toml|txt|json|js|md)|(?:functions|infra|tests|docs)/(?:[\w.-]+/)*)`"
+    r"`((?:\w[\w.-]*/)*[\w-]+\.(?:py|toml|txt|json|js|md)|(?:functions|infra|tests|docs)/(?:[\w.-]+/)*)`"
 )
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
