@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import stripe
 
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
