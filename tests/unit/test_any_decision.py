@@ -126,9 +126,7 @@ def test_key_number_rises_by_one_only_with_proof_of_absence(cases: list[Generate
 
 
 @given(cases=situations())
-def test_unknown_job_returns_to_ready_only_when_resend_is_safe(
-    cases: list[GeneratedCase],
-) -> None:
+def test_unknown_job_returns_to_ready_only_when_resend_is_safe(cases: list[GeneratedCase]) -> None:
     for case in cases:
         if case.decision.event is not Event.REQUEUE:
             continue

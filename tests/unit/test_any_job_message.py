@@ -79,9 +79,7 @@ def test_reject_reason_never_repeats_invalid_value(contract: type[AnyContract], 
 
 
 @given(message=messages())
-def test_accepted_message_has_valid_job_key(
-    message: dict[str, Any],
-) -> None:
+def test_accepted_message_has_valid_job_key(message: dict[str, Any]) -> None:
     found = parse_body(json.dumps(message))
 
     if isinstance(found, str):

@@ -55,10 +55,7 @@ def test_idempotency_key_is_job_key_step_and_number() -> None:
 
     world.run(charge_message())
 
-    assert world.payments.calls == [
-        ("prepare", f"{KEY}:create:1"),
-        ("execute", f"{KEY}:confirm:1"),
-    ]
+    assert world.payments.calls == [("prepare", f"{KEY}:create:1"), ("execute", f"{KEY}:confirm:1")]
 
 
 def test_declined_card_fails_job_and_order() -> None:

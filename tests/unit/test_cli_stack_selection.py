@@ -33,9 +33,7 @@ def test_options_select_stack() -> None:
     assert given == StackSelector(stack="Mine", profile="p", region="eu-west-1", local=False)
 
 
-def test_environment_selects_stack_without_option(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_environment_selects_stack_without_option(monkeypatch: pytest.MonkeyPatch) -> None:
     assert selector_for("list").stack == "Oncely-dev"
 
     monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")

@@ -364,8 +364,7 @@ def test_doctor_reads_bounded_number_of_orders() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stack", "status", "exit_code"),
-    [("Oncely-dev", "warning", 0), ("Oncely-prod", "broken", 4)],
+    ("stack", "status", "exit_code"), [("Oncely-dev", "warning", 0), ("Oncely-prod", "broken", 4)]
 )
 def test_ses_sandbox_is_broken_in_production_only(stack: str, status: str, exit_code: int) -> None:
     account = FakeAwsAccount(mail={"SendingEnabled": True, "ProductionAccessEnabled": False})

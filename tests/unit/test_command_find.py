@@ -175,9 +175,7 @@ def test_list_of_rare_type_stops_early_and_suggests_narrowing(
         assert "No jobs match" not in said.stdout
 
 
-def test_empty_list_of_unknown_type_names_known_ones(
-    paid: FakeStackConnection,
-) -> None:
+def test_empty_list_of_unknown_type_names_known_ones(paid: FakeStackConnection) -> None:
     said = run_cli("list", "--type", "payment.chrage", connection=paid)
 
     assert said.exit_code == 0
@@ -222,9 +220,7 @@ def test_hostile_customer_input_is_printed_as_text() -> None:
         assert "[red]x[/red]" in said.output or "%5Bred" in said.output
 
 
-def test_find_prints_answer_then_jobs_then_timelines(
-    paid: FakeStackConnection,
-) -> None:
+def test_find_prints_answer_then_jobs_then_timelines(paid: FakeStackConnection) -> None:
     said = run_cli("find", "18452", connection=paid)
 
     lines = said.stdout.splitlines()

@@ -29,9 +29,7 @@ def review() -> FakeStackConnection:
     return FakeStackConnection(world)
 
 
-def test_repair_records_aws_identity_and_reason(
-    review: FakeStackConnection,
-) -> None:
+def test_repair_records_aws_identity_and_reason(review: FakeStackConnection) -> None:
     said = run_cli(
         "repair",
         KEY,
@@ -90,11 +88,7 @@ def test_repair_needs_yes_option_without_terminal(review: FakeStackConnection) -
 
 @pytest.mark.parametrize(
     ("answer", "code", "status"),
-    [
-        ("y\n", 0, Status.FAILED),
-        ("n\n", 1, Status.NEEDS_REVIEW),
-        ("", 1, Status.NEEDS_REVIEW),
-    ],
+    [("y\n", 0, Status.FAILED), ("n\n", 1, Status.NEEDS_REVIEW), ("", 1, Status.NEEDS_REVIEW)],
 )
 def test_repair_needs_confirmation_on_terminal(
     review: FakeStackConnection,

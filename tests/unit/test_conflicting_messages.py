@@ -11,9 +11,7 @@ OTHER = ({"amount": 9900}, {"currency": "usd"}, {"customer_id": "somebody_else"}
 
 
 @pytest.mark.parametrize("other", OTHER)
-def test_message_that_differs_from_order_conflicts_on_first_run(
-    other: dict[str, object],
-) -> None:
+def test_message_that_differs_from_order_conflicts_on_first_run(other: dict[str, object]) -> None:
     world = InMemoryStack()
     world.add_order()
 
@@ -26,9 +24,7 @@ def test_message_that_differs_from_order_conflicts_on_first_run(
 
 
 @pytest.mark.parametrize("other", OTHER)
-def test_conflicting_message_leaves_ended_job_unchanged(
-    other: dict[str, object],
-) -> None:
+def test_conflicting_message_leaves_ended_job_unchanged(other: dict[str, object]) -> None:
     world = InMemoryStack()
     world.add_order()
     world.run(charge_message())

@@ -13,10 +13,7 @@ from oncely.ports import ClaimResult, SwapResult, TableBlocked, TableOpen
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
 from oncely.run.outcomes import TableFenced
-from oncely.testing.memory import (
-    MemoryJobStore,
-    MemoryTableGuard,
-)
+from oncely.testing.memory import MemoryJobStore, MemoryTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
 from tests.support.worker import MAX_RECEIVES, BatchHarness, lease_to_other_worker, make_delivery

@@ -185,10 +185,7 @@ def test_sweep_without_limit_continues_after_its_page() -> None:
     later = START + timedelta(minutes=1)
 
     assert (SweepRequest.parse({}).limit, PAGE_SIZE) == (None, 1000)
-    assert sweep.next_page(later) == {
-        "job_type": "sync.push",
-        "from": "2026-11-16T03:01:00.000Z",
-    }
+    assert sweep.next_page(later) == {"job_type": "sync.push", "from": "2026-11-16T03:01:00.000Z"}
     assert SweepRequest.parse(sweep.next_page(later)).since == "2026-11-16T03:01:00.000Z"
 
 
@@ -305,9 +302,7 @@ def _add_many(
 
 
 @pytest.mark.parametrize("others", [Status.FINISHED, Status.NEEDS_REVIEW, Status.READY])
-def test_unknown_job_is_on_first_page_despite_backlog(
-    others: Status,
-) -> None:
+def test_unknown_job_is_on_first_page_despite_backlog(others: Status) -> None:
     """A stream that was dead for a day: its entries are older, and a hundred times as many."""
     world = InMemoryStack(contracts=())
     _add_many(world, others, 5000, minutes=24 * 60)
