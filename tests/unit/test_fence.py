@@ -96,9 +96,7 @@ def test_reconciler_writes_nothing() -> None:
     before = world.job(KEY)
     world.guard = MemoryTableGuard(REFUSED)
 
-    done = world.reconcile(KEY)
-
-    assert done.outcome == "fenced"
+    assert world.reconcile(KEY).outcome == "fenced"
     assert world.job(KEY) == before
 
 
@@ -131,9 +129,7 @@ def test_worker_frozen_across_restore_sends_nothing() -> None:
     world = InMemoryStack(store=store, guard=store.guard)
     world.add_order()
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, TableFenced)
+    assert isinstance(world.run(charge_message()), TableFenced)
     assert world.payments.calls == []
 
 
