@@ -57,6 +57,10 @@ if TYPE_CHECKING:
     from oncely.domain.writes import Json as Json
     from oncely.domain.writes import Precondition as Precondition
     from oncely.enqueue.enqueuer import Enqueuer as Enqueuer
+    from oncely.health import Finding as Finding
+    from oncely.health import failed as failed
+    from oncely.health import passed as passed
+    from oncely.health import warned as warned
     from oncely.http.pace import RateLimiter as RateLimiter
     from oncely.ports import BusinessTable as BusinessTable
     from oncely.ports import Dependencies as Dependencies
@@ -68,6 +72,9 @@ if TYPE_CHECKING:
     from oncely.provider import ProviderAccess as ProviderAccess
     from oncely.provider import ProviderSettings as ProviderSettings
     from oncely.registry import ContractRegistry as ContractRegistry
+    from oncely.table_schema import IndexSchema as IndexSchema
+    from oncely.table_schema import KeySchema as KeySchema
+    from oncely.table_schema import TableSchema as TableSchema
 
 _PUBLIC_NAMES: Final = {
     "oncely.app": "App",
@@ -95,6 +102,8 @@ _PUBLIC_NAMES: Final = {
     "oncely.producer": "create_producer",
     "oncely.provider": "ApiKeyCheck IamGrant Provider ProviderAccess ProviderSettings",
     "oncely.registry": "ContractRegistry",
+    "oncely.health": "Finding failed passed warned",
+    "oncely.table_schema": "IndexSchema KeySchema TableSchema",
 }
 _MODULE_OF: Final = {
     name: module for module, names in _PUBLIC_NAMES.items() for name in names.split()

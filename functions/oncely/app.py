@@ -96,7 +96,7 @@ class App:
         resources = [contract_type.resources for contract_type in registry]
         self.settings.require(
             *("jobs_table", "alert_topic_arn", "rejects_queue_url", "retention_days"),
-            *sorted({f"tables.{name}" for one in resources for name in one.tables}),
+            *sorted({f"tables.{name}" for one in resources for name in one.table_names}),
             *sorted({f"secrets.{name}" for one in resources for name in one.secret_names}),
             *sorted({f"queues.{name}" for one in resources for name in one.sends_to}),
         )

@@ -33,6 +33,7 @@ from oncely.domain.proof import default_retention
 from oncely.domain.writes import BusinessWrite, Json
 from oncely.ports import Dependencies
 from oncely.provider import AnyProvider
+from oncely.table_schema import TableSchema
 
 # Two DynamoDB calls of 4 s at worst (adapters/aws.py): the write that ends a job, and the read
 # that tells whether it arrived when its reply did not.
@@ -134,10 +135,16 @@ class Resources:
     """What a job type needs around it; the stack is derived from this."""
 
     queue: str
-    tables: tuple[str, ...] = ()
+    # Business tables; one that another stack owns is named by its short name alone.
+    tables: tuple[TableSchema | str, ...] = ()
     providers: tuple[AnyProvider, ...] = ()
     secrets: tuple[str, ...] = ()  # beyond the API keys of its providers
     sends_to: tuple[str, ...] = ()  # other queues that its effect or its follow-ups feed
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The short names of its business tables."""
+        return tuple(one if isinstance(one, str) else one.name for one in self.tables)
 
     @property
     def secret_names(self) -> tuple[str, ...]:

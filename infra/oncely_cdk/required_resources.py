@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from oncely.contract import AnyContract, Resources
 from oncely.provider import AnyProvider
+from oncely.table_schema import TableSchema
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,13 @@ class RequiredResources:
     @property
     def tables(self) -> tuple[str, ...]:
         """The business tables that they read and write."""
-        return _sorted_unique(name for one in self._resources for name in one.tables)
+        return _sorted_unique(name for one in self._resources for name in one.table_names)
+
+    @property
+    def table_schemas(self) -> dict[str, TableSchema]:
+        """The schemas of the business tables that the stack may create."""
+        tables = (table for one in self._resources for table in one.tables)
+        return {table.name: table for table in tables if not isinstance(table, str)}
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ class OncelyStack(Stack):
             stage=stage,
             required=required,
             layers=CodeLayers(self, "Layers", stage=stage),
-            tables=Tables(self, "Tables", stage=stage, business=required.tables),
+            tables=Tables(self, "Tables", stage=stage, required=required),
             queues=Queues(self, "Queues", stage=stage, names=required.queues),
             provider_secrets=ProviderSecrets(
                 self, "ProviderSecrets", stage=stage, names=required.secrets

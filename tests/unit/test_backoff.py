@@ -69,17 +69,9 @@ def test_not_sent_effect_retries_with_growing_backoff() -> None:
     [
         (Status.STARTED, Pending("not yet"), 1),
         (Status.UNKNOWN, Pending("not yet"), 1),
-        (
-            Status.UNKNOWN,
-            NotFound("none", conclusive=True),
-            15,
-        ),  # until its new message ran
+        (Status.UNKNOWN, NotFound("none", conclusive=True), 15),  # until its new message ran
         (Status.STARTED, NotSent("429", timedelta(hours=5)), 5 * 60),  # the row sends it then
-        (
-            Status.STARTED,
-            NotSent("429", timedelta(hours=30)),
-            24 * 60,
-        ),  # the longest wait
+        (Status.STARTED, NotSent("429", timedelta(hours=30)), 24 * 60),  # the longest wait
         (Status.STARTED, NotSent("429", timedelta(minutes=2)), 2 + 15),
     ],
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from oncely_cdk.table_schemas import IndexSchema, KeySchema, TableSchema
+from oncely.table_schema import IndexSchema, KeySchema, TableSchema
 from tests.bench.capacity import (
     TABLE,
     item_bytes,
@@ -16,6 +16,7 @@ from tests.bench.capacity import (
 
 Item = dict[str, Any]
 PLAN = TableSchema(
+    name="jobs",
     key=KeySchema(partition="id"),
     indexes=(
         IndexSchema(name="due", key=KeySchema(partition="shard", sort="due_at")),

@@ -46,7 +46,7 @@ def client_error(code: str, message: str = "said AWS") -> ClientError:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (NoCredentialsError(), "You are not signed in to AWS. Run `aws sso login`"),
         (SSOTokenLoadError(error_msg="gone"), "You are not signed in to AWS"),
@@ -63,19 +63,19 @@ def client_error(code: str, message: str = "said AWS") -> ClientError:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_aws_error_is_one_sentence_with_exit_code(
-    error: ClientError | BotoCoreError, said: str
+    error: ClientError | BotoCoreError, message: str
 ) -> None:
-    assert said in str(describe_aws_error(error))
+    assert message in str(describe_aws_error(error))
 
     class Broken(FakeStackConnection):
         def services(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
             raise error
 
-    answer = run_cli("list", connection=Broken())
+    result = run_cli("list", connection=Broken())
 
-    assert answer.exit_code == 3
-    assert said in " ".join(answer.stderr.split())
-    assert "Traceback" not in answer.output
+    assert result.exit_code == 3
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output
 
 
 def test_missing_provider_sdk_says_how_to_install_it() -> None:
@@ -83,11 +83,11 @@ def test_missing_provider_sdk_says_how_to_install_it() -> None:
         def services(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
             raise ModuleNotFoundError("No module named 'stripe'", name="stripe")
 
-    said = run_cli("list", connection=WithoutStripe())
+    result = run_cli("list", connection=WithoutStripe())
 
-    assert said.exit_code == 3
-    assert "Package stripe is not installed" in said.stderr
-    assert '".[command]"' in said.stderr
+    assert result.exit_code == 3
+    assert "Package stripe is not installed" in result.stderr
+    assert '".[command]"' in result.stderr
 
 
 def test_missing_stack_says_how_to_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,10 +105,10 @@ def test_missing_stack_says_how_to_name_it(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
 
     with stub:
-        said = run_cli("find", "18452", "--region", "eu-west-1")
+        result = run_cli("find", "18452", "--region", "eu-west-1")
 
-    assert said.exit_code == 3
-    assert "Stack Oncely-dev not found in eu-west-1. Name yours with --stack" in said.stderr
+    assert result.exit_code == 3
+    assert "Stack Oncely-dev not found in eu-west-1. Name yours with --stack" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ def test_missing_local_stack_says_how_to_start_one(
     if left is not None:
         (tmp_path / STATE_FILE).write_text(left)
 
-    said = run_cli("list", "--local")
+    result = run_cli("list", "--local")
 
-    assert said.exit_code == 3
-    assert "start one with `make local`" in said.stderr
+    assert result.exit_code == 3
+    assert "start one with `make local`" in result.stderr
 
 
 @pytest.mark.parametrize("what", ["demo", "local"])
@@ -186,9 +186,9 @@ def test_clone_commands_are_passed_on_with_their_options(
         "import pathlib, sys; pathlib.Path('asked').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
     )
 
-    said = run_cli(what, "--jobs", "5", "more", "--help")
+    result = run_cli(what, "--jobs", "5", "more", "--help")
 
-    assert said.exit_code == 7
+    assert result.exit_code == 7
     assert (tmp_path / "asked").read_text() == f"{what} --jobs 5 more --help"
 
 
@@ -201,11 +201,11 @@ def make_clone(folder: Path) -> Path:
 
 
 def test_help_lists_commands_and_exit_codes() -> None:
-    said = run_cli("--help", COLUMNS="200")
+    result = run_cli("--help", COLUMNS="200")
 
-    assert said.exit_code == 0
+    assert result.exit_code == 0
     for word in ("find", "show", "list", "repair", "redrive", "doctor", "new-job", "Exit codes"):
-        assert word in said.stdout
+        assert word in result.stdout
 
 
 def test_help_loads_no_sdk() -> None:

@@ -32,15 +32,15 @@ def connection_with(
 
 
 def test_sweep_input_matches_options() -> None:
-    place, machine = connection_with(output='{"counts": {}, "jobs": []}')
+    stack, machine = connection_with(output='{"counts": {}, "jobs": []}')
 
-    said = run_cli(
+    result = run_cli(
         *("reconcile", "--type", "payment.charge", "--since", "2026-11-16", "--limit", "5"),
         *("--dry-run",),
-        connection=place,
+        connection=stack,
     )
 
-    assert (said.exit_code, said.stdout) == (0, "No jobs are due.\n")
+    assert (result.exit_code, result.stdout) == (0, "No jobs are due.\n")
     assert machine.started[0]["stateMachineArn"] == ARN
     assert json.loads(machine.started[0]["input"]) == {
         "limit": 5,
@@ -52,14 +52,14 @@ def test_sweep_input_matches_options() -> None:
 
 def test_resolution_of_each_job_is_printed() -> None:
     output = json.dumps({"counts": {"finished": 1}, "jobs": [JOB]})
-    place, machine = connection_with(output=output)
+    stack, machine = connection_with(output=output)
 
-    said = run_cli("reconcile", JOB["key"], connection=place)
+    result = run_cli("reconcile", JOB["key"], connection=stack)
 
-    assert said.exit_code == 0
+    assert result.exit_code == 0
     assert json.loads(machine.started[0]["input"])["key"] == JOB["key"]
     for part in (JOB["key"], "unknown", "Stripe says that it succeeded", "Checked: 1 finished"):
-        assert part in said.stdout
+        assert part in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -75,30 +75,30 @@ def test_resolution_of_each_job_is_printed() -> None:
 def test_sweep_that_needs_attention_has_its_own_exit_code(
     status: str, ended: dict[str, str]
 ) -> None:
-    place, _ = connection_with(status, **ended)
+    stack, _ = connection_with(status, **ended)
 
-    said = run_cli("reconcile", connection=place)
+    result = run_cli("reconcile", connection=stack)
 
-    assert said.exit_code == 4
-    assert said.stderr
-    assert "Traceback" not in said.output
+    assert result.exit_code == 4
+    assert result.stderr
+    assert "Traceback" not in result.output
 
 
 def test_missing_job_is_reported() -> None:
-    place, _ = connection_with(output='{"counts": {"gone": 1}, "jobs": []}')
+    stack, _ = connection_with(output='{"counts": {"gone": 1}, "jobs": []}')
 
-    said = run_cli("reconcile", "payment.charge:order_none", connection=place)
+    result = run_cli("reconcile", "payment.charge:order_none", connection=stack)
 
-    assert said.exit_code == 1
-    assert "No job 'payment.charge:order_none'" in said.stderr
+    assert result.exit_code == 1
+    assert "No job 'payment.charge:order_none'" in result.stderr
 
 
 def test_json_output_is_passed_through() -> None:
-    place, _ = connection_with(
+    stack, _ = connection_with(
         output=json.dumps({"counts": {"finished": 1}, "jobs": [JOB], "new": 1})
     )
 
-    answer = json.loads(run_cli("reconcile", "--json", connection=place).stdout)
+    answer = json.loads(run_cli("reconcile", "--json", connection=stack).stdout)
 
     assert answer == {
         "execution": "arn:one",
@@ -110,31 +110,31 @@ def test_json_output_is_passed_through() -> None:
 
 
 def test_reconcile_reports_shards_busy_with_other_sweep() -> None:
-    place, _ = connection_with(output='{"counts": {}, "jobs": [], "busy_shards": 3}')
+    stack, _ = connection_with(output='{"counts": {}, "jobs": [], "busy_shards": 3}')
 
-    said = run_cli("reconcile", connection=place)
+    result = run_cli("reconcile", connection=stack)
 
-    assert said.exit_code == 0
-    assert "Skipped 3 shards" in said.stdout
-    assert "No jobs are due" not in said.stdout
+    assert result.exit_code == 0
+    assert "Skipped 3 shards" in result.stdout
+    assert "No jobs are due" not in result.stdout
 
 
 def test_reconcile_reports_number_of_unlisted_jobs() -> None:
-    place, _ = connection_with(output='{"counts": {"finished": 9}, "jobs": [], "not_listed": 9}')
+    stack, _ = connection_with(output='{"counts": {"finished": 9}, "jobs": [], "not_listed": 9}')
 
-    assert "9 more jobs are not listed" in run_cli("reconcile", connection=place).stdout
+    assert "9 more jobs are not listed" in run_cli("reconcile", connection=stack).stdout
 
 
 def test_no_wait_option_returns_after_start() -> None:
-    place, _ = connection_with()
+    stack, _ = connection_with()
 
-    said = run_cli("reconcile", "--no-wait", connection=place)
+    result = run_cli("reconcile", "--no-wait", connection=stack)
 
-    assert (said.exit_code, said.stdout) == (0, "started: arn:one\n")
+    assert (result.exit_code, result.stdout) == (0, "started: arn:one\n")
 
 
 def test_stack_without_reconciler_names_fix() -> None:
-    said = run_cli("reconcile", connection=FakeStackConnection())
+    result = run_cli("reconcile", connection=FakeStackConnection())
 
-    assert said.exit_code == 3
-    assert "Deploy it again" in said.stderr
+    assert result.exit_code == 3
+    assert "Deploy it again" in result.stderr

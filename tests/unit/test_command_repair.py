@@ -30,7 +30,7 @@ def review() -> FakeStackConnection:
 
 
 def test_repair_records_aws_identity_and_reason(review: FakeStackConnection) -> None:
-    said = run_cli(
+    result = run_cli(
         "repair",
         KEY,
         "mark-finished",
@@ -41,8 +41,8 @@ def test_repair_records_aws_identity_and_reason(review: FakeStackConnection) -> 
         connection=review,
     )
 
-    assert said.exit_code == 0, said.output
-    assert "The job is now done." in said.stdout
+    assert result.exit_code == 0, result.output
+    assert "The job is now done." in result.stdout
     entry = review.world.job(KEY).evidence[-1]
     assert entry.actor == "operator:ada@example.com"
     assert "the customer showed me" in entry.reason
@@ -68,10 +68,10 @@ def test_long_given_name_does_not_displace_aws_identity(review: FakeStackConnect
 def test_dry_run_shows_result_and_changes_nothing(review: FakeStackConnection) -> None:
     before = review.world.job(KEY)
 
-    said = run_cli("repair", KEY, "mark-failed", *REASON, "--dry-run", connection=review)
+    result = run_cli("repair", KEY, "mark-failed", *REASON, "--dry-run", connection=review)
 
-    assert said.exit_code == 0
-    assert "Dry run: nothing was changed. The job would be failed." in said.stdout
+    assert result.exit_code == 0
+    assert "Dry run: nothing was changed. The job would be failed." in result.stdout
     assert review.world.job(KEY) == before
     assert review.world.order()["status"] == "payment_pending"
 
@@ -79,10 +79,10 @@ def test_dry_run_shows_result_and_changes_nothing(review: FakeStackConnection) -
 def test_repair_needs_yes_option_without_terminal(review: FakeStackConnection) -> None:
     before = review.world.job(KEY)
 
-    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review)
+    result = run_cli("repair", KEY, "mark-failed", *REASON, connection=review)
 
-    assert said.exit_code == 2
-    assert "Pass --yes or --dry-run" in said.stderr
+    assert result.exit_code == 2
+    assert "Pass --yes or --dry-run" in result.stderr
     assert review.world.job(KEY) == before
 
 
@@ -99,17 +99,17 @@ def test_repair_needs_confirmation_on_terminal(
 ) -> None:
     monkeypatch.setattr(console, "_is_terminal", lambda: True)
 
-    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text=answer)
+    result = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text=answer)
 
-    assert (said.exit_code, review.world.job(KEY).status) == (code, status)
+    assert (result.exit_code, review.world.job(KEY).status) == (code, status)
 
 
 def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "resubmit", *REASON, "--yes", connection=review)
+    result = run_cli("repair", KEY, "resubmit", *REASON, "--yes", connection=review)
 
-    assert said.exit_code == 1
-    assert "Repair resubmit is not allowed: only a job that has failed" in said.stderr
-    assert "Allowed now: lookup, reopen, mark-finished, mark-failed." in said.stderr
+    assert result.exit_code == 1
+    assert "Repair resubmit is not allowed: only a job that has failed" in result.stderr
+    assert "Allowed now: lookup, reopen, mark-finished, mark-failed." in result.stderr
 
 
 def test_job_changed_since_shown_is_not_repaired(
@@ -122,10 +122,12 @@ def test_job_changed_since_shown_is_not_repaired(
 
     monkeypatch.setattr(console, "_is_terminal", change_job_during_prompt)
 
-    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text="y\n")
+    result = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text="y\n")
 
-    assert said.exit_code == 1
-    assert "the job has changed and is now needs_review. Check it with `oncely show" in said.stderr
+    assert result.exit_code == 1
+    assert (
+        "the job has changed and is now needs_review. Check it with `oncely show" in result.stderr
+    )
     assert review.world.job(KEY).status is Status.NEEDS_REVIEW
 
 
@@ -141,28 +143,28 @@ def unknown() -> FakeStackConnection:
 
 
 def test_lookup_prints_provider_outcome_beside_job(unknown: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
+    result = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 
-    assert said.exit_code == 0, said.output
-    assert "Stripe lookup: " in said.stdout
-    assert "The job is now done. Charged once: 12.50 EUR" in said.stdout
+    assert result.exit_code == 0, result.output
+    assert "Stripe lookup: " in result.stdout
+    assert "The job is now done. Charged once: 12.50 EUR" in result.stdout
     assert len(unknown.world.payments.charges) == 1
 
 
 def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> None:
     unknown.world.payments.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
 
-    said = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
+    result = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 
-    assert said.exit_code == 3, said.output
-    assert "The provider lookup failed" in said.stderr
+    assert result.exit_code == 3, result.output
+    assert "The provider lookup failed" in result.stderr
     assert unknown.world.job(KEY).status is Status.UNKNOWN
 
 
 def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--json", connection=review)
+    result = run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--json", connection=review)
 
-    answer = json.loads(said.stdout)
+    answer = json.loads(result.stdout)
     assert (answer["job"]["status"], answer["dry_run"]) == ("failed", False)
 
 
@@ -181,30 +183,30 @@ def test_incomplete_repair_is_rejected(
 ) -> None:
     before = review.world.job(KEY)
 
-    said = run_cli("repair", *words, connection=review)
+    result = run_cli("repair", *words, connection=review)
 
-    assert (said.exit_code, review.world.job(KEY)) == (code, before), said.output
+    assert (result.exit_code, review.world.job(KEY)) == (code, before), result.output
 
 
 @pytest.fixture
 def stranded() -> FakeStackConnection:
     """Three dead-lettered jobs, and one that is ready."""
-    place = FakeStackConnection()
+    stack = FakeStackConnection()
     for order in ("1", "2", "3", "4"):
-        run_cli("send", "payment.charge", f"order_id={order}", connection=place)
-    world = place.world
+        run_cli("send", "payment.charge", f"order_id={order}", connection=stack)
+    world = stack.world
     for order in ("1", "2", "3"):
         key = JobKey(f"payment.charge:order_{order}")
         world.store.jobs[key] = replace(world.job(key), stranded_since=world.clock.now())
     world.outbox.sent.clear()
-    return place
+    return stack
 
 
 def test_redrive_sends_all_dead_letters(stranded: FakeStackConnection) -> None:
-    said = run_cli("redrive", "--yes", connection=stranded)
+    result = run_cli("redrive", "--yes", connection=stranded)
 
-    assert said.exit_code == 0, said.output
-    assert said.stdout.count("sent ") == 3
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("sent ") == 3
     assert len(stranded.world.outbox.sent) == 3
     job = stranded.world.job("payment.charge:order_1")
     assert job.evidence[-1].reason == "redriven from the dead letter queue"
@@ -225,37 +227,37 @@ class _ThrottledOnceSender(FakeMessageSender):
 def test_busy_queue_does_not_stop_other_redrives(stranded: FakeStackConnection) -> None:
     stranded.world.outbox = _ThrottledOnceSender()
 
-    said = run_cli("redrive", "--yes", connection=stranded)
+    result = run_cli("redrive", "--yes", connection=stranded)
 
-    assert said.exit_code == 1
-    assert "not sent" in said.stdout
-    assert "too busy" in said.stdout
+    assert result.exit_code == 1
+    assert "not sent" in result.stdout
+    assert "too busy" in result.stdout
     assert len(stranded.world.outbox.sent) == 2
 
 
 def test_dry_redrive_sends_nothing(stranded: FakeStackConnection) -> None:
-    said = run_cli("redrive", "--dry-run", connection=stranded)
+    result = run_cli("redrive", "--dry-run", connection=stranded)
 
-    assert said.stdout.count("would send") == 3
+    assert result.stdout.count("would send") == 3
     assert stranded.world.outbox.sent == []
 
 
 def test_one_job_is_redriven_by_its_key(stranded: FakeStackConnection) -> None:
-    said = run_cli("redrive", "payment.charge:order_4", "--yes", "--json", connection=stranded)
+    result = run_cli("redrive", "payment.charge:order_4", "--yes", "--json", connection=stranded)
 
-    assert json.loads(said.stdout)["sent"] is True
+    assert json.loads(result.stdout)["sent"] is True
     assert len(stranded.world.outbox.sent) == 1
 
 
 def test_job_that_is_not_ready_is_not_redriven(review: FakeStackConnection) -> None:
-    said = run_cli("redrive", KEY, "--yes", connection=review)
+    result = run_cli("redrive", KEY, "--yes", connection=review)
 
-    assert said.exit_code == 1
-    assert "only a job that is ready is sent" in said.stdout
+    assert result.exit_code == 1
+    assert "only a job that is ready is sent" in result.stdout
 
 
 def test_empty_redrive_succeeds() -> None:
-    said = run_cli("redrive", connection=FakeStackConnection())
+    result = run_cli("redrive", connection=FakeStackConnection())
 
-    assert said.exit_code == 0
-    assert "No jobs are stranded." in said.stderr
+    assert result.exit_code == 0
+    assert "No jobs are stranded." in result.stderr

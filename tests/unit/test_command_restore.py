@@ -43,8 +43,8 @@ class RestoredTable:
     def scan(self, **_: object) -> dict[str, Any]:
         return {"Items": [serialize_job(make_job(status=Status.STARTED))]}
 
-    def update_item(self, **asked: Any) -> dict[str, Any]:  # noqa: ANN401  # boto3's
-        self.updates.append(asked)
+    def update_item(self, **query: Any) -> dict[str, Any]:  # noqa: ANN401  # boto3's
+        self.updates.append(query)
         return {}
 
     def put_item(self, *, Item: dict[str, Any], **_: object) -> dict[str, Any]:  # noqa: N803  # boto3's
@@ -77,12 +77,12 @@ def make_connection(table: RestoredTable) -> FakeStackConnection:
 def test_replacement_keeps_identity_and_says_when_jobs_resume() -> None:
     table = RestoredTable()
 
-    said = run_cli("restore-proofs", "--replacement", "--yes", connection=make_connection(table))
+    result = run_cli("restore-proofs", "--replacement", "--yes", connection=make_connection(table))
 
-    assert said.exit_code == 0, said.output
-    assert "Read 1 rows, wrote 1, left 1 to look up at providers." in said.stdout
-    assert "The identity is dev." in said.stdout
-    assert "Jobs resume at" in said.stdout
+    assert result.exit_code == 0, result.output
+    assert "Read 1 rows, wrote 1, left 1 to look up at providers." in result.stdout
+    assert "The identity is dev." in result.stdout
+    assert "Jobs resume at" in result.stdout
     (item,) = table.puts
     assert (item["identity"]["S"], item["table_id"]["S"]) == ("dev", "T2")
     assert len(table.updates) == 1
@@ -101,21 +101,23 @@ def test_replay_window_covers_queue_and_dead_letter_retention() -> None:
 def test_copy_rejects_given_identity() -> None:
     table = RestoredTable()
 
-    said = run_cli(
+    result = run_cli(
         "restore-proofs", "--copy", "--identity", "dev", "--yes", connection=make_connection(table)
     )
 
-    assert said.exit_code == 2
-    assert "a copy gets a new identity" in said.stderr
+    assert result.exit_code == 2
+    assert "a copy gets a new identity" in result.stderr
     assert table.puts == []
 
 
 def test_copy_gets_new_identity() -> None:
     table = RestoredTable()
 
-    said = run_cli("restore-proofs", "--copy", "--yes", "--json", connection=make_connection(table))
+    result = run_cli(
+        "restore-proofs", "--copy", "--yes", "--json", connection=make_connection(table)
+    )
 
-    done = json.loads(said.stdout)
+    done = json.loads(result.stdout)
     assert done["identity"] != "dev"
     assert (done["table_id"], done["unresolved"]) == ("T2", 1)
 
@@ -123,29 +125,31 @@ def test_copy_gets_new_identity() -> None:
 def test_dry_run_writes_nothing() -> None:
     table = RestoredTable()
 
-    said = run_cli(
+    result = run_cli(
         "restore-proofs", "--replacement", "--dry-run", connection=make_connection(table)
     )
 
-    assert "would write 1" in said.stdout
+    assert "would write 1" in result.stdout
     assert table.puts == table.updates == []
 
 
 @pytest.mark.parametrize("options", [(), ("--replacement", "--copy")])
 def test_exactly_one_of_replacement_and_copy_is_required(options: tuple[str, ...]) -> None:
-    said = run_cli("restore-proofs", *options, "--yes", connection=make_connection(RestoredTable()))
+    result = run_cli(
+        "restore-proofs", *options, "--yes", connection=make_connection(RestoredTable())
+    )
 
-    assert said.exit_code == 2
-    assert "either --replacement" in said.stderr
+    assert result.exit_code == 2
+    assert "either --replacement" in result.stderr
 
 
 def test_table_with_own_identity_is_left_unchanged() -> None:
     table = RestoredTable(identity={"identity": {"S": "dev"}, "table_id": {"S": "T2"}})
 
-    said = run_cli("restore-proofs", "--replacement", "--yes", connection=make_connection(table))
+    result = run_cli("restore-proofs", "--replacement", "--yes", connection=make_connection(table))
 
-    assert said.exit_code == 1
-    assert "nothing to declare" in said.stderr
+    assert result.exit_code == 1
+    assert "nothing to declare" in result.stderr
     assert table.puts == []
 
 
@@ -153,6 +157,6 @@ def test_stack_without_queue_outputs_fails() -> None:
     nowhere = make_connection(RestoredTable())
     nowhere.outputs = {"JobsTableName": "jobs", "ArchiveBucketName": "archive"}
 
-    said = run_cli("restore-proofs", "--replacement", "--yes", connection=nowhere)
+    result = run_cli("restore-proofs", "--replacement", "--yes", connection=nowhere)
 
-    assert said.exit_code == 3
+    assert result.exit_code == 3

@@ -49,6 +49,11 @@ def reconcile(
     """Run a reconciler sweep now.
 
     Looks up outcomes at the providers. Never executes effects.
+
+    Examples:
+    - `oncely reconcile --dry-run`
+    - `oncely reconcile payment.charge:order_18452`
+    - `oncely reconcile --type payment.charge --since 24h`
     """
     now = datetime.now(UTC)
     sweep: dict[str, object] = {"limit": limit, "dry_run": dry_run}
