@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from oncely.contract import encode_message as encode_message
     from oncely.domain.effect_outcomes import Ambiguous as Ambiguous
     from oncely.domain.effect_outcomes import Anomalous as Anomalous
+    from oncely.domain.effect_outcomes import BusinessWrite as BusinessWrite
     from oncely.domain.effect_outcomes import Declined as Declined
     from oncely.domain.effect_outcomes import EffectOutcome as EffectOutcome
     from oncely.domain.effect_outcomes import InProgress as InProgress
+    from oncely.domain.effect_outcomes import Json as Json
     from oncely.domain.effect_outcomes import LookupFailed as LookupFailed
     from oncely.domain.effect_outcomes import LookupUnsupported as LookupUnsupported
     from oncely.domain.effect_outcomes import NotFound as NotFound
     from oncely.domain.effect_outcomes import NotSent as NotSent
     from oncely.domain.effect_outcomes import Pending as Pending
+    from oncely.domain.effect_outcomes import Precondition as Precondition
     from oncely.domain.effect_outcomes import Prepared as Prepared
     from oncely.domain.effect_outcomes import StillOpen as StillOpen
     from oncely.domain.effect_outcomes import Succeeded as Succeeded
@@ -51,11 +54,8 @@ if TYPE_CHECKING:
     from oncely.domain.profiles import RetryLimits as RetryLimits
     from oncely.domain.profiles import RetryPolicy as RetryPolicy
     from oncely.domain.profiles import RetrySafety as RetrySafety
-    from oncely.domain.times import format_time as format_time
-    from oncely.domain.times import parse_time as parse_time
-    from oncely.domain.writes import BusinessWrite as BusinessWrite
-    from oncely.domain.writes import Json as Json
-    from oncely.domain.writes import Precondition as Precondition
+    from oncely.domain.text import format_time as format_time
+    from oncely.domain.text import parse_time as parse_time
     from oncely.enqueue.enqueuer import Enqueuer as Enqueuer
     from oncely.health import Finding as Finding
     from oncely.health import failed as failed
@@ -83,8 +83,8 @@ _PUBLIC_NAMES: Final = {
         "Message Mismatch PrecheckResult Proceed Resources encode_message"
     ),
     "oncely.domain.effect_outcomes": (
-        "Ambiguous Anomalous Declined EffectOutcome InProgress LookupFailed "
-        "LookupUnsupported NotFound NotSent Pending Prepared StillOpen Succeeded"
+        "Ambiguous Anomalous BusinessWrite Declined EffectOutcome InProgress Json LookupFailed "
+        "LookupUnsupported NotFound NotSent Pending Precondition Prepared StillOpen Succeeded"
     ),
     "oncely.domain.errors": (
         "InvalidMessageError InvalidMoneyError NotConfiguredError OncelyError UnavailableError"
@@ -94,8 +94,7 @@ _PUBLIC_NAMES: Final = {
     "oncely.domain.lifecycle": "Status",
     "oncely.domain.money": "Money",
     "oncely.domain.profiles": "ProviderProfile RetryLimits RetryPolicy RetrySafety",
-    "oncely.domain.times": "format_time parse_time",
-    "oncely.domain.writes": "BusinessWrite Json Precondition",
+    "oncely.domain.text": "format_time parse_time",
     "oncely.enqueue.enqueuer": "Enqueuer",
     "oncely.http.pace": "RateLimiter",
     "oncely.ports": "BusinessTable Dependencies MessageSender",

@@ -1,4 +1,4 @@
-"""What the contracts ask of the stack: queues, tables, secrets and providers."""
+"""The queues, tables, secrets and providers that the contracts require."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,23 +10,23 @@ from oncely.table_schema import TableSchema
 
 @dataclass(frozen=True)
 class RequiredResources:
-    """The resources of some contracts together; each name once, in a stable order."""
+    """The requirements of several contracts; each name once, sorted."""
 
     contracts: tuple[type[AnyContract], ...]
 
     @classmethod
     def from_contracts(cls, contracts: Iterable[type[AnyContract]]) -> "RequiredResources":
-        """Everything that these contracts use."""
+        """The requirements of these contracts."""
         return cls(tuple(contracts))
 
     def for_queue(self, queue: str) -> "RequiredResources":
-        """Only the job types of a queue."""
+        """Only those of one queue's job types."""
         return RequiredResources(
             tuple(one for one in self.contracts if one.resources.queue == queue)
         )
 
     def detecting_missing_jobs(self) -> "RequiredResources":
-        """Only the job types that look for messages which were never sent."""
+        """Only those of job types that detect jobs whose message was never sent."""
         return RequiredResources(tuple(one for one in self.contracts if one.detects_missing_jobs()))
 
     @property
@@ -52,7 +52,7 @@ class RequiredResources:
 
     @property
     def sends_to(self) -> tuple[str, ...]:
-        """The queues that their effects feed."""
+        """The queues that their effects send to."""
         return _sorted_unique(name for one in self._resources for name in one.sends_to)
 
     @property

@@ -84,7 +84,7 @@ class OncelyStack(Stack):
         self.history = StreamHistory(self, "History", shared=self.shared)
         self.dead_letters = DeadLetterConsumer(self, "DeadLetters", shared=self.shared)
         self.rejects = RejectConsumer(self, "Rejects", shared=self.shared)
-        self.admin_page = AdminPage(self, "Support", shared=self.shared)
+        self.admin_page = AdminPage(self, "AdminPage", shared=self.shared)
         self._add_alarms()
         self._add_outputs()
         Tags.of(self).add("app", "oncely")

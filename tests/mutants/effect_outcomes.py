@@ -57,14 +57,14 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     ),
     Mutation(
         "“not there” does not wait for the look-up's lag",
-        DECIDE,
+        MOVES,
         "return last_send + policy.profile.request_timeout + lag",
         "return last_send + policy.profile.request_timeout",
         GRID,
     ),
     Mutation(
         "“not there” does not wait for a request under way",
-        DECIDE,
+        MOVES,
         "return last_send + policy.profile.request_timeout + lag",
         "return last_send + lag",
         GRID,
@@ -280,7 +280,7 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     ),
     Mutation(
         "a row forgets that it only waits to be closed",
-        MOVES,
+        DECIDE,
         'return {"closing": closing}',
         "return {}",
         ("tests/unit/test_declined_charges.py",),

@@ -138,7 +138,7 @@ def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
         (("payment.charge:order_1", "mark-failed", *REASON, "--yes"), 1, ""),
         ((KEY, "mark-failed", "--reason", " ", "--yes"), 1, ""),
         ((KEY, "mark-finished", *REASON, "--yes"), 1, ""),  # it needs the provider's reference
-        ((KEY, "resubmit", *REASON, "--yes"), 1, "resubmit is not allowed: only a job that has f"),
+        ((KEY, "resubmit", *REASON, "--yes"), 1, "resubmit is not allowed: only a failed job can"),
     ],
 )
 def test_incomplete_repair_is_rejected(
@@ -215,7 +215,7 @@ def test_job_that_is_not_ready_is_not_redriven(review: FakeStackConnection) -> N
     result = run_cli("redrive", KEY, "--yes", connection=review)
 
     assert result.exit_code == 1
-    assert "only a job that is ready is sent" in result.stdout
+    assert "only a ready job can be resent" in result.stdout
 
 
 def test_empty_redrive_succeeds() -> None:

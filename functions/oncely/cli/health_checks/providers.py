@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from oncely.aws.client_config import error_code
+from oncely.aws.errors import error_code
 from oncely.cli.health_checks.deployed import DeployedStack
 from oncely.cli.stack_connection import StackConnection
 from oncely.health import Finding, failed, passed, warned

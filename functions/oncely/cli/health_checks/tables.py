@@ -9,7 +9,7 @@ from oncely.aws import dynamodb_job_index as job_finder
 from oncely.aws.deployment_identity import DynamoTableIdentity
 from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
 from oncely.domain.table_identity import blocking_reason
-from oncely.domain.times import format_minute
+from oncely.domain.text import format_minute
 from oncely.health import Finding, failed, passed, warned
 from oncely.settings import pascal_case
 from oncely.table_schema import IndexSchema, TableSchema
