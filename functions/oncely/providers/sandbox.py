@@ -13,11 +13,11 @@ from oncely.providers.hubspot.sandbox.records import HubSpotLedger
 from oncely.providers.ses.sandbox.api import SesApi
 from oncely.providers.ses.sandbox.records import SesLedger
 from oncely.providers.stripe.sandbox.api import StripeApi
+from oncely.providers.stripe.sandbox.idempotency_keys import KEY_WINDOW
 from oncely.providers.stripe.sandbox.ledger import PaymentIntent, StripeLedger
 from oncely.providers.stripe.sandbox.serializers import intent_body
 from oncely.testing.sandbox.faults import FaultSet
 from oncely.testing.sandbox.http_messages import NowFunction, now
-from oncely.testing.sandbox.idempotency_keys import KEY_WINDOW
 from oncely.testing.sandbox.server import Sandbox
 
 
