@@ -25,8 +25,8 @@ BOUNDARIES: Final = (
     Mutation(
         "HubSpot is called over a connection that was idle",
         FRESH,
-        "with apply_deadline(PoolManager(num_pools=1, **self.connection_pool_kw)) as once:",
-        "for once in [super()]:",
+        "with apply_deadline(PoolManager(num_pools=1, **self.connection_pool_kw)) as pool:",
+        "for pool in [super()]:",
         ("tests/integration/test_hubspot_crm.py", "-k", "forgot"),
     ),
     Mutation(
@@ -134,8 +134,8 @@ BOUNDARIES: Final = (
     Mutation(
         "an empty name is taken",
         REGISTRY,
-        'if "" in found:',
-        "if None in found:",
+        'if "" in members:',
+        "if None in members:",
         POISON,
     ),
     Mutation(
