@@ -86,14 +86,14 @@ class RepairWriter:
 
 @dataclass(frozen=True)
 class ManualResolution:
-    """One person's word about one job."""
+    """The operator's own resolution of a job."""
 
     writer: RepairWriter
 
     def resolve_with_business_rows(
         self, row: Job, contract: AnyContract, message: Message
     ) -> RepairOutcome:
-        """The business rows that belong to it change in the same write."""
+        """Resolve the job together with its business rows."""
         decision = self._decision(row, self.writer.request.reason)
         local = self._business_writes(row, decision, contract, message)
         if isinstance(local, str):
@@ -107,7 +107,7 @@ class ManualResolution:
         )
 
     def resolve_job_only(self, row: Job) -> RepairOutcome:
-        """A job whose message cannot be read here ends by that word, and nothing else changes."""
+        """Resolve a job whose message cannot be read here, without business rows."""
         decision = self._decision(row, f"closed without our own rows: {self.writer.request.reason}")
         note = "resolved by the operator; business rows are not changed, fix them by hand"
         return self.writer.write(row, decision, RepairDetails(note=note))
@@ -119,7 +119,7 @@ class ManualResolution:
     def _business_writes(
         self, row: Job, decision: Decision, contract: AnyContract, message: Message
     ) -> Callable[[Job], Sequence[BusinessWrite]] | str:
-        """The business rows that go along with a person's word, or why they cannot."""
+        """The business writes of the resolution, or why there can be none."""
         finishes = self.writer.request.repair is Repair.MARK_FINISHED
         precheck = contract.precheck(message)
         if (
@@ -128,9 +128,9 @@ class ManualResolution:
             and finishes
         ):
             writes = precheck.writes
-            return lambda _: writes  # our rows say so already
+            return lambda _: writes  # the business rows say so already
         if isinstance(precheck, AlreadyResolved) and resolved_elsewhere(row, precheck.outcome):
-            return lambda _: ()  # what another did stays done
+            return lambda _: ()  # keep what another job or an operator did
         moved_on = values_changed_since(row, precheck)
         facts = None if isinstance(precheck, Mismatch) or moved_on else precheck.facts
         if facts is not None:
@@ -139,12 +139,12 @@ class ManualResolution:
         if finishes:
             why = moved_on or "our own rows do not tell any more what was asked for"
             return f"{why}: mend them, or undo it outside and mark it as failed"
-        # What is not done outside changes none of our rows, whatever they say by now.
+        # An effect that did not happen changes no business rows.
         return lambda _: ()
 
 
 def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
-    """What our own rows say by now, if it is not what a worker claimed the job for."""
+    """How the business rows changed since the claim. Returns None if they did not."""
     if isinstance(precheck, Mismatch):
         return precheck.reason
     if isinstance(precheck, AlreadyResolved) and isinstance(precheck.outcome, Anomalous):
@@ -155,7 +155,7 @@ def values_changed_since(row: Job, precheck: PrecheckResult[Any]) -> str | None:
 
 
 def claim_obstacle(row: Job, precheck: PrecheckResult[Any]) -> str | None:
-    """Why no worker would take this job any more; None if one would."""
+    """Why a worker could not run this job. Returns None if one could."""
     if isinstance(precheck, Mismatch):
         return precheck.reason
     if precheck.facts is None:
