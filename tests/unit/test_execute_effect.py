@@ -62,9 +62,7 @@ def test_provider_exception_becomes_effect_outcome(contract: Errand, answer: Eff
 def test_provider_is_called_only_with_time_to_record_outcome(
     left: timedelta, *, sent: bool
 ) -> None:
-    outcome = executor(make_errand(), left=left).execute()
-
-    assert isinstance(outcome, Succeeded if sent else NotSent)
+    assert isinstance(executor(make_errand(), left=left).execute(), Succeeded if sent else NotSent)
 
 
 def test_prepared_reference_is_saved_before_act() -> None:

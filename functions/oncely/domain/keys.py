@@ -14,7 +14,7 @@ IdempotencyKey = NewType("IdempotencyKey", str)
 
 # A longer business id is a producer's mistake, such as a whole document.
 MAX_ID_LENGTH: Final = 128
-# The limit of most providers.
+# Most providers accept this much.
 MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
 # Leaves room for the deployment, the step and the number in an idempotency key.
 MAX_KEY_LENGTH: Final = 200
