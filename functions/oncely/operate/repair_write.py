@@ -23,7 +23,7 @@ from oncely.operate.repair_request import (
 )
 from oncely.ports import BusinessWriteConflict, Swapped, VersionConflict
 from oncely.reconcile.reconciler import Reconciler
-from oncely.run.write_decision import apply_retention
+from oncely.run.attempt import row_after
 
 _VALUES_UNKNOWN: Final = "the business rows no longer say what the job should do"
 
@@ -51,12 +51,13 @@ class RepairWriter:
     ) -> Repaired | WouldRepair | StaleVersion | BusinessRowConflict:
         """Write a decision with its business rows. A dry run only returns the result."""
         now = self.reconciler.clock.now()
-        after = apply_retention(
+        after = row_after(
+            decision,
             row,
-            decision.apply_to(row, now=now, actor=self.actor),
             contract,
-            row_retention=self.reconciler.row_retention,
             now=now,
+            actor=self.actor,
+            row_retention=self.reconciler.row_retention,
         )
         if self.request.dry_run:
             return self._dry_run(after, details, business_writes(after))

@@ -36,11 +36,7 @@ pytestmark = pytest.mark.enable_socket
     ],
 )
 def test_invalid_parameter_is_named(
-    sandbox: ProviderSandbox,
-    intents: Intents,
-    change: dict[str, Any],
-    code: str | None,
-    param: str,
+    sandbox: ProviderSandbox, intents: Intents, change: dict[str, Any], code: str | None, param: str
 ) -> None:
     order: Any = {**ORDER, **change}
 

@@ -74,11 +74,7 @@ def test_canceled_intent_never_takes_money(sandbox: ProviderSandbox, intents: In
     ],
 )
 def test_decline_says_why_and_leaves_intent_open(
-    sandbox: ProviderSandbox,
-    intents: Intents,
-    payment_method: str,
-    code: str,
-    decline_code: str,
+    sandbox: ProviderSandbox, intents: Intents, payment_method: str, code: str, decline_code: str
 ) -> None:
     intent = intents.create({**ORDER, "payment_method": payment_method})
 
