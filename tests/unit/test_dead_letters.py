@@ -31,10 +31,7 @@ def handle_dead_letters(
     return letters.handle_batch({str(number): body for number, body in enumerate(bodies)})
 
 
-def test_unclaimed_message_becomes_ready_row_that_is_due() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_unclaimed_message_becomes_ready_row_that_is_due(world: InMemoryStack) -> None:
     (letter,) = handle_dead_letters(world, json.dumps(charge_message()))
     job = world.job(KEY)
     finished = world.run_until_idle(KEY)
@@ -46,9 +43,7 @@ def test_unclaimed_message_becomes_ready_row_that_is_due() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_ready_row_is_retried_later() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_ready_row_is_retried_later(world: InMemoryStack) -> None:
     world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
     world.run(charge_message())
     due = world.job(KEY).due_at
@@ -60,9 +55,7 @@ def test_ready_row_is_retried_later() -> None:
     assert (world.job(KEY).due_at or due) > due
 
 
-def test_dead_letter_of_ended_job_changes_nothing() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_dead_letter_of_ended_job_changes_nothing(world: InMemoryStack) -> None:
     world.run(charge_message())
     before = world.job(KEY)
 
@@ -83,21 +76,15 @@ def test_repeated_dead_letter_without_claim_needs_review() -> None:
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
-def test_outage_of_some_hours_needs_no_review() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_outage_of_some_hours_needs_no_review(world: InMemoryStack) -> None:
     for _ in range(5):
         handle_dead_letters(world, json.dumps(charge_message()))
         world.clock.advance(hours=1)
 
-    job = world.run_until_idle(KEY)
-
-    assert job.status is Status.FINISHED
+    assert world.run_until_idle(KEY).status is Status.FINISHED
 
 
-def test_claim_between_dead_letters_restarts_outage() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_claim_between_dead_letters_restarts_outage(world: InMemoryStack) -> None:
     handle_dead_letters(world, json.dumps(charge_message()))
     world.clock.advance(hours=7)
     world.payments.fail_next("prepare", PaymentFault.REFUSED_CONNECTION)
@@ -143,9 +130,7 @@ def test_dead_letter_is_redelivered_when_alert_fails() -> None:
     assert [alert.subject for alert in world.alerts.sent] == ["Oncely: 2 dead letters"]
 
 
-def test_dead_letter_after_resend_waits_from_now() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_dead_letter_after_resend_waits_from_now(world: InMemoryStack) -> None:
     handle_dead_letters(world, json.dumps(charge_message()))
     world.clock.advance(minutes=30)
     world.reconcile(KEY)

@@ -39,9 +39,7 @@ def test_headline_says_whether_customer_was_charged() -> None:
     )
 
 
-def test_slow_charge_has_one_headline_and_timeline() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_slow_charge_has_one_headline_and_timeline(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
     world.run(charge_message())
     world.clock.advance(minutes=1)
