@@ -9,8 +9,8 @@ from oncely.domain.effect_outcomes import Prepared
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment, PaymentProvider
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import StripePayments
-from oncely.testing.sandbox import ProviderSandbox
 from tests.support.payments import FakePayments, PaymentFault
 
 

@@ -15,8 +15,8 @@ from oncely.domain.money import Money
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.interfaces import Email, Payment
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import StripePayments
-from oncely.testing.sandbox import ProviderSandbox
 from tests.support.fakes import FakeClock
 from tests.support.mail import ses_mailer
 
@@ -144,9 +144,7 @@ def test_spent_daily_limit_names_policy_without_retry_after(sandbox: ProviderSan
     assert search(sandbox).status_code == 200
 
 
-def test_archived_contacts_are_returned_only_on_request(
-    sandbox: ProviderSandbox,
-) -> None:
+def test_archived_contacts_are_returned_only_on_request(sandbox: ProviderSandbox) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
     sandbox.hubspot.archive(record_id)
     url = f"{sandbox.url}{CONTACTS}/{record_id}"
@@ -159,7 +157,7 @@ def test_archived_contacts_are_returned_only_on_request(
 
 
 def test_one_process_serves_all_providers_and_shares_ledger() -> None:
-    command = [sys.executable, "-m", "oncely.testing.sandbox"]
+    command = [sys.executable, "-m", "oncely.providers.sandbox"]
     with Popen(command, cwd=ROOT, stdout=PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()

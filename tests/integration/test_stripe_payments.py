@@ -20,6 +20,7 @@ from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import (
     MAX_PAGES,
     PAGE_SIZE,
@@ -27,7 +28,6 @@ from oncely.providers.stripe.payments import (
     stripe_client,
 )
 from oncely.run.outcomes import Failed, Finished, NeedsReview
-from oncely.testing.sandbox import ProviderSandbox
 from oncely_local.engine import free_port
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 

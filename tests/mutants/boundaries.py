@@ -90,14 +90,14 @@ BOUNDARIES: Final = (
     # What a first deployment lacks.
     Mutation(
         "a sender that is not verified looks healthy",
-        "functions/oncely/cli/health_checks/mail.py",
+        "functions/oncely/providers/ses/health.py",
         'if found.get("VerifiedForSendingStatus"):',
         "if found:",
         DOCTOR,
     ),
     Mutation(
         "an account in the SES sandbox looks healthy",
-        "functions/oncely/cli/health_checks/mail.py",
+        "functions/oncely/providers/ses/health.py",
         'if account.get("ProductionAccessEnabled"):',
         "if account:",
         DOCTOR,
@@ -111,7 +111,7 @@ BOUNDARIES: Final = (
     ),
     Mutation(
         "a key that no header can carry looks healthy",
-        "functions/oncely/cli/health_checks/provider_secrets.py",
+        "functions/oncely/cli/health_checks/providers.py",
         "if not (value.isascii() and value.isprintable()):",
         "if False:",
         DOCTOR,

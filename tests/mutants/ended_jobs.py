@@ -8,9 +8,8 @@ JOBS: Final = "functions/oncely/domain/jobs.py"
 DECIDE: Final = "functions/oncely/domain/decide.py"
 MOVES: Final = "functions/oncely/domain/decisions.py"
 DUE: Final = "functions/oncely/domain/due.py"
-SETTLE: Final = "functions/oncely/run/write_decision.py"
+SETTLE: Final = "functions/oncely/run/attempt.py"
 PUBLISH: Final = "functions/oncely/publish/publisher.py"
-ENDING: Final = "functions/oncely/run/write_decision.py"
 REPLIES: Final = "functions/oncely/run/process_batch.py"
 BATCH: Final = "functions/oncely/run/process_batch.py"
 
@@ -104,7 +103,7 @@ ENDED_JOB_MUTATIONS: Final = (
     ),
     Mutation(
         "an end whose follow-ups cannot be told is taken to owe none",
-        ENDING,
+        SETTLE,
         "return True  # the publisher meets",
         "return False  # the publisher meets",
         ("tests/unit/test_publisher.py",),

@@ -9,8 +9,7 @@ from oncely.contract import EffectCall
 from oncely.domain.effect_outcomes import Ambiguous, EffectOutcome, NotSent, Prepared, Succeeded
 from oncely.domain.errors import NotConfiguredError
 from oncely.domain.profiles import COMMIT_BUDGET, RetrySafety
-from oncely.run.execute_effect import EffectExecutor, OwnershipYielded
-from oncely.run.write_decision import DecisionWriter
+from oncely.run.attempt import DecisionWriter, EffectExecutor, OwnershipYielded
 from oncely.testing.memory import MemoryJobStore
 from tests.support.fakes import FakeClock
 from tests.unit.errand_contract import FACTS, Errand, make_errand, raising_step

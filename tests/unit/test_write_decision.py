@@ -21,8 +21,8 @@ from oncely.domain.jobs import Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.ports import Alert, JobStore, Notifier
+from oncely.run.attempt import DecisionResult, DecisionWriter
 from oncely.run.review_alerts import ReviewAlerter
-from oncely.run.write_decision import DecisionResult, DecisionWriter
 from oncely.testing.memory import MemoryJobStore
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock, FakeNotifier

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from oncely.domain.decisions import (
+    ENDED_FIELDS,
     MAX_BACKOFF,
     MAX_REDELIVERY_DELAY,
     MAX_RETRY_AFTER,
@@ -14,9 +15,7 @@ from oncely.domain.decisions import (
     UNREACHABLE_BACKOFF,
     absence_conclusive_at,
     backoff,
-    ended_fields,
     escalate,
-    escalate_if_other_deployment,
     mark_unknown,
     recheck_at,
     requeue,
@@ -60,6 +59,19 @@ def guard_before_effect(
     if job.has_ambiguous_send and not _can_resend(job, policy, key_scope=key_scope, now=now):
         return escalate("an earlier send is still open and its key is no longer safe")
     return None
+
+
+def escalate_if_other_deployment(
+    job: Job, policy: RetryPolicy, deployment: str | None
+) -> Decision | None:
+    """A row of another deployment, such as one of a copied table. Returns None if it is ours.
+
+    Its keys and its payments are the other's, which may work on it as well: one effect would then
+    end two jobs. Only a natural effect may be repeated here.
+    """
+    if job.deployment == deployment or policy.safety is RetrySafety.NATURAL:
+        return None
+    return escalate("its row belongs to another deployment, which may work on it as well")
 
 
 def decide(
@@ -316,7 +328,7 @@ def _finish(job: Job, outcome: Succeeded) -> Decision:
         changes={
             "provider_ref": outcome.ref or job.provider_ref,
             "result": dict(outcome.result),
-            **ended_fields(),
+            **ENDED_FIELDS,
             "last_error": None,
         },
     )
@@ -334,7 +346,7 @@ def _fail(job: Job, outcome: Declined) -> Decision:
     return Decision(
         event=Event.DECLINE,
         reason=reason,
-        changes={"result": result, **ended_fields(), "last_error": single_line(reason)},
+        changes={"result": result, **ENDED_FIELDS, "last_error": single_line(reason)},
     )
 
 

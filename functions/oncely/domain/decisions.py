@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final, assert_never
 
 from oncely.domain.effect_outcomes import Declined, Json, Succeeded
@@ -31,13 +32,17 @@ DEAD_LETTER_RETRY_DELAY: Final = timedelta(minutes=30)
 DEAD_LETTER_ESCALATION_AFTER: Final = timedelta(hours=6)
 
 
-def ended_fields() -> dict[str, object]:
-    """What every end changes; whether it owes something, and its expiry, is domain/proof.py's.
-
-    Nobody sends any more, so the lease and the window of the key mean nothing from here on.
-    """
-    cleared = dict.fromkeys(("closing", "lease_until", "first_sent_at"))
-    return {"timeouts": 0, "unreachable": 0, "paused_seconds": 0, **cleared}
+# What every end changes. Nobody sends any more, so the lease and the key's window mean nothing.
+ENDED_FIELDS: Final[Mapping[str, object]] = MappingProxyType(
+    {
+        "timeouts": 0,
+        "unreachable": 0,
+        "paused_seconds": 0,
+        "closing": None,
+        "lease_until": None,
+        "first_sent_at": None,
+    }
+)
 
 
 def requeue(event: Event, reason: str, *, run_at: datetime, **changes: object) -> Decision:
@@ -105,19 +110,6 @@ def retry_delay(timeouts: int, jitter: float) -> timedelta:
     if timeouts == 0:
         return timedelta(0)
     return backoff(TIMEOUT_BACKOFF, timeouts, jitter=jitter, max_delay=timedelta(hours=2))
-
-
-def escalate_if_other_deployment(
-    job: Job, policy: RetryPolicy, deployment: str | None
-) -> Decision | None:
-    """A row of another deployment, such as one of a copied table. Returns None if it is ours.
-
-    Its keys and its payments are the other's, which may work on it as well: one effect would then
-    end two jobs. Only a natural effect may be repeated here.
-    """
-    if job.deployment == deployment or policy.safety is RetrySafety.NATURAL:
-        return None
-    return escalate("its row belongs to another deployment, which may work on it as well")
 
 
 def on_late_outcome(row: Job, outcome: Succeeded | Declined, *, fence: int) -> Decision:

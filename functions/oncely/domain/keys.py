@@ -14,7 +14,7 @@ IdempotencyKey = NewType("IdempotencyKey", str)
 
 # A business id longer than this is a mistake of the sender's, such as a whole document.
 MAX_ID_LENGTH: Final = 128
-# What Stripe takes, and most providers.
+# Most providers accept this much.
 MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
 # The rest of a provider's key holds the step and the number of `provider_key`.
 MAX_KEY_LENGTH: Final = 200

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from oncely.domain.errors import InvalidMoneyError
 
-# Currencies that do not have two decimals, as Stripe counts them: it still takes two of UGX and
+# Currencies without two decimals, as payment providers count them: they still take two of UGX and
 # ISK, which have none by ISO 4217. Amounts are minor units all the same.
 _NO_DECIMALS: Final = frozenset(
     {

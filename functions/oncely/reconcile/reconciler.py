@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias, assert_never
 
 from oncely.contract import AnyContract, Message, Mismatch, encode_message
-from oncely.domain.decide import decide
-from oncely.domain.decisions import MESSAGE_GRACE, escalate, escalate_if_other_deployment
+from oncely.domain.decide import decide, escalate_if_other_deployment
+from oncely.domain.decisions import MESSAGE_GRACE, escalate
 from oncely.domain.due import (
     SweepStep,
     escalate_if_values_changed,
@@ -44,7 +44,7 @@ from oncely.ports import (
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.lookup_effect import LookupResult, lookup_effect
 from oncely.registry import ContractRegistry
-from oncely.run.write_decision import DecisionResult, DecisionWriter
+from oncely.run.attempt import DecisionResult, DecisionWriter
 
 ACTOR: Final = "reconciler"
 ROW_MISSING: Final = "gone"

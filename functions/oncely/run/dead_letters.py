@@ -12,8 +12,8 @@ from oncely.enqueue.enqueuer import row_from_message
 from oncely.ports import Clock, Created, JobStore, MessageSource, Notifier, TableBlocked, TableGuard
 from oncely.registry import ContractRegistry
 from oncely.run import alert_texts
+from oncely.run.attempt import DecisionWriter
 from oncely.run.review_alerts import ReviewAlerter
-from oncely.run.write_decision import DecisionWriter
 
 ACTOR: Final = "dead letters"
 # Each round was lost to someone who took, made or wrote the row in that very moment.

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import stripe
 from stripe.params import PaymentIntentConfirmParams, PaymentIntentCreateParams
 
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 
 Intents = stripe.PaymentIntentService
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import stripe
 
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
@@ -36,11 +36,7 @@ pytestmark = pytest.mark.enable_socket
     ],
 )
 def test_invalid_parameter_is_named(
-    sandbox: ProviderSandbox,
-    intents: Intents,
-    change: dict[str, Any],
-    code: str | None,
-    param: str,
+    sandbox: ProviderSandbox, intents: Intents, change: dict[str, Any], code: str | None, param: str
 ) -> None:
     order: Any = {**ORDER, **change}
 

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import stripe
 
-from oncely.testing.sandbox import FaultKind, ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
+from oncely.testing.sandbox import FaultKind
 from oncely.testing.sandbox.faults import FaultSet
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,

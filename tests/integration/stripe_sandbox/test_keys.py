@@ -7,7 +7,8 @@ import pytest
 import stripe
 from stripe.params import PaymentIntentCreateParams
 
-from oncely.testing.sandbox import FaultKind, ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
+from oncely.testing.sandbox import FaultKind
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,

@@ -3,7 +3,7 @@
 import pytest
 import stripe
 
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
@@ -74,11 +74,7 @@ def test_canceled_intent_never_takes_money(sandbox: ProviderSandbox, intents: In
     ],
 )
 def test_decline_says_why_and_leaves_intent_open(
-    sandbox: ProviderSandbox,
-    intents: Intents,
-    payment_method: str,
-    code: str,
-    decline_code: str,
+    sandbox: ProviderSandbox, intents: Intents, payment_method: str, code: str, decline_code: str
 ) -> None:
     intent = intents.create({**ORDER, "payment_method": payment_method})
 
