@@ -116,9 +116,7 @@ def test_changed_lists_contacts_updated_at_or_after_time(harness: CrmHarness) ->
     assert old not in record_ids(harness.crm.list_changed(since=since, after=None))
 
 
-def test_changed_pages_by_id_without_loss_or_repeat(
-    harness: CrmHarness,
-) -> None:
+def test_changed_pages_by_id_without_loss_or_repeat(harness: CrmHarness) -> None:
     ids = harness.users.add_contacts(250)
     first = harness.crm.list_changed(since=START, after=None)
     assert isinstance(first, CrmPage)

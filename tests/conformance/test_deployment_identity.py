@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from oncely.aws.deployment_identity import (
-    IDENTITY_KEY,
-    DynamoTableIdentity,
-    new_identity,
-)
+from oncely.aws.deployment_identity import IDENTITY_KEY, DynamoTableIdentity, new_identity
 from oncely.aws.dynamodb_due_index import DynamoDueIndex
 from oncely.domain.due import DueAction
 from oncely.domain.errors import InvalidKeyError, NotConfiguredError
@@ -115,9 +111,7 @@ def test_restored_table_id_differs_from_identity_item(dynamo: DynamoFixture) -> 
     set_up(dynamo)
     restored = f"{dynamo.jobs_table}-restored"
     dynamo.admin.restore_table_to_point_in_time(
-        SourceTableName=dynamo.jobs_table,
-        TargetTableName=restored,
-        UseLatestRestorableTime=True,
+        SourceTableName=dynamo.jobs_table, TargetTableName=restored, UseLatestRestorableTime=True
     )
     look = DynamoTableIdentity(dynamo.client, restored)
     item, facts = look.identity(), look.facts()

@@ -38,11 +38,7 @@ def test_job_and_order_are_written_together(store_fixture: StoreFixture) -> None
 
 @pytest.mark.parametrize(
     "order",
-    [
-        {**UNPAID_ORDER, "status": "cancelled"},
-        {**UNPAID_ORDER, "amount": 1251},
-        {"amount": 1250},
-    ],
+    [{**UNPAID_ORDER, "status": "cancelled"}, {**UNPAID_ORDER, "amount": 1251}, {"amount": 1250}],
     ids=["other status", "other amount", "no status"],
 )
 def test_mismatched_order_leaves_job_and_order_unchanged(

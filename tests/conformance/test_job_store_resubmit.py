@@ -93,9 +93,7 @@ def test_resubmitted_claim_fails_when_fingerprint_differs(store: JobStore) -> No
     assert store.claim(make_resubmission_claim()) == ClaimFailed(ready)
 
 
-def test_ended_resubmission_is_returned_when_first_is_reviewed(
-    store_fixture: StoreFixture,
-) -> None:
+def test_ended_resubmission_is_returned_when_first_is_reviewed(store_fixture: StoreFixture) -> None:
     first = claim_job(store_fixture.store)
     store_fixture.store.compare_and_swap(first, fail_job(first))
     second = claim_job(store_fixture.store, job_key=RESUBMITTED_KEY)

@@ -120,9 +120,7 @@ def test_missing_reply_is_ambiguous_with_at_most_one_mail(
     assert len(harness.sent()) == int(fault is PaymentFault.TIMEOUT_AFTER)
 
 
-def test_rejected_credentials_send_nothing_and_raise_alarm(
-    harness: MailerHarness,
-) -> None:
+def test_rejected_credentials_send_nothing_and_raise_alarm(harness: MailerHarness) -> None:
     harness.fail_next(PaymentFault.UNAUTHORIZED)
 
     answer = harness.mailer.send(RECEIPT, idempotency_key=KEY, tag=TAG)

@@ -80,9 +80,7 @@ def test_window_can_be_taken_over_from_named_holder(windows: UniqueWindows) -> N
     assert windows.create(make_job(TWO), window_at(1), replacing=ONE) == Created(make_job(TWO))
 
 
-def test_takeover_fails_when_named_job_no_longer_holds_window(
-    windows: UniqueWindows,
-) -> None:
+def test_takeover_fails_when_named_job_no_longer_holds_window(windows: UniqueWindows) -> None:
     windows.create(make_job(ONE), NIGHTLY)
     windows.create(make_job(TWO), window_at(1), replacing=ONE)
 

@@ -144,9 +144,7 @@ def test_spent_daily_limit_names_policy_without_retry_after(sandbox: ProviderSan
     assert search(sandbox).status_code == 200
 
 
-def test_archived_contacts_are_returned_only_on_request(
-    sandbox: ProviderSandbox,
-) -> None:
+def test_archived_contacts_are_returned_only_on_request(sandbox: ProviderSandbox) -> None:
     record_id = sandbox.hubspot.add(email="seven@example.com")
     sandbox.hubspot.archive(record_id)
     url = f"{sandbox.url}{CONTACTS}/{record_id}"

@@ -122,7 +122,7 @@ def measure_reads(read_counter: ReadCounter) -> dict[str, float]:
         "second page": read_counter.count_reads(
             lambda i: i.list_page(status="failed", cursor=i.list_page(status="failed").cursor).jobs[
                 24
-            ],
+            ]
         ),
     }
     return {**told, "seconds": time.monotonic() - began}

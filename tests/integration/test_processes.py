@@ -59,8 +59,7 @@ def test_workers_are_found_below_their_engine(
 
 
 def test_busy_workers_are_distinguished_from_idle_ones(
-    pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]",
-    monkeypatch: pytest.MonkeyPatch,
+    pair: "tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Long enough for a machine that does other things as well.
     monkeypatch.setattr(processes, "_SAMPLE_SECONDS", 2.0)

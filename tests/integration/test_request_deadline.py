@@ -71,9 +71,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[TricklingServer]:
     trickling.close()
 
 
-def test_stripe_request_ends_at_deadline_when_reply_trickles(
-    server: TricklingServer,
-) -> None:
+def test_stripe_request_ends_at_deadline_when_reply_trickles(server: TricklingServer) -> None:
     client = stripe_client(
         "sk_test_1", api_base=server.url, request_timeout=timedelta(seconds=LIMIT)
     )

@@ -71,9 +71,7 @@ def test_slow_reply_is_accepted(sandbox: ProviderSandbox) -> None:
     assert [one.message_id for one in sandbox.ledger.mails] == [answer.ref]
 
 
-def test_receipts_are_sent_when_provider_forgot_connection(
-    sandbox: ProviderSandbox,
-) -> None:
+def test_receipts_are_sent_when_provider_forgot_connection(sandbox: ProviderSandbox) -> None:
     """A Lambda thaws ten times, and the connection of its last invocation leads nowhere."""
     mail = Email(to="seven@example.com", subject="Receipt", text="Thank you.")
     mailer = ses_mailer(sandbox.url, config=SHORT_TIMEOUTS)
@@ -94,10 +92,7 @@ def test_send_is_not_retried_unlike_boto3_default(
     monkeypatch.delenv("AWS_MAX_ATTEMPTS", raising=False)
     sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, times=None)
 
-    with (
-        closing(ses_client(sandbox.url, config=None)) as client,
-        pytest.raises(BotoCoreError),
-    ):
+    with closing(ses_client(sandbox.url, config=None)) as client, pytest.raises(BotoCoreError):
         client.send_email(
             FromEmailAddress=SENDER,
             Destination={"ToAddresses": ["seven@example.com"]},
@@ -164,9 +159,7 @@ def test_configuration_error_sends_nothing_and_raises_alarm(
     assert sandbox.ledger.mails == ()
 
 
-def test_unverified_recipient_raises_alarm_in_ses_sandbox(
-    sandbox: ProviderSandbox,
-) -> None:
+def test_unverified_recipient_raises_alarm_in_ses_sandbox(sandbox: ProviderSandbox) -> None:
     answer = send_mail(sandbox.url, to="unverified@example.com")
 
     assert isinstance(answer, NotSent)

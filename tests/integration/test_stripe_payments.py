@@ -20,12 +20,7 @@ from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment
-from oncely.providers.stripe.payments import (
-    MAX_PAGES,
-    PAGE_SIZE,
-    StripePayments,
-    stripe_client,
-)
+from oncely.providers.stripe.payments import MAX_PAGES, PAGE_SIZE, StripePayments, stripe_client
 from oncely.run.outcomes import Failed, Finished, NeedsReview
 from oncely.testing.sandbox import StripeSandbox
 from oncely_local.engine import free_port
@@ -137,9 +132,7 @@ def test_create_error_is_ambiguous_unless_request_was_rejected(
     assert sandbox.ledger.charges == ()
 
 
-def test_confirm_is_ambiguous_when_reply_and_read_hang(
-    sandbox: StripeSandbox,
-) -> None:
+def test_confirm_is_ambiguous_when_reply_and_read_hang(sandbox: StripeSandbox) -> None:
     client = stripe_client("sk_test_1", api_base=sandbox.url)
     hurried = stripe.StripeClient(
         "sk_test_1",

@@ -96,10 +96,7 @@ def test_leased_message_counts_as_duplicate_in_progress(
     invoke_handler(harness.deliver(json.dumps(charge_message())))
 
     [line], counted = printed.read()
-    assert counted == {
-        (signals.DEDUPLICATED, None): 1,
-        (signals.DEDUPLICATED, "in_progress"): 1,
-    }
+    assert counted == {(signals.DEDUPLICATED, None): 1, (signals.DEDUPLICATED, "in_progress"): 1}
     assert (line["deduplication"], line["reply"]) == ("in_progress", "Nack")
 
 

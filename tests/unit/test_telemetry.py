@@ -11,13 +11,7 @@ import pytest
 
 from oncely import signals, telemetry
 from oncely.run.message_actions import Ack
-from oncely.run.outcomes import (
-    Conflict,
-    DuplicateReason,
-    InternalError,
-    NotAttempted,
-    RunOutcome,
-)
+from oncely.run.outcomes import Conflict, DuplicateReason, InternalError, NotAttempted, RunOutcome
 from oncely.run.process_batch import Delivery, ProcessedDelivery
 from oncely.signals import signal_for
 from oncely.telemetry import Telemetry

@@ -36,11 +36,7 @@ pytestmark = pytest.mark.enable_socket
     ],
 )
 def test_invalid_parameter_is_named(
-    sandbox: StripeSandbox,
-    intents: Intents,
-    change: dict[str, Any],
-    code: str | None,
-    param: str,
+    sandbox: StripeSandbox, intents: Intents, change: dict[str, Any], code: str | None, param: str
 ) -> None:
     order: Any = {**ORDER, **change}
 

@@ -72,11 +72,7 @@ def test_canceled_intent_never_takes_money(sandbox: StripeSandbox, intents: Inte
     ],
 )
 def test_decline_says_why_and_leaves_intent_open(
-    sandbox: StripeSandbox,
-    intents: Intents,
-    payment_method: str,
-    code: str,
-    decline_code: str,
+    sandbox: StripeSandbox, intents: Intents, payment_method: str, code: str, decline_code: str
 ) -> None:
     intent = intents.create({**ORDER, "payment_method": payment_method})
 
