@@ -130,11 +130,11 @@ def test_claim_without_fingerprint_or_customer_stores_neither(store: JobStore) -
     assert store.get(KEY) == _job_from_claim(claim)
 
 
-def test_repeated_claim_by_same_owner_succeeds(store_fixture: StoreFixture) -> None:
+def test_repeated_claim_by_same_owner_succeeds(db: StoreFixture) -> None:
     claim = make_claim()
-    first = store_fixture.store.claim(claim)
+    first = db.store.claim(claim)
 
-    again = store_fixture.store.claim(claim)
+    again = db.store.claim(claim)
 
     assert again == first == Claimed(_job_from_claim(claim))
 

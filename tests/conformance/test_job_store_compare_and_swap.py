@@ -104,25 +104,21 @@ def test_unowned_change_conflicts_after_claim(store: JobStore) -> None:
     assert store.get(KEY) == claimed
 
 
-def test_change_never_creates_row(store_fixture: StoreFixture, event_change: str) -> None:
-    before = claim_job(store_fixture.store)
-    store_fixture.remove_row(KEY)
+def test_change_never_creates_row(db: StoreFixture, event_change: str) -> None:
+    before = claim_job(db.store)
+    db.remove_row(KEY)
 
-    assert store_fixture.store.compare_and_swap(
-        before, MOVES[event_change](before)
-    ) == VersionConflict(None)
-    assert store_fixture.store.get(KEY) is None
+    assert db.store.compare_and_swap(before, MOVES[event_change](before)) == VersionConflict(None)
+    assert db.store.get(KEY) is None
 
 
-def test_unowned_change_never_creates_row(store_fixture: StoreFixture) -> None:
+def test_unowned_change_never_creates_row(db: StoreFixture) -> None:
     ready = make_ready_job()
-    store_fixture.store.create(ready)
-    store_fixture.remove_row(KEY)
+    db.store.create(ready)
+    db.remove_row(KEY)
 
-    assert store_fixture.store.compare_and_swap(
-        ready, apply_event(ready, Event.NOTE)
-    ) == VersionConflict(None)
-    assert store_fixture.store.get(KEY) is None
+    assert db.store.compare_and_swap(ready, apply_event(ready, Event.NOTE)) == VersionConflict(None)
+    assert db.store.get(KEY) is None
 
 
 def test_condition_requires_existing_row() -> None:

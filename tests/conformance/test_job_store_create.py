@@ -131,12 +131,12 @@ def test_create_never_replaces_claimed_row(store: JobStore) -> None:
     assert store.get(KEY) == claimed
 
 
-def test_identical_create_counts_as_created(store_fixture: StoreFixture) -> None:
+def test_identical_create_counts_as_created(db: StoreFixture) -> None:
     job = make_ready_job()
-    store_fixture.store.create(job)
+    db.store.create(job)
 
-    assert store_fixture.store.create(job) == Created(job)
-    assert store_fixture.store.get(KEY) == job
+    assert db.store.create(job) == Created(job)
+    assert db.store.get(KEY) == job
 
 
 def test_create_is_one_call_whether_it_succeeds_or_fails(dynamo: DynamoFixture) -> None:

@@ -24,16 +24,16 @@ from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture
 
 
-def test_job_and_order_are_written_together(store_fixture: StoreFixture) -> None:
-    store_fixture.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(store_fixture.store)
+def test_job_and_order_are_written_together(db: StoreFixture) -> None:
+    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
+    before = claim_job(db.store)
     after = finish_job(before)
 
-    assert store_fixture.store.compare_and_swap(
+    assert db.store.compare_and_swap(
         before, after, business_writes=[paid_order_write()]
     ) == Swapped(after)
-    assert store_fixture.store.get(KEY) == after
-    assert store_fixture.rows.get("orders", ORDER_KEY) == PAID_ORDER
+    assert db.store.get(KEY) == after
+    assert db.rows.get("orders", ORDER_KEY) == PAID_ORDER
 
 
 @pytest.mark.parametrize(
@@ -42,155 +42,147 @@ def test_job_and_order_are_written_together(store_fixture: StoreFixture) -> None
     ids=["other status", "other amount", "no status"],
 )
 def test_mismatched_order_leaves_job_and_order_unchanged(
-    store_fixture: StoreFixture, order: dict[str, object]
+    db: StoreFixture, order: dict[str, object]
 ) -> None:
-    store_fixture.rows.put("orders", ORDER_KEY, order)
-    before = claim_job(store_fixture.store)
+    db.rows.put("orders", ORDER_KEY, order)
+    before = claim_job(db.store)
 
-    result = store_fixture.store.compare_and_swap(
+    result = db.store.compare_and_swap(
         before, finish_job(before), business_writes=[paid_order_write()]
     )
 
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 18452" in result.reason
-    assert store_fixture.store.get(KEY) == before
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **order}
+    assert db.store.get(KEY) == before
+    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **order}
 
 
-def test_missing_order_is_not_created(store_fixture: StoreFixture) -> None:
-    before = claim_job(store_fixture.store)
+def test_missing_order_is_not_created(db: StoreFixture) -> None:
+    before = claim_job(db.store)
 
-    result = store_fixture.store.compare_and_swap(
+    result = db.store.compare_and_swap(
         before, finish_job(before), business_writes=[paid_order_write()]
     )
 
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 18452" in result.reason
-    assert store_fixture.store.get(KEY) == before
-    assert store_fixture.rows.get("orders", ORDER_KEY) is None
+    assert db.store.get(KEY) == before
+    assert db.rows.get("orders", ORDER_KEY) is None
 
 
-def test_business_write_creates_row_when_allowed(store_fixture: StoreFixture) -> None:
-    before = claim_job(store_fixture.store)
+def test_business_write_creates_row_when_allowed(db: StoreFixture) -> None:
+    before = claim_job(db.store)
     after = finish_job(before)
 
     write = paid_order_write(may_create=True, preconditions=(), remove=())
 
-    assert store_fixture.store.compare_and_swap(before, after, business_writes=[write]) == Swapped(
-        after
-    )
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {
-        **ORDER_KEY,
-        "status": "paid",
-        "charge_id": "ch_1",
-    }
+    assert db.store.compare_and_swap(before, after, business_writes=[write]) == Swapped(after)
+    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "paid", "charge_id": "ch_1"}
 
 
-def test_business_write_may_only_remove_attributes(store_fixture: StoreFixture) -> None:
-    store_fixture.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(store_fixture.store)
+def test_business_write_may_only_remove_attributes(db: StoreFixture) -> None:
+    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
+    before = claim_job(db.store)
 
     write = paid_order_write(set={}, preconditions=())
 
     assert isinstance(
-        store_fixture.store.compare_and_swap(before, finish_job(before), business_writes=[write]),
-        Swapped,
+        db.store.compare_and_swap(before, finish_job(before), business_writes=[write]), Swapped
     )
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {
+    assert db.rows.get("orders", ORDER_KEY) == {
         **ORDER_KEY,
         "status": "payment_pending",
         "amount": 1250,
     }
 
 
-def test_one_failed_business_write_stops_both(store_fixture: StoreFixture) -> None:
-    store_fixture.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(store_fixture.store)
+def test_one_failed_business_write_stops_both(db: StoreFixture) -> None:
+    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
+    before = claim_job(db.store)
     missing = paid_order_write(key={"order_id": "99"})
 
-    result = store_fixture.store.compare_and_swap(
+    result = db.store.compare_and_swap(
         before, finish_job(before), business_writes=[paid_order_write(), missing]
     )
 
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 99" in result.reason
     assert "orders 18452" not in result.reason
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
-    assert store_fixture.store.get(KEY) == before
+    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
+    assert db.store.get(KEY) == before
 
 
-def test_version_conflict_leaves_order_unchanged(store_fixture: StoreFixture) -> None:
-    store_fixture.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(store_fixture.store)
+def test_version_conflict_leaves_order_unchanged(db: StoreFixture) -> None:
+    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
+    before = claim_job(db.store)
     newer = apply_event(before, Event.NOTE)
-    store_fixture.store.compare_and_swap(before, newer)
+    db.store.compare_and_swap(before, newer)
 
-    result = store_fixture.store.compare_and_swap(
+    result = db.store.compare_and_swap(
         before, finish_job(before, seconds=3), business_writes=[paid_order_write()]
     )
 
     assert result == VersionConflict(newer)
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
+    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
 
 
 @pytest.mark.parametrize(
     "seen", [{"owner": "someone else"}, {"version": 7}], ids=["owner", "version"]
 )
 def test_transaction_conflicts_when_owner_or_version_differs(
-    store_fixture: StoreFixture, seen: dict[str, object]
+    db: StoreFixture, seen: dict[str, object]
 ) -> None:
-    store_fixture.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    row = claim_job(store_fixture.store)
+    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
+    row = claim_job(db.store)
     stranger = replace(row, **seen)  # type: ignore[arg-type]  # fields by name
 
-    result = store_fixture.store.compare_and_swap(
+    result = db.store.compare_and_swap(
         stranger, finish_job(stranger), business_writes=[paid_order_write()]
     )
 
     assert result == VersionConflict(row)
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
+    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
 
 
-def test_version_conflict_precedes_order_conflict(store_fixture: StoreFixture) -> None:
-    store_fixture.rows.put("orders", ORDER_KEY, {**UNPAID_ORDER, "status": "cancelled"})
-    before = claim_job(store_fixture.store)
+def test_version_conflict_precedes_order_conflict(db: StoreFixture) -> None:
+    db.rows.put("orders", ORDER_KEY, {**UNPAID_ORDER, "status": "cancelled"})
+    before = claim_job(db.store)
     newer = fail_job(before)
-    store_fixture.store.compare_and_swap(before, newer)
+    db.store.compare_and_swap(before, newer)
 
-    result = store_fixture.store.compare_and_swap(
+    result = db.store.compare_and_swap(
         before, finish_job(before, seconds=3), business_writes=[paid_order_write()]
     )
 
     assert result == VersionConflict(newer)
 
 
-def test_transaction_never_creates_job(store_fixture: StoreFixture) -> None:
-    store_fixture.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(store_fixture.store)
-    store_fixture.remove_row(KEY)
+def test_transaction_never_creates_job(db: StoreFixture) -> None:
+    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
+    before = claim_job(db.store)
+    db.remove_row(KEY)
 
-    result = store_fixture.store.compare_and_swap(
+    result = db.store.compare_and_swap(
         before, finish_job(before), business_writes=[paid_order_write()]
     )
 
     assert result == VersionConflict(None)
-    assert store_fixture.store.get(KEY) is None
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
+    assert db.store.get(KEY) is None
+    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
 
 
-def test_reserved_words_and_lists_are_compared_and_stored(store_fixture: StoreFixture) -> None:
-    store_fixture.rows.put("orders", ORDER_KEY, {"value": "open", "size": 1.5})
-    before = claim_job(store_fixture.store)
+def test_reserved_words_and_lists_are_compared_and_stored(db: StoreFixture) -> None:
+    db.rows.put("orders", ORDER_KEY, {"value": "open", "size": 1.5})
+    before = claim_job(db.store)
     write = paid_order_write(
         set={"value": "closed", "items": [1, 2.5, None, {"of": "us"}]},
         preconditions=(Precondition("value", ("open",)), Precondition("size", (1, 1.5))),
     )
 
     assert isinstance(
-        store_fixture.store.compare_and_swap(before, finish_job(before), business_writes=[write]),
-        Swapped,
+        db.store.compare_and_swap(before, finish_job(before), business_writes=[write]), Swapped
     )
-    assert store_fixture.rows.get("orders", ORDER_KEY) == {
+    assert db.rows.get("orders", ORDER_KEY) == {
         **ORDER_KEY,
         "value": "closed",
         "size": 1.5,
@@ -240,15 +232,15 @@ def test_missing_business_table_leaves_job_unchanged(dynamo: DynamoFixture) -> N
     ) == Swapped(apply_event(before, Event.ESCALATE, seconds=3))
 
 
-def test_two_unowned_jobs_can_be_resolved(store_fixture: StoreFixture) -> None:
+def test_two_unowned_jobs_can_be_resolved(db: StoreFixture) -> None:
     for number in ("1", "2"):
         key, order = JobKey(f"payment.charge:order_{number}"), {"order_id": number}
-        store_fixture.rows.put("orders", order, UNPAID_ORDER)
+        db.rows.put("orders", order, UNPAID_ORDER)
         review = make_ready_job(key, status=Status.NEEDS_REVIEW)
-        store_fixture.store.create(review)
+        db.store.create(review)
         ruled = apply_event(review, Event.RESOLVE_FINISHED)
 
-        result = store_fixture.store.compare_and_swap(
+        result = db.store.compare_and_swap(
             review, ruled, business_writes=[paid_order_write(key=order)]
         )
 

@@ -93,26 +93,26 @@ def test_resubmitted_claim_fails_when_fingerprint_differs(store: JobStore) -> No
     assert store.claim(make_resubmission_claim()) == ClaimFailed(ready)
 
 
-def test_ended_resubmission_is_returned_when_first_is_reviewed(store_fixture: StoreFixture) -> None:
-    first = claim_job(store_fixture.store)
-    store_fixture.store.compare_and_swap(first, fail_job(first))
-    second = claim_job(store_fixture.store, job_key=RESUBMITTED_KEY)
+def test_ended_resubmission_is_returned_when_first_is_reviewed(db: StoreFixture) -> None:
+    first = claim_job(db.store)
+    db.store.compare_and_swap(first, fail_job(first))
+    second = claim_job(db.store, job_key=RESUBMITTED_KEY)
     ended = finish_job(second)
-    store_fixture.store.compare_and_swap(second, ended)
+    db.store.compare_and_swap(second, ended)
     in_doubt = apply_event(fail_job(first), Event.CONTRADICT, seconds=5)
-    store_fixture.store.compare_and_swap(fail_job(first), in_doubt)
+    db.store.compare_and_swap(fail_job(first), in_doubt)
 
-    result = store_fixture.store.claim(make_resubmission_claim())
+    result = db.store.claim(make_resubmission_claim())
 
     assert result == ClaimFailed(ended)
 
 
-def test_repeated_resubmitted_claim_by_same_owner_succeeds(store_fixture: StoreFixture) -> None:
-    add_failed_job(store_fixture.store)
+def test_repeated_resubmitted_claim_by_same_owner_succeeds(db: StoreFixture) -> None:
+    add_failed_job(db.store)
     claim = make_resubmission_claim()
-    store_fixture.store.claim(claim)
+    db.store.claim(claim)
 
-    assert store_fixture.store.claim(claim) == Claimed(claimed_job(claim))
+    assert db.store.claim(claim) == Claimed(claimed_job(claim))
 
 
 def test_both_rows_are_checked_in_one_transaction(dynamo: DynamoFixture) -> None:

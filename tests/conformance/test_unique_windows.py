@@ -18,8 +18,8 @@ TWO = JobKey("sync.import:hubspot:2")
 
 
 @pytest.fixture
-def windows(store_fixture: StoreFixture) -> UniqueWindows:
-    return store_fixture.windows
+def windows(db: StoreFixture) -> UniqueWindows:
+    return db.windows
 
 
 def make_job(key: JobKey) -> Job:
@@ -30,16 +30,16 @@ def window_at(seconds: float) -> UniqueWindow:
     return replace(NIGHTLY, now=time_at(seconds), until=time_at(seconds + 600))
 
 
-def test_free_window_is_taken_with_job_row(store_fixture: StoreFixture) -> None:
-    assert store_fixture.windows.create(make_job(ONE), NIGHTLY) == Created(make_job(ONE))
-    assert store_fixture.store.get(ONE) == make_job(ONE)
+def test_free_window_is_taken_with_job_row(db: StoreFixture) -> None:
+    assert db.windows.create(make_job(ONE), NIGHTLY) == Created(make_job(ONE))
+    assert db.store.get(ONE) == make_job(ONE)
 
 
-def test_taken_window_returns_holder_and_writes_no_row(store_fixture: StoreFixture) -> None:
-    store_fixture.windows.create(make_job(ONE), NIGHTLY)
+def test_taken_window_returns_holder_and_writes_no_row(db: StoreFixture) -> None:
+    db.windows.create(make_job(ONE), NIGHTLY)
 
-    assert store_fixture.windows.create(make_job(TWO), window_at(1)) == WindowTaken(ONE)
-    assert store_fixture.store.get(TWO) is None
+    assert db.windows.create(make_job(TWO), window_at(1)) == WindowTaken(ONE)
+    assert db.store.get(TWO) is None
 
 
 def test_windows_of_other_names_are_free(windows: UniqueWindows) -> None:
@@ -89,26 +89,26 @@ def test_takeover_fails_when_named_job_no_longer_holds_window(windows: UniqueWin
     assert windows.create(three, window_at(2), replacing=ONE) == WindowTaken(TWO)
 
 
-def test_existing_job_is_returned_when_other_job_holds_window(store_fixture: StoreFixture) -> None:
-    store_fixture.store.create(make_job(TWO))
-    store_fixture.windows.create(make_job(ONE), NIGHTLY)
+def test_existing_job_is_returned_when_other_job_holds_window(db: StoreFixture) -> None:
+    db.store.create(make_job(TWO))
+    db.windows.create(make_job(ONE), NIGHTLY)
     again = replace(make_job(TWO), created_at=time_at(5))
 
-    assert store_fixture.windows.create(again, window_at(1)) == AlreadyExists(make_job(TWO))
-    assert store_fixture.store.get(TWO) == make_job(TWO)
+    assert db.windows.create(again, window_at(1)) == AlreadyExists(make_job(TWO))
+    assert db.store.get(TWO) == make_job(TWO)
 
 
-def test_existing_job_does_not_take_free_window(store_fixture: StoreFixture) -> None:
-    store_fixture.store.create(make_job(ONE))
-    store_fixture.windows.create(replace(make_job(ONE), created_at=time_at(5)), NIGHTLY)
+def test_existing_job_does_not_take_free_window(db: StoreFixture) -> None:
+    db.store.create(make_job(ONE))
+    db.windows.create(replace(make_job(ONE), created_at=time_at(5)), NIGHTLY)
 
-    assert store_fixture.windows.create(make_job(TWO), NIGHTLY) == Created(make_job(TWO))
+    assert db.windows.create(make_job(TWO), NIGHTLY) == Created(make_job(TWO))
 
 
-def test_identical_create_counts_as_created(store_fixture: StoreFixture) -> None:
-    store_fixture.windows.create(make_job(ONE), NIGHTLY)
+def test_identical_create_counts_as_created(db: StoreFixture) -> None:
+    db.windows.create(make_job(ONE), NIGHTLY)
 
-    assert store_fixture.windows.create(make_job(ONE), NIGHTLY) == Created(make_job(ONE))
+    assert db.windows.create(make_job(ONE), NIGHTLY) == Created(make_job(ONE))
 
 
 def test_job_and_window_are_written_in_one_call(dynamo: DynamoFixture) -> None:
