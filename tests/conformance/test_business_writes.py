@@ -32,27 +32,25 @@ def write(**changes: object) -> BusinessWrite:
     )
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_transaction_writes_row_only_when_expectation_holds(db: StoreFixture, case: str) -> None:
-    expect, row, taken = CASES[case]
+@pytest.mark.parametrize("in_transaction", [True, False], ids=["transaction", "update"])
+@pytest.mark.parametrize(("expect", "row", "taken"), CASES.values(), ids=list(CASES))
+def test_row_is_written_only_when_expectation_holds(
+    db: StoreFixture,
+    expect: Precondition,
+    row: dict[str, str],
+    *,
+    taken: bool,
+    in_transaction: bool,
+) -> None:
     db.rows.put("orders", ORDER_KEY, row)
-    before = claim_job(db.store)
+    change = write(preconditions=(expect,))
+    if in_transaction:
+        before = claim_job(db.store)
+        result = db.store.compare_and_swap(before, finish_job(before), business_writes=[change])
+        assert type(result) is (Swapped if taken else BusinessWriteConflict)
+    else:
+        assert db.rows.update(change) is taken
 
-    result = db.store.compare_and_swap(
-        before, finish_job(before), business_writes=[write(preconditions=(expect,))]
-    )
-
-    assert type(result) is (Swapped if taken else BusinessWriteConflict)
-    expected = {**row, "status": "paid"} if taken else row
-    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_update_writes_row_only_when_expectation_holds(db: StoreFixture, case: str) -> None:
-    expect, row, taken = CASES[case]
-    db.rows.put("orders", ORDER_KEY, row)
-
-    assert db.rows.update(write(preconditions=(expect,))) is taken
     expected = {**row, "status": "paid"} if taken else row
     assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **expected}
 

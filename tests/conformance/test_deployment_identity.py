@@ -68,7 +68,7 @@ def test_two_tables_have_two_identities(dynamo: DynamoFixture) -> None:
         other.close()
 
 
-@pytest.mark.parametrize("dynamo", [EngineKind.MINISTACK], indirect=True)
+@REAL_IDS
 def test_concurrent_setups_create_one_identity(dynamo: DynamoFixture) -> None:
     tables = [DynamoTableIdentity(dynamo.separate_client(), dynamo.jobs_table) for _ in range(8)]
 
@@ -96,8 +96,7 @@ def test_table_reports_missing_protection(dynamo: DynamoFixture) -> None:
     look = table(dynamo)
     set_up(dynamo)
 
-    bare = look.with_protection(look.facts())
-    assert bare.missing == ("stream", "point-in-time recovery")
+    assert look.with_protection(look.facts()).missing == ("stream", "point-in-time recovery")
     dynamo.protect()
     protected = look.with_protection(look.facts())
 
@@ -136,10 +135,8 @@ def test_identity_is_not_listed_counted_or_due(dynamo: DynamoFixture) -> None:
 
 
 def test_identity_key_is_not_valid_job_key() -> None:
-    job_type, _, part = IDENTITY_KEY.partition(":")
-
     with pytest.raises(InvalidKeyError):
-        job_key(job_type, part)
+        job_key(*IDENTITY_KEY.split(":", 1))
 
 
 @pytest.mark.parametrize("ask", ["identity", "facts", "is_empty"])

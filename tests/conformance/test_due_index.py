@@ -42,21 +42,15 @@ def swap(db: StoreFixture, before: Job, after: Job) -> Job:
     return result.job
 
 
-def test_enqueued_row_is_due_for_send(db: StoreFixture) -> None:
-    db.store.create(make_ready_job())
-
-    assert partitions(db) == {**EVERYWHERE, DueAction.RESEND: (KEY,)}
-
-
 def test_claimed_row_is_due_for_lookup_when_lease_expires(db: StoreFixture) -> None:
     db.store.create(make_ready_job())
+    assert partitions(db) == {**EVERYWHERE, DueAction.RESEND: (KEY,)}
 
     job = claim_job(db.store)
 
     assert partitions(db) == {**EVERYWHERE, DueAction.LOOK_UP: (KEY,)}
-    assert due_entries(db, DueAction.LOOK_UP) == [
-        DueEntry(job_key=KEY, due_at=job.lease_until or FAR)
-    ]
+    expected = DueEntry(job_key=KEY, due_at=job.lease_until or FAR)
+    assert due_entries(db, DueAction.LOOK_UP) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +102,8 @@ def test_rows_in_time_range_are_listed_longest_due_first(db: StoreFixture) -> No
 
     assert [one.job_key for one in found] == keys[5:16][::-1]
     assert found[0].due_at == time_at(85)
-    assert due_entries(db, DueAction.RESEND, until=time_at(81) - timedelta(microseconds=1)) == []
+    just_before = time_at(81) - timedelta(microseconds=1)
+    assert due_entries(db, DueAction.RESEND, until=just_before) == []
 
 
 def test_rows_are_found_in_their_shard(db: StoreFixture) -> None:
@@ -117,7 +112,8 @@ def test_rows_are_found_in_their_shard(db: StoreFixture) -> None:
         key = JobKey(f"payment.charge:order_{number}")
         db.store.create(make_ready_job(key))
 
-        found = db.due.due(DueAction.RESEND, due_shard(key, DUE_SHARDS), since=None, until=FAR)
+        shard = due_shard(key, DUE_SHARDS)
+        found = db.due.due(DueAction.RESEND, shard, since=None, until=FAR)
 
         assert key in [one.job_key for one in found]
 

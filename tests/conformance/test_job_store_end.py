@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.writes import Precondition
-from oncely.ports import BusinessWriteConflict, Swapped, VersionConflict
+from oncely.ports import BusinessWriteConflict, Swapped, SwapResult, VersionConflict
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,
@@ -24,124 +25,96 @@ from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture
 
 
-def test_job_and_order_are_written_together(db: StoreFixture) -> None:
-    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(db.store)
-    after = finish_job(before)
+def pay(db: StoreFixture, before: Job, **changes: object) -> SwapResult:
+    write = paid_order_write(**changes)
+    return db.store.compare_and_swap(before, finish_job(before, seconds=3), business_writes=[write])
 
-    assert db.store.compare_and_swap(
-        before, after, business_writes=[paid_order_write()]
-    ) == Swapped(after)
+
+def order(db: StoreFixture) -> object:
+    return db.rows.get("orders", ORDER_KEY)
+
+
+def claim_unpaid(db: StoreFixture) -> Job:
+    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
+    return claim_job(db.store)
+
+
+def test_job_and_order_are_written_together(db: StoreFixture) -> None:
+    before = claim_unpaid(db)
+    after = finish_job(before, seconds=3)
+
+    assert pay(db, before) == Swapped(after)
     assert db.store.get(KEY) == after
-    assert db.rows.get("orders", ORDER_KEY) == PAID_ORDER
+    assert order(db) == PAID_ORDER
 
 
 @pytest.mark.parametrize(
-    "order",
-    [{**UNPAID_ORDER, "status": "cancelled"}, {**UNPAID_ORDER, "amount": 1251}, {"amount": 1250}],
-    ids=["other status", "other amount", "no status"],
+    "stored",
+    [
+        {**ORDER_KEY, **UNPAID_ORDER, "status": "cancelled"},
+        {**ORDER_KEY, **UNPAID_ORDER, "amount": 1251},
+        {**ORDER_KEY, "amount": 1250},
+        None,
+    ],
+    ids=["other status", "other amount", "no status", "no order"],
 )
-def test_mismatched_order_leaves_job_and_order_unchanged(
-    db: StoreFixture, order: dict[str, object]
+def test_mismatched_order_leaves_both_rows_unchanged(
+    db: StoreFixture, stored: dict[str, object] | None
 ) -> None:
-    db.rows.put("orders", ORDER_KEY, order)
+    if stored is not None:
+        db.rows.put("orders", ORDER_KEY, stored)
     before = claim_job(db.store)
 
-    result = db.store.compare_and_swap(
-        before, finish_job(before), business_writes=[paid_order_write()]
-    )
+    result = pay(db, before)
 
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 18452" in result.reason
     assert db.store.get(KEY) == before
-    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **order}
-
-
-def test_missing_order_is_not_created(db: StoreFixture) -> None:
-    before = claim_job(db.store)
-
-    result = db.store.compare_and_swap(
-        before, finish_job(before), business_writes=[paid_order_write()]
-    )
-
-    assert isinstance(result, BusinessWriteConflict)
-    assert "orders 18452" in result.reason
-    assert db.store.get(KEY) == before
-    assert db.rows.get("orders", ORDER_KEY) is None
+    assert order(db) == stored
 
 
 def test_business_write_creates_row_when_allowed(db: StoreFixture) -> None:
-    before = claim_job(db.store)
-    after = finish_job(before)
+    result = pay(db, claim_job(db.store), may_create=True, preconditions=(), remove=())
 
-    write = paid_order_write(may_create=True, preconditions=(), remove=())
-
-    assert db.store.compare_and_swap(before, after, business_writes=[write]) == Swapped(after)
-    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, "status": "paid", "charge_id": "ch_1"}
+    assert isinstance(result, Swapped)
+    assert order(db) == {**ORDER_KEY, "status": "paid", "charge_id": "ch_1"}
 
 
 def test_business_write_may_only_remove_attributes(db: StoreFixture) -> None:
-    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(db.store)
-
-    write = paid_order_write(set={}, preconditions=())
-
-    assert isinstance(
-        db.store.compare_and_swap(before, finish_job(before), business_writes=[write]), Swapped
-    )
-    assert db.rows.get("orders", ORDER_KEY) == {
-        **ORDER_KEY,
-        "status": "payment_pending",
-        "amount": 1250,
-    }
+    assert isinstance(pay(db, claim_unpaid(db), set={}, preconditions=()), Swapped)
+    assert order(db) == {**ORDER_KEY, "status": "payment_pending", "amount": 1250}
 
 
 def test_one_failed_business_write_stops_both(db: StoreFixture) -> None:
-    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(db.store)
-    missing = paid_order_write(key={"order_id": "99"})
+    before = claim_unpaid(db)
+    writes = [paid_order_write(), paid_order_write(key={"order_id": "99"})]
 
-    result = db.store.compare_and_swap(
-        before, finish_job(before), business_writes=[paid_order_write(), missing]
-    )
+    result = db.store.compare_and_swap(before, finish_job(before), business_writes=writes)
 
     assert isinstance(result, BusinessWriteConflict)
     assert "orders 99" in result.reason
     assert "orders 18452" not in result.reason
-    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
+    assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
     assert db.store.get(KEY) == before
 
 
 def test_version_conflict_leaves_order_unchanged(db: StoreFixture) -> None:
-    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(db.store)
+    before = claim_unpaid(db)
     newer = apply_event(before, Event.NOTE)
     db.store.compare_and_swap(before, newer)
 
-    result = db.store.compare_and_swap(
-        before, finish_job(before, seconds=3), business_writes=[paid_order_write()]
-    )
-
-    assert result == VersionConflict(newer)
-    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
+    assert pay(db, before) == VersionConflict(newer)
+    assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
 
 
-@pytest.mark.parametrize(
-    "seen", [{"owner": "someone else"}, {"version": 7}], ids=["owner", "version"]
-)
-def test_transaction_conflicts_when_owner_or_version_differs(
+@pytest.mark.parametrize("seen", [{"owner": "someone else"}, {"version": 7}])
+def test_transaction_conflicts_with_other_owner_or_version(
     db: StoreFixture, seen: dict[str, object]
 ) -> None:
-    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    row = claim_job(db.store)
-    stranger = replace(row, **seen)  # type: ignore[arg-type]  # fields by name
+    row = claim_unpaid(db)
 
-    result = db.store.compare_and_swap(
-        stranger, finish_job(stranger), business_writes=[paid_order_write()]
-    )
-
-    assert result == VersionConflict(row)
-    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
+    assert pay(db, replace(row, **seen)) == VersionConflict(row)  # type: ignore[arg-type]  # fields by name
+    assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
 
 
 def test_version_conflict_precedes_order_conflict(db: StoreFixture) -> None:
@@ -150,86 +123,59 @@ def test_version_conflict_precedes_order_conflict(db: StoreFixture) -> None:
     newer = fail_job(before)
     db.store.compare_and_swap(before, newer)
 
-    result = db.store.compare_and_swap(
-        before, finish_job(before, seconds=3), business_writes=[paid_order_write()]
-    )
-
-    assert result == VersionConflict(newer)
+    assert pay(db, before) == VersionConflict(newer)
 
 
 def test_transaction_never_creates_job(db: StoreFixture) -> None:
-    db.rows.put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(db.store)
+    before = claim_unpaid(db)
     db.remove_row(KEY)
 
-    result = db.store.compare_and_swap(
-        before, finish_job(before), business_writes=[paid_order_write()]
-    )
-
-    assert result == VersionConflict(None)
+    assert pay(db, before) == VersionConflict(None)
     assert db.store.get(KEY) is None
-    assert db.rows.get("orders", ORDER_KEY) == {**ORDER_KEY, **UNPAID_ORDER}
+    assert order(db) == {**ORDER_KEY, **UNPAID_ORDER}
 
 
 def test_reserved_words_and_lists_are_compared_and_stored(db: StoreFixture) -> None:
     db.rows.put("orders", ORDER_KEY, {"value": "open", "size": 1.5})
-    before = claim_job(db.store)
-    write = paid_order_write(
-        set={"value": "closed", "items": [1, 2.5, None, {"of": "us"}]},
-        preconditions=(Precondition("value", ("open",)), Precondition("size", (1, 1.5))),
-    )
+    expected = (Precondition("value", ("open",)), Precondition("size", (1, 1.5)))
+    change = {"value": "closed", "items": [1, 2.5, None, {"of": "us"}]}
 
-    assert isinstance(
-        db.store.compare_and_swap(before, finish_job(before), business_writes=[write]), Swapped
-    )
-    assert db.rows.get("orders", ORDER_KEY) == {
-        **ORDER_KEY,
-        "value": "closed",
-        "size": 1.5,
-        "items": [1, 2.5, None, {"of": "us"}],
-    }
+    result = pay(db, claim_job(db.store), set=change, preconditions=expected)
+
+    assert isinstance(result, Swapped)
+    assert order(db) == {**ORDER_KEY, "size": 1.5, **change}
 
 
-def test_end_with_business_write_is_one_call(dynamo: DynamoFixture) -> None:
-    store = dynamo.store()
-    dynamo.rows().put("orders", ORDER_KEY, UNPAID_ORDER)
-    before = claim_job(store)
-    dynamo.calls.reset()
-
-    store.compare_and_swap(before, finish_job(before), business_writes=[paid_order_write()])
-
-    assert dynamo.calls.attempts == ["TransactWriteItems"]
-
-
-def test_repeated_end_counts_as_written_and_pays_once(dynamo: DynamoFixture) -> None:
+def test_repeated_end_is_one_call_and_pays_once(dynamo: DynamoFixture) -> None:
     store = dynamo.store()
     dynamo.rows().put("orders", ORDER_KEY, UNPAID_ORDER)
     before = claim_job(store)
     after = finish_job(before)
-    store.compare_and_swap(before, after, business_writes=[paid_order_write()])
+    dynamo.calls.reset()
 
-    assert store.compare_and_swap(before, after, business_writes=[paid_order_write()]) == Swapped(
-        after
-    )
+    store.compare_and_swap(before, after, business_writes=[paid_order_write()])
+    assert dynamo.calls.attempts == ["TransactWriteItems"]
+    again = store.compare_and_swap(before, after, business_writes=[paid_order_write()])
+
+    assert again == Swapped(after)
     assert store.get(KEY) == after
     assert dynamo.rows().get("orders", ORDER_KEY) == PAID_ORDER
 
 
-def test_missing_business_table_leaves_job_unchanged(dynamo: DynamoFixture) -> None:
+@pytest.mark.parametrize("table", ["orders", "parcels"], ids=["deleted", "not configured"])
+def test_missing_business_table_leaves_job_unchanged(dynamo: DynamoFixture, table: str) -> None:
     store = dynamo.store()
     before = claim_job(store)
     dynamo.admin.delete_table(TableName=dynamo.tables["orders"])
 
-    result = store.compare_and_swap(
-        before, finish_job(before), business_writes=[paid_order_write()]
-    )
+    writes = [paid_order_write(table=table)]
+    result = store.compare_and_swap(before, finish_job(before), business_writes=writes)
 
     assert isinstance(result, BusinessWriteConflict)
-    assert dynamo.tables["orders"] in result.reason
+    assert dynamo.tables.get(table, table) in result.reason
     assert store.get(KEY) == before
-    assert store.compare_and_swap(
-        before, apply_event(before, Event.ESCALATE, seconds=3)
-    ) == Swapped(apply_event(before, Event.ESCALATE, seconds=3))
+    review = apply_event(before, Event.ESCALATE, seconds=3)
+    assert store.compare_and_swap(before, review) == Swapped(review)
 
 
 def test_two_unowned_jobs_can_be_resolved(db: StoreFixture) -> None:
@@ -238,22 +184,9 @@ def test_two_unowned_jobs_can_be_resolved(db: StoreFixture) -> None:
         db.rows.put("orders", order, UNPAID_ORDER)
         review = make_ready_job(key, status=Status.NEEDS_REVIEW)
         db.store.create(review)
-        ruled = apply_event(review, Event.RESOLVE_FINISHED)
+        resolved = apply_event(review, Event.RESOLVE_FINISHED)
 
-        result = db.store.compare_and_swap(
-            review, ruled, business_writes=[paid_order_write(key=order)]
+        writes = [paid_order_write(key=order)]
+        assert db.store.compare_and_swap(review, resolved, business_writes=writes) == Swapped(
+            resolved
         )
-
-        assert result == Swapped(ruled)
-
-
-def test_unconfigured_business_table_leaves_job_unchanged(dynamo: DynamoFixture) -> None:
-    store = dynamo.store()
-    before = claim_job(store)
-    unnamed = replace(paid_order_write(), table="parcels")
-
-    result = store.compare_and_swap(before, finish_job(before), business_writes=[unnamed])
-
-    assert isinstance(result, BusinessWriteConflict)
-    assert "parcels" in result.reason
-    assert store.get(before.job_key) == before
