@@ -11,7 +11,7 @@ from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.hubspot.sandbox.contacts import HubSpotContacts
 from oncely.providers.interfaces import Crm
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from tests.support.crm import FakeCrm
 from tests.support.fakes import FakeClock
 from tests.support.payments import PaymentFault

@@ -9,8 +9,8 @@ from oncely.domain.effect_outcomes import EffectOutcome, Prepared
 from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment, PaymentProvider
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import StripePayments
-from oncely.testing.sandbox import StripeSandbox
 from tests.support.payments import FakePayments, PaymentFault
 
 
@@ -63,7 +63,7 @@ class FakePaymentHarness:
 
 @dataclass
 class StripeHarness:
-    sandbox: StripeSandbox
+    sandbox: ProviderSandbox
     provider: StripePayments
 
     def charges(self) -> int:
@@ -107,7 +107,7 @@ def payment_harness(name: str) -> Iterator[PaymentHarness]:
     if name == "fake":
         yield FakePaymentHarness()
         return
-    with StripeSandbox() as sandbox:
+    with ProviderSandbox() as sandbox:
         yield StripeHarness(sandbox, StripePayments.from_api_key("sk_test_1", api_base=sandbox.url))
 
 

@@ -9,8 +9,8 @@ import pytest
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.providers.interfaces import Email, Mailer
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.ses.mailer import SesMailer
-from oncely.testing.sandbox import ProviderSandbox
 from tests.support.mail import FakeMailer, ses_mailer
 from tests.support.payments import PaymentFault
 

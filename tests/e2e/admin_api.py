@@ -1,4 +1,4 @@
-"""People who sign in as a browser does: the hosted page, a code, and the proof of it."""
+"""Users who sign in as a browser does: hosted page, authorization code, PKCE."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ from tests.e2e.deployed_stack import StackClient
 PASSWORD: Final = "Correct-Horse-7-Battery"
 SUPPORT: Final = "api.support@example.com"
 OPERATOR: Final = "api.operator@example.com"
-UNGROUPED_USER: Final = "api.nobody@example.com"  # signed in, and in no group
+UNGROUPED_USER: Final = "api.nobody@example.com"
 GROUPS: Final = {SUPPORT: "support", OPERATOR: "operator"}
 
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
@@ -25,7 +25,7 @@ _FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
 
 @dataclass(frozen=True)
 class ApiReply:
-    """What came back."""
+    """A response of the API."""
 
     status: int
     headers: Mapping[str, str]
@@ -38,7 +38,7 @@ class ApiReply:
 
 @dataclass(frozen=True)
 class AdminApiClient:
-    """The support view of a deployed stack, from outside."""
+    """The admin API of a deployed stack."""
 
     stack: StackClient
     tokens: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class AdminApiClient:
         return self._call_api("GET", path + asked, token)
 
     def get_if_changed(self, path: str, first: ApiReply) -> ApiReply:
-        """As a browser asks that has an answer already."""
+        """Revalidate, as a browser does with a cached response."""
         return self._call_api("GET", path, None, known=first.headers["etag"])
 
     def post(self, path: str, body: object, *, token: str | None = None) -> ApiReply:
@@ -56,18 +56,18 @@ class AdminApiClient:
         return self._call_api("POST", path, token, text)
 
     def call(self, route: str, *, token: str | None = None) -> ApiReply:
-        """Call a route as its key names it, such as `GET /api/me`."""
+        """Call a route by its key, such as `GET /api/me`."""
         method, _, path = route.partition(" ")
         return self._call_api(method, path, token, "{}" if method == "POST" else None)
 
     def token(self, name: str) -> str:
-        """The token that the page would show for this person; signing in once is enough."""
+        """The ID token of this user, who signs in once."""
         if name not in self.tokens:
             self.tokens[name] = self.sign_in(name)
         return self.tokens[name]["id_token"]
 
     def sign_in(self, name: str) -> dict[str, str]:
-        """Fill in the hosted page, and trade the code for tokens."""
+        """Fill in the hosted page and exchange the code for tokens."""
         verifier = secrets.token_urlsafe(48)
         digest = hashlib.sha256(verifier.encode()).digest()
         here = f"{self.stack.outputs['AdminUrl']}/"
@@ -108,7 +108,7 @@ class AdminApiClient:
         body: str | None = None,
         known: str | None = None,
     ) -> ApiReply:
-        # By its host name, which the engine routes by and which not every machine resolves.
+        # The engine routes by host name, which not every machine resolves.
         headers = {"host": urlsplit(self.stack.outputs["AdminUrl"]).netloc}
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
@@ -129,14 +129,14 @@ class AdminApiClient:
         try:
             connection.request(method, path, body=body, headers=dict(headers or {}))
             answer = connection.getresponse()
-            told = {name.lower(): value for name, value in answer.getheaders()}
-            return ApiReply(answer.status, told, answer.read().decode())
+            lowered = {name.lower(): value for name, value in answer.getheaders()}
+            return ApiReply(answer.status, lowered, answer.read().decode())
         finally:
             connection.close()
 
 
 def add_user(stack: StackClient, pool: str, name: str, group: str | None = None) -> None:
-    """As docs/operations.md tells an administrator to."""
+    """Add a user as docs/operations.md describes."""
     cognito = stack.client("cognito-idp")
     cognito.admin_create_user(
         UserPoolId=pool, Username=name, TemporaryPassword=PASSWORD, MessageAction="SUPPRESS"
@@ -149,7 +149,7 @@ def add_user(stack: StackClient, pool: str, name: str, group: str | None = None)
 
 
 def with_users(stack: StackClient) -> AdminApiClient:
-    """The support view with its people; once for each stack."""
+    """The admin API with its users, created once per stack."""
     view: AdminApiClient = stack.once(_create_users)
     return view
 

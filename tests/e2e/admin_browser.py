@@ -1,4 +1,4 @@
-"""The admin page as a person uses it, in a real browser."""
+"""The admin page in a real browser."""
 
 import re
 from typing import Any, Final, Literal
@@ -14,14 +14,14 @@ WIDE: Final = ViewportSize(width=1280, height=900)
 NARROW: Final = ViewportSize(width=390, height=844)
 NARROWEST: Final = ViewportSize(width=320, height=640)
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
-# Cold functions on a machine that does other things as well.
+# Covers cold functions on a busy machine.
 TIMEOUT_MS: Final = 30_000
 
 expect.set_options(timeout=TIMEOUT_MS)
 
 
 class AdminBrowser:
-    """One tab of one person; whatever the browser complains of is kept in `complaints`."""
+    """One tab of one user. Console errors are collected in `browser_errors`."""
 
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:  # noqa: ANN401  # playwright's own
         settings = {"viewport": WIDE, "locale": "en-GB", "timezone_id": "Europe/Berlin", **options}
@@ -34,27 +34,27 @@ class AdminBrowser:
         self.page.on("console", self._record_console_error)
 
     def sign_in(self, name: str, hash_path: str = "") -> None:
-        """From the page to the hosted sign-in and back."""
+        """Sign in through the hosted page."""
         self.page.goto(f"{self.url}/{hash_path}")
         self.button("Sign in").click()
         self.type_password(name)
         expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
 
     def type_password(self, name: str) -> None:
-        """What the hosted page asks for."""
+        """Fill in the hosted page."""
         self.page.locator("[name=username]").fill(name)
         self.page.locator("[name=password]").fill(PASSWORD)
         self.button("Sign in").click()
 
     def open_hash(self, hash_path: str) -> None:
-        """Follow an address within the page, and wait until it has loaded."""
-        # The page's own listener came first: when ours is called, the view is being loaded.
-        script = """place => new Promise(resolve => {
+        """Open a URL hash and wait until its view has loaded."""
+        # The page's listener runs first, so the view is loading when ours is called.
+        script = """hash => new Promise(resolve => {
             addEventListener("hashchange", resolve, { once: true });
-            if (location.hash === place) dispatchEvent(new HashChangeEvent("hashchange"));
-            else location.hash = place;
+            if (location.hash === hash) dispatchEvent(new HashChangeEvent("hashchange"));
+            else location.hash = hash;
         })"""
-        self.page.evaluate(f"place => ({script})(place).then(() => null)", hash_path)
+        self.page.evaluate(f"hash => ({script})(hash).then(() => null)", hash_path)
         self.wait_for_view()
 
     def open_job(self, key: str) -> None:
@@ -62,18 +62,18 @@ class AdminBrowser:
         self.open_hash(f"#/job/{quote(key, safe='')}")
 
     def search(self, text: str) -> None:
-        """Type into the search box, as people do."""
+        """Search with the search box."""
         self.page.get_by_role("searchbox").fill(text)
         self.page.keyboard.press("Enter")
         expect(self.heading).to_have_text(f"Results for “{text}”")
 
     def wait_for_view(self) -> None:
-        """The view of the present address is there, also after a reload."""
+        """Wait until the view of the current URL has loaded, also after a reload."""
         expect(self.heading).to_be_visible()
         expect(self.page.locator("main")).not_to_have_attribute("aria-busy", "true")
 
     def open_repair_dialog(self, label: str) -> Locator:
-        """Begin a repair; gives its dialog."""
+        """Open the dialog of a repair."""
         self.button(label).click()
         return self.page.get_by_role("dialog", name=label)
 
@@ -89,24 +89,24 @@ class AdminBrowser:
         return self.page.locator(".entry")
 
     def detail(self, label: str) -> Locator:
-        """The value beside a label."""
+        """The value of a field of the job."""
         return self.page.locator(
             ".facts dl > div", has=self.page.get_by_text(label, exact=True)
         ).locator("dd")
 
     def fetch_json(self, path: str, **options: object) -> tuple[int, Any]:
-        """What the server answers to a request with this person's token, past the page."""
+        """Call the API with this user's token, without the page."""
         script = """async ([path, options]) => {
             const { token } = JSON.parse(sessionStorage.getItem("oncely.tokens"));
             const headers = { authorization: `Bearer ${token}` };
-            const answer = await fetch(path, { ...options, headers });
-            return [answer.status, await answer.json().catch(() => null)];
+            const response = await fetch(path, { ...options, headers });
+            return [response.status, await response.json().catch(() => null)];
         }"""
         status, body = self.page.evaluate(script, [path, options])
         return status, body
 
     def accessibility_violations(self) -> list[str]:
-        """What axe finds on the present view, beyond trifles."""
+        """Serious and critical violations that axe finds on the current view."""
         if not self.page.evaluate("() => Boolean(window.axe)"):
             self.page.evaluate(AXE.read_text())
         found = self.page.evaluate("() => axe.run()")["violations"]
@@ -117,7 +117,7 @@ class AdminBrowser:
         ]
 
     def layout_violations(self) -> list[str]:
-        """What is wrong with the present view in any theme, or on any screen."""
+        """Violations of the current view in both themes and on all screen sizes."""
         found: list[str] = []
         for theme in THEMES:
             self.page.emulate_media(color_scheme=theme)
@@ -133,6 +133,6 @@ class AdminBrowser:
         return bool(self.page.evaluate("() => document.documentElement.scrollWidth > innerWidth"))
 
     def _record_console_error(self, message: ConsoleMessage) -> None:
-        # A refusal by the server is a part of some tests; the page shows it.
+        # Some tests expect an error response. The page shows it.
         if message.type == "error" and not re.search("Failed to load resource", message.text):
             self.browser_errors.append(message.text)

@@ -1,4 +1,4 @@
-"""Alarms say what they mean; the dashboard shows what the functions emit."""
+"""Alarms link the runbook; the dashboard shows the metrics that functions emit."""
 
 import json
 import re
@@ -94,9 +94,7 @@ def test_alarms_and_dashboard_use_only_emitted_metrics(prod: Assembly, optional:
     assert (on_board | in_alarms) - emitted == set()
 
 
-def test_dashboard_shows_outcomes_duplicates_latency_and_depth(
-    optional: Assembly,
-) -> None:
+def test_dashboard_shows_outcomes_duplicates_latency_and_depth(optional: Assembly) -> None:
     (board,) = optional.of_type("AWS::CloudWatch::Dashboard").values()
     body = json.dumps(board["Properties"]["DashboardBody"])
 

@@ -1,9 +1,10 @@
-"""Safe defaults: what nobody has to remember to switch on."""
+"""Safe defaults: what is on without a setting, and what costs extra is off."""
 
 import json
 from typing import Any
 
 from oncely.contract import MAX_MESSAGE_BYTES
+from oncely_cdk.paths import REPOSITORY
 from tests.infra.assembly import Assembly
 
 ONE_MIB = 1024 * 1024
@@ -71,18 +72,13 @@ def test_every_queue_is_encrypted_and_denies_plain_http(prod: Assembly) -> None:
     assert len(refusals) == len(queues) >= 6
 
 
-def test_queue_visibility_is_six_timeouts_with_five_receives(
-    prod: Assembly,
-) -> None:
+def test_queue_visibility_is_six_timeouts_with_five_receives(prod: Assembly) -> None:
     timeout = prod.functions["PaymentsWorker/Worker"].properties["Timeout"]
     dead_letters = {"Fn::GetAtt": [_id(prod, "Queues/DeadLetters"), "Arn"]}
     for name in ("Payments", "Sync", "Mail"):
         queue = prod.of_type("AWS::SQS::Queue")[f"Queues/{name}"]["Properties"]
         assert queue["VisibilityTimeout"] == 6 * timeout
-        assert queue["RedrivePolicy"] == {
-            "deadLetterTargetArn": dead_letters,
-            "maxReceiveCount": 5,
-        }
+        assert queue["RedrivePolicy"] == {"deadLetterTargetArn": dead_letters, "maxReceiveCount": 5}
 
 
 def test_every_accepted_message_fits_rejects_queue(prod: Assembly) -> None:
@@ -96,9 +92,7 @@ def test_every_accepted_message_fits_rejects_queue(prod: Assembly) -> None:
     assert "MaximumMessageSize" not in queues["Rejects"], "it takes the most that SQS does"
 
 
-def test_dead_letters_are_batched_for_alerts(
-    prod: Assembly,
-) -> None:
+def test_dead_letters_are_batched_for_alerts(prod: Assembly) -> None:
     mapping = prod.of_type("AWS::Lambda::EventSourceMapping")[
         "DeadLetters/Receive/Function/Messages"
     ]
@@ -115,13 +109,7 @@ def test_worker_concurrency_is_bounded(prod: Assembly) -> None:
         if path.endswith("Messages")
     }
 
-    assert set(bounds) >= {
-        "PaymentsWorker",
-        "SyncWorker",
-        "MailWorker",
-        "DeadLetters",
-        "Rejects",
-    }
+    assert set(bounds) >= {"PaymentsWorker", "SyncWorker", "MailWorker", "DeadLetters", "Rejects"}
     assert set(bounds.values()) == {2}
 
 
@@ -130,9 +118,7 @@ def test_every_mapping_reports_batch_item_failures(prod: Assembly) -> None:
         assert mapping["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
-def test_publish_stream_bisects_and_has_failure_destination(
-    prod: Assembly,
-) -> None:
+def test_publish_stream_bisects_and_has_failure_destination(prod: Assembly) -> None:
     stream = prod.of_type("AWS::Lambda::EventSourceMapping")["Stream/Publish/Stream"]["Properties"]
     missed = {"Fn::GetAtt": [_id(prod, "Stream/Missed"), "Arn"]}
 
@@ -158,16 +144,14 @@ def test_history_stream_takes_every_change_and_reports_gaps(prod: Assembly) -> N
     assert "FilterCriteria" not in stream
     assert (stream["BatchSize"], stream["MaximumBatchingWindowInSeconds"]) == (10_000, 60)
     assert stream["BisectBatchOnFunctionError"] is True
-    # Given up by Lambda, which reports it, before the stream forgets it in silence.
+    # Lambda drops and reports a record before the stream drops it silently.
     assert stream["MaximumRetryAttempts"] == -1
     assert stream["MaximumRecordAgeInSeconds"] == 22 * 3600 < 24 * 3600
     assert stream["DestinationConfig"] == {"OnFailure": {"Destination": gaps}}
     assert stream["StartingPosition"] == "TRIM_HORIZON"
 
 
-def test_archive_is_versioned_private_encrypted_and_retained(
-    prod: Assembly,
-) -> None:
+def test_archive_is_versioned_private_encrypted_and_retained(prod: Assembly) -> None:
     (bucket,) = prod.of_type("AWS::S3::Bucket").values()
     properties = bucket["Properties"]
 
@@ -202,9 +186,7 @@ def test_secrets_are_created_empty_and_retained(prod: Assembly) -> None:
         assert secret["DeletionPolicy"] == "Retain"
 
 
-def test_functions_log_to_own_group_and_all_but_find_are_traced(
-    prod: Assembly,
-) -> None:
+def test_functions_log_to_own_group_and_all_but_find_are_traced(prod: Assembly) -> None:
     groups = prod.of_type("AWS::Logs::LogGroup")
     untraced = set()
 
@@ -238,10 +220,8 @@ def test_outputs_include_names_that_tools_use(prod: Assembly) -> None:
     }
 
 
-def test_fixed_names_include_stage(
-    prod: Assembly,
-) -> None:
-    # Everything else is named by CloudFormation, which makes it unique.
+def test_fixed_names_include_stage(prod: Assembly) -> None:
+    # CloudFormation generates all other names, which makes them unique.
     fixed = {
         "AWS::ApiGatewayV2::Api": "Name",
         "AWS::Events::EventBus": "Name",
@@ -260,3 +240,12 @@ def test_fixed_names_include_stage(
 
 def _id(assembly: Assembly, path: str) -> str:
     return next(id_ for id_ in assembly.resources if assembly.path(id_) == path)
+
+
+COSTS = (REPOSITORY / "docs" / "costs.md").read_text(encoding="utf-8")
+
+
+def test_dashboard_is_off_by_default(prod: Assembly) -> None:
+    assert prod.of_type("AWS::CloudWatch::Dashboard") == {}
+    assert "| dashboard |" not in COSTS
+    assert "`-c dashboard=true` adds a dashboard: 3.00 a month" in COSTS

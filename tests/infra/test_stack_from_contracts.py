@@ -1,4 +1,4 @@
-"""The stack follows the registry and the stage: new contracts, tables that are there already."""
+"""The stack follows the contracts and the stage: new contracts, existing tables."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from oncely_cdk.stages import Stage, StageError
 from tests.infra.assembly import PROD, Assembly
 from tests.infra.policies import Permission, permissions
 
-# As `cdk deploy` has them: what the CDK writes differs with its feature flags.
+# As for `cdk deploy`: the CDK's output depends on its feature flags.
 FLAGS = json.loads((REPOSITORY / "cdk.json").read_text(encoding="utf-8"))["context"]
 PATHS = {"aws:cdk:enable-path-metadata": True}
 
@@ -75,9 +75,7 @@ def test_new_contract_gets_queue_worker_variables_and_secret(derived: Assembly) 
     assert "ProviderSecrets/Ledger" in derived.of_type("AWS::SecretsManager::Secret")
 
 
-def test_new_contract_gets_permissions_and_concurrency_limit(
-    derived: Assembly,
-) -> None:
+def test_new_contract_gets_permissions_and_concurrency_limit(derived: Assembly) -> None:
     granted = permissions(derived)
     mapping = derived.of_type("AWS::Lambda::EventSourceMapping")[
         "InvoicesWorker/Worker/Function/Messages"
@@ -92,7 +90,7 @@ def test_new_contract_gets_permissions_and_concurrency_limit(
     assert mapping["Properties"]["ScalingConfig"] == {"MaximumConcurrency": 3}
 
 
-@pytest.mark.parametrize("asking", ["Reconciler/Resolve", "Support/Repair"])
+@pytest.mark.parametrize("asking", ["Reconciler/Resolve", "AdminPage/Repair"])
 def test_lookup_functions_can_use_read_only_api_key(derived: Assembly, asking: str) -> None:
     granted = {one.resource for one in permissions(derived) if one.role == asking}
 
@@ -115,14 +113,9 @@ def test_existing_resources_are_used_instead_of_created(derived: Assembly) -> No
     assert stream["EventSourceArn"].endswith("restored-jobs/stream/2026")
 
 
-def test_external_table_is_granted_when_account_is_known(
-    tmp_path: Path,
-) -> None:
+def test_external_table_is_granted_when_account_is_known(tmp_path: Path) -> None:
     known = synthesize_stack(
-        tmp_path,
-        PayInvoice,
-        account="123456789012",
-        invoices_table="their-invoices",
+        tmp_path, PayInvoice, account="123456789012", invoices_table="their-invoices"
     )
 
     indexes = "arn:aws:dynamodb:eu-west-1:123456789012:table/their-invoices/index/*"
@@ -153,10 +146,7 @@ def test_mail_is_granted_when_account_is_known(tmp_path: Path) -> None:
     ],
 )
 def test_missing_stage_information_is_reported(
-    tmp_path: Path,
-    contract: type[AnyContract],
-    context: dict[str, str],
-    sentence: str,
+    tmp_path: Path, contract: type[AnyContract], context: dict[str, str], sentence: str
 ) -> None:
     more = () if contract is PaymentCharge else (contract,)
     with pytest.raises(StageError, match=sentence):

@@ -17,7 +17,8 @@ from oncely.domain.effect_outcomes import Ambiguous, Declined, LookupFailed, Not
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound
-from oncely.testing.sandbox import FaultKind, ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
+from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.fakes import START

@@ -8,7 +8,7 @@ from oncely.domain.effect_outcomes import Anomalous, Succeeded
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import API_VERSION, CONTACTS
 from oncely.providers.interfaces import CrmRecord, RecordNotFound
-from oncely.testing.sandbox import ProviderSandbox
+from oncely.providers.sandbox import ProviderSandbox
 
 GRACE = {"firstname": "Grace"}
 MINE = "shop#7"

@@ -54,7 +54,7 @@ def test_missing_job_table_error_says_what_to_check(
     with pytest.raises(NotConfiguredError) as raised:
         use(dynamo.store())
     assert dynamo.jobs_table in str(raised.value)
-    assert "check that table" in str(raised.value)
+    assert "check that the table" in str(raised.value)
     assert "ResourceNotFoundException" in str(raised.value)
 
 

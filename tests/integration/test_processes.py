@@ -1,4 +1,4 @@
-"""Worker processes are found below their engine, and one can be ended."""
+"""Worker processes are listed by engine, and can be killed."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def test_workers_are_found_below_their_engine(
 def test_busy_workers_are_distinguished_from_idle_ones(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Long enough for a machine that does other things as well.
+    # Long enough for a loaded machine.
     monkeypatch.setattr(processes, "_SAMPLE_SECONDS", 2.0)
     busy, _ = pair
 

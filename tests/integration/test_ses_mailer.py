@@ -11,7 +11,6 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, CredentialRetrievalError, InvalidRegionError
 
-from oncely import signals
 from oncely.aws.ports import AwsPorts
 from oncely.domain.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.domain.errors import NotConfiguredError
@@ -19,12 +18,14 @@ from oncely.domain.keys import IdempotencyKey, JobKey, claim_tag
 from oncely.domain.lifecycle import Status
 from oncely.jobs import CONTRACTS
 from oncely.providers.interfaces import Email, Mailer
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.ses import SES
 from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
 from oncely.run.outcomes import Finished
 from oncely.settings import Settings
 from oncely.signals import CREDENTIALS_REJECTED
-from oncely.testing.sandbox import FaultKind, ProviderSandbox
+from oncely.telemetry import signal_for
+from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
 from tests.support.in_memory_stack import InMemoryStack

@@ -22,7 +22,6 @@ from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import MAX_PAGES, PAGE_SIZE, StripePayments
 from oncely.run.outcomes import Failed, Finished, NeedsReview
-from oncely.testing.sandbox import StripeSandbox
 from oncely_local.engine import free_port
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 
@@ -34,13 +33,13 @@ CREATE_KEY, CONFIRM_KEY = IdempotencyKey("create:1"), IdempotencyKey("confirm:1"
 
 
 @pytest.fixture
-def sandbox() -> Iterator[StripeSandbox]:
-    with StripeSandbox() as running:
+def sandbox() -> Iterator[ProviderSandbox]:
+    with ProviderSandbox() as running:
         yield running
 
 
 @pytest.fixture
-def provider(sandbox: StripeSandbox) -> StripePayments:
+def provider(sandbox: ProviderSandbox) -> StripePayments:
     return StripePayments.from_api_key("sk_test_1", api_base=sandbox.url)
 
 
@@ -91,7 +90,7 @@ CONFIRM_FAULTS = [
 
 @pytest.mark.parametrize(("fault", "expected", "charges"), CONFIRM_FAULTS)
 def test_confirm_error_returns_state_of_intent(
-    sandbox: StripeSandbox, provider: StripePayments, fault: str, expected: type, charges: int
+    sandbox: ProviderSandbox, provider: StripePayments, fault: str, expected: type, charges: int
 ) -> None:
     sandbox.faults.add(fault, path=CONFIRM)
 
@@ -152,7 +151,7 @@ def test_failed_connection_sends_nothing(host: str) -> None:
     assert isinstance(provider.prepare(make_payment(), idempotency_key=CREATE_KEY), NotSent)
 
 
-def test_library_never_retries_effect(sandbox: StripeSandbox, provider: StripePayments) -> None:
+def test_library_never_retries_effect(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     sandbox.faults.add("drop_before", path=CONFIRM, times=None)
     sandbox.faults.add("error_before", method="POST", path=CREATE, key_contains="broken")
 
@@ -208,7 +207,7 @@ def test_returned_charge_is_anomalous(
 
 
 def add_payment_behind_newer(
-    sandbox: StripeSandbox, provider: StripePayments, *, under: int
+    sandbox: ProviderSandbox, provider: StripePayments, *, under: int
 ) -> tuple[str, str]:
     other, _ = charge_payment(provider)
     (theirs,) = sandbox.ledger.intents
@@ -244,7 +243,7 @@ def test_search_reports_that_it_reached_its_limit(
     assert len(lists) == MAX_PAGES
 
 
-def read_paths(sandbox: StripeSandbox) -> list[str]:
+def read_paths(sandbox: ProviderSandbox) -> list[str]:
     return [one.path for one in sandbox.ledger.requests if one.method == "GET"]
 
 
@@ -314,7 +313,7 @@ def test_repeated_confirm_ends_finished(sandbox: StripeSandbox, provider: Stripe
 @pytest.mark.parametrize("path", [CREATE, CONFIRM])
 @pytest.mark.parametrize("fault", ["error_before", "error_after"])
 def test_error_500_stored_under_key_does_not_livelock(
-    sandbox: StripeSandbox, provider: StripePayments, path: str, fault: str
+    sandbox: ProviderSandbox, provider: StripePayments, path: str, fault: str
 ) -> None:
     world = stripe_world(provider)
     sandbox.faults.add(fault, method="POST", path=path)
@@ -355,7 +354,7 @@ def test_decline_cancels_payment_then_fails_job(
 
 @pytest.mark.parametrize("fault", ["error_before", "error_after", "accept_then_drop", "rate_limit"])
 def test_ambiguous_cancel_never_fails_job_before_cancellation(
-    sandbox: StripeSandbox, provider: StripePayments, fault: str
+    sandbox: ProviderSandbox, provider: StripePayments, fault: str
 ) -> None:
     world = stripe_world(provider, payment_method="pm_card_chargeDeclined")
     sandbox.faults.add(fault, method="POST", path=CANCEL)

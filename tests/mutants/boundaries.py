@@ -8,7 +8,7 @@ FRESH: Final = "functions/oncely/http/fresh_connections.py"
 HUBSPOT: Final = "functions/oncely/providers/hubspot/crm.py"
 KEYS: Final = "functions/oncely/domain/keys.py"
 SES: Final = "functions/oncely/providers/ses/mailer.py"
-WORKER: Final = "infra/oncely_cdk/queue_worker.py"
+SES_PLUGIN: Final = "functions/oncely/providers/ses/plugin.py"
 REGISTRY: Final = "functions/oncely/registry.py"
 DOCTOR: Final = ("tests/unit/test_command_doctor.py",)
 POISON: Final = ("tests/unit/test_poison_messages.py",)
@@ -75,29 +75,29 @@ BOUNDARIES: Final = (
     # Rights.
     Mutation(
         "a mail may be sent from any address of the account",
-        WORKER,
-        ', string_equals={"ses:FromAddress": address}',
-        "",
+        SES_PLUGIN,
+        'string_equals={"ses:FromAddress": address},',
+        "string_equals={},",
         ("tests/infra/test_permissions.py", "-k", "mail"),
     ),
     Mutation(
         "mail is refused when its identity has a configuration set",
-        WORKER,
-        'for resource_type in ("identity", "configuration-set"):',
-        'for resource_type in ("identity",):',
+        SES_PLUGIN,
+        'for resource in ("identity", "configuration-set")',
+        'for resource in ("identity",)',
         ("tests/infra/test_permissions.py", "-k", "every_resource"),
     ),
     # What a first deployment lacks.
     Mutation(
         "a sender that is not verified looks healthy",
-        "functions/oncely/cli/health_checks/mail.py",
+        "functions/oncely/providers/ses/health.py",
         'if found.get("VerifiedForSendingStatus"):',
         "if found:",
         DOCTOR,
     ),
     Mutation(
         "an account in the SES sandbox looks healthy",
-        "functions/oncely/cli/health_checks/mail.py",
+        "functions/oncely/providers/ses/health.py",
         'if account.get("ProductionAccessEnabled"):',
         "if account:",
         DOCTOR,
@@ -111,7 +111,7 @@ BOUNDARIES: Final = (
     ),
     Mutation(
         "a key that no header can carry looks healthy",
-        "functions/oncely/cli/health_checks/provider_secrets.py",
+        "functions/oncely/cli/health_checks/providers.py",
         "if not (value.isascii() and value.isprintable()):",
         "if False:",
         DOCTOR,

@@ -73,7 +73,7 @@ CRM: Final = (
     Mutation(
         "a contact is linked after the time is up",
         PUSH,
-        "        if not call.has_time_for(HUBSPOT.request_timeout):\n"
+        "        if not call.has_time_for(HUBSPOT.profile.request_timeout):\n"
         "            return _OUT_OF_TIME\n"
         "        match self._push(call, existing):",
         "        match self._push(call, existing):",
@@ -123,7 +123,7 @@ CRM: Final = (
     ),
     Mutation(
         "a message whose row sends the next one is handed back",
-        "functions/oncely/run/message_actions.py",
+        "functions/oncely/run/process_batch.py",
         "        case NotAttempted(row_resends=True):\n            return Ack()\n",
         "",
         ("tests/unit/test_message_actions.py",),

@@ -9,7 +9,7 @@ DECIDE: Final = "functions/oncely/domain/decide.py"
 MOVES: Final = "functions/oncely/domain/decisions.py"
 KEYS: Final = "functions/oncely/domain/keys.py"
 RUN: Final = "functions/oncely/run/run_job.py"
-ACTING: Final = "functions/oncely/run/execute_effect.py"
+ACTING: Final = "functions/oncely/run/attempt.py"
 RECONCILE: Final = "functions/oncely/reconcile/reconciler.py"
 STRIPE: Final = "functions/oncely/providers/stripe/payments.py"
 STRIPE_ANSWERS: Final = "functions/oncely/providers/stripe/responses.py"
@@ -24,7 +24,7 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         "a timeout counts as a failure",
         DECIDE,
         "return mark_unknown(outcome.reason, now, due_at=now, timeouts=job.timeouts + 1)",
-        'return fail(job, Declined(outcome.reason, "timeout"))',
+        'return _fail(job, Declined(outcome.reason, "timeout"))',
         ("tests/unit/test_every_decision.py",),
     ),
     Mutation(
@@ -57,14 +57,14 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     ),
     Mutation(
         "“not there” does not wait for the look-up's lag",
-        DECIDE,
+        MOVES,
         "return last_send + policy.profile.request_timeout + lag",
         "return last_send + policy.profile.request_timeout",
         GRID,
     ),
     Mutation(
         "“not there” does not wait for a request under way",
-        DECIDE,
+        MOVES,
         "return last_send + policy.profile.request_timeout + lag",
         "return last_send + lag",
         GRID,
@@ -261,7 +261,7 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
         "a decline that the reconciler reads fails the job",
         DECIDE,
         "            return _hand_over_to_close(job, policy, outcome, now)\n",
-        "            return fail(job, Declined(outcome.reason, outcome.code))\n",
+        "            return _fail(job, Declined(outcome.reason, outcome.code))\n",
         (EXPLORER, "-k", "invariants_hold and decline-lost"),
     ),
     Mutation(
@@ -280,7 +280,7 @@ EFFECT_OUTCOME_MUTATIONS: Final = (
     ),
     Mutation(
         "a row forgets that it only waits to be closed",
-        MOVES,
+        DECIDE,
         'return {"closing": closing}',
         "return {}",
         ("tests/unit/test_declined_charges.py",),

@@ -8,11 +8,9 @@ JOBS: Final = "functions/oncely/domain/jobs.py"
 DECIDE: Final = "functions/oncely/domain/decide.py"
 MOVES: Final = "functions/oncely/domain/decisions.py"
 DUE: Final = "functions/oncely/domain/due.py"
-SETTLE: Final = "functions/oncely/run/write_decision.py"
+SETTLE: Final = "functions/oncely/run/attempt.py"
 PUBLISH: Final = "functions/oncely/publish/publisher.py"
-PROOF: Final = "functions/oncely/domain/proof.py"
-ENDING: Final = "functions/oncely/run/ending.py"
-REPLIES: Final = "functions/oncely/run/message_actions.py"
+REPLIES: Final = "functions/oncely/run/process_batch.py"
 BATCH: Final = "functions/oncely/run/process_batch.py"
 
 ENDED_JOB_MUTATIONS: Final = (
@@ -40,14 +38,14 @@ ENDED_JOB_MUTATIONS: Final = (
     ),
     Mutation(
         "a contradiction of an end is only noted",
-        DECIDE,
+        MOVES,
         "if _contradicts(row, outcome):",
         "if not row.status:",
         ("tests/unit/test_late_outcome.py",),
     ),
     Mutation(
         "a review is not due until somebody was told",
-        MOVES,
+        JOBS,
         'alert_changes = {"due_at": now} if self.alert else {}',
         "alert_changes: dict[str, object] = {}",
         ("tests/unit/test_every_decision.py",),
@@ -70,42 +68,42 @@ ENDED_JOB_MUTATIONS: Final = (
     # The ended row is the proof.
     Mutation(
         "a row that owes something may expire",
-        PROOF,
+        JOBS,
         "    if must_publish:\n",
         "    if must_publish and now is None:\n",
         ("tests/unit/test_proof.py",),
     ),
     Mutation(
         "a row that owes something is not due",
-        PROOF,
+        JOBS,
         "due_at=after.due_at or now + PUBLISH_GRACE",
         "due_at=None",
         ("tests/unit/test_proof.py",),
     ),
     Mutation(
         "an end that owes nothing never expires",
-        PROOF,
+        JOBS,
         "return replace(after, due_at=None, expires_at=expiry_time(now, retention))",
         "return replace(after, due_at=None)",
         ("tests/unit/test_proof.py",),
     ),
     Mutation(
         "evidence on an ended row makes its debt go",
-        PROOF,
+        JOBS,
         "    if before.ended or not after.ended:\n",
         "    if not after.ended:\n",
         ("tests/unit/test_proof.py",),
     ),
     Mutation(
         "a contradicted end may still expire",
-        DECIDE,
+        MOVES,
         '                "expires_at": None,\n',
         "",
         ("tests/unit/test_proof.py", "tests/unit/test_late_outcome.py"),
     ),
     Mutation(
         "an end whose follow-ups cannot be told is taken to owe none",
-        ENDING,
+        SETTLE,
         "return True  # the publisher meets",
         "return False  # the publisher meets",
         ("tests/unit/test_publisher.py",),

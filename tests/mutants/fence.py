@@ -9,7 +9,7 @@ ITEM: Final = "functions/oncely/aws/deployment_identity.py"
 GUARD: Final = "functions/oncely/run/table_guard.py"
 SET_UP: Final = "functions/oncely/operate/set_up_table.py"
 RUN: Final = "functions/oncely/run/run_job.py"
-ACTING: Final = "functions/oncely/run/execute_effect.py"
+ACTING: Final = "functions/oncely/run/attempt.py"
 ASKING: Final = "functions/oncely/reconcile/lookup_effect.py"
 FIND: Final = "functions/oncely/reconcile/find_due_work.py"
 RECONCILE: Final = "functions/oncely/reconcile/reconciler.py"
@@ -154,8 +154,8 @@ FENCE: Final = (
     Mutation(
         "a worker acts at once though a restore may have lost the first run",
         RUN,
-        "return not natural and may_have_lost_history(job, table.replays_until)",
-        "return False",
+        "        return may_have_lost_history(job, table.replays_until)\n",
+        "        return False\n",
         AFTER,
     ),
     Mutation(

@@ -8,7 +8,7 @@ LINES: Final = "functions/oncely/domain/history.py"
 GAPS: Final = "functions/oncely/domain/gaps.py"
 STREAM: Final = "functions/oncely/aws/stream_records.py"
 FAILURES: Final = "functions/oncely/aws/stream_gaps.py"
-BACKFILL: Final = "functions/oncely/publish/backfill.py"
+BACKFILL: Final = "functions/oncely/publish/archive_history.py"
 MAPPING: Final = "infra/oncely_cdk/stream_consumers.py"
 
 _LINES: Final = ("tests/unit/test_history.py",)

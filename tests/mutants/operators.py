@@ -8,10 +8,12 @@ JOBS: Final = "functions/oncely/domain/jobs.py"
 CLAIMS: Final = "functions/oncely/domain/claims.py"
 EXPRESSIONS: Final = "functions/oncely/aws/expressions.py"
 REPAIR: Final = "functions/oncely/operate/repairer.py"
-RULING: Final = "functions/oncely/operate/manual_resolution.py"
+RULING: Final = "functions/oncely/operate/repair_write.py"
 REPAIR_WRITE: Final = "functions/oncely/operate/repair_write.py"
 REPAIRS: Final = "functions/oncely/domain/repairs.py"
 HTTP: Final = "functions/oncely/admin_page/http_api.py"
+JOB_INDEX: Final = "functions/oncely/aws/dynamodb_job_index.py"
+JOB_VIEW: Final = "functions/oncely/operate/job_view.py"
 REPAIRED: Final = (
     "tests/unit/test_repair.py",
     "tests/unit/test_repair_races.py",
@@ -19,6 +21,27 @@ REPAIRED: Final = (
 )
 
 OPERATOR_MUTATIONS: Final = (
+    Mutation(
+        "one unreadable row fails a whole list",
+        JOB_INDEX,
+        "yield from map(_to_job, answer",
+        "yield from map(deserialize_job, answer",
+        ("tests/conformance/test_job_index.py", "-k", "moto"),
+    ),
+    Mutation(
+        "an edited time of a status fails a whole list",
+        JOB_INDEX,
+        "with suppress(ValueError):",
+        "with suppress(KeyError):",
+        ("tests/integration/test_edited_rows.py",),
+    ),
+    Mutation(
+        "a contract that cannot describe a row fails a whole list",
+        JOB_VIEW,
+        "except Exception:",
+        "except ArithmeticError:",
+        ("tests/unit/test_job_lists.py",),
+    ),
     Mutation(
         "a repair does not compare the version that the person saw",
         REPAIR,

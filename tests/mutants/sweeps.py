@@ -7,7 +7,7 @@ from tests.mutants.mutation import Mutation
 LEASES: Final = "functions/oncely/aws/dynamodb_sweep_leases.py"
 FIND: Final = "functions/oncely/reconcile/find_due_work.py"
 GROUP: Final = "functions/oncely/reconcile/resolve_group.py"
-FINISH: Final = "functions/oncely/reconcile/finish_sweep.py"
+FINISH: Final = "functions/oncely/reconcile/resolve_group.py"
 DUE: Final = "functions/oncely/domain/due.py"
 EXPRESSIONS: Final = "functions/oncely/aws/expressions.py"
 STRIPE: Final = "functions/oncely/providers/stripe/payments.py"

@@ -12,7 +12,7 @@ from oncely.domain.history import HistoryRecordType
 from oncely.domain.jobs import Job
 from oncely.domain.keys import JobKey
 from oncely.ports import RowPage
-from oncely.publish.backfill import Backfill, BackfillResult
+from oncely.publish.archive_history import Backfill, BackfillResult
 from oncely.testing.history import MemoryHistory
 from tests.support.fakes import FakeClock
 from tests.unit.samples import NOW, make_job
@@ -94,9 +94,7 @@ def test_unreadable_row_is_recorded(history: MemoryHistory) -> None:
     assert history.newest()["payment.charge:bad"].record is HistoryRecordType.UNREADABLE
 
 
-def test_interrupted_scan_resumes_and_closes_only_older_gaps(
-    history: MemoryHistory,
-) -> None:
+def test_interrupted_scan_resumes_and_closes_only_older_gaps(history: MemoryHistory) -> None:
     history.record_gap(HistoryGap(name="old", recorded_at=NOW - DAY))
     scan = FakeScan(make_rows(6), fails_before=4)
     with pytest.raises(UnavailableError):

@@ -1,13 +1,12 @@
-"""What follows an effect that is done when our own rows do not take it."""
+"""A business row rejects its write after the effect is done."""
 
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from oncely.domain.decide import on_business_conflict
-from oncely.domain.decisions import Decision
-from oncely.domain.jobs import Job
+from oncely.domain.decisions import on_business_conflict
+from oncely.domain.jobs import Decision, Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetryPolicy
 from tests.unit.samples import NOW, TERMS, TICK, make_job

@@ -47,9 +47,7 @@ def test_charge_named_by_operator_and_found_later_counts_once() -> None:
 
 
 @pytest.mark.parametrize("first", [{"provider_ref": "pi_1"}, {"result": {"charge_id": "ch_1"}}])
-def test_order_found_paid_without_charge_id_is_not_second_charge(
-    first: dict[str, object],
-) -> None:
+def test_order_found_paid_without_charge_id_is_not_second_charge(first: dict[str, object]) -> None:
     charged = make_job(status=Status.FINISHED, **first)
 
     assert not ChargeSummary.from_jobs([charged, charge_job("")]).is_duplicate

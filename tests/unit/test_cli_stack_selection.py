@@ -25,6 +25,14 @@ from oncely_local.engine import REPOSITORY
 from tests.support.cli import FakeStackConnection, run_cli, selector_for
 
 NO_PROFILE = {"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+NO_SECRET = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+
+
+def run_python(*words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    env = {"PYTHONPATH": f"{REPOSITORY}/functions", "PATH": "/usr/bin:/bin", **variables}
+    return subprocess.run(
+        [sys.executable, *words], env=env, capture_output=True, text=True, check=False
+    )
 
 
 def test_options_select_stack() -> None:
@@ -33,9 +41,7 @@ def test_options_select_stack() -> None:
     assert given == StackSelector(stack="Mine", profile="p", region="eu-west-1", local=False)
 
 
-def test_environment_selects_stack_without_option(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_environment_selects_stack_without_option(monkeypatch: pytest.MonkeyPatch) -> None:
     assert selector_for("list").stack == "Oncely-dev"
 
     monkeypatch.setenv("ONCELY_STACK", "Oncely-prod")
@@ -48,7 +54,7 @@ def client_error(code: str, message: str = "said AWS") -> ClientError:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (NoCredentialsError(), "You are not signed in to AWS. Run `aws sso login`"),
         (SSOTokenLoadError(error_msg="gone"), "You are not signed in to AWS"),
@@ -65,19 +71,19 @@ def client_error(code: str, message: str = "said AWS") -> ClientError:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_aws_error_is_one_sentence_with_exit_code(
-    error: ClientError | BotoCoreError, said: str
+    error: ClientError | BotoCoreError, message: str
 ) -> None:
-    assert said in str(describe_aws_error(error))
+    assert message in str(describe_aws_error(error))
 
     class Broken(FakeStackConnection):
         def services(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
             raise error
 
-    answer = run_cli("list", connection=Broken())
+    result = run_cli("list", connection=Broken())
 
-    assert answer.exit_code == 3
-    assert said in " ".join(answer.stderr.split())
-    assert "Traceback" not in answer.output
+    assert result.exit_code == 3
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output
 
 
 def test_missing_provider_sdk_says_how_to_install_it() -> None:
@@ -85,32 +91,27 @@ def test_missing_provider_sdk_says_how_to_install_it() -> None:
         def services(self, actor: str) -> object:  # type: ignore[override]  # it never gives one
             raise ModuleNotFoundError("No module named 'stripe'", name="stripe")
 
-    said = run_cli("list", connection=WithoutStripe())
+    result = run_cli("list", connection=WithoutStripe())
 
-    assert said.exit_code == 3
-    assert "Package stripe is not installed" in said.stderr
-    assert '".[command]"' in said.stderr
+    assert result.exit_code == 3
+    assert "Package stripe is not installed" in result.stderr
+    assert '".[command]"' in result.stderr
 
 
 def test_missing_stack_says_how_to_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
     client = boto3.client(
-        "cloudformation",
-        region_name="eu-west-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
+        "cloudformation", "eu-west-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
-    stub = Stubber(client)
-    stub.add_client_error(
-        "describe_stacks", "ValidationError", "Stack with id Oncely-dev does not exist"
-    )
-    monkeypatch.setattr(AwsStackConnection, "client", lambda _self, _service: client)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setattr(AwsStackConnection, "client", lambda _self, _service: client)
 
-    with stub:
-        said = run_cli("find", "18452", "--region", "eu-west-1")
+    with Stubber(client) as stub:
+        missing = "Stack with id Oncely-dev does not exist"
+        stub.add_client_error("describe_stacks", "ValidationError", missing)
+        result = run_cli("find", "18452", "--region", "eu-west-1")
 
-    assert said.exit_code == 3
-    assert "Stack Oncely-dev not found in eu-west-1. Name yours with --stack" in said.stderr
+    assert result.exit_code == 3
+    assert "Stack Oncely-dev not found in eu-west-1. Name yours with --stack" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -133,25 +134,23 @@ def test_stack_knows_options_for_printed_commands(
 
 def test_missing_credentials_are_reported_without_traceback() -> None:
     nowhere = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "eu-west-1", **NO_PROFILE}
-    blank = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
-    done = subprocess.run(
-        [sys.executable, "-m", "oncely.cli", "find", "18452"],
-        env={"PYTHONPATH": f"{REPOSITORY}/functions", "PATH": "/usr/bin:/bin", **nowhere, **blank},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-m", "oncely.cli", "find", "18452", **nowhere, **NO_SECRET)
 
     assert done.returncode == 3
     assert done.stderr.startswith("You are not signed in to AWS")
     assert "Traceback" not in done.stderr
 
 
-def test_local_stack_is_found_by_state_file_in_clone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(make_clone(tmp_path))
-    (tmp_path / STATE_FILE).write_text(json.dumps({"endpoint": "http://127.0.0.1:4599"}))
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for folder in ("infra/oncely_cdk", "functions/oncely", str(STATE_FILE.parent)):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_local_stack_is_found_by_state_file_in_clone(clone: Path) -> None:
+    (clone / STATE_FILE).write_text(json.dumps({"endpoint": "http://127.0.0.1:4599"}))
 
     state = LocalState.read()
 
@@ -163,66 +162,44 @@ def test_local_stack_is_found_by_state_file_in_clone(
 @pytest.mark.parametrize(
     "left", [None, "", "[]", "{}", '{"endpoint": "http://127.0.0.1:1", "pid": 4194305}']
 )
-def test_missing_local_stack_says_how_to_start_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str | None
-) -> None:
-    monkeypatch.chdir(make_clone(tmp_path))
+def test_missing_local_stack_says_how_to_start_one(clone: Path, left: str | None) -> None:
     if left is not None:
-        (tmp_path / STATE_FILE).write_text(left)
+        (clone / STATE_FILE).write_text(left)
 
-    said = run_cli("list", "--local")
+    result = run_cli("list", "--local")
 
-    assert said.exit_code == 3
-    assert "start one with `make local`" in said.stderr
+    assert result.exit_code == 3
+    assert "start one with `make local`" in result.stderr
 
 
 @pytest.mark.parametrize("what", ["demo", "local"])
-def test_clone_commands_are_passed_on_with_their_options(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    monkeypatch.chdir(make_clone(tmp_path))
-    package = tmp_path / "infra" / "oncely_local"
+def test_clone_commands_are_passed_on_with_their_options(clone: Path, what: str) -> None:
+    package = clone / "infra" / "oncely_local"
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text(
         "import pathlib, sys; pathlib.Path('asked').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
     )
 
-    said = run_cli(what, "--jobs", "5", "more", "--help")
+    result = run_cli(what, "--jobs", "5", "more", "--help")
 
-    assert said.exit_code == 7
-    assert (tmp_path / "asked").read_text() == f"{what} --jobs 5 more --help"
-
-
-def make_clone(folder: Path) -> Path:
-    """Create what the command recognizes a clone by."""
-    (folder / "infra" / "oncely_cdk").mkdir(parents=True)
-    (folder / "functions" / "oncely").mkdir(parents=True)
-    (folder / STATE_FILE.parent).mkdir()
-    return folder
+    assert result.exit_code == 7
+    assert (clone / "asked").read_text() == f"{what} --jobs 5 more --help"
 
 
 def test_help_lists_commands_and_exit_codes() -> None:
-    said = run_cli("--help", COLUMNS="200")
+    result = run_cli("--help", COLUMNS="200")
 
-    assert said.exit_code == 0
+    assert result.exit_code == 0
     for word in ("find", "show", "list", "repair", "redrive", "doctor", "new-job", "Exit codes"):
-        assert word in said.stdout
+        assert word in result.stdout
 
 
 def test_help_loads_no_sdk() -> None:
     heavy = "{'boto3', 'botocore', 'pydantic', 'oncely.jobs', 'stripe'}"
     look = f"import sys, oncely.cli.main; print(sorted({heavy} & set(sys.modules)))"
 
-    done = subprocess.run(
-        [sys.executable, "-c", look],
-        env={"PYTHONPATH": f"{REPOSITORY}/functions"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert done.stdout == "[]\n"
+    assert run_python("-c", look).stdout == "[]\n"
 
 
 def test_shell_completes_commands_and_job_types() -> None:

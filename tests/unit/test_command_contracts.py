@@ -9,28 +9,28 @@ from tests.support.cli import run_cli
 
 
 def test_contract_is_printed_as_it_describes_itself() -> None:
-    said = run_cli("contracts", "payment.charge")
+    result = run_cli("contracts", "payment.charge")
 
-    assert said.exit_code == 0
-    assert said.stdout.startswith(PaymentCharge.describe())
+    assert result.exit_code == 0
+    assert result.stdout.startswith(PaymentCharge.describe())
 
 
 def test_every_contract_is_printed() -> None:
-    said = run_cli("contracts").stdout
+    result = run_cli("contracts").stdout
 
-    assert all(kind.describe() in said for kind in CONTRACTS)
+    assert all(contract_type.describe() in result for contract_type in CONTRACTS)
 
 
 def test_json_output_includes_message_schema() -> None:
     lines = run_cli("contracts", "--json").stdout.splitlines()
 
-    told = {one["job_type"]: one for one in map(json.loads, lines)}
-    assert told.keys() == {kind.job_type for kind in CONTRACTS}
-    assert told["payment.charge"]["schema"]["additionalProperties"] is False
+    described = {one["job_type"]: one for one in map(json.loads, lines)}
+    assert described.keys() == {contract_type.job_type for contract_type in CONTRACTS}
+    assert described["payment.charge"]["schema"]["additionalProperties"] is False
 
 
 def test_unknown_job_type_lists_known_ones() -> None:
-    said = run_cli("contracts", "no.such")
+    result = run_cli("contracts", "no.such")
 
-    assert said.exit_code == 1
-    assert re.search(r"known here: .*payment\.charge", said.stderr)
+    assert result.exit_code == 1
+    assert re.search(r"known here: .*payment\.charge", result.stderr)

@@ -48,7 +48,7 @@ def test_example_is_valid_command_as_written(line: str) -> None:
 
 
 def test_command_prints_its_version() -> None:
-    said = run_cli("--version")
+    result = run_cli("--version")
 
-    assert said.exit_code == 0
-    assert re.fullmatch(r"oncely \d+\.\d+\.\d+\n", said.stdout)
+    assert result.exit_code == 0
+    assert re.fullmatch(r"oncely \d+\.\d+\.\d+\n", result.stdout)

@@ -68,10 +68,10 @@ def test_existing_job_is_not_overwritten(clone: Path) -> None:
 
 @pytest.mark.parametrize("name", ["refund", "Refund.Issue", "refund issue", "../evil.job", "a.b;c"])
 def test_invalid_job_type_is_rejected(clone: Path, name: str) -> None:
-    said = run_cli("new-job", name)
+    result = run_cli("new-job", name)
 
-    assert said.exit_code == 2
-    assert "write it like refund.issue" in said.stderr
+    assert result.exit_code == 2
+    assert "write it like refund.issue" in result.stderr
 
 
 def test_unrecognized_registry_is_left_to_edit_by_hand() -> None:

@@ -29,93 +29,55 @@ def review() -> FakeStackConnection:
     return FakeStackConnection(world)
 
 
-def test_repair_records_aws_identity_and_reason(
-    review: FakeStackConnection,
-) -> None:
-    said = run_cli(
-        "repair",
-        KEY,
-        "mark-finished",
-        *REASON,
-        "--provider-ref",
-        "ch_9",
-        "--yes",
-        connection=review,
-    )
+def test_repair_records_aws_identity_and_reason(review: FakeStackConnection) -> None:
+    words = ("repair", KEY, "mark-finished", *REASON, "--provider-ref", "ch_9", "--yes")
 
-    assert said.exit_code == 0, said.output
-    assert "The job is now done." in said.stdout
+    result = run_cli(*words, connection=review)
+
+    assert result.exit_code == 0, result.output
+    assert "The job is now done." in result.stdout
     entry = review.world.job(KEY).evidence[-1]
     assert entry.actor == "operator:ada@example.com"
     assert "the customer showed me" in entry.reason
     assert review.world.order()["status"] == "paid"
 
 
-def test_given_name_does_not_hide_aws_identity(review: FakeStackConnection) -> None:
-    run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--as", "grace", connection=review)
+@pytest.mark.parametrize("name", ["grace", "boss (signed in as boss)".ljust(200, "_")])
+def test_given_name_does_not_hide_aws_identity(review: FakeStackConnection, name: str) -> None:
+    run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--as", name, connection=review)
 
-    assert (
-        review.world.job(KEY).evidence[-1].actor == "operator:grace (signed in as ada@example.com)"
-    )
-
-
-def test_long_given_name_does_not_displace_aws_identity(review: FakeStackConnection) -> None:
-    forged = "boss (signed in as boss)".ljust(200, "_")
-
-    run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--as", forged, connection=review)
-
-    assert review.world.job(KEY).evidence[-1].actor.endswith("(signed in as ada@example.com)")
+    actor = review.world.job(KEY).evidence[-1].actor
+    assert actor.startswith(f"operator:{name[:20]}")
+    assert actor.endswith(" (signed in as ada@example.com)")
 
 
 def test_dry_run_shows_result_and_changes_nothing(review: FakeStackConnection) -> None:
     before = review.world.job(KEY)
 
-    said = run_cli("repair", KEY, "mark-failed", *REASON, "--dry-run", connection=review)
+    result = run_cli("repair", KEY, "mark-failed", *REASON, "--dry-run", connection=review)
 
-    assert said.exit_code == 0
-    assert "Dry run: nothing was changed. The job would be failed." in said.stdout
+    assert result.exit_code == 0
+    assert "Dry run: nothing was changed. The job would be failed." in result.stdout
     assert review.world.job(KEY) == before
     assert review.world.order()["status"] == "payment_pending"
 
 
-def test_repair_needs_yes_option_without_terminal(review: FakeStackConnection) -> None:
-    before = review.world.job(KEY)
-
-    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review)
-
-    assert said.exit_code == 2
-    assert "Pass --yes or --dry-run" in said.stderr
-    assert review.world.job(KEY) == before
-
-
-@pytest.mark.parametrize(
-    ("answer", "code", "status"),
-    [
-        ("y\n", 0, Status.FAILED),
-        ("n\n", 1, Status.NEEDS_REVIEW),
-        ("", 1, Status.NEEDS_REVIEW),
-    ],
-)
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("n\n", 1), ("", 1)])
 def test_repair_needs_confirmation_on_terminal(
-    review: FakeStackConnection,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: str,
-    code: int,
-    status: Status,
+    review: FakeStackConnection, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
 ) -> None:
     monkeypatch.setattr(console, "_is_terminal", lambda: True)
 
-    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text=answer)
+    result = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text=typed)
 
-    assert (said.exit_code, review.world.job(KEY).status) == (code, status)
+    assert result.exit_code == code
+    assert review.world.job(KEY).status is (Status.NEEDS_REVIEW if code else Status.FAILED)
 
 
-def test_disallowed_repair_says_why_and_lists_allowed_ones(review: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "resubmit", *REASON, "--yes", connection=review)
+def test_disallowed_repair_lists_allowed_ones(review: FakeStackConnection) -> None:
+    result = run_cli("repair", KEY, "resubmit", *REASON, "--yes", connection=review)
 
-    assert said.exit_code == 1
-    assert "Repair resubmit is not allowed: only a job that has failed" in said.stderr
-    assert "Allowed now: lookup, reopen, mark-finished, mark-failed." in said.stderr
+    assert "Allowed now: lookup, reopen, mark-finished, mark-failed." in result.stderr
 
 
 def test_job_changed_since_shown_is_not_repaired(
@@ -128,97 +90,93 @@ def test_job_changed_since_shown_is_not_repaired(
 
     monkeypatch.setattr(console, "_is_terminal", change_job_during_prompt)
 
-    said = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text="y\n")
+    result = run_cli("repair", KEY, "mark-failed", *REASON, connection=review, stdin_text="y\n")
 
-    assert said.exit_code == 1
-    assert "the job has changed and is now needs_review. Check it with `oncely show" in said.stderr
+    assert result.exit_code == 1
+    assert "the job has changed and is now needs_review. Check it with `oncel" in result.stderr
     assert review.world.job(KEY).status is Status.NEEDS_REVIEW
 
 
 @pytest.fixture
-def unknown() -> FakeStackConnection:
-    """The customer is charged, and the response was lost."""
-    world = InMemoryStack()
-    world.add_order()
-    world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
-    world.run(charge_message())
-    assert world.job(KEY).status is Status.UNKNOWN
-    return FakeStackConnection(world)
+def unknown(unknown_charge: InMemoryStack) -> FakeStackConnection:
+    assert unknown_charge.job(KEY).status is Status.UNKNOWN
+    return FakeStackConnection(unknown_charge)
 
 
 def test_lookup_prints_provider_outcome_beside_job(unknown: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
+    result = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 
-    assert said.exit_code == 0, said.output
-    assert "Stripe lookup: " in said.stdout
-    assert "The job is now done. Charged once: 12.50 EUR" in said.stdout
+    assert result.exit_code == 0, result.output
+    assert "Stripe lookup: " in result.stdout
+    assert "The job is now done. Charged once: 12.50 EUR" in result.stdout
     assert len(unknown.world.payments.charges) == 1
 
 
 def test_failed_lookup_has_its_own_exit_code(unknown: FakeStackConnection) -> None:
     unknown.world.payments.fail_next("lookup", PaymentFault.TIMEOUT_BEFORE)
 
-    said = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
+    result = run_cli("repair", KEY, "lookup", *REASON, "--yes", connection=unknown)
 
-    assert said.exit_code == 3, said.output
-    assert "The provider lookup failed" in said.stderr
+    assert result.exit_code == 3, result.output
+    assert "The provider lookup failed" in result.stderr
     assert unknown.world.job(KEY).status is Status.UNKNOWN
 
 
 def test_json_output_shows_repaired_job(review: FakeStackConnection) -> None:
-    said = run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--json", connection=review)
+    result = run_cli("repair", KEY, "mark-failed", *REASON, "--yes", "--json", connection=review)
 
-    answer = json.loads(said.stdout)
+    answer = json.loads(result.stdout)
     assert (answer["job"]["status"], answer["dry_run"]) == ("failed", False)
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("words", "code", "sentence"),
     [
-        ((KEY, "explode", *REASON), 2),
-        ((KEY, "mark-failed"), 2),
-        (("payment.charge:order_1", "mark-failed", *REASON, "--yes"), 1),
-        ((KEY, "mark-failed", "--reason", " ", "--yes"), 1),
-        ((KEY, "mark-finished", *REASON, "--yes"), 1),  # it needs the provider's reference
+        ((KEY, "mark-failed", *REASON), 2, "Pass --yes or --dry-run"),  # stdin is no terminal
+        ((KEY, "explode", *REASON), 2, ""),
+        ((KEY, "mark-failed"), 2, ""),
+        (("payment.charge:order_1", "mark-failed", *REASON, "--yes"), 1, ""),
+        ((KEY, "mark-failed", "--reason", " ", "--yes"), 1, ""),
+        ((KEY, "mark-finished", *REASON, "--yes"), 1, ""),  # it needs the provider's reference
+        ((KEY, "resubmit", *REASON, "--yes"), 1, "resubmit is not allowed: only a failed job can"),
     ],
 )
 def test_incomplete_repair_is_rejected(
-    review: FakeStackConnection, words: tuple[str, ...], code: int
+    review: FakeStackConnection, words: tuple[str, ...], code: int, sentence: str
 ) -> None:
     before = review.world.job(KEY)
 
-    said = run_cli("repair", *words, connection=review)
+    result = run_cli("repair", *words, connection=review)
 
-    assert (said.exit_code, review.world.job(KEY)) == (code, before), said.output
+    assert (result.exit_code, review.world.job(KEY)) == (code, before), result.output
+    assert sentence in result.stderr
 
 
 @pytest.fixture
 def stranded() -> FakeStackConnection:
     """Three dead-lettered jobs, and one that is ready."""
-    place = FakeStackConnection()
+    stack = FakeStackConnection()
     for order in ("1", "2", "3", "4"):
-        run_cli("send", "payment.charge", f"order_id={order}", connection=place)
-    world = place.world
+        run_cli("send", "payment.charge", f"order_id={order}", connection=stack)
+    world = stack.world
     for order in ("1", "2", "3"):
         key = JobKey(f"payment.charge:order_{order}")
         world.store.jobs[key] = replace(world.job(key), stranded_since=world.clock.now())
     world.outbox.sent.clear()
-    return place
+    return stack
 
 
 def test_redrive_sends_all_dead_letters(stranded: FakeStackConnection) -> None:
-    said = run_cli("redrive", "--yes", connection=stranded)
+    result = run_cli("redrive", "--yes", connection=stranded)
 
-    assert said.exit_code == 0, said.output
-    assert said.stdout.count("sent ") == 3
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("sent ") == 3
     assert len(stranded.world.outbox.sent) == 3
     job = stranded.world.job("payment.charge:order_1")
     assert job.evidence[-1].reason == "redriven from the dead letter queue"
 
 
 class _ThrottledOnceSender(FakeMessageSender):
-    """A sender that is throttled once."""
-
     busy = True
 
     def send(self, bodies: Sequence[str]) -> list[bool]:
@@ -231,37 +189,37 @@ class _ThrottledOnceSender(FakeMessageSender):
 def test_busy_queue_does_not_stop_other_redrives(stranded: FakeStackConnection) -> None:
     stranded.world.outbox = _ThrottledOnceSender()
 
-    said = run_cli("redrive", "--yes", connection=stranded)
+    result = run_cli("redrive", "--yes", connection=stranded)
 
-    assert said.exit_code == 1
-    assert "not sent" in said.stdout
-    assert "too busy" in said.stdout
+    assert result.exit_code == 1
+    assert "not sent" in result.stdout
+    assert "too busy" in result.stdout
     assert len(stranded.world.outbox.sent) == 2
 
 
 def test_dry_redrive_sends_nothing(stranded: FakeStackConnection) -> None:
-    said = run_cli("redrive", "--dry-run", connection=stranded)
+    result = run_cli("redrive", "--dry-run", connection=stranded)
 
-    assert said.stdout.count("would send") == 3
+    assert result.stdout.count("would send") == 3
     assert stranded.world.outbox.sent == []
 
 
 def test_one_job_is_redriven_by_its_key(stranded: FakeStackConnection) -> None:
-    said = run_cli("redrive", "payment.charge:order_4", "--yes", "--json", connection=stranded)
+    result = run_cli("redrive", "payment.charge:order_4", "--yes", "--json", connection=stranded)
 
-    assert json.loads(said.stdout)["sent"] is True
+    assert json.loads(result.stdout)["sent"] is True
     assert len(stranded.world.outbox.sent) == 1
 
 
 def test_job_that_is_not_ready_is_not_redriven(review: FakeStackConnection) -> None:
-    said = run_cli("redrive", KEY, "--yes", connection=review)
+    result = run_cli("redrive", KEY, "--yes", connection=review)
 
-    assert said.exit_code == 1
-    assert "only a job that is ready is sent" in said.stdout
+    assert result.exit_code == 1
+    assert "only a ready job can be resent" in result.stdout
 
 
 def test_empty_redrive_succeeds() -> None:
-    said = run_cli("redrive", connection=FakeStackConnection())
+    result = run_cli("redrive", connection=FakeStackConnection())
 
-    assert said.exit_code == 0
-    assert "No jobs are stranded." in said.stderr
+    assert result.exit_code == 0
+    assert "No jobs are stranded." in result.stderr

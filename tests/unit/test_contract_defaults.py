@@ -3,9 +3,8 @@
 import pytest
 
 from oncely.contract import AnyContract
-from oncely.domain.effect_outcomes import Declined, Succeeded
+from oncely.domain.effect_outcomes import BusinessWrite, Declined, Succeeded
 from oncely.domain.lifecycle import Event
-from oncely.domain.writes import BusinessWrite
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from tests.unit.errand_contract import FACTS, KEY, MESSAGE, Errand, make_errand
@@ -53,10 +52,7 @@ def test_contract_detects_missing_jobs_only_if_implemented(
 def test_business_writes_follow_only_ended_jobs(
     event: Event, writes: tuple[BusinessWrite, ...]
 ) -> None:
-    contract = make_errand(
-        on_success=lambda *_: (BY_SUCCESS,),
-        on_failure=lambda *_: (BY_FAILURE,),
-    )
+    contract = make_errand(on_success=lambda *_: (BY_SUCCESS,), on_failure=lambda *_: (BY_FAILURE,))
     answer = Succeeded("run", writes=(BROUGHT,))
 
     assert contract.business_writes(event, FACTS, make_job(), answer) == writes

@@ -69,9 +69,7 @@ def test_new_job_has_ready_row_and_message(producer: Producer) -> None:
     assert producer.queues == ["payments"]
 
 
-def test_row_is_due_for_resend_when_producer_dies_before_send(
-    producer: Producer,
-) -> None:
+def test_row_is_due_for_resend_when_producer_dies_before_send(producer: Producer) -> None:
     dying: MessageSender = CrashingPort(producer.outbox, CrashPlan(crash_at=1, crash_after=False))
 
     with pytest.raises(SimulatedCrashError):
@@ -155,9 +153,7 @@ def test_two_equal_messages_in_one_call_are_sent_once(producer: Producer) -> Non
     assert len(producer.sent) == 1
 
 
-def test_unsent_message_leaves_ready_row_that_is_due(
-    producer: Producer,
-) -> None:
+def test_unsent_message_leaves_ready_row_that_is_due(producer: Producer) -> None:
     producer.outbox.fails_at = frozenset({1})
 
     answers = producer.enqueuer().enqueue_many(
@@ -186,9 +182,7 @@ def test_one_invalid_message_stops_all_before_any_write(
     assert (producer.store.jobs, producer.sent) == ({}, [])
 
 
-def test_unconfigured_queue_stops_all_before_any_write(
-    producer: Producer,
-) -> None:
+def test_unconfigured_queue_stops_all_before_any_write(producer: Producer) -> None:
     producer.unknown = frozenset({"reports"})
 
     with pytest.raises(NotConfiguredError):
@@ -206,9 +200,7 @@ class ForbiddenSender:
         raise NotConfiguredError("queue payments takes no messages (AccessDenied)")
 
 
-def test_forbidden_queue_error_says_that_job_is_stored(
-    producer: Producer,
-) -> None:
+def test_forbidden_queue_error_says_that_job_is_stored(producer: Producer) -> None:
     with pytest.raises(NotConfiguredError, match=r"AccessDenied.*the job is written all the same"):
         producer.enqueuer(ForbiddenSender()).enqueue(charge_message())
 

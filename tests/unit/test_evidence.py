@@ -42,9 +42,7 @@ def test_different_entry_is_added_separately() -> None:
         ),
     )
 
-    evidence = _history((make_entry(), *others))
-
-    assert evidence == (make_entry(), *others)
+    assert _history((make_entry(), *others)) == (make_entry(), *others)
 
 
 def test_equal_entry_after_different_one_starts_new_count() -> None:

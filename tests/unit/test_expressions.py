@@ -15,8 +15,8 @@ from oncely.aws.expressions import (
     compare_and_swap_update,
 )
 from oncely.aws.job_rows import serialize_field
+from oncely.domain.effect_outcomes import BusinessWrite, Precondition
 from oncely.domain.lifecycle import Event
-from oncely.domain.writes import BusinessWrite, Precondition
 from tests.unit.samples import NOW, make_claim, make_job
 
 WORDS = re.compile(r"[#:]?\w+")
@@ -34,7 +34,8 @@ THE_LANGUAGES_OWN = {
 ODD = st.sampled_from(["status", "size", "a.b", "a b", "#n0", ":v0", "x = y", "IN", "-"]) | st.text(
     min_size=1
 )
-PLAIN = st.text() | st.integers() | st.booleans() | st.none()
+# A number of DynamoDB has at most 38 digits.
+PLAIN = st.text() | st.integers(-(10**38) + 1, 10**38 - 1) | st.booleans() | st.none()
 BEFORE = make_job()
 
 

@@ -13,10 +13,7 @@ from oncely.ports import ClaimResult, SwapResult, TableBlocked, TableOpen
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
 from oncely.run.outcomes import TableFenced
-from oncely.testing.memory import (
-    MemoryJobStore,
-    MemoryTableGuard,
-)
+from oncely.testing.memory import MemoryJobStore, MemoryTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.payments import PaymentFault
 from tests.support.worker import MAX_RECEIVES, BatchHarness, lease_to_other_worker, make_delivery
@@ -99,9 +96,7 @@ def test_reconciler_writes_nothing() -> None:
     before = world.job(KEY)
     world.guard = MemoryTableGuard(REFUSED)
 
-    done = world.reconcile(KEY)
-
-    assert done.outcome == "fenced"
+    assert world.reconcile(KEY).outcome == "fenced"
     assert world.job(KEY) == before
 
 
@@ -134,9 +129,7 @@ def test_worker_frozen_across_restore_sends_nothing() -> None:
     world = InMemoryStack(store=store, guard=store.guard)
     world.add_order()
 
-    outcome = world.run(charge_message())
-
-    assert isinstance(outcome, TableFenced)
+    assert isinstance(world.run(charge_message()), TableFenced)
     assert world.payments.calls == []
 
 

@@ -45,20 +45,14 @@ def keys(found: DueWork) -> list[str]:
     return [item.key for item in found.items]
 
 
-def test_unknown_job_is_found_when_due() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_unknown_job_is_found_when_due(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
     world.run(charge_message())
 
-    found = find(world)
-
-    assert keys(found) == [KEY]
+    assert keys(find(world)) == [KEY]
 
 
-def test_requested_order_without_job_is_found_and_charged_once() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_requested_order_without_job_is_found_and_charged_once(world: InMemoryStack) -> None:
     world.clock.advance(hours=1)
 
     (item,) = find(world).items
@@ -71,17 +65,13 @@ def test_requested_order_without_job_is_found_and_charged_once() -> None:
     assert find(world, job_type="payment.charge").items == ()
 
 
-def test_pending_order_without_request_is_never_charged() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_pending_order_without_request_is_never_charged(world: InMemoryStack) -> None:
     row = {**world.order()}
     del row["charge_requested_at"]
     world.dependencies.rows.put("orders", {"order_id": "18452"}, row)
     world.clock.advance(hours=1)
 
-    found = find(world)
-
-    assert found.items == ()
+    assert find(world).items == ()
 
 
 @pytest.mark.parametrize("status", ["paid", "payment_processing"])
@@ -112,9 +102,7 @@ def test_order_with_recent_request_is_not_found() -> None:
     world = InMemoryStack()
     world.add_order(charge_requested_at="2026-11-16T02:59:30.000Z")
 
-    found = find(world)
-
-    assert found.items == ()
+    assert find(world).items == ()
 
 
 def _add_due(
@@ -144,9 +132,7 @@ def test_sweep_of_one_key_finds_it_before_due_time() -> None:
     assert found == DueWork(items=(item,))
 
 
-def test_sweep_of_one_key_type_or_window_finds_only_that() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_sweep_of_one_key_type_or_window_finds_only_that(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_AFTER)
     world.run(charge_message())
 
@@ -185,10 +171,7 @@ def test_sweep_without_limit_continues_after_its_page() -> None:
     later = START + timedelta(minutes=1)
 
     assert (SweepRequest.parse({}).limit, PAGE_SIZE) == (None, 1000)
-    assert sweep.next_page(later) == {
-        "job_type": "sync.push",
-        "from": "2026-11-16T03:01:00.000Z",
-    }
+    assert sweep.next_page(later) == {"job_type": "sync.push", "from": "2026-11-16T03:01:00.000Z"}
     assert SweepRequest.parse(sweep.next_page(later)).since == "2026-11-16T03:01:00.000Z"
 
 
@@ -271,9 +254,7 @@ def test_lost_order_among_many_in_review_is_found_in_time() -> None:
     assert rounds == ["payment.charge:order_00777"]
 
 
-def test_sweep_of_one_type_finds_no_missing_jobs_of_another() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_sweep_of_one_type_finds_no_missing_jobs_of_another(world: InMemoryStack) -> None:
     world.clock.advance(hours=1)
 
     assert keys(find(world, job_type="payment.charge")) == [KEY]
@@ -305,9 +286,7 @@ def _add_many(
 
 
 @pytest.mark.parametrize("others", [Status.FINISHED, Status.NEEDS_REVIEW, Status.READY])
-def test_unknown_job_is_on_first_page_despite_backlog(
-    others: Status,
-) -> None:
+def test_unknown_job_is_on_first_page_despite_backlog(others: Status) -> None:
     """A stream that was dead for a day: its entries are older, and a hundred times as many."""
     world = InMemoryStack(contracts=())
     _add_many(world, others, 5000, minutes=24 * 60)

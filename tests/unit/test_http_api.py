@@ -1,4 +1,4 @@
-"""The HTTP side: who is let in, what is refused, and that every refusal is a sentence."""
+"""HTTP: authentication, authorization, and error messages."""
 
 import base64
 import json
@@ -139,13 +139,7 @@ def test_every_response_has_strict_security_headers() -> None:
 
 @pytest.mark.parametrize(
     ("known", "status"),
-    [
-        ('"one"', 304),
-        ('W/"one"', 304),
-        ('"two", "one"', 304),
-        ('"two"', 200),
-        ("", 200),
-    ],
+    [('"one"', 304), ('W/"one"', 304), ('"two", "one"', 304), ('"two"', 200), ("", 200)],
 )
 def test_cached_response_is_not_sent_twice(known: str, status: int) -> None:
     reply = ApiResponse(body="the page", headers={"etag": '"one"', "cache-control": "no-cache"})

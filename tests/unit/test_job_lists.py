@@ -1,4 +1,4 @@
-"""Lists with pages, and counts: each job once, whatever changes meanwhile."""
+"""Lists and counts: each job once, whatever changes between pages."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -44,9 +44,7 @@ def read_all_pages(world: InMemoryStack, **asked: Any) -> list[list[JobKey]]:  #
 
 
 @pytest.mark.parametrize("apart", [timedelta(seconds=1), timedelta(0)])
-def test_pages_show_every_job_once_despite_equal_times(
-    apart: timedelta,
-) -> None:
+def test_pages_show_every_job_once_despite_equal_times(apart: timedelta) -> None:
     pages = read_all_pages(many_reviews(60, apart=apart), limit=25)
 
     shown = [key for page in pages for key in page]
@@ -115,9 +113,7 @@ def test_whole_list_is_returned_page_by_page() -> None:
     assert {page.cursor for page in pages} == {None}
 
 
-def test_whole_list_of_rare_type_is_cut_with_cursor(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_whole_list_of_rare_type_is_cut_with_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "MAX_ENTRIES_SCANNED", 40)
     world = many_reviews(60)
 
@@ -147,11 +143,7 @@ def test_in_progress_lists_unresolved_jobs_longest_due_first() -> None:
 
     page = world.inspector().list_page(status="in_progress")
 
-    assert [view.job.status for view in page.jobs] == [
-        Status.UNKNOWN,
-        Status.STARTED,
-        Status.READY,
-    ]
+    assert [view.job.status for view in page.jobs] == [Status.UNKNOWN, Status.STARTED, Status.READY]
 
 
 def test_pages_of_ready_jobs_show_every_job_once() -> None:
@@ -371,9 +363,9 @@ def test_unreadable_row_hides_no_other_job_of_page() -> None:
     inspector = world.inspector()
 
     page = inspector.list_page(status="needs_review")
-    (whole,) = inspector.iter_pages(status="needs_review")
+    (only,) = inspector.iter_pages(status="needs_review")
 
-    assert whole == page
+    assert only == page
     shown: Any = page.to_json()
     assert [one["job_key"] for one in shown["jobs"]] == [
         "payment.charge:order_2",

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from oncely.domain.lifecycle import Event, Status
-from oncely.testing.sandbox.ledger import Charge, ChargeStatus, Ledger
+from oncely.providers.sandbox import Ledger
+from oncely.providers.stripe.sandbox.ledger import Charge, ChargeStatus
 from oncely_local.verdict import DemoFinalState, JobSnapshot
 from tests.soak.report import SoakReport
 from tests.unit.samples import KEY, NOW, make_entry, make_job

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app: Final = typer.Typer(help="Read job history, find and close gaps.", no_args_is_help=True)
 
 
-@app.command(epilog="Examples:\n\n- `oncely archive about 18452 --since 30d`")
+@app.command()
 @with_stack
 def about(
     stack: StackConnection,
@@ -34,7 +34,11 @@ def about(
     until: Annotated[str | None, typer.Option(help="Last day (default: today).")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show every recorded change of an id."""
+    """Show every recorded change of an id.
+
+    Examples:
+    - `oncely archive about 18452 --since 30d`
+    """
     now = datetime.now(UTC)
     days = [
         None if one is None else parse_time_argument(one, now=now).date() for one in (since, until)
@@ -88,7 +92,7 @@ def gaps(stack: StackConnection, *, json: JsonOption = False) -> None:
         raise typer.Exit(ExitCode.ACTION_NEEDED)
 
 
-@app.command(epilog="Examples:\n\n- `oncely archive backfill --since 2026-05-01 --dry-run`")
+@app.command()
 @with_stack
 def backfill(
     stack: StackConnection,
@@ -103,13 +107,16 @@ def backfill(
     """Close gaps by scanning the job table.
 
     Writes one history line per row. After an interruption, run it again to continue.
+
+    Examples:
+    - `oncely archive backfill --since 2026-05-01 --dry-run`
     """
     from oncely.aws.deployment_identity import DynamoTableIdentity
     from oncely.aws.row_scan import DynamoRowScan
     from oncely.aws.s3_history import S3HistoryStore
     from oncely.aws.system import SystemClock
     from oncely.aws.table_generation import TableGenerationReader
-    from oncely.publish.backfill import Backfill
+    from oncely.publish.archive_history import Backfill
 
     reader, table = _reader(stack), required_output(stack, "JobsTableName")
     dynamodb = stack.client("dynamodb")

@@ -33,6 +33,9 @@ def contracts(
     """Describe a job type.
 
     Prints its effect, the rows it changes, and when it needs review.
+
+    Examples:
+    - `oncely contracts payment.charge`
     """
     from oncely.jobs import CONTRACTS
     from oncely.registry import ContractRegistry

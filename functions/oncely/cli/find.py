@@ -31,6 +31,10 @@ def find(
     """Find jobs by order, customer or reference.
 
     The first line answers "was I charged twice?".
+
+    Examples:
+    - `oncely find 18452`
+    - `oncely find customer_7 --json`
     """
     queries = stack.services(actor=_ACTOR).job_queries
     found = queries.search(text)
@@ -81,7 +85,11 @@ def show(
     *,
     json: JsonOption = False,
 ) -> None:
-    """Show one job: details, timeline, repairs."""
+    """Show one job: details, timeline, repairs.
+
+    Examples:
+    - `oncely show payment.charge:order_18452`
+    """
     view = stack.services(actor=_ACTOR).job_queries.get(key)
     if view is None:
         raise job_not_found(key)

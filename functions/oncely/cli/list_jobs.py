@@ -51,6 +51,10 @@ def list_jobs(
     """List jobs, most recently changed first.
 
     With `--status in_progress`, longest due first.
+
+    Examples:
+    - `oncely list --status needs_review`
+    - `oncely list --type payment.charge --since 24h --limit 100 --json`
     """
     now = datetime.now(UTC)
     wanted = {

@@ -1,6 +1,5 @@
 """The `oncely` command: its subcommands, and how it reports errors."""
 
-from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated, Any, Final
 
@@ -89,57 +88,19 @@ def _options(
 _INSPECT: Final = "Inspect"
 _OPERATE: Final = "Operate"
 _DEVELOP: Final = "Develop"
-# Each command with the examples that end its help.
-_COMMANDS: Final[tuple[tuple[str, str, Callable[..., None], tuple[str, ...]], ...]] = (
-    (_INSPECT, "find", find.find, ("18452", "customer_7 --json")),
-    (_INSPECT, "show", find.show, ("payment.charge:order_18452",)),
-    (
-        _INSPECT,
-        "list",
-        list_jobs.list_jobs,
-        ("--status needs_review", "--type payment.charge --since 24h --limit 100 --json"),
-    ),
-    (_INSPECT, "contracts", contracts.contracts, ("payment.charge",)),
-    (_INSPECT, "doctor", doctor.doctor, ("--stack Oncely-prod",)),
-    (
-        _OPERATE,
-        "send",
-        send.send,
-        (
-            "payment.charge order_id=18452",
-            """'{"job": "payment.charge", "v": 1, "order_id": "18452"}'""",
-            "--file jobs.jsonl",
-        ),
-    ),
-    (
-        _OPERATE,
-        "repair",
-        repair.repair,
-        (
-            "payment.charge:order_18452 lookup --reason 'customer asked'",
-            "payment.charge:order_18452 mark-failed --reason declined --dry-run",
-        ),
-    ),
-    (_OPERATE, "redrive", redrive.redrive, ("--dry-run", "--type payment.charge --yes")),
-    (
-        _OPERATE,
-        "reconcile",
-        reconcile.reconcile,
-        ("--dry-run", "payment.charge:order_18452", "--type payment.charge --since 24h"),
-    ),
-    (
-        _OPERATE,
-        "restore-proofs",
-        restore_proofs.restore_proofs,
-        ("--replacement --dry-run", "--replacement", "--copy"),
-    ),
-    (_DEVELOP, "new-job", new_job.new_job, ("refund.issue --safety keyed",)),
-)
 
-for panel, name, command, examples in _COMMANDS:
-    lines = "\n".join(f"- `oncely {name} {example}`" for example in examples)
-    app.command(name, rich_help_panel=panel, epilog=f"Examples:\n\n{lines}")(command)
+app.command(rich_help_panel=_INSPECT)(find.find)
+app.command(rich_help_panel=_INSPECT)(find.show)
+app.command("list", rich_help_panel=_INSPECT)(list_jobs.list_jobs)
+app.command(rich_help_panel=_INSPECT)(contracts.contracts)
+app.command(rich_help_panel=_INSPECT)(doctor.doctor)
 app.add_typer(archive.app, name="archive", rich_help_panel=_INSPECT)
+app.command(rich_help_panel=_OPERATE)(send.send)
+app.command(rich_help_panel=_OPERATE)(repair.repair)
+app.command(rich_help_panel=_OPERATE)(redrive.redrive)
+app.command(rich_help_panel=_OPERATE)(reconcile.reconcile)
+app.command("restore-proofs", rich_help_panel=_OPERATE)(restore_proofs.restore_proofs)
+app.command("new-job", rich_help_panel=_DEVELOP)(new_job.new_job)
 for command in (local_stack.demo, local_stack.local):
     app.command(
         rich_help_panel=_DEVELOP,

@@ -15,10 +15,10 @@ from oncely.domain.profiles import RetrySafety
 
 # The template lines that each safety class needs.
 _LINE_MARKS: Final = {
-    RetrySafety.KEYED: {"keyed", "asks"},
-    RetrySafety.LOOKUP: {"plain", "asks"},
-    RetrySafety.NATURAL: {"natural", "mute"},
-    RetrySafety.AT_MOST_ONCE: {"plain", "mute"},
+    RetrySafety.KEYED: {"keyed", "lookup"},
+    RetrySafety.LOOKUP: {"plain", "lookup"},
+    RetrySafety.NATURAL: {"natural", "no_lookup"},
+    RetrySafety.AT_MOST_ONCE: {"plain", "no_lookup"},
 }
 
 
@@ -40,6 +40,9 @@ def new_job(
     """Create a contract with a passing test.
 
     Also adds the contract to the registry.
+
+    Examples:
+    - `oncely new-job refund.issue --safety keyed`
     """
     if not is_job_type(name):
         raise CommandError(

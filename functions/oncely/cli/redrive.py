@@ -47,6 +47,10 @@ def redrive(
     """Resend the messages of stranded jobs now.
 
     A job is stranded after its message was dead-lettered. Duplicates are harmless.
+
+    Examples:
+    - `oncely redrive --dry-run`
+    - `oncely redrive --type payment.charge --yes`
     """
     actor = caller_name(stack, name)
     services = stack.services(actor=actor)

@@ -46,6 +46,10 @@ def repair(
     """Repair one job.
 
     Fails if the job changed since it was shown.
+
+    Examples:
+    - `oncely repair payment.charge:order_18452 lookup --reason 'customer asked'`
+    - `oncely repair payment.charge:order_18452 mark-failed --reason declined --dry-run`
     """
     from oncely.domain.keys import JobKey
     from oncely.operate.repair_request import RepairRequest

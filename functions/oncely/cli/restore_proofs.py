@@ -39,8 +39,13 @@ def restore_proofs(
     """Restore proofs, then open the job table.
 
     Reads the history. After an interruption, run it again.
+
+    Examples:
+    - `oncely restore-proofs --replacement --dry-run`
+    - `oncely restore-proofs --replacement`
+    - `oncely restore-proofs --copy`
     """
-    from oncely.domain.times import format_minute
+    from oncely.domain.text import format_minute
     from oncely.operate.restore_proofs import RestoreRefused
 
     if replacement == copy:

@@ -62,6 +62,11 @@ def send(
     """Send messages, one job each.
 
     Duplicates are safe: they return the existing job.
+
+    Examples:
+    - `oncely send payment.charge order_id=18452`
+    - `oncely send '{"job": "payment.charge", "v": 1, "order_id": "18452"}'`
+    - `oncely send --file jobs.jsonl`
     """
     messages = _read(message or [], file)
     window = None if unique_for is None else parse_duration(unique_for)

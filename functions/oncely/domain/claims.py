@@ -6,11 +6,11 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import assert_never
 
-from oncely.domain.decisions import Decision, escalate
-from oncely.domain.jobs import Job
-from oncely.domain.keys import JobKey
+from oncely.domain.decisions import escalate
+from oncely.domain.effect_outcomes import Json
+from oncely.domain.jobs import Decision, Job
+from oncely.domain.keys import JobKey, indexable_id
 from oncely.domain.lifecycle import NO_ROW, Event, Status, next_status
-from oncely.domain.writes import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def apply_claim(row: Job | None, claim: Claim) -> Job | None:
         key_scope=claim.key_scope if row.key_scope is None else row.key_scope,
         deployment=row.deployment or claim.deployment,
         fingerprint=row.fingerprint or claim.fingerprint,
-        customer_id=row.customer_id or claim.customer_id,
+        customer_id=row.customer_id or indexable_id(claim.customer_id),
         subject=row.subject or claim.subject,
         amount=claim.amount if row.amount is None else row.amount,
         currency=row.currency or claim.currency,

@@ -104,15 +104,16 @@ ENDED: Final = frozenset(
     if {event for source, event in TRANSITIONS if source is status}
     <= {Event.CONTRADICT, Event.NOTE}
 )
+# The events that end a job.
+ENDING: Final = frozenset(
+    event
+    for (source, event), status in TRANSITIONS.items()
+    if status in ENDED and source not in ENDED
+)
 # What the machine still has to bring to an end; a review is a person's.
 UNRESOLVED: Final = frozenset(Status) - ENDED - {Status.NEEDS_REVIEW}
 # What operators act on, so that it is listed for them.
 ATTENTION: Final = frozenset({Status.NEEDS_REVIEW, Status.UNKNOWN, Status.FAILED})
-
-
-def allows(status: Status, event: Event) -> bool:
-    """Whether the life cycle has this transition."""
-    return (status, event) in TRANSITIONS
 
 
 def next_status(status: Status | None, event: Event) -> Status:

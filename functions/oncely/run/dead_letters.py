@@ -8,12 +8,12 @@ from typing import Final
 from oncely.domain.due import mark_stranded, on_dead_letter
 from oncely.domain.errors import InvalidInputError, UnavailableError
 from oncely.domain.keys import JobKey
-from oncely.enqueue.create_row import row_from_message
+from oncely.enqueue.enqueuer import row_from_message
 from oncely.ports import Clock, Created, JobStore, MessageSource, Notifier, TableBlocked, TableGuard
 from oncely.registry import ContractRegistry
 from oncely.run import alert_texts
+from oncely.run.attempt import DecisionWriter
 from oncely.run.review_alerts import ReviewAlerter
-from oncely.run.write_decision import DecisionWriter
 
 ACTOR: Final = "dead letters"
 # Each round was lost to someone who took, made or wrote the row in that very moment.

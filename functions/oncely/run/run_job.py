@@ -14,16 +14,19 @@ from oncely.domain.claims import (
     on_prerequisite_not_met,
 )
 from oncely.domain.decide import decide, guard_before_effect
-from oncely.domain.decisions import Decision
-from oncely.domain.effect_outcomes import Anomalous, EffectOutcome, LeaseExpired, NotFound
+from oncely.domain.effect_outcomes import (
+    Anomalous,
+    BusinessWrite,
+    EffectOutcome,
+    LeaseExpired,
+    NotFound,
+)
 from oncely.domain.errors import InvalidInputError, InvariantError
-from oncely.domain.fingerprint import fingerprint
-from oncely.domain.jobs import CLOCK_SKEW, Job
-from oncely.domain.keys import JobKey, indexable_id
+from oncely.domain.jobs import CLOCK_SKEW, Decision, Job
+from oncely.domain.keys import JobKey, fingerprint
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.profiles import RetrySafety
 from oncely.domain.table_identity import may_have_lost_history
-from oncely.domain.writes import BusinessWrite
 from oncely.ports import (
     Claimed,
     ClaimFailed,
@@ -38,7 +41,7 @@ from oncely.ports import (
 )
 from oncely.registry import ContractRegistry
 from oncely.run import alert_texts
-from oncely.run.execute_effect import EffectExecutor, OwnershipYielded
+from oncely.run.attempt import DecisionResult, DecisionWriter, EffectExecutor, OwnershipYielded
 from oncely.run.outcomes import (
     AwaitingResolution,
     Conflict,
@@ -58,7 +61,6 @@ from oncely.run.outcomes import (
     Unknown,
 )
 from oncely.run.review_alerts import ReviewAlerter
-from oncely.run.write_decision import DecisionResult, DecisionWriter
 
 ACTOR: Final = "worker"
 
@@ -85,7 +87,7 @@ class JobRunner:
             key = contract_type.key(message)
         except InvalidInputError as error:
             return InvalidMessage(str(error))
-        if self.clock.now() + contract_type.max_duration() > deadline:
+        if self.clock.now() + contract_type.policy.max_duration > deadline:
             return NotStarted(job_key=key, job_type=contract_type.job_type)
         table = self.guard.check()
         if isinstance(table, TableBlocked):
@@ -139,7 +141,7 @@ class _Run:
             lease_until=self.deadline + self.contract.policy.profile.request_timeout + CLOCK_SKEW,
             message=self.message.to_dict(),
             fingerprint=None if precheck.values is None else fingerprint(precheck.values),
-            customer_id=indexable_id(precheck.customer_id),
+            customer_id=precheck.customer_id,
             subject=self.contract.indexed_subject(self.message),
             amount=None if precheck.money is None else precheck.money.amount,
             currency=None if precheck.money is None else precheck.money.currency,
@@ -188,8 +190,9 @@ class _Run:
         )
 
     def _needs_lookup_first(self, job: Job, table: TableOpen) -> bool:
-        natural = self.contract.policy.safety is RetrySafety.NATURAL
-        return not natural and may_have_lost_history(job, table.replays_until)
+        if table.replays_until is None or self.contract.policy.safety is RetrySafety.NATURAL:
+            return False
+        return may_have_lost_history(job, table.replays_until)
 
     def _guard(self, job: Job, claim: Claim) -> Decision | None:
         return guard_before_effect(

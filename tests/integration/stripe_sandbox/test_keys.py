@@ -1,4 +1,4 @@
-"""An idempotency key does what it does at Stripe, for as long as it does."""
+"""Idempotency keys behave as at Stripe, for the same time."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -7,7 +7,8 @@ import pytest
 import stripe
 from stripe.params import PaymentIntentCreateParams
 
-from oncely.testing.sandbox import FaultKind, StripeSandbox
+from oncely.providers.sandbox import ProviderSandbox
+from oncely.testing.sandbox import FaultKind
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
@@ -42,7 +43,7 @@ def test_key_reused_for_other_request_is_rejected(intents: Intents) -> None:
 
 
 def test_key_expires_with_its_window(
-    sandbox: StripeSandbox, intents: Intents, clock: CallableClock
+    sandbox: ProviderSandbox, intents: Intents, clock: CallableClock
 ) -> None:
     first = intents.create(CHARGE, keyed("order_1"))
     clock.advance(hours=24)
@@ -100,7 +101,7 @@ def test_concurrent_confirms_under_other_keys_charge_once(
     assert answers.count("succeeded") == len(sandbox.ledger.charges) == 1
 
 
-def test_decline_is_replayed(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_decline_is_replayed(sandbox: ProviderSandbox, intents: Intents) -> None:
     declining: PaymentIntentCreateParams = {**CHARGE, "payment_method": "pm_card_chargeDeclined"}
 
     for _ in range(2):
@@ -119,7 +120,7 @@ def test_invalid_request_leaves_key_free(intents: Intents) -> None:
 
 
 def test_provider_that_ignores_keys_charges_twice(clock: CallableClock) -> None:
-    with StripeSandbox(clock=clock, honors_idempotency_keys=False) as sandbox:
+    with ProviderSandbox(clock=clock, honors_idempotency_keys=False) as sandbox:
         for _ in range(2):
             client_for_sandbox(sandbox).v1.payment_intents.create(CHARGE, keyed("order_1"))
 

@@ -1,9 +1,9 @@
-"""A payment goes through the sandbox as it would through Stripe."""
+"""The sandbox processes payments as Stripe does."""
 
 import pytest
 import stripe
 
-from oncely.testing.sandbox import StripeSandbox
+from oncely.providers.sandbox import ProviderSandbox
 from tests.integration.stripe_sandbox.sandbox_client import (
     CHARGE,
     CONFIRM,
@@ -15,7 +15,7 @@ from tests.integration.stripe_sandbox.sandbox_client import (
 pytestmark = pytest.mark.enable_socket
 
 
-def test_unconfirmed_intent_moves_no_money(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_unconfirmed_intent_moves_no_money(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create(ORDER)
 
     assert intent.status == "requires_confirmation"
@@ -24,7 +24,9 @@ def test_unconfirmed_intent_moves_no_money(sandbox: StripeSandbox, intents: Inte
     assert intent.last_response.request_id == sandbox.ledger.requests[-1].request_id
 
 
-def test_confirm_charges_once_and_returns_charge(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_confirm_charges_once_and_returns_charge(
+    sandbox: ProviderSandbox, intents: Intents
+) -> None:
     intent = intents.confirm(intents.create(ORDER).id, {**CONFIRM, "expand": ["latest_charge"]})
 
     (charge,) = sandbox.ledger.charges_for("18452")
@@ -36,7 +38,7 @@ def test_confirm_charges_once_and_returns_charge(sandbox: StripeSandbox, intents
 
 @pytest.mark.parametrize("step", ["confirm", "cancel"])
 def test_paid_intent_can_be_neither_confirmed_nor_canceled(
-    sandbox: StripeSandbox, intents: Intents, step: str
+    sandbox: ProviderSandbox, intents: Intents, step: str
 ) -> None:
     paid = intents.create(CHARGE)
 
@@ -47,7 +49,7 @@ def test_paid_intent_can_be_neither_confirmed_nor_canceled(
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_canceled_intent_never_takes_money(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_canceled_intent_never_takes_money(sandbox: ProviderSandbox, intents: Intents) -> None:
     canceled = intents.cancel(intents.create(ORDER).id)
 
     with pytest.raises(stripe.InvalidRequestError) as refused:
@@ -105,7 +107,7 @@ def test_processing_payment_ends_when_completed(
     assert len(sandbox.ledger.charges) == int(succeeded)
 
 
-def test_refund_is_visible_on_charge(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_refund_is_visible_on_charge(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create(CHARGE)
     refunds = client_for_sandbox(sandbox).v1.refunds
 

@@ -1,17 +1,83 @@
-"""What the ledger keeps of HubSpot: contacts."""
+"""HubSpot's contacts in the ledger, and their JSON."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from oncely.testing.sandbox.ledger import RequestLedger
+
+# HubSpot always returns these, and the defaults only if the caller names no properties.
+ALWAYS_RETURNED: Final = ("hs_object_id", "createdate", "lastmodifieddate")
+RETURNED_BY_DEFAULT: Final = (*ALWAYS_RETURNED, "email", "firstname", "lastname")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contact:
-    """One contact of the CRM; a change makes a new version."""
+    """A contact. Each change creates a new version."""
 
     contact_id: str
     properties: Mapping[str, str]
     created: datetime
     updated: datetime
     archived: bool = False
-    writes: int = 0  # through the API; what people do in the CRM is not counted
+    writes: int = 0  # through the API, without edits by users
+
+
+class HubSpotLedger(RequestLedger):
+    """What happened at HubSpot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._contacts: dict[str, Contact] = {}
+
+    @property
+    def contacts(self) -> tuple[Contact, ...]:
+        """All current contacts, including archived ones."""
+        with self.lock:
+            return tuple(self._contacts.values())
+
+    def contact(self, contact_id: str) -> Contact | None:
+        """Find a current contact."""
+        with self.lock:
+            return self._contacts.get(contact_id)
+
+    def _save_entry(self, entry: object, at: datetime) -> None:
+        if isinstance(entry, Contact):
+            self._contacts[entry.contact_id] = entry
+        else:
+            super()._save_entry(entry, at)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Serialize the ledger."""
+        with self.lock:
+            return {**super().to_dict(), "contacts": [asdict(one) for one in self.contacts]}
+
+
+def contact_body(contact: Contact, wanted: Sequence[str] = ()) -> dict[str, Any]:
+    """Serialize a contact with the requested properties. Unset ones are null."""
+    names = (*ALWAYS_RETURNED, *wanted) if wanted else RETURNED_BY_DEFAULT
+    held = {
+        **contact.properties,
+        "hs_object_id": contact.contact_id,
+        "createdate": format_timestamp(contact.created),
+        "lastmodifieddate": format_timestamp(contact.updated),
+    }
+    return {
+        "id": contact.contact_id,
+        "properties": {name: held.get(name) for name in names},
+        "createdAt": format_timestamp(contact.created),
+        "updatedAt": format_timestamp(contact.updated),
+        "archived": contact.archived,
+    }
+
+
+def page_body(results: Sequence[dict[str, Any]], *, after: str | None) -> dict[str, Any]:
+    """Serialize a page of results. The last page has no `after`."""
+    paging = {} if after is None else {"paging": {"next": {"after": after, "link": "?after="}}}
+    return {"results": list(results), **paging}
+
+
+def format_timestamp(moment: datetime) -> str:
+    """Format a time as HubSpot does."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
