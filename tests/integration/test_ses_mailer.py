@@ -24,7 +24,6 @@ from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
 from oncely.run.outcomes import Finished
 from oncely.settings import Settings
 from oncely.signals import CREDENTIALS_REJECTED
-from oncely.telemetry import signal_for
 from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
@@ -162,7 +161,7 @@ def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ProviderSand
     world.add_order(status="paid")
     receipt = {"job": "receipt.send", "v": 1, "order_id": "18452"}
 
-    metrics = [signals.signal_for(world.run(receipt)).metric for _ in range(3)]
+    metrics = [signal_for(world.run(receipt)).metric for _ in range(3)]
     job = world.job("receipt.send:order_18452")
     world.mail = ses_mailer(sandbox.url)
     world.clock.advance(hours=1)
