@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from types import NoneType
 from typing import get_args, get_type_hints
 
+from oncely.domain.effect_outcomes import Json
 from oncely.domain.jobs import MAX_EVIDENCE_ENTRIES, Job
 from oncely.domain.lifecycle import Event, Status
 from oncely.domain.text import MAX_REASON_LENGTH

@@ -14,8 +14,8 @@ from oncely.domain.keys import IdempotencyKey
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.interfaces import Email
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import StripePayments
-from oncely.testing.sandbox import ProviderSandbox
 from tests.conformance.payment_harnesses import make_payment
 from tests.support.fakes import FakeClock
 from tests.support.mail import ses_mailer
@@ -153,7 +153,7 @@ def test_archived_contacts_are_returned_only_on_request(sandbox: ProviderSandbox
 
 
 def test_one_process_serves_all_providers_and_shares_ledger() -> None:
-    command = [sys.executable, "-m", "oncely.testing.sandbox"]
+    command = [sys.executable, "-m", "oncely.providers.sandbox"]
     key, mail = IdempotencyKey("create:1"), Email(to="seven@example.com", subject="-", text="-")
     with Popen(command, cwd=ROOT, stdout=PIPE, text=True) as process:
         assert process.stdout is not None

@@ -162,7 +162,7 @@ def test_receipt_is_sent_once_after_configuration_is_fixed(sandbox: ProviderSand
     world.add_order(status="paid")
     receipt = {"job": "receipt.send", "v": 1, "order_id": "18452"}
 
-    metrics = [signals.signal_for(world.run(receipt)).metric for _ in range(3)]
+    metrics = [signal_for(world.run(receipt)).metric for _ in range(3)]
     job = world.job("receipt.send:order_18452")
     world.mail = ses_mailer(sandbox.url)
     world.clock.advance(hours=1)

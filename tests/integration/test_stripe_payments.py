@@ -20,6 +20,7 @@ from oncely.domain.keys import IdempotencyKey, JobKey
 from oncely.domain.lifecycle import Status
 from oncely.domain.money import Money
 from oncely.providers.interfaces import Payment
+from oncely.providers.sandbox import ProviderSandbox
 from oncely.providers.stripe.payments import MAX_PAGES, PAGE_SIZE, StripePayments
 from oncely.run.outcomes import Failed, Finished, NeedsReview
 from oncely_local.engine import free_port
@@ -99,7 +100,7 @@ def test_confirm_error_returns_state_of_intent(
 
 
 def test_changed_payment_is_charged_requested_amount(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     ref = prepare_payment(provider)
     (intent,) = sandbox.ledger.intents
@@ -112,7 +113,7 @@ def test_changed_payment_is_charged_requested_amount(
 
 @pytest.mark.parametrize(("fault", "confirm_outcome", "_"), CONFIRM_FAULTS)
 def test_create_error_is_ambiguous_unless_rejected(
-    sandbox: StripeSandbox, provider: StripePayments, fault: str, confirm_outcome: type, _: int
+    sandbox: ProviderSandbox, provider: StripePayments, fault: str, confirm_outcome: type, _: int
 ) -> None:
     sandbox.faults.add(fault, method="POST", path=CREATE)
 
@@ -123,7 +124,7 @@ def test_create_error_is_ambiguous_unless_rejected(
 
 
 def test_confirm_is_ambiguous_when_reply_and_read_hang(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     hurried = stripe.StripeClient(
         "sk_test_1",
@@ -191,7 +192,7 @@ def test_missing_resource_is_anomalous(provider: StripePayments, wrong: dict[str
 
 @pytest.mark.parametrize("change", ["refunded", "disputed"])
 def test_returned_charge_is_anomalous(
-    sandbox: StripeSandbox, provider: StripePayments, change: str
+    sandbox: ProviderSandbox, provider: StripePayments, change: str
 ) -> None:
     ref, charge_id = charge_payment(provider)
     if change == "refunded":
@@ -220,7 +221,7 @@ def add_payment_behind_newer(
 
 
 def test_other_payment_is_found_on_third_page(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     ref, other = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES - 2)
 
@@ -231,7 +232,7 @@ def test_other_payment_is_found_on_third_page(
 
 
 def test_search_reports_that_it_reached_its_limit(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     ref, _ = add_payment_behind_newer(sandbox, provider, under=PAGE_SIZE * MAX_PAGES)
 
@@ -247,7 +248,7 @@ def read_paths(sandbox: ProviderSandbox) -> list[str]:
     return [one.path for one in sandbox.ledger.requests if one.method == "GET"]
 
 
-def test_paid_charge_takes_one_read(sandbox: StripeSandbox, provider: StripePayments) -> None:
+def test_paid_charge_takes_one_read(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     ref, charge_id = charge_payment(provider)
     before = len(read_paths(sandbox))
 
@@ -258,7 +259,7 @@ def test_paid_charge_takes_one_read(sandbox: StripeSandbox, provider: StripePaym
     assert read_paths(sandbox)[before:] == [CREATE]
 
 
-def test_unpaid_intent_takes_two_reads(sandbox: StripeSandbox, provider: StripePayments) -> None:
+def test_unpaid_intent_takes_two_reads(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     confirm_payment(provider, method="pm_card_chargeDeclined")
     (ours,) = sandbox.ledger.intents
     before = len(read_paths(sandbox))
@@ -294,7 +295,7 @@ def stripe_world(provider: StripePayments, **order: object) -> InMemoryStack:
     return world
 
 
-def test_repeated_confirm_ends_finished(sandbox: StripeSandbox, provider: StripePayments) -> None:
+def test_repeated_confirm_ends_finished(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     world = stripe_world(provider)
     sandbox.faults.add("accept_then_drop", path=CONFIRM)
     sandbox.faults.add("outage", method="GET")
@@ -326,7 +327,7 @@ def test_error_500_stored_under_key_does_not_livelock(
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_run_at_stripe_pays_order_once(sandbox: StripeSandbox, provider: StripePayments) -> None:
+def test_run_at_stripe_pays_order_once(sandbox: ProviderSandbox, provider: StripePayments) -> None:
     world = stripe_world(provider)
 
     outcomes = [world.run(charge_message()) for _ in range(3)]
@@ -338,7 +339,7 @@ def test_run_at_stripe_pays_order_once(sandbox: StripeSandbox, provider: StripeP
 
 
 def test_decline_cancels_payment_then_fails_job(
-    sandbox: StripeSandbox, provider: StripePayments
+    sandbox: ProviderSandbox, provider: StripePayments
 ) -> None:
     world = stripe_world(provider, payment_method="pm_card_chargeDeclined")
 

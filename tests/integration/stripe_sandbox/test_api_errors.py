@@ -32,7 +32,7 @@ pytestmark = pytest.mark.enable_socket
     ],
 )
 def test_invalid_parameter_is_named(
-    sandbox: StripeSandbox, intents: Intents, change: dict[str, Any], code: str | None
+    sandbox: ProviderSandbox, intents: Intents, change: dict[str, Any], code: str | None
 ) -> None:
     order: Any = {**ORDER, **change}
 

@@ -50,7 +50,7 @@ def test_hanging_reply_times_out_after_charge(sandbox: ProviderSandbox) -> None:
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_trickling_reply_outlasts_read_timeout(sandbox: StripeSandbox) -> None:
+def test_trickling_reply_outlasts_read_timeout(sandbox: ProviderSandbox) -> None:
     hasty = client_for_sandbox(sandbox, timeout_seconds=1.0).v1.payment_intents
     sandbox.faults.add(FaultKind.ACCEPT_THEN_TRICKLE, seconds=3.0)
     began = time.monotonic()
@@ -62,7 +62,7 @@ def test_trickling_reply_outlasts_read_timeout(sandbox: StripeSandbox) -> None:
     assert len(sandbox.ledger.charges) == 1
 
 
-def test_hanging_reply_arrives_when_released(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_hanging_reply_arrives_when_released(sandbox: ProviderSandbox, intents: Intents) -> None:
     fault = sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG)
 
     with ThreadPoolExecutor() as pool:
@@ -74,7 +74,9 @@ def test_hanging_reply_arrives_when_released(sandbox: StripeSandbox, intents: In
     assert waiting.result().status == "succeeded"
 
 
-def test_ended_fault_holds_only_earlier_requests(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_ended_fault_holds_only_earlier_requests(
+    sandbox: ProviderSandbox, intents: Intents
+) -> None:
     sandbox.faults.add(FaultKind.ACCEPT_THEN_HANG, times=None)
 
     with ThreadPoolExecutor() as pool:

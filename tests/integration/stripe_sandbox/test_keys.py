@@ -25,7 +25,7 @@ from tests.integration.stripe_sandbox.sandbox_client import (
 pytestmark = pytest.mark.enable_socket
 
 
-def test_same_key_replays_first_reply(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_same_key_replays_first_reply(sandbox: ProviderSandbox, intents: Intents) -> None:
     first = intents.create(CHARGE, keyed("order_1"))
     again = intents.create(CHARGE, keyed("order_1"))
 
@@ -52,7 +52,7 @@ def test_key_expires_with_its_window(
     assert len(sandbox.ledger.charges) == 2
 
 
-def test_key_conflicts_while_first_request_runs(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_key_conflicts_while_first_request_runs(sandbox: ProviderSandbox, intents: Intents) -> None:
     slow = sandbox.faults.add(FaultKind.SLOW, seconds=30)
 
     with ThreadPoolExecutor() as pool:
@@ -69,7 +69,7 @@ def test_key_conflicts_while_first_request_runs(sandbox: StripeSandbox, intents:
 
 
 def test_concurrent_requests_under_one_key_charge_once(
-    sandbox: StripeSandbox, intents: Intents
+    sandbox: ProviderSandbox, intents: Intents
 ) -> None:
     def charge(_: int) -> str:
         try:
@@ -85,7 +85,7 @@ def test_concurrent_requests_under_one_key_charge_once(
 
 
 def test_concurrent_confirms_under_other_keys_charge_once(
-    sandbox: StripeSandbox, intents: Intents
+    sandbox: ProviderSandbox, intents: Intents
 ) -> None:
     intent = intents.create(ORDER)
 

@@ -69,7 +69,7 @@ def test_canceled_intent_never_takes_money(sandbox: ProviderSandbox, intents: In
     ],
 )
 def test_decline_says_why_and_leaves_intent_open(
-    sandbox: StripeSandbox, intents: Intents, payment_method: str, code: str, decline_code: str
+    sandbox: ProviderSandbox, intents: Intents, payment_method: str, code: str, decline_code: str
 ) -> None:
     intent = intents.create({**ORDER, "payment_method": payment_method})
 
@@ -85,7 +85,7 @@ def test_decline_says_why_and_leaves_intent_open(
     assert sandbox.ledger.charges == ()
 
 
-def test_on_session_confirm_requires_action(sandbox: StripeSandbox, intents: Intents) -> None:
+def test_on_session_confirm_requires_action(sandbox: ProviderSandbox, intents: Intents) -> None:
     intent = intents.create({**ORDER, "payment_method": "pm_card_authenticationRequired"})
 
     assert intents.confirm(intent.id).status == "requires_action"
@@ -95,7 +95,7 @@ def test_on_session_confirm_requires_action(sandbox: StripeSandbox, intents: Int
 
 @pytest.mark.parametrize("succeeded", [True, False])
 def test_processing_payment_ends_when_completed(
-    sandbox: StripeSandbox, intents: Intents, *, succeeded: bool
+    sandbox: ProviderSandbox, intents: Intents, *, succeeded: bool
 ) -> None:
     intent = intents.create({**CHARGE, "payment_method": "pm_processing"})
     assert (intent.status, sandbox.ledger.charges) == ("processing", ())
