@@ -102,9 +102,7 @@ def test_foreign_payment_needs_review_before_money_moves(changes: dict[str, Any]
     assert world.alerts.sent
 
 
-def test_payment_prepared_by_earlier_run_is_confirmed_once() -> None:
-    world = InMemoryStack()
-    world.add_order()
+def test_payment_prepared_by_earlier_run_is_confirmed_once(world: InMemoryStack) -> None:
     world.payments.fail_next("execute", PaymentFault.TIMEOUT_BEFORE)
     world.run(charge_message())
 
@@ -114,10 +112,7 @@ def test_payment_prepared_by_earlier_run_is_confirmed_once() -> None:
     assert world.payments.charges == ["pi_1"]
 
 
-def test_payment_prepared_in_same_run_is_not_verified() -> None:
-    world = InMemoryStack()
-    world.add_order()
-
+def test_payment_prepared_in_same_run_is_not_verified(world: InMemoryStack) -> None:
     assert isinstance(world.run(charge_message()), Finished)
 
     assert [step for step, _ in world.payments.calls] == ["prepare", "execute"]
