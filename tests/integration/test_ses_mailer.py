@@ -24,6 +24,7 @@ from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
 from oncely.run.outcomes import Finished
 from oncely.settings import Settings
 from oncely.signals import CREDENTIALS_REJECTED
+from oncely.telemetry import signal_for
 from oncely.testing.sandbox import FaultKind
 from oncely_local.engine import free_port
 from tests.integration.faulty_sends import FAULTY_SENDS
