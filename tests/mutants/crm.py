@@ -24,8 +24,8 @@ CRM: Final = (
     Mutation(
         "the contact of another record is linked",
         PUSH,
-        "    if found.external_id:\n",
-        "    if not found.record_id:\n",
+        "    if contact.external_id:\n",
+        "    if not contact.record_id:\n",
         LINKS,
     ),
     Mutation(
@@ -45,8 +45,8 @@ CRM: Final = (
     Mutation(
         "a contact that was merged is linked",
         PUSH,
-        "    if found.record_id != existing:\n",
-        "    if not found.record_id:\n",
+        "    if contact.record_id != existing:\n",
+        "    if not contact.record_id:\n",
         LINKS,
     ),
     Mutation(
@@ -66,8 +66,8 @@ CRM: Final = (
     Mutation(
         "our own contact is written again with the same version",
         PUSH,
-        "_version(found) >= facts.version",
-        "_version(found) > facts.version",
+        "_version(contact) >= facts.version",
+        "_version(contact) > facts.version",
         LINKS,
     ),
     Mutation(
