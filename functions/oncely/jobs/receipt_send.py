@@ -65,7 +65,7 @@ class ReceiptSend(Contract[ReceiptMessage, ReceiptEmail]):
         business_rows="none.",
         success="SES accepted the email; its message id is stored.",
         failure="SES declines this email, for example because of its address.",
-        review_when=("when it is unclear whether SES sent the email: Oncely never sends it again",),
+        review_when=("when SES may or may not have sent the email: Oncely never sends it again",),
     )
 
     @classmethod
