@@ -25,7 +25,7 @@ def handle_dead_letters(
         registry=world.registry,
         store=world.store,
         notifier=world.alerts,
-        message_source=inbox or FakeMessageSource(),
+        reject_queue=inbox or FakeMessageSource(),
         clock=world.clock,
         guard=world.table_guard,
     )
