@@ -102,7 +102,7 @@ def test_lasting_conflict_is_unavailable_within_two_seconds(throttled: Throttled
         "TransactWriteItems", *[cancelled_transaction("TransactionConflict", "None")] * 20
     )
 
-    with pytest.raises(UnavailableError, match=f"too busy for the row of {KEY}"):
+    with pytest.raises(UnavailableError, match=f"throttling the row of {KEY}"):
         throttled.finish_job()
     assert 0.5 <= sum(throttled.pauses) <= 2
     assert throttled.row() == throttled.before

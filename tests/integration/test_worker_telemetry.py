@@ -153,7 +153,7 @@ def test_internal_error_is_logged_with_trace(
     [line], counted = printed.read()
     assert len(answer["batchItemFailures"]) == 1
     assert counted == {(signals.PROCESSING_ERROR, None): 1}
-    assert line["message"] == "message not worked"
+    assert line["message"] == "message not processed"
     assert "payment_charge.py" in line["exception"]
 
 
