@@ -181,9 +181,7 @@ def test_clone_commands_are_passed_on_with_their_options(clone: Path, what: str)
         "import pathlib, sys; pathlib.Path('asked').write_text(' '.join(sys.argv[1:])); sys.exit(7)"
     )
 
-    result = run_cli(what, "--jobs", "5", "more", "--help")
-
-    assert result.exit_code == 7
+    assert run_cli(what, "--jobs", "5", "more", "--help").exit_code == 7
     assert (clone / "asked").read_text() == f"{what} --jobs 5 more --help"
 
 

@@ -198,9 +198,7 @@ def test_busy_queue_does_not_stop_other_redrives(stranded: FakeStackConnection) 
 
 
 def test_dry_redrive_sends_nothing(stranded: FakeStackConnection) -> None:
-    result = run_cli("redrive", "--dry-run", connection=stranded)
-
-    assert result.stdout.count("would send") == 3
+    assert run_cli("redrive", "--dry-run", connection=stranded).stdout.count("would send") == 3
     assert stranded.world.outbox.sent == []
 
 
