@@ -22,7 +22,7 @@ def test_conflict_in_changeable_rows_makes_job_due_now(job: Job) -> None:
 
     after = decision.apply_to(job, now=NOW, actor="worker")
     assert (after.status, after.due_at) == (Status.UNKNOWN, NOW)
-    assert after.last_error == "the local rows changed: contacts 7"
+    assert after.last_error == "the business rows changed: contacts 7"
     assert not decision.alert
 
 
@@ -42,5 +42,5 @@ def test_conflict_in_fixed_rows_needs_review_with_reference(
 
     after = decision.apply_to(job, now=NOW, actor="worker")
     assert after.status is Status.NEEDS_REVIEW
-    assert after.last_error == "pushed, but the local rows refuse: orders 18452"
+    assert after.last_error == "pushed, but a business write failed: orders 18452"
     assert (after.provider_ref, after.result) == ("501", job.result)

@@ -185,7 +185,7 @@ class ForbiddenSender:
 
 
 def test_forbidden_queue_error_says_that_job_is_stored(producer: Producer) -> None:
-    with pytest.raises(NotConfiguredError, match=r"AccessDenied.*the job is written all the same"):
+    with pytest.raises(NotConfiguredError, match=r"AccessDenied.*the row of the job exists"):
         producer.enqueuer(ForbiddenSender()).enqueue(charge_message())
 
     row = producer.store.jobs[KEY]

@@ -117,7 +117,7 @@ class DeadLetterHandler:
             row = self.store.get(key)
             now = self.clock.now()
             if row is None:
-                reason = "its message came to the dead letters before any worker took it"
+                reason = "its message was dead-lettered before any worker claimed it"
                 job = row_from_message(
                     contract_type, message, now=now, due_at=now, actor=ACTOR, reason=reason
                 )
@@ -137,7 +137,7 @@ class DeadLetterHandler:
                     decision.reason,
                     key,
                 )
-        raise UnavailableError(f"the row of {key} kept changing; it is looked at again")
+        raise UnavailableError(f"the row of {key} kept changing; it is retried later")
 
     def _decision_writer(self) -> DecisionWriter:
         alerter = ReviewAlerter(
