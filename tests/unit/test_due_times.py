@@ -1,4 +1,4 @@
-"""How looks and dead letters move the due time of a row."""
+"""How sweeps and dead letters move the due time of a row."""
 
 from datetime import datetime, timedelta
 
@@ -21,31 +21,27 @@ SIX_HOURS = timedelta(hours=6)
 CHARGED = Succeeded("charged", "pi_1", {"charge_id": "ch_1"})
 
 
-def job_given_up(*, since: timedelta, event: Event, fence: int = 1) -> Job:
-    """A ready row whose message was given up at its first claim, so long ago."""
-    return make_job(
-        status=Status.READY,
-        fence=fence,
-        stranded_fence=1,
-        stranded_since=NOW - since,
-        evidence=(make_entry(event=event),),
-    )
+def stranded_job(*, since: timedelta, event: Event, fence: int = 1) -> Job:
+    stranded = {"stranded_fence": 1, "stranded_since": NOW - since}
+    evidence = (make_entry(event=event),)
+    return make_job(status=Status.READY, fence=fence, **stranded, evidence=evidence)
 
 
 def test_hold_for_sweep_moves_only_due_time() -> None:
-    row = make_job(version=4)
+    held = make_job(version=5, due_at=NOW + timedelta(minutes=2))
 
-    assert hold_for_sweep(row, NOW, jitter=0) == make_job(
-        version=5, due_at=NOW + timedelta(minutes=2)
-    )
+    assert hold_for_sweep(make_job(version=4), NOW, jitter=0) == held
 
 
 @pytest.mark.parametrize(
-    ("due_at", "may"),
+    ("due_at", "ok"),
     [(None, False), (NOW + ALERT_TIMEOUT, True), (NOW + ALERT_TIMEOUT - TICK, False)],
 )
-def test_alert_reservation_expires_before_row_is_due(due_at: datetime | None, *, may: bool) -> None:
-    assert alert_reservation_valid(make_job(status=Status.NEEDS_REVIEW, due_at=due_at), NOW) is may
+def test_alert_reservation_expires_before_row_is_due(
+    due_at: datetime | None, *, valid: bool
+) -> None:
+    job = make_job(status=Status.NEEDS_REVIEW, due_at=due_at)
+    assert alert_reservation_valid(job, NOW) is ok
 
 
 @pytest.mark.parametrize(
@@ -60,13 +56,13 @@ def test_alert_reservation_expires_before_row_is_due(due_at: datetime | None, *,
 def test_dead_letter_needs_review_only_after_long_outage(
     since: timedelta, event: Event, expected: Event | None
 ) -> None:
-    decision = on_dead_letter(job_given_up(since=since, event=event), NOW)
+    decision = on_dead_letter(stranded_job(since=since, event=event), NOW)
 
     assert (decision.event if decision else None) is expected
 
 
 def test_dead_letter_after_new_claim_starts_new_outage() -> None:
-    row = job_given_up(since=SIX_HOURS, event=Event.RELEASE, fence=2)
+    row = stranded_job(since=SIX_HOURS, event=Event.RELEASE, fence=2)
 
     decision = on_dead_letter(row, NOW)
 

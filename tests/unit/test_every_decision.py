@@ -23,28 +23,20 @@ def test_grid_covers_every_effect_outcome() -> None:
     assert {type(answer) for answer in ANSWERS} == set(get_args(EffectOutcome))
 
 
-def test_every_decision_is_allowed_by_transition_table() -> None:
+def test_every_decision_is_allowed_and_adds_evidence() -> None:
     for case in decision_cases():
         assert TRANSITIONS[case.status, case.decision.event] is case.after.status, case
-
-
-def test_every_decision_adds_version_and_evidence() -> None:
-    for case in decision_cases():
         assert case.after.version == case.job.version + 1, case
         assert case.after.evidence[-1].event is case.decision.event, case
 
 
-def test_open_job_is_always_due_after_decision() -> None:
-    for case in decision_cases():
-        if not case.after.ended:
-            assert case.after.due_at is not None, case
-            assert case.after.due_at >= NOW, case
-
-
-def test_ended_job_keeps_its_due_time() -> None:
+def test_open_job_is_due_and_ended_job_keeps_its_due_time() -> None:
     for case in decision_cases():
         if case.after.ended:
             assert case.after.due_at == case.job.due_at, case
+        else:
+            assert case.after.due_at is not None, case
+            assert case.after.due_at >= NOW, case
 
 
 def test_only_ready_job_has_run_time() -> None:
@@ -54,10 +46,10 @@ def test_only_ready_job_has_run_time() -> None:
         assert not (ready and case.after.lease_until), case
 
 
-def test_escalated_job_never_expires_and_is_due_for_alert() -> None:
+def test_only_escalated_job_alerts_and_it_never_expires() -> None:
     for case in decision_cases():
-        if case.decision.event is Event.ESCALATE:
-            assert case.decision.alert, case
+        assert case.decision.alert is (case.decision.event is Event.ESCALATE), case
+        if case.decision.alert:
             assert (case.after.due_at, case.after.expires_at) == (NOW, None), case
             assert case.after.provider_ref, case
 
@@ -70,18 +62,12 @@ def test_alerted_job_is_not_due_until_operator_resolves_it() -> None:
     assert (after.status, after.due_at) == (Status.NEEDS_REVIEW, None)
 
 
-def test_only_escalation_alerts() -> None:
-    for case in decision_cases():
-        assert case.decision.alert is (case.decision.event is Event.ESCALATE), case
-
-
 def test_alarm_is_raised_only_when_credentials_are_rejected() -> None:
     for case in decision_cases():
         unsent = case.answer.close_failure if isinstance(case.answer, StillOpen) else case.answer
         expected = isinstance(unsent, NotSent) and unsent.credentials_rejected
-        assert case.decision.credentials_rejected is (expected and case.status is Status.STARTED), (
-            case
-        )
+        expected = expected and case.status is Status.STARTED
+        assert case.decision.credentials_rejected is expected, case
 
 
 def test_success_always_finishes_job() -> None:
@@ -124,8 +110,7 @@ def test_only_definite_outcomes_end_job() -> None:
 
 def test_long_reason_is_cut_before_it_is_stored() -> None:
     for case in decision_cases():
-        after = replace(
-            case, answer=replace(case.answer, reason="x" * (MAX_REASON_LENGTH + 1))
-        ).after
+        long = replace(case.answer, reason="x" * (MAX_REASON_LENGTH + 1))
+        after = replace(case, answer=long).after
         assert len(after.last_error or "") <= MAX_REASON_LENGTH, case
         assert len(after.evidence[-1].reason) <= MAX_REASON_LENGTH, case
