@@ -32,7 +32,7 @@ FRAUD: Final = "fraudulent"
 STOP: Final = RetryLimits(max_age=timedelta(hours=48), review_codes=frozenset({FRAUD}))
 CONCLUSIVE_NOT_FOUND: Final = NotFound("nothing was prepared", conclusive=True)
 NOT_CLOSED: Final = NotSent("our key is refused", credentials_rejected=True)
-ANSWERS: Final[tuple[EffectOutcome, ...]] = (
+EFFECT_OUTCOMES: Final[tuple[EffectOutcome, ...]] = (
     Succeeded("charged", "pi_1", {"charge_id": "ch_1"}),
     Succeeded("set", None, {}),
     Declined("declined", "card_declined", {"request_id": "req_1"}),
@@ -61,7 +61,7 @@ class DecisionCase:
     """One situation; `after` is the job that the decision makes of it."""
 
     status: Status
-    answer: EffectOutcome
+    outcome: EffectOutcome
     safety: RetrySafety
     inside_window: bool
     same_scope: bool
@@ -90,7 +90,7 @@ class DecisionCase:
     def decision(self) -> Decision:
         policy = RetryPolicy(safety=self.safety, profile=PROFILE, limits=STOP)
         scope = "live" if self.same_scope else "test"
-        return decide(self.job, policy, self.answer, now=NOW, key_scope=scope)
+        return decide(self.job, policy, self.outcome, now=NOW, key_scope=scope)
 
     @cached_property
     def after(self) -> Job:
@@ -101,9 +101,9 @@ class DecisionCase:
 def _grid() -> tuple[DecisionCase, ...]:
     questions = len(fields(DecisionCase)) - 3
     return tuple(
-        DecisionCase(status, answer, safety, *yes)
+        DecisionCase(status, outcome, safety, *yes)
         for status in (Status.STARTED, Status.UNKNOWN)
-        for answer in ANSWERS
+        for outcome in EFFECT_OUTCOMES
         for safety in RetrySafety
         for yes in itertools.product((True, False), repeat=questions)
     )
@@ -121,5 +121,5 @@ def cases_with_outcome(
     outcome_type: type[_Outcome], status: Status | None = None
 ) -> Iterator[tuple[DecisionCase, _Outcome]]:
     for case in decision_cases(status):
-        if isinstance(case.answer, outcome_type):
-            yield case, case.answer
+        if isinstance(case.outcome, outcome_type):
+            yield case, case.outcome

@@ -51,8 +51,8 @@ def test_business_writes_follow_only_ended_jobs(
     event: Event, writes: tuple[BusinessWrite, ...]
 ) -> None:
     contract = make_errand(on_success=lambda *_: (BY_SUCCESS,), on_failure=lambda *_: (BY_FAILURE,))
-    answer = Succeeded("run", writes=(EXTRA,))
+    outcome = Succeeded("run", writes=(EXTRA,))
 
-    assert contract.business_writes(event, FACTS, make_job(), answer) == writes
+    assert contract.business_writes(event, FACTS, make_job(), outcome) == writes
     without = tuple(write for write in writes if write is not EXTRA)
     assert contract.business_writes(event, FACTS, make_job(), Declined("no", "no")) == without

@@ -86,24 +86,24 @@ def test_dead_letter_changes_nothing_unless_row_is_ready(status: Status) -> None
 
 def test_definite_outcome_for_changed_values_is_anomalous() -> None:
     job = make_job(fingerprint="of the order")
-    refused = Declined("declined", "card_declined", {"request_id": "req_1"})
+    declined = Declined("declined", "card_declined", {"request_id": "req_1"})
 
-    for answer, ref in ((CHARGED, "pi_1"), (refused, None)):
-        odd = flag_changed_values(job, answer, "of another order")
+    for outcome, ref in ((CHARGED, "pi_1"), (declined, None)):
+        odd = flag_changed_values(job, outcome, "of another order")
 
         assert isinstance(odd, Anomalous)
-        assert (odd.ref, odd.result) == (ref, answer.result)
-        assert odd.reason.startswith(f"{answer.reason}; but the business values changed")
+        assert (odd.ref, odd.result) == (ref, outcome.result)
+        assert odd.reason.startswith(f"{outcome.reason}; but the business values changed")
 
 
 @pytest.mark.parametrize(
-    ("answer", "fingerprint_now"),
+    ("outcome", "fingerprint_now"),
     [(CHARGED, "of the order"), (CHARGED, None), (NotFound("none"), "of another order")],
 )
 def test_outcome_stands_with_same_values_or_nothing_definite(
-    answer: Succeeded | NotFound, fingerprint_now: str | None
+    outcome: Succeeded | NotFound, fingerprint_now: str | None
 ) -> None:
-    assert flag_changed_values(make_job(), answer, fingerprint_now) is answer
+    assert flag_changed_values(make_job(), outcome, fingerprint_now) is outcome
 
 
 def test_holds_in_same_millisecond_write_different_rows() -> None:

@@ -1,4 +1,4 @@
-"""What an error on the confirmation says: nothing, until the payment's own state was read."""
+"""An error on the confirmation is resolved by the payment's own state."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Acting, once: what a call raises is an answer, and nothing is sent without a right to."""
+"""Executing an effect: an exception is an outcome, and nothing is sent without ownership."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -34,7 +34,7 @@ def executor(
 
 
 @pytest.mark.parametrize(
-    ("contract", "answer"),
+    ("contract", "outcome"),
     [
         (make_errand(), Succeeded("run")),
         (make_errand(prepares=raising_step(NO_KEY)), REJECTED),
@@ -44,10 +44,12 @@ def executor(
         (make_errand(prepares=lambda: NotSent("429")), NotSent("429")),
     ],
 )
-def test_provider_exception_becomes_effect_outcome(contract: Errand, answer: EffectOutcome) -> None:
+def test_provider_exception_becomes_effect_outcome(
+    contract: Errand, outcome: EffectOutcome
+) -> None:
     act = executor(contract)
 
-    assert act.execute() == answer
+    assert act.execute() == outcome
     assert act.job == make_job()
 
 

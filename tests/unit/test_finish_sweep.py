@@ -1,4 +1,4 @@
-"""The end of a sweep: its shards are free again, and the next page begins if one is due."""
+"""The end of a sweep releases its shards and starts the next page if one is due."""
 
 from collections.abc import Mapping
 from typing import Any

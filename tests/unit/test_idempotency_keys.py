@@ -1,4 +1,4 @@
-"""The keys that providers deduplicate on: the same on every try, and never too long."""
+"""Idempotency keys: the same on every attempt, and never too long."""
 
 from dataclasses import replace
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""How a job stands in its row: whole, readable, and sorted by time."""
+"""How a job is stored in its row: complete, readable, and sorted by time."""
 
 import json
 import re
