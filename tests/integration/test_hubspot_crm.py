@@ -345,9 +345,7 @@ def test_external_id_property_must_be_unique(sandbox: ProviderSandbox) -> None:
     assert isinstance(crm.find_by_external_id(MINE), LookupFailed)
 
 
-def test_foreign_404_does_not_prove_contact_is_gone(
-    sandbox: ProviderSandbox,
-) -> None:
+def test_foreign_404_does_not_prove_contact_is_gone(sandbox: ProviderSandbox) -> None:
     crm = HubSpotCrm.from_token("pat-test-1", api_base=f"{sandbox.url}/elsewhere")
 
     assert isinstance(crm.get_contact("1"), NotSent)

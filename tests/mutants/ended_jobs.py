@@ -104,8 +104,8 @@ ENDED_JOB_MUTATIONS: Final = (
     Mutation(
         "an end whose follow-ups cannot be told is taken to owe none",
         SETTLE,
-        "return True  # the publisher meets",
-        "return False  # the publisher meets",
+        "return True  # the publisher reports",
+        "return False  # the publisher reports",
         ("tests/unit/test_publisher.py",),
     ),
     Mutation(
