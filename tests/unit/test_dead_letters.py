@@ -1,4 +1,4 @@
-"""Dead letters: a known state for each, and no mass of reviews after an outage."""
+"""Dead letters: each has a known state, and an outage causes no mass of reviews."""
 
 import json
 from dataclasses import replace
