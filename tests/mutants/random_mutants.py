@@ -28,7 +28,7 @@ from tests.mutants.coverage_map import (
     load_coverage,
     product_files,
 )
-from tests.mutants.justified_survivors import JUSTIFIED_SURVIVORS
+from tests.mutants.mutation import JUSTIFIED_SURVIVORS
 from tests.mutants.report import MutantStatus, RandomMutantResult, format_summary, mutated_line
 from tests.mutants.sites import Site, find_sites
 

@@ -89,7 +89,7 @@ def format_summary(results: Sequence[RandomMutantResult], *, seconds: float) -> 
     if counts[MutantStatus.SURVIVED]:
         parts.append(
             "\nWrite a test that fails with the survivor, or simplify the code; if no test can "
-            "notice it, add it to tests/mutants/justified_survivors.py with the reason."
+            "notice it, add it to tests/mutants/justified_survivors.toml with the reason."
         )
     return "".join(parts)
 
