@@ -19,7 +19,6 @@ from tests.support import engines
 
 
 def measure(engine: Engine) -> Figures:
-    """All figures, the ones that other work on the machine could spoil first."""
     machine = (
         f"{os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}, "
         f"{os.getloadavg()[0]:.0f} processes wanted to run when this began"
@@ -64,7 +63,6 @@ def measure(engine: Engine) -> Figures:
 
 
 def main() -> None:
-    """Measure, write, and show the goals."""
     with (
         tempfile.TemporaryDirectory() as folder,
         running_engine(Path(folder) / "engine.log") as engine,

@@ -10,7 +10,6 @@ from tests.infra.assembly import Assembly
 
 
 def measure() -> tuple[PackageSize, ...]:
-    """From the production stack, synthesized anew."""
     layers = {
         name: layer.build_if_missing().stat().st_size
         for name, layer in layers_for(Target.lambda_()).items()

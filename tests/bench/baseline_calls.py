@@ -12,7 +12,6 @@ CallSequence = list[Callable[[], object]]
 
 
 def record_calls(contender: Candidate) -> list[RecordedCall]:
-    """The calls that one new job makes, with all that they say."""
     calls: list[RecordedCall] = []
 
     def keep(client: Any) -> Callable[..., None]:  # noqa: ANN401  # any client of the SDK's
@@ -29,12 +28,10 @@ def record_calls(contender: Candidate) -> list[RecordedCall]:
 
 
 def baseline_jobs(calls: Sequence[RecordedCall], names: Sequence[str]) -> list[CallSequence]:
-    """The same calls once for each name, with nothing left to prepare."""
     return [[_call(one, name) for one in calls] for name in names]
 
 
 def run_jobs(jobs: Sequence[CallSequence], *, at_once: int = 1) -> None:
-    """Make the calls of each job in their order, so many jobs at once."""
     if at_once == 1:
         for job in jobs:
             _run_job(job)
@@ -59,7 +56,6 @@ def _call(one: RecordedCall, name: str) -> Callable[[], object]:
 
 
 def _with_key(asked: dict[str, Any], name: str) -> dict[str, Any]:
-    """The same question about another key."""
     match asked:
         case {"Key": key}:
             return {**asked, "Key": {next(iter(key)): {"S": name}}}

@@ -7,7 +7,6 @@ from tests.bench.figures import CostFigures, CostLine
 
 
 def cost_figures(m: CostMeasurements) -> CostFigures:
-    """What `make bench` holds against its goals."""
     smallest, charge, receipt = (
         m.counts.job(name) for name in ("smallest keyed", "payment.charge", "receipt.send")
     )
@@ -25,5 +24,4 @@ def cost_figures(m: CostMeasurements) -> CostFigures:
 
 
 def compare_smallest_job(m: CostMeasurements) -> tuple[CostLine, ...]:
-    """The smallest job's bill, and that of the same job on Powertools."""
     return dollars.compare_bills(m.bill(m.counts.job("smallest keyed")), dollars.powertools_bill())

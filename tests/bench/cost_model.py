@@ -57,12 +57,10 @@ class BillLine:
 
 
 def bill_total(lines: Iterable[BillLine]) -> float:
-    """The sum of a bill."""
     return sum(line.dollars for line in lines)
 
 
 def million_jobs_bill(job: JobUsage, log: LogBytes, inventory: Inventory) -> tuple[BillLine, ...]:
-    """A million jobs from their messages to their ends, without storage."""
     pace = BATCH_TIMINGS[job.name]
     requests = job.requests
     log_bytes = log.per_job(pace.batch)
@@ -119,7 +117,6 @@ def million_jobs_bill(job: JobUsage, log: LogBytes, inventory: Inventory) -> tup
 
 
 def storage_bill(job: JobUsage, inventory: Inventory) -> tuple[BillLine, ...]:
-    """A million ended rows until they expire, and their history for as long."""
     months = job.retention_days / prices.DAYS_IN_A_MONTH
     gigabytes = job.stored_bytes * 10**6 / prices.GIGABYTE
     kept = f"{gigabytes:.2f} GB for {job.retention_days:g} days"
@@ -150,7 +147,6 @@ def infrequent_access_delta(job: JobUsage) -> float:
 
 
 def resolution_bill(job: JobUsage, inventory: Inventory) -> tuple[BillLine, ...]:
-    """What a job costs on top if its outcome is unknown and the first sweep resolves it."""
     unknown = job.unknown
     assert unknown is not None
     writes = unknown.write_units - job.write_units
@@ -181,7 +177,6 @@ def resolution_bill(job: JobUsage, inventory: Inventory) -> tuple[BillLine, ...]
 
 
 def idle_month_bill(counts: UsageCounts, inventory: Inventory) -> tuple[BillLine, ...]:
-    """A month in which nothing happens."""
     sweeps = inventory.sweeps_each_month
     polls = inventory.polled_queues * prices.POLLERS * prices.MONTH_SECONDS / prices.POLL_SECONDS
     alarms = len(inventory.of_type("AWS::CloudWatch::Alarm"))
@@ -237,7 +232,6 @@ def idle_month_bill(counts: UsageCounts, inventory: Inventory) -> tuple[BillLine
 
 
 def powertools_bill() -> tuple[BillLine, ...]:
-    """The smallest job on Powertools, at the same prices."""
     pace = POWERTOOLS
     platform = prices.PLATFORM_BYTES + prices.PLATFORM_LINES * prices.LINE_BYTES
     log_bytes = platform / pace.batch
@@ -271,7 +265,6 @@ def powertools_bill() -> tuple[BillLine, ...]:
 
 
 def compare_bills(oncely: Iterable[BillLine], other: Iterable[BillLine]) -> tuple[CostLine, ...]:
-    """Two bills side by side, by what they are for."""
     ours = {line.what: line.dollars for line in oncely}
     theirs = {line.what: line.dollars for line in other}
     return tuple(
@@ -291,7 +284,6 @@ def _publisher_cost() -> float:
 
 
 def history_puts(job: JobUsage, inventory: Inventory) -> float:
-    """Objects that the archive gets for one job, if jobs of one type come at a steady rate."""
     mapping = inventory.history
     if mapping is None:
         return 0

@@ -31,19 +31,15 @@ _ORDER: Final = {"payment.charge": "PaymentsWorker/Worker", "receipt.send": "Mai
 
 @dataclass(frozen=True, kw_only=True)
 class CostMeasurements:
-    """All that the page is made of."""
-
     counts: UsageCounts
     logs: Mapping[str, LogBytes]  # by the name of the job
     inventory: Inventory
 
     def bill(self, job: JobUsage) -> tuple[BillLine, ...]:
-        """A million of these, without storage."""
         return dollars.million_jobs_bill(job, self.logs[job.name], self.inventory)
 
 
 def render(m: CostMeasurements) -> str:
-    """The whole page."""
     parts = (_intro, _jobs, _units, _steps, _bills, _unknown, _calls, _storage, _logs, _idle)
     return "\n".join(part(m) for part in parts)
 

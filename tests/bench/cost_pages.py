@@ -12,7 +12,6 @@ from tests.support import engines
 
 
 def measure(url: str) -> CostMeasurements:
-    """Count all of it on the DynamoDB at this address."""
     logs = {sample.name: log_bytes.measure(sample) for sample in samples()}
     return CostMeasurements(
         counts=count_usage(url), logs=logs, inventory=Inventory.from_production()
@@ -20,7 +19,6 @@ def measure(url: str) -> CostMeasurements:
 
 
 def pages(measured: CostMeasurements) -> dict[Path, str]:
-    """Both pages."""
     return {
         cost_page.PAGE: cost_page.render(measured),
         scale_page.PAGE: scale_page.render(measured),
@@ -28,7 +26,6 @@ def pages(measured: CostMeasurements) -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write them."""
     with engines.moto() as url:
         measured = measure(url)
     for file, text in pages(measured).items():

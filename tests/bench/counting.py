@@ -25,36 +25,28 @@ PAYMENT_COUNT: Final = 24  # payments: enough to meet every shard of an index
 
 @dataclass(frozen=True, kw_only=True)
 class MeteredStep:
-    """One step of a job's life, and what it consumed."""
-
     calls: tuple[MeteredCall, ...]
     requests: Mapping[str, int]  # such as archive.find, by port and method
 
     @property
     def writes(self) -> UnitsByIndex:
-        """Write units by table and index."""
         return total_units(list(self.calls), lambda call: call.writes)
 
     @property
     def reads(self) -> UnitsByIndex:
-        """Read units by table and index."""
         return total_units(list(self.calls), lambda call: call.reads)
 
     @property
     def write_units(self) -> float:
-        """Write units of all tables and indexes together."""
         return sum(self.writes.values())
 
     @property
     def read_units(self) -> float:
-        """Read units of all tables and indexes together."""
         return sum(self.reads.values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobUsage:
-    """One job type from its message to the last write, and what can happen beside that."""
-
     name: str
     run: MeteredStep  # the worker
     publish: MeteredStep  # what the stream starts after the end
@@ -68,24 +60,19 @@ class JobUsage:
 
     @property
     def write_units(self) -> float:
-        """Of the whole life of a job that goes well."""
         return self.run.write_units + self.publish.write_units
 
     @property
     def read_units(self) -> float:
-        """Of the whole life of a job that goes well."""
         return self.run.read_units + self.publish.read_units
 
     @property
     def requests(self) -> Counter[str]:
-        """Requests at the other services, by port and method."""
         return Counter(self.run.requests) + Counter(self.publish.requests)
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsageCounts:
-    """Everything that was counted."""
-
     jobs: tuple[JobUsage, ...]
     idle_sweep: MeteredStep
     sweep: MeteredStep  # of DUE_JOBS jobs that are due
@@ -95,13 +82,10 @@ class UsageCounts:
     calls: tuple[MeteredCall, ...] = field(default=(), repr=False)
 
     def job(self, name: str) -> JobUsage:
-        """One by its name."""
         return next(one for one in self.jobs if one.name == name)
 
 
 class _CountingPort:
-    """A port that counts the calls of its methods."""
-
     def __init__(self, name: str, port: object, requests: Counter[str]) -> None:
         self._name, self._port, self._requests = name, port, requests
 
@@ -119,8 +103,6 @@ class _CountingPort:
 
 @dataclass
 class _MeteredStack:
-    """A world over metered tables, fresh for each job type."""
-
     sample: JobSample
     meter: Meter
     requests: Counter[str] = field(default_factory=Counter)
@@ -150,7 +132,6 @@ class _MeteredStack:
         return self.step(self._publish)
 
     def resolve(self) -> None:
-        """What a sweep does about the job once it is due."""
         job = self.read_job()
         assert job.due_at is not None, f"{job.job_key} is {job.status} and not due"
         self.world.clock.time = max(self.world.clock.time, job.due_at)
@@ -158,14 +139,12 @@ class _MeteredStack:
         assert self.read_job().ended, "the sweep did not resolve the job"
 
     def read_job(self) -> Job:
-        """The job as it is, without being metered."""
         dynamo = self.meter.dynamo
         job = dynamo.store(dynamo.admin).get(self.sample.key)
         assert job is not None
         return job
 
     def kept_days(self, row: Attributes) -> float:
-        """How long the row will stay in the table."""
         seconds = float(row[TTL_ATTRIBUTE]["N"]) - self.world.clock.time.timestamp()
         return round(seconds / 86_400)
 
@@ -178,7 +157,6 @@ class _MeteredStack:
 
 
 def count_usage(url: str, *, engine_counts: bool = False) -> UsageCounts:
-    """Count all jobs on the DynamoDB at this address."""
     meters: list[Meter] = []
 
     def meter() -> Meter:
@@ -243,7 +221,6 @@ def _sweeps(meter: Meter) -> tuple[MeteredStep, MeteredStep]:
 
 
 def _partitions(meter: Meter) -> Counter[tuple[str, str, str]]:
-    """Many payments, and which partitions of the indexes they write to."""
     dynamo = meter.dynamo
     world = new_world(store=dynamo.store(), rows=dynamo.rows())
     for number in range(PAYMENT_COUNT):

@@ -9,7 +9,6 @@ from tests.support.dynamo import CallRecorder as Counter
 
 
 def count(contender: Candidate) -> CallCounts:
-    """Every try on the wire, one message at a time."""
     counter = Counter()
     counter.watch(contender.clients[0])
 

@@ -18,8 +18,6 @@ IDLE_MONTH = 7
 
 @dataclass(frozen=True, kw_only=True)
 class GoalRow:
-    """One measurement as people read it."""
-
     what: str
     goal: str
     oncely: str
@@ -28,7 +26,6 @@ class GoalRow:
 
 
 def goal_rows(f: Figures) -> Iterator[GoalRow]:
-    """Every measurement that has a goal."""
     yield GoalRow(
         what="DynamoDB calls: new · duplicate · bad message",
         goal="2 · 1 · 0",
@@ -77,7 +74,6 @@ def goal_rows(f: Figures) -> Iterator[GoalRow]:
 
 
 def _cost_rows(costs: CostFigures) -> Iterator[GoalRow]:
-    """What the job table consumes, and dollars for a million."""
     units = [costs.write_units[name] for name in WRITE_UNITS]
     yield GoalRow(
         what=f"write units: {' · '.join(WRITE_UNITS)}",

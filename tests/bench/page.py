@@ -12,7 +12,6 @@ EXPLORER_ENDS: Final = "<!-- the fault explorer's table ends -->"
 
 
 def render(f: Figures) -> str:
-    """The whole page."""
     parts = (
         _goals,
         _meanings,

@@ -6,8 +6,6 @@ from typing import Final
 
 @dataclass(frozen=True, kw_only=True)
 class Quota:
-    """A default quota of us-east-1, and who raises it."""
-
     value: float
     source: str
 

@@ -35,7 +35,6 @@ STRIPE_WRITES: Final = 2  # create and confirm, unless something goes wrong
 
 
 def render(m: CostMeasurements) -> str:
-    """The whole page."""
     return "\n".join(
         part(m) for part in (_intro, _binding_limits, _limits, _partitions, _drain, _sources)
     )
@@ -97,7 +96,6 @@ def _row(what: str, each: float, limit: float) -> tuple[str, ...]:
 
 
 def _hottest(m: CostMeasurements, units: UnitsByIndex) -> dict[tuple[str, str], float]:
-    """Units a second of the hottest partition of each index, for one job a second."""
     values: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for (name, index, partition), count in m.counts.hot_partitions.items():
         values[name, index][partition] = count
@@ -116,8 +114,6 @@ def _hottest(m: CostMeasurements, units: UnitsByIndex) -> dict[tuple[str, str], 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleLimit:
-    """Something that binds from this rate on, and what removes it."""
-
     rate: float
     owner: str  # payments, small jobs
     what: str
@@ -125,7 +121,6 @@ class ScaleLimit:
 
     @property
     def line(self) -> tuple[str, ...]:
-        """A row of the table."""
         first = next((rate for rate in RATES if rate > self.rate), None)
         return (
             f"{self.rate:,.0f} {self.owner}/s",
@@ -199,7 +194,6 @@ def _function_limits() -> Iterator[ScaleLimit]:
 
 
 def _functions(name: str) -> float:
-    """Functions at once for one job a second, in full batches."""
     return BATCH_TIMINGS[name].seconds / _BATCH
 
 

@@ -25,8 +25,6 @@ _BEGIN: Final = datetime(2026, 11, 16, 3, 0, 0, 123_457, tzinfo=UTC)
 
 
 class NaturalPing(Ping):
-    """The smallest job that may simply run again."""
-
     policy = RetryPolicy(
         safety=RetrySafety.NATURAL,
         profile=ProviderProfile(name="Ping", request_timeout=timedelta(seconds=1), max_calls=1),
@@ -34,8 +32,6 @@ class NaturalPing(Ping):
 
 
 class KeyedPing(Ping):
-    """The smallest job whose provider deduplicates on our key."""
-
     policy = RetryPolicy(
         safety=RetrySafety.KEYED,
         profile=ProviderProfile(
@@ -48,8 +44,6 @@ class KeyedPing(Ping):
 
 
 class MaxLengthPayments(FakePayments):
-    """Intents with ids as long as Stripe's."""
-
     def _create(self, payment: Payment) -> Prepared:
         ref = f"pi_{len(self.intents) + 1:024d}"
         self.intents[ref] = FakeIntent(ref, payment)
@@ -60,8 +54,6 @@ class MaxLengthPayments(FakePayments):
 
 
 class MaxLengthMailer(FakeMailer):
-    """Message ids as long as those of SES."""
-
     def _sent(self, email: Email) -> Succeeded:
         self.sent.append(email)
         ref = f"{len(self.sent):016d}-8b7d1f3c-8d1e-4c0a-9a53-3c1d2e4f5a6b-000000"
@@ -70,8 +62,6 @@ class MaxLengthMailer(FakeMailer):
 
 @dataclass
 class TickingClock(FakeClock):
-    """Time goes on between two calls, as it does in a worker."""
-
     time: datetime = _BEGIN
 
     def now(self) -> datetime:
@@ -93,16 +83,13 @@ class JobSample:
 
     @property
     def key(self) -> JobKey:
-        """The job's key."""
         return self.contract.key(self.contract.message.model_validate(dict(self.message)))
 
     def contracts(self) -> tuple[type[AnyContract], ...]:
-        """This contract, and all that ship."""
         return tuple(dict.fromkeys((self.contract, *CONTRACTS)))
 
 
 def new_world(**ports: Any) -> InMemoryStack:  # noqa: ANN401  # any port of the world
-    """A world whose rows are as long as those of a deployment."""
     tokens: Any = _tokens()
     return InMemoryStack(
         payments=MaxLengthPayments(),
@@ -121,7 +108,6 @@ def _tokens() -> Callable[[], str]:
 
 
 def seed_order(world: InMemoryStack, order_id: str = ORDER, **changes: object) -> None:
-    """An order that asks for payment."""
     ids = {
         "customer_id": "cus_internal_48151623",
         "payment_customer": "cus_P9xYkQm2Tz7RbL",

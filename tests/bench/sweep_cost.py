@@ -12,7 +12,6 @@ SIZES: Final = (1_000, 10_000, 100_000)
 
 
 def measure(url: str) -> tuple[SweepCost, ...]:
-    """A table of its own, filled up in steps."""
     dynamo = DynamoFixture(url)
     add_due_jobs(dynamo, DUE)
     found = []

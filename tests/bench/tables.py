@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 
 def table(head: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
-    """A table in Markdown."""
     return "\n".join(
         f"| {' | '.join(line)} |".replace("  ", " ")
         for line in (head, ("---",) * len(head), *lines)

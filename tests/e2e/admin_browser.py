@@ -34,20 +34,17 @@ class AdminBrowser:
         self.page.on("console", self._record_console_error)
 
     def sign_in(self, name: str, hash_path: str = "") -> None:
-        """From the page to the hosted sign-in and back."""
         self.page.goto(f"{self.url}/{hash_path}")
         self.button("Sign in").click()
         self.type_password(name)
         expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
 
     def type_password(self, name: str) -> None:
-        """What the hosted page asks for."""
         self.page.locator("[name=username]").fill(name)
         self.page.locator("[name=password]").fill(PASSWORD)
         self.button("Sign in").click()
 
     def open_hash(self, hash_path: str) -> None:
-        """Follow an address within the page, and wait until it has loaded."""
         # The page's own listener came first: when ours is called, the view is being loaded.
         script = """place => new Promise(resolve => {
             addEventListener("hashchange", resolve, { once: true });
@@ -58,22 +55,18 @@ class AdminBrowser:
         self.wait_for_view()
 
     def open_job(self, key: str) -> None:
-        """Open one job."""
         self.open_hash(f"#/job/{quote(key, safe='')}")
 
     def search(self, text: str) -> None:
-        """Type into the search box, as people do."""
         self.page.get_by_role("searchbox").fill(text)
         self.page.keyboard.press("Enter")
         expect(self.heading).to_have_text(f"Results for “{text}”")
 
     def wait_for_view(self) -> None:
-        """The view of the present address is there, also after a reload."""
         expect(self.heading).to_be_visible()
         expect(self.page.locator("main")).not_to_have_attribute("aria-busy", "true")
 
     def open_repair_dialog(self, label: str) -> Locator:
-        """Begin a repair; gives its dialog."""
         self.button(label).click()
         return self.page.get_by_role("dialog", name=label)
 
@@ -89,13 +82,11 @@ class AdminBrowser:
         return self.page.locator(".entry")
 
     def detail(self, label: str) -> Locator:
-        """The value beside a label."""
         return self.page.locator(
             ".facts dl > div", has=self.page.get_by_text(label, exact=True)
         ).locator("dd")
 
     def fetch_json(self, path: str, **options: object) -> tuple[int, Any]:
-        """What the server answers to a request with this person's token, past the page."""
         script = """async ([path, options]) => {
             const { token } = JSON.parse(sessionStorage.getItem("oncely.tokens"));
             const headers = { authorization: `Bearer ${token}` };
@@ -106,7 +97,6 @@ class AdminBrowser:
         return status, body
 
     def accessibility_violations(self) -> list[str]:
-        """What axe finds on the present view, beyond trifles."""
         if not self.page.evaluate("() => Boolean(window.axe)"):
             self.page.evaluate(AXE.read_text())
         found = self.page.evaluate("() => axe.run()")["violations"]
@@ -117,7 +107,6 @@ class AdminBrowser:
         ]
 
     def layout_violations(self) -> list[str]:
-        """What is wrong with the present view in any theme, or on any screen."""
         found: list[str] = []
         for theme in THEMES:
             self.page.emulate_media(color_scheme=theme)

@@ -42,16 +42,13 @@ class StackClient:
         self._inbox = self._subscribe()
 
     def send(self, queue: str, message: Mapping[str, object] | str) -> None:
-        """Send to the queue that an output names."""
         body = message if isinstance(message, str) else json.dumps(message)
         self.client("sqs").send_message(QueueUrl=self.outputs[queue], MessageBody=body)
 
     def put(self, table: str, row: Mapping[str, Any]) -> None:
-        """Write a row of the application's own."""
         self.client("dynamodb").put_item(TableName=self.outputs[table], Item=serialize_row(row))
 
     def get(self, table: str, **key: str) -> dict[str, Any] | None:
-        """Read a row, as plain values."""
         found = self.client("dynamodb").get_item(
             TableName=self.outputs[table], Key=serialize_row(key), ConsistentRead=True
         )
@@ -59,13 +56,11 @@ class StackClient:
         return None if row is None else _deserialize_row(row)
 
     def job(self, key: str) -> dict[str, Any] | None:
-        """The row of a job."""
         return self.get("JobsTableName", job_key=key)
 
     def wait_for_job(
         self, key: str, *statuses: str, timeout_seconds: float = TIMEOUT_SECONDS
     ) -> dict[str, Any]:
-        """The row of a job when it has come to one of these."""
         return wait_for(
             lambda: row if (row := self.job(key)) and row["status"] in statuses else None,
             f"{key} is {' or '.join(statuses)}",
@@ -74,7 +69,6 @@ class StackClient:
         )
 
     def queue_depth(self, queue: str) -> int:
-        """How many messages nobody has received yet."""
         found = self.client("sqs").get_queue_attributes(
             QueueUrl=self.outputs[queue], AttributeNames=["ApproximateNumberOfMessages"]
         )
@@ -82,7 +76,6 @@ class StackClient:
 
     @contextmanager
     def pause_consumers(self, *queues: str) -> Iterator[None]:
-        """Let messages wait in these queues for a while."""
         self._set_consumers_enabled(queues, enabled=False)
         try:
             yield
@@ -97,7 +90,6 @@ class StackClient:
                 functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=enabled)
 
     def alerts(self) -> list[str]:
-        """The subjects of all that people were told."""
         while (
             messages := self.client("sqs")
             .receive_message(QueueUrl=self._inbox, MaxNumberOfMessages=10)
@@ -107,12 +99,10 @@ class StackClient:
         return [alert["Subject"] for alert in self._alerts]
 
     def alerts_about(self, key: str) -> list[str]:
-        """What people were told about one job, an alert each."""
         self.alerts()
         return [alert["Message"] for alert in self._alerts if f" {key} " in alert["Subject"]]
 
     def wait_for_alert(self, key: str) -> str:
-        """The one alert about a job, when it has come."""
         (told,) = wait_for(lambda: self.alerts_about(key) or None, f"a person is told of {key}")
         return told
 
@@ -127,14 +117,12 @@ class StackClient:
         )
 
     def archived_keys(self, prefix: str) -> list[str]:
-        """The names of archived objects."""
         found = self.client("s3").list_objects_v2(
             Bucket=self.outputs["ArchiveBucketName"], Prefix=prefix
         )
         return [one["Key"] for one in found.get("Contents", [])]
 
     def start_sweep(self, **sweep: object) -> str:
-        """Start the state machine by hand; gives the execution."""
         execution = self.account.start_sweep(self.outputs["ReconcilerArn"], **sweep)
         self._manual_executions.add(execution)
         return execution
@@ -142,7 +130,6 @@ class StackClient:
     def reconcile(
         self, *, timeout_seconds: float = TIMEOUT_SECONDS, **sweep: object
     ) -> dict[str, Any]:
-        """Start the state machine by hand, and wait for what it did."""
         execution = self.start_sweep(**sweep)
         ended = wait_for(
             lambda: self.account.sweep_result(execution),
@@ -167,7 +154,6 @@ class StackClient:
         )
 
     def _subscribe(self) -> str:
-        """A queue that hears every alert."""
         sqs = self.client("sqs")
         inbox: str = sqs.create_queue(QueueName="alerts")["QueueUrl"]
         found = sqs.get_queue_attributes(QueueUrl=inbox, AttributeNames=["QueueArn"])
@@ -195,7 +181,6 @@ def wait_for(
     *,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> T:
-    """Look until there is something to see."""
     until = time.monotonic() + timeout_seconds
     while (seen := probe()) is None:
         assert time.monotonic() < until, (

@@ -20,7 +20,6 @@ CONTACTS: Final = 4
 
 
 def put_order(stack: StackClient, order_id: str, **more: Any) -> None:  # noqa: ANN401  # a row's values
-    """An order of the shop, as its application writes it."""
     stack.put(
         "OrdersTableName",
         {
@@ -43,7 +42,6 @@ def charge_message(order_id: str, **more: object) -> dict[str, object]:
 
 
 def count_charges(stack: StackClient, order_id: str) -> int:
-    """How often Stripe moved money for an order."""
     ledger = stack.sandbox.ledger
     intents = {one.intent_id for one in ledger.intents if one.customer == f"cus_{order_id}"}
     return sum(one.intent_id in intents and one.status == "succeeded" for one in ledger.charges)
@@ -64,7 +62,6 @@ def ambiguous_charge(stack: StackClient) -> str:
 
 
 def successful_payment(stack: StackClient) -> dict[str, Any]:
-    """The usual course, from a message to a receipt."""
     put_order(stack, "18452")
     stack.send("PaymentsQueueUrl", charge_message("18452"))
     stack.wait_for_job("payment.charge:order_18452", "finished")
@@ -73,7 +70,6 @@ def successful_payment(stack: StackClient) -> dict[str, Any]:
 
 
 def duplicate_message(stack: StackClient) -> dict[str, Any]:
-    """The same message again, after the end."""
     before = stack.once(successful_payment)
     stack.send("PaymentsQueueUrl", charge_message("18452"))
     wait_for(lambda: True if stack.queue_depth("PaymentsQueueUrl") == 0 else None, "it was worked")
@@ -81,7 +77,6 @@ def duplicate_message(stack: StackClient) -> dict[str, Any]:
 
 
 def invalid_messages(stack: StackClient) -> list[str]:
-    """A message that no contract knows, on every queue."""
     for queue in QUEUES:
         stack.send(queue, {"job": "no.such", "v": 1})
     stack.send("DeadLetterQueueUrl", "not even JSON")
@@ -92,7 +87,6 @@ def invalid_messages(stack: StackClient) -> list[str]:
 
 
 def job_needs_review(stack: StackClient) -> list[str]:
-    """Jobs that no rule may decide, on every queue."""
     stack.send("PaymentsQueueUrl", charge_message("nobody"))
     stack.send("MailQueueUrl", {"job": "receipt.send", "v": 1, "order_id": "nobody"})
     stack.send("SyncQueueUrl", push_message("0"))
@@ -107,7 +101,6 @@ def job_needs_review(stack: StackClient) -> list[str]:
 
 
 def resubmission_after_decline(stack: StackClient) -> dict[str, Any]:
-    """A second business attempt, which must find the first one failed."""
     put_order(stack, "declined", payment_method=DECLINED)
     stack.send("PaymentsQueueUrl", charge_message("declined"))
     stack.wait_for_job("payment.charge:order_declined", "failed")
@@ -141,7 +134,6 @@ def job_leased_elsewhere(stack: StackClient) -> None:
 
 
 def deployment_identity(stack: StackClient) -> str:
-    """The identity of the deployed stack, as its workers read it."""
     return stack.once(_read_identity)
 
 
@@ -155,7 +147,6 @@ def _read_identity(stack: StackClient) -> str:
 def claim_as_other_worker(
     stack: StackClient, key: str, message: Mapping[str, object], *, lease: timedelta
 ) -> None:
-    """Take a job as another worker would."""
     now = datetime.now(tz=UTC)
     store = DynamoJobStore(
         client=stack.client("dynamodb"), table=stack.outputs["JobsTableName"], tables={}
@@ -174,7 +165,6 @@ def claim_as_other_worker(
 
 
 def dead_letter(stack: StackClient) -> dict[str, Any]:
-    """A message that its worker gave up on, without any row."""
     put_order(stack, "dead")
     stack.send("DeadLetterQueueUrl", charge_message("dead"))
     return stack.wait_for_job("payment.charge:order_dead", "ready")
@@ -189,7 +179,6 @@ def repeated_dead_letter(stack: StackClient) -> dict[str, Any]:
 
 
 def missing_job(stack: StackClient) -> dict[str, Any]:
-    """The order asks for its payment, and nobody sent a message."""
     long_ago = (datetime.now(tz=UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     put_order(stack, "forgotten", charge_requested_at=long_ago)
     # Of rows, only those that were due in another age: the rest is the schedule's.
@@ -217,7 +206,6 @@ def stream_outage(stack: StackClient) -> dict[str, Any]:
 
 
 def scheduled_sweep(stack: StackClient) -> dict[str, Any]:
-    """The job that nobody knew about is asked about within a minute."""
     # One more: a sweep by hand may have found the other, and the schedule starts none for nothing.
     put_order(stack, "scheduled")
     key = "payment.charge:order_scheduled"
@@ -237,7 +225,6 @@ def push_key(contact_id: str, version: int = 1) -> str:
 
 
 def contact_import(stack: StackClient) -> list[str]:
-    """A nightly import of the CRM's contacts."""
     ids = stack.sandbox.hubspot.add_contacts(CONTACTS)
     batch = {"job": "sync.import", "v": 1, "source": "hubspot", "batch_id": "nightly"}
     stack.send("SyncQueueUrl", batch)
@@ -251,14 +238,12 @@ def contact_import(stack: StackClient) -> list[str]:
 
 
 def contact_push(stack: StackClient) -> dict[str, Any]:
-    """One contact back to the CRM."""
     one = stack.once(contact_import)[0]
     stack.send("SyncQueueUrl", push_message(one))
     return stack.wait_for_job(push_key(one), "finished")
 
 
 def ambiguous_push(stack: StackClient) -> dict[str, Any]:
-    """The CRM takes a contact, and its answer is lost."""
     one = stack.once(contact_import)[1]
     stack.sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, method="P*", path="/crm/*")
     stack.send("SyncQueueUrl", push_message(one))

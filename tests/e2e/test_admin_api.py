@@ -76,7 +76,6 @@ def test_only_operators_can_repair_and_export(admin_api: AdminApiClient, route: 
 
 
 def tamper_token(token: str) -> str:
-    """The same token, for an operator."""
     header, claims, signature = token.split(".")
     said = json.loads(base64.urlsafe_b64decode(claims + "=="))
     said["cognito:groups"] = ["operator"]
@@ -127,7 +126,6 @@ def test_token_for_other_application_is_unauthorized(admin_api: AdminApiClient) 
 
 
 def password_token(admin_api: AdminApiClient, pool: str) -> str:
-    """A true token of some pool, for a client that is not the page."""
     cognito = admin_api.stack.client("cognito-idp")
     client = cognito.create_user_pool_client(
         UserPoolId=pool, ClientName="other", ExplicitAuthFlows=["ALLOW_ADMIN_USER_PASSWORD_AUTH"]
@@ -235,7 +233,6 @@ def test_no_other_file_is_served(admin_api: AdminApiClient, path: str) -> None:
 
 
 def create_unknown_charge(admin_api: AdminApiClient, order_id: str) -> str:
-    """Stripe charges, its answer is lost, and nobody can ask for a while."""
     stack, key = admin_api.stack, f"payment.charge:order_{order_id}"
     put_order(stack, order_id)
     faults = stack.sandbox.faults
@@ -248,7 +245,6 @@ def create_unknown_charge(admin_api: AdminApiClient, order_id: str) -> str:
 
 
 def create_unresolved_charge(admin_api: AdminApiClient) -> tuple[str, int]:
-    """An unknown charge that no sweep was quicker to ask about, and its version."""
     for number in range(5):
         key = create_unknown_charge(admin_api, f"helped-{number}")
         seen = admin_api.get("/api/job", token=admin_api.token(SUPPORT), key=key).json

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.timeout(600)
 def run_cli(
     stack: StackClient, *words: str, code: int = 0, name: str = STACK_NAME, stdin_text: str = ""
 ) -> str:
-    """Run the command and return its output."""
     own = {"PATH": os.environ["PATH"], "ONCELY_STACK": name}
     done = run_command(
         ["oncely", *words],

@@ -23,7 +23,6 @@ COSTS = REPOSITORY / "docs" / "costs.md"
 
 @pytest.fixture(scope="module")
 def paid(deployment: StackClient) -> list[str]:
-    """Some orders, each paid, published and told about by e-mail."""
     ids = [f"cost-{number}" for number in range(JOBS)]
     for order_id in ids:
         put_order(deployment, order_id)

@@ -68,7 +68,6 @@ def jobs_missing_from_history(stack: StackClient, reader: S3HistoryReader) -> di
 
 
 def ended_jobs(stack: StackClient) -> dict[str, str]:
-    """The ended jobs of the table, with their statuses."""
     pages = (
         stack.client("dynamodb")
         .get_paginator("scan")

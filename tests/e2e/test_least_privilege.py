@@ -57,14 +57,12 @@ RARELY_RECORDED = {
 
 @pytest.fixture(scope="module")
 def stack(deployment: StackClient) -> StackClient:
-    """Everything has happened at least once."""
     for scenario in (*scenarios.ALL_SCENARIOS, use_admin_page):
         deployment.once(scenario)
     return deployment
 
 
 def use_admin_page(stack: StackClient) -> None:
-    """Somebody reads everything there is to read, and closes what no rule may decide."""
     view = with_users(stack)
     token = view.token(OPERATOR)
     key = str(stack.once(scenarios.worker_crashed_without_order)["job_key"])
@@ -96,7 +94,6 @@ def use_admin_page(stack: StackClient) -> None:
 
 
 def _look_up_crashed_job(stack: StackClient, view: AdminApiClient, number: int) -> bool:
-    """Whether a person was quicker than the sweep."""
     order_id = f"asked-{number}"
     key = f"payment.charge:order_{order_id}"
     scenarios.put_order(stack, order_id)

@@ -168,7 +168,6 @@ def _enqueue(jobs: DynamoJobStore, order_id: str, at: datetime) -> None:
 
 
 def _make_due(deployment: StackClient, key: JobKey) -> None:
-    """Let the wait of a job be over."""
     row = get_job(deployment, key)
     due = replace(row, due_at=datetime.now(UTC), version=row.version + 1)
     job_store(deployment).compare_and_swap(row, due)

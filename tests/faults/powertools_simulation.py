@@ -43,7 +43,6 @@ ROW_RETENTION = timedelta(days=SETTINGS.retention_days or 0)
 
 @contextmanager
 def simulated_time() -> Iterator[None]:
-    """Powertools looks at the clock of the world that is being explored."""
     with pytest.MonkeyPatch.context() as patch:
         for module in _TIME_MODULES:
             patch.setattr(module, "dt", _TIME)
@@ -149,8 +148,6 @@ class _Invocation:
 
 
 class PowertoolsSimulation(BaseSimulation):
-    """The queue, the orders and the provider of a scenario, with workers of the other kind."""
-
     clock: Clock | None = None  # of the world that is explored now
 
     def __init__(self, scenario: Scenario, schedule: Scheduler, *, way: Variant) -> None:
@@ -162,7 +159,6 @@ class PowertoolsSimulation(BaseSimulation):
         PowertoolsSimulation.clock = InterceptedClock(self.interceptor)
 
     def process(self, message: QueuedMessage, deadline: datetime) -> None:
-        """One invocation, in an execution environment of its own."""
         assert self.clock is not None
         name = self.schedule.current.name if self.schedule.current else ""
         answers: list[Mapping[str, Any]] = []

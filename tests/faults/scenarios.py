@@ -78,8 +78,6 @@ PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "vers
 
 
 class ShortWindowCharge(PaymentCharge):
-    """At a provider that forgets keys soon."""
-
     policy = RetryPolicy(
         safety=RetrySafety.KEYED,
         profile=replace(STRIPE, key_ttl=SHORT_KEY_TTL, key_ttl_margin=timedelta(minutes=5)),
@@ -93,8 +91,6 @@ class ShortAgePush(SyncPush):
 
 
 class LookupLagCharge(PaymentCharge):
-    """At a provider whose look-up is late."""
-
     policy = RetryPolicy(safety=RetrySafety.KEYED, profile=replace(STRIPE, lookup_lag=LAG))
 
 
@@ -116,8 +112,6 @@ def seed_record_of_deleted_contact(rows: MemoryBusinessRows) -> None:
 
 
 class PublishedCharge(PaymentCharge):
-    """A charge whose end other systems hear of."""
-
     publishes_events = True
 
 
@@ -199,8 +193,6 @@ def push_scenario(
     crm: Callable[[FakeCrm], object],
     **more: Any,  # noqa: ANN401  # fields of a scenario
 ) -> Scenario:
-    """A push to a CRM in which people have worked before."""
-
     def providers(clock: Clock) -> Mapping[str, ProviderSpec]:
         held = FakeCrm(clock=clock)  # type: ignore[arg-type]  # it only ever looks at the time
         crm(held)
@@ -293,7 +285,6 @@ COPIED: Final = replace(FORGED, provider_ref="pi_1", deployment="staging", fence
 
 
 def payments_charged_by_staging() -> FakePayments:
-    """Staging has charged the same order, under its own keys."""
     payments = FakePayments()
     theirs = Payment(
         money=Money(1250, "eur"),

@@ -152,8 +152,6 @@ def test_unknown_provider_call_is_rejected(wrong: dict[str, Any]) -> None:
 
 
 class RaisingContract(contract_for_safety(RetrySafety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
-    """A check with a bug."""
-
     def precheck(self, message: EffectMessage) -> PrecheckResult[str]:
         raise KeyError(message.name)
 
@@ -200,8 +198,6 @@ def test_contract_that_overstates_its_provider_is_found(
 
 @dataclass
 class LaggingLetterService(LetterService):
-    """Shows nothing of what it has just done."""
-
     lookup_count: int = 0
 
     def find(self, name: str) -> EffectOutcome:
@@ -210,7 +206,6 @@ class LaggingLetterService(LetterService):
 
 
 def test_merging_equal_states_loses_no_ending() -> None:
-    """Without merging, the same violation is found, and many more schedules are needed."""
     scenario = BY_NAME["test.effect/lookup-lagging"]
     merging, plain = (Explorer(scenario, SearchLimits(injections=1)) for _ in range(2))
     plain.merges_states = False

@@ -34,7 +34,6 @@ class Mutation:
         return (*self.tests, "-k", self.select) if self.select else self.tests
 
     def apply(self, root: Path) -> str:
-        """Return the file's source with the guard broken."""
         missing = [path for path in (self.file, *self.tests) if not (root / path).is_file()]
         if missing or not self.tests:
             raise StaleMutationError(f"{self.name}: no such file: {', '.join(missing) or 'tests'}")
@@ -49,8 +48,6 @@ class Mutation:
 
 @dataclass(frozen=True, config=_STRICT)
 class JustifiedSurvivor:
-    """A line of the product, as it is and as the mutant has it, both without indentation."""
-
     file: str
     line: str
     mutated: str

@@ -22,8 +22,6 @@ _TIMEOUT_SECONDS: Final = 600  # seconds; a test that hangs fails by itself long
 
 @dataclass(frozen=True)
 class NamedMutantResult:
-    """What the tests said about one mutation."""
-
     mutation: Mutation
     status: str
     seconds: float
@@ -31,12 +29,10 @@ class NamedMutantResult:
 
     @property
     def is_killed(self) -> bool:
-        """Whether a test went red."""
         return self.status == "caught"
 
 
 def run_named(wanted: str) -> int:
-    """Try the mutations with this text in their name; 1 unless every one is caught."""
     chosen = [one for one in MUTATIONS if wanted in one.name]
     began = time.monotonic()
     with TemporaryDirectory() as folder:
@@ -52,7 +48,6 @@ def run_named(wanted: str) -> int:
 
 @contextmanager
 def mutated(mutation: Mutation, root: Path) -> Iterator[None]:
-    """The copy with one guard broken."""
     file = root / mutation.file
     broken, sound = mutation.apply(root), file.read_text()
     file.write_text(broken)

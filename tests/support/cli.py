@@ -40,8 +40,6 @@ class FakeSts:
 
 @dataclass
 class FakeStackConnection:
-    """A stack connection over an in-memory stack, with given AWS clients."""
-
     world: InMemoryStack = field(default_factory=InMemoryStack)
     clients: dict[str, Any] = field(default_factory=lambda: {"sts": FakeSts()})
     outputs: Mapping[str, str] = field(default_factory=dict)
@@ -88,13 +86,11 @@ def run_cli(
     stdin_text: str | None = None,
     **variables: str,
 ) -> Result:
-    """Run the command against a test's connection."""
     opened = None if connection is None else (lambda _where: connection)
     return CliRunner().invoke(app, list(words), input=stdin_text, obj=opened, env=dict(variables))
 
 
 def selector_for(*words: str) -> StackSelector:
-    """Return the stack that these options select."""
     asked: list[StackSelector] = []
 
     def remember(where: StackSelector) -> FakeStackConnection:

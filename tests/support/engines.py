@@ -38,7 +38,6 @@ class EngineKind(StrEnum):
 
 
 def requested_engines() -> tuple[EngineKind, ...]:
-    """The engines that the person who runs the tests asked for."""
     wanted = os.environ.get("ENGINE")
     if not wanted:
         return ()
@@ -62,14 +61,12 @@ def skip_or_fail(reason: str) -> NoReturn:
 
 @contextlib.contextmanager
 def moto() -> Iterator[str]:
-    """DynamoDB in this process; gives its address."""
     with mock_aws():
         yield MOTO_URL
 
 
 @contextlib.contextmanager
 def ministack(log: Path) -> Iterator[str]:
-    """A local AWS; gives its address."""
     if not ENGINE_ENVIRONMENT.exists():
         skip_or_fail("MiniStack is not installed: `make setup` does it")
     with running_engine(log) as engine:
@@ -78,7 +75,6 @@ def ministack(log: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def dynamodb_local(log: Path) -> Iterator[str]:
-    """AWS's own DynamoDB for one machine; gives its address."""
     jar, port = _jar(), free_port()
     with (
         log.open("wb") as output,

@@ -319,5 +319,4 @@ def _value_or_raise(value: dict[str, Any] | ClientError) -> dict[str, Any]:
 
 
 def client_error(code: str) -> ClientError:
-    """What boto3 raises."""
     return ClientError({"Error": {"Code": code, "Message": "no"}}, "GetSecretValue")

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class NetworkFault(Enum):
-    """What becomes of one try on the wire."""
-
     NONE = auto()  # it arrives, and so does its reply
     REPLY_TIMEOUT = auto()  # performed; the reply does not come in time
     REPLY_LOST = auto()  # performed; the connection breaks before the reply
@@ -50,8 +48,6 @@ class ServiceError:
 
 @dataclass(frozen=True)
 class ProxyErrorPage:
-    """An answer of something that stands before DynamoDB, and does not speak its language."""
-
     status: int
     performed: bool = False
 

@@ -70,8 +70,6 @@ class ApiTranslator(stripe.RequestsClient):
 
 
 class LocalStripe:
-    """A running one, with what a test needs to look into it."""
-
     def __init__(self, url: str) -> None:
         self.client = stripe.StripeClient(
             "sk_test_localstripe",
@@ -82,7 +80,6 @@ class LocalStripe:
         self.payments = StripePayments(self.client, "localstripe")
 
     def new_customer(self) -> tuple[str, str]:
-        """A customer with a card; gives the ids of both."""
         customer = self.client.v1.customers.create({"name": "A customer"})
         card: Any = {"number": "4242424242424242", "exp_month": 12, "exp_year": 2040, "cvc": "123"}
         method = self.client.v1.payment_methods.create({"type": "card", "card": card})
@@ -90,14 +87,12 @@ class LocalStripe:
         return customer.id, method.id
 
     def charges(self, customer: str) -> list[stripe.Charge]:
-        """The money it took from a customer."""
         found = self.client.v1.charges.list({"customer": customer})
         return [one for one in found.data if one.status == "succeeded"]
 
 
 @contextmanager
 def running_localstripe() -> Iterator[LocalStripe]:
-    """Start one on a free port, and end it with the block."""
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-c", _SERVE, HOST, str(port)],

@@ -34,7 +34,6 @@ def world_with_unknown_job(fault: PaymentFault = PaymentFault.TIMEOUT_AFTER) -> 
 
 
 def world_with_review_job(fault: PaymentFault = PaymentFault.TIMEOUT_AFTER) -> InMemoryStack:
-    """Nobody could say for a day what became of it."""
     world = world_with_unknown_job(fault)
     world.clock.advance(hours=25)
     world.payments.fail_next("lookup", PaymentFault.TIMEOUT_AFTER)

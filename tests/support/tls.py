@@ -17,7 +17,6 @@ from cryptography.x509.oid import NameOID
 
 @contextmanager
 def untrusted_server(folder: Path) -> Iterator[str]:
-    """The address of a server that signed its certificate itself."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(_certificate(folder))
     with socket.create_server(("127.0.0.1", 0)) as listening:
