@@ -33,15 +33,6 @@ def new_bodies(number: int) -> list[str]:
     return [json.dumps(ping_message(next(_numbers))) for _ in range(number)]
 
 
-@dataclass(frozen=True)
-class RecordedCall:
-    """One AWS call as it was made: the client, the method and what it was asked."""
-
-    client: Any
-    method: str
-    params: dict[str, Any]
-
-
 class Candidate(Protocol):
     @property
     def clients(self) -> Sequence[Any]:
@@ -122,11 +113,10 @@ def _record(body: str) -> dict[str, Any]:
 
 
 @contextmanager
-def create_candidates(engine: Engine) -> Iterator[tuple[DynamoFixture, Oncely, Oncely, Powertools]]:
+def create_candidates(engine: Engine) -> Iterator[tuple[Oncely, Oncely, Powertools]]:
     os.environ.update(engine.environment())
     dynamo = DynamoFixture(engine.url)
-    one_by_one = Oncely(dynamo, at_once=1)
-    yield dynamo, Oncely(dynamo), one_by_one, Powertools(_create_powertools(dynamo))
+    yield Oncely(dynamo), Oncely(dynamo, at_once=1), Powertools(_create_powertools(dynamo))
     dynamo.close()
 
 

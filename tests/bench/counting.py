@@ -10,7 +10,7 @@ from oncely.aws.job_rows import Attributes
 from oncely.domain.jobs import Job
 from oncely.domain.keys import job_key
 from oncely_cdk.table_schemas import JOBS, TABLE_SCHEMAS, TTL_ATTRIBUTE
-from tests.bench.capacity import TABLE, item_bytes, stored_bytes
+from tests.bench.capacity import item_bytes, stored_bytes
 from tests.bench.metering import Meter, MeteredCall, UnitsByIndex, total_units
 from tests.bench.shipped_jobs import JobSample, new_world, samples, seed_order
 from tests.support.bulk_rows import add_due_jobs, count_items_read
@@ -33,16 +33,12 @@ class MeteredStep:
         return total_units(list(self.calls), lambda call: call.writes)
 
     @property
-    def reads(self) -> UnitsByIndex:
-        return total_units(list(self.calls), lambda call: call.reads)
-
-    @property
     def write_units(self) -> float:
         return sum(self.writes.values())
 
     @property
     def read_units(self) -> float:
-        return sum(self.reads.values())
+        return sum(total_units(list(self.calls), lambda call: call.reads).values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +55,12 @@ class JobUsage:
     max_row_bytes: int  # of the row, at any time
 
     @property
+    def writes(self) -> UnitsByIndex:
+        return self.run.writes + self.publish.writes
+
+    @property
     def write_units(self) -> float:
-        return self.run.write_units + self.publish.write_units
+        return sum(self.writes.values())
 
     @property
     def read_units(self) -> float:
@@ -229,11 +229,3 @@ def _partitions(meter: Meter) -> Counter[tuple[str, str, str]]:
         world.run(charge_message(order_id))
         world.publisher().publish(job_key("payment.charge", order_id, prefix="order_"))
     return Counter(meter.hot_partitions)
-
-
-def format_by_index(bill: UnitsByIndex) -> str:
-    """Units as people read them: `jobs 3, due 4`."""
-    named = {
-        (f"{table}.{index}" if index != TABLE else table): n for (table, index), n in bill.items()
-    }
-    return ", ".join(f"{name} {units:g}" for name, units in sorted(named.items()))

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
 from oncely_cdk.paths import REPOSITORY
@@ -112,7 +111,3 @@ class Figures:
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=1) + "\n"
-
-
-def write(text: str, file: Path) -> None:
-    file.write_text(text, encoding="utf-8")
